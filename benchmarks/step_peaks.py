@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 import torch._functorch.config as functorch
 from torch import nn
-from torch._dynamo.exc import BackendCompilerFailed
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.nn import functional
 
 import wrapper_ir as wir
 from benchmarks.common import machine, show
+from tests.frontends.no_gpu import CompiledError, stopped
 from wrapper_ir.backend import wrapper_ir as backend
 from wrapper_ir.planning import Holding, plan
 
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Step = tuple[nn.Module, Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]
-
-
-class _CompiledError(Exception):
-    """All that is wanted is compiled; nothing is to be run."""
 
 
 def fake(model: nn.Module, dtype: torch.dtype) -> nn.Module:
@@ -151,16 +147,12 @@ def programs(name: str) -> list[wir.Program]:
 
     def compiled(module: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> NoReturn:
         backend(module, inputs)
-        raise _CompiledError
+        raise CompiledError
 
     torch._dynamo.reset()
     with FakeTensorMode(allow_non_fake_inputs=True), wir.record() as found:
         _, loss, inputs = STEPS[name]()
-        try:
-            torch.compile(loss, backend=compiled)(*inputs)
-        except BackendCompilerFailed as failed:
-            if not isinstance(failed.inner_exception, _CompiledError):
-                raise
+        stopped(lambda: torch.compile(loss, backend=compiled)(*inputs))
     return list(found)
 
 
@@ -182,8 +174,8 @@ def record(name: str, program: wir.Program) -> dict[str, Any]:
 def row(found: dict[str, Any]) -> tuple[str, ...]:
     """Format one record."""
     held, peak = found["held"], found["peak"]
-    work = sum(held.get(each.name, 0) for each in (Holding.LATER, Holding.LINE, Holding.REGION))
-    parts = (held.get("DONATED", 0), held.get("RESULT", 0), work)
+    given, results = (held.get(each.name, 0) for each in (Holding.DONATED, Holding.RESULT))
+    parts = (given, results, peak - given - results)
     return (
         f"{found['step']}, {found['role']}",
         f"{peak / 2**30:.2f}",

@@ -125,6 +125,18 @@ def test_plan_tells_what_is_held_at_the_peak(room: Path, invoke: Invoke) -> None
     assert sum(each["nbytes"] for each in report["at_peak"]) == report["peak_bytes"]
 
 
+def test_plan_shows_regions_and_only_the_largest_buffers(room: Path, invoke: Invoke) -> None:
+    cond = Path(__file__).parents[1] / "programs" / "cond.wir"
+    assert "inside the line's regions" in invoke("plan", str(cond), "--buffers").stdout
+    made = "".join(f"  %b{n} = allocate : f32[{n + 1}] @cpu\n" for n in range(25))
+    names = ", ".join(f"%b{n}" for n in range(25))
+    many = f"wir 2\nprogram @p inference logical\n\n{made}return {names}\n"
+    table = invoke("plan", "-", "--buffers", stdin=many).stdout
+    assert "and 5 more" in table
+    assert "%b24 " in table
+    assert "%b4 " not in table
+
+
 def test_plan_for_kept_arenas(room: Path, invoke: Invoke) -> None:
     result = invoke("plan", "small.wir", "--arena", "kept")
     assert "kept between calls" in result.stdout

@@ -170,10 +170,12 @@ def test_a_program_without_trees_takes_and_returns_tuples(tmp_path: Path) -> Non
     assert torch.equal(result, torch.ones(4))
 
 
-def test_loading_takes_no_part_of_the_ir() -> None:
-    """It is half a second of imports, for a package that is loaded in milliseconds."""
+@pytest.mark.parametrize("room", ["lines", "emitters", "toolchain.compiler", "toolchain.cache"])
+def test_loading_takes_no_part_of_the_ir_and_no_compiler(room: str) -> None:
+    """They are half a second of imports, for a package that is loaded in milliseconds."""
     code = (
-        "import sys, wrapper_ir; wrapper_ir.load_package; print('wrapper_ir.lines' in sys.modules)"
+        "import sys, wrapper_ir; wrapper_ir.load_package;"
+        f"print('wrapper_ir.aot.packages' in sys.modules, 'wrapper_ir.{room}' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert done.stdout.strip() == "False"
+    assert done.stdout.strip() == "True False"

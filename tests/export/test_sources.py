@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,19 @@ def test_a_folder_runs_wherever_it_is(room: Path, target: str) -> None:
     # The program is whole: its values lie beside it.
     again = wir.load(room / "moved" / "program.wir")
     assert torch.equal(wir.compile(again)(x, shift)[0], module.run(x, shift)[0])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_folder_takes_no_part_of_the_ir_where_it_runs(tmp_path: Path, target: str) -> None:
+    """It is built and loaded in half a second because nothing else is imported."""
+    wir.export(captured(), tmp_path / "model", target)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import model;"
+        "print(*(f'wrapper_ir.{each}' in sys.modules for each in ('runtime', 'lines', 'emitters')))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    assert done.stdout.split() == ["True", "False", "False"]
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -46,7 +46,7 @@ PROPERTIES = types.SimpleNamespace(
 )
 
 
-class _CompiledError(Exception):
+class CompiledError(Exception):
     """All that can be done without a GPU is done: Dynamo would look at its streams next."""
 
 
@@ -118,7 +118,7 @@ def compiled_for_gpu(
 
     def backend(module: Any, inputs: Any) -> Any:
         our_backend(module, inputs, options=options)
-        raise _CompiledError
+        raise CompiledError
 
     torch._dynamo.reset()
     with FakeTensorMode() as mode:
@@ -127,17 +127,18 @@ def compiled_for_gpu(
         given += inputs()
     with pretended_gpu(), wir.record() as programs, mode:
         if traced:
-            _stopped(lambda: torch.compile(function, backend=backend, fullgraph=True)(*given))
+            stopped(lambda: torch.compile(function, backend=backend, fullgraph=True)(*given))
         else:
             our_backend(make_fx(function)(*given), given, options=options)
     return [wir.verify(program) for program in programs]
 
 
-def _stopped(compiling: Callable[[], Any]) -> None:
+def stopped(compiling: Callable[[], Any]) -> None:
+    """Call what compiles until a backend raises :class:`CompiledError`."""
     try:
         compiling()
     except BackendCompilerFailed as failed:
-        if not isinstance(failed.inner_exception, _CompiledError):
+        if not isinstance(failed.inner_exception, CompiledError):
             raise failed.inner_exception from failed
 
 

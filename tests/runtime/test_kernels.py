@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import runpy
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -107,9 +108,13 @@ def test_no_kernels() -> None:
     assert CppKernels().load() == ()
 
 
-def test_our_launcher_is_made_for_the_devices_that_use_it() -> None:
+def test_our_launcher_is_made_for_the_devices_that_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from wrapper_ir.devices import CPU, CUDA
-    from wrapper_ir.runtime.triton import prepare_launcher
+    from wrapper_ir.runtime import triton
 
+    begun = threading.Event()
+    monkeypatch.setattr(triton, "_try_launcher", begun.set)  # the compiler takes ten seconds
     side = dataclasses.replace(CUDA.python, triton=("vendor:Kernels", "vendor:stream"))
-    assert not prepare_launcher([CPU, dataclasses.replace(CUDA, python=side)])
+    assert not triton.prepare_launcher([CPU, dataclasses.replace(CUDA, python=side)])
+    assert triton.prepare_launcher([CPU, CUDA])
+    assert begun.wait(60)

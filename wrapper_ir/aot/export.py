@@ -131,13 +131,16 @@ def _about(manifest: Manifest, library: Library, isa: str) -> dict[str, str]:
 
 
 #: What probes can do in a library that runs alone.
-_LEVELS: Final = (
-    ProbeLevel.NAMES.value,
-    ProbeLevel.PRINT.value,
-    ProbeLevel.SAVE.value,
-    ProbeLevel.CHECK.value,
-    ProbeLevel.CHECK_NAN.value,
-    ProbeLevel.STATS.value,
+_LEVELS: Final = tuple(
+    level.value
+    for level in (
+        ProbeLevel.NAMES,
+        ProbeLevel.PRINT,
+        ProbeLevel.SAVE,
+        ProbeLevel.CHECK,
+        ProbeLevel.CHECK_NAN,
+        ProbeLevel.STATS,
+    )
 )
 
 #: What stands in what we export, whatever the program.

@@ -59,7 +59,7 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
         facts: What is known of its program.
         variables: The program's constants by name, as they are at each call.
     """
-    graphs = runtime.CudaGraphs(
+    graphs = runtime.CudaGraphs(  # imported here, where it is first asked for
         facts.program,
         torch.device(facts.device) if facts.device else None,
         writes=facts.writes,

@@ -298,16 +298,17 @@ def _at_peak(
     """Return where the main body holds most, and what is held there."""
     region = program.region
     held = held_bytes(region, liveness, program, sizes, besides)
-    if not peak(held):
+    most = peak(held)
+    if not most:
         return "", ()
-    at = held.index(max(held))
+    at = held.index(most)
     found = [
         Held(life.owner, sizes.of(life.first.owner), _why_held(life, at))
         for life, start, end in held_spans(region, liveness, besides)
         if max(start, 0) <= at < end
     ]
     path = f"body[{at}]"
-    inside = held[at] - sum(each.nbytes for each in found)
+    inside = most - sum(each.nbytes for each in found)
     if inside > 0:
         found.append(Held(path, inside, Holding.REGION))
     return path, tuple(sorted(found, key=lambda each: (-each.nbytes, each.name)))

@@ -34,7 +34,7 @@ from wrapper_ir.lines.walk import walk
 from wrapper_ir.planning import plan_memory
 from wrapper_ir.runtime.probes import difference
 from wrapper_ir.testing.corpus import corpus_files, corpus_inputs, corpus_program
-from wrapper_ir.testing.equivalence import run_on_copies
+from wrapper_ir.testing.equivalence import copy_of, run_on_copies
 from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def on_device(program: Program, device: str) -> Program:
         return replace(value, **changes) if changes else value
 
     tables = ("inputs", "body", "results", "buffers", "symbols", "constants")
-    there = {id(value): copied(value, device) for value in program.data.values()}
+    there = {id(value): copy_of(value, device) for value in program.data.values()}
     data = {name: there[id(value)] for name, value in program.data.items()}
     changes = {name: moved(getattr(program, name)) for name in tables}
     return program.replace(**changes, data=data)
@@ -94,14 +94,6 @@ def _chain(device: str, links: int) -> Program:
     lines += [f"wait_event {links + 1} @{device}"]
     lines += [f"%r = aten::add.Tensor(%v{links}, %v{links}) @{device} : {layout}", "return %r"]
     return parse("\n".join(lines))
-
-
-def copied(value: Any, device: str) -> Any:  # noqa: ANN401 - tensors and numbers
-    """Copy a tensor with its strides to a device; of anything else return itself."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
-    return made.copy_(value.detach())
 
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
@@ -151,7 +143,7 @@ class DeviceConformance:
         tolerance = self.op_tolerance if calls_ops else self.tolerance
         for seed in (0, 1):
             inputs = corpus_inputs(name, seed=seed)
-            given = [copied(value, self.device) for value in inputs]
+            given = [copy_of(value, self.device) for value in inputs]
             wanted = run_on_copies(partial(interpret, reference), inputs)
             found = run_on_copies(function, given)
             self._compare(found, wanted, None if is_random else tolerance)
@@ -194,7 +186,7 @@ class DeviceConformance:
         there.fill_(0)
         assert torch.equal(back, value), "a copy changes with its source"
         assert not there.cpu().any(), "fill_ did not write everything"
-        turned = copied(value.movedim(0, -1) if size else value, self.device)
+        turned = copy_of(value.movedim(0, -1) if size else value, self.device)
         there = value.to(self.device)
         turned_back = torch.empty_like(there).copy_(turned.movedim(-1, 0) if size else turned)
         assert torch.equal(turned_back.cpu(), value), "a copy of a view is not what it shows"

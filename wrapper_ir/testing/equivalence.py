@@ -164,11 +164,12 @@ def assert_same(actual: Sequence[tuple[str, Any]], expected: Sequence[tuple[str,
     assert found is None, " ".join(found)
 
 
-def copy_of(value: Any) -> Any:  # noqa: ANN401 - tensors and numbers
-    """Copy a tensor with its strides; of anything else return itself."""
+def copy_of(value: Any, device: str = "") -> Any:  # noqa: ANN401 - tensors and numbers
+    """Copy a tensor with its strides, to a device if one is named; of anything else return it."""
     if not isinstance(value, Tensor):
         return value
-    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    place = device or value.device
+    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=place)
     return made.copy_(value.detach())
 
 

@@ -1,4 +1,4 @@
-"""Parts of the runtime part that only some programs need, and which of them a library takes."""
+"""Facts of the runtime part: what only some programs need of it, and numbers of its interface."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ import wrapper_ir as wir
 from wrapper_ir.analysis.ops import draws
 from wrapper_ir.lines import walk
 from wrapper_ir.testing.corpus import corpus_inputs
-from wrapper_ir.testing.device_conformance import NAMES, DeviceConformance, copied
-from wrapper_ir.testing.equivalence import run_on_copies
+from wrapper_ir.testing.device_conformance import NAMES, DeviceConformance
+from wrapper_ir.testing.equivalence import copy_of, run_on_copies
 
 
 class TestOpenCL(DeviceConformance):
@@ -28,7 +28,7 @@ class TestOpenCLInCpp(TestOpenCL):
         program = self._running(name)
         if any(draws(program, line) for _, line in walk(program)):
             pytest.skip("it draws random numbers")
-        given = [copied(value, self.device) for value in corpus_inputs(name)]
+        given = [copy_of(value, self.device) for value in corpus_inputs(name)]
         calls = [wir.compile(program, target) for target in ("python", "cpp")]
         found = [run_on_copies(call, given) for call in calls]
         for (name, one), (same, other) in zip(*found, strict=True):

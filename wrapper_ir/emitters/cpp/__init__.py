@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.emitter import CppEmitter
+from wrapper_ir.toolchain.manifest import KernelUnit
 
-__all__ = ["CppArtifact", "CppEmitter"]
+__all__ = ["CppArtifact", "CppEmitter", "KernelUnit"]
