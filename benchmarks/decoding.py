@@ -221,6 +221,8 @@ def main() -> None:
         measure_here(options.here)
         return
     ways = options.ways.split(";")
+    if unknown := [way for way in ways if way not in WAYS]:
+        parser.error(f"no ways: {'; '.join(unknown)}. There are: {'; '.join(WAYS)}")
     found = {way: measure_apart(way, options.seconds) for way in ways}
     from benchmarks.common import machine, show
 

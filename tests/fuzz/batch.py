@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.aot.build import BuildOptions, build_loadable
 from wrapper_ir.aot.load import load_library, with_objects
 from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, CppArtifact
-from wrapper_ir.toolchain.manifest import KernelUnit, Manifest, Sources
+from wrapper_ir.toolchain.manifest import Manifest, Sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines import Program
     from wrapper_ir.toolchain.cache import DiskCache
+    from wrapper_ir.toolchain.source import CppUnit
 
 #: What all programs may include, outside of what the macros change.
 _HEADERS = ("memory", "utility", "wir/arena.h", "wir/control.h", "wir/generated.h", "wir/out.h")
@@ -37,7 +38,7 @@ def build(
     flags: tuple[str, ...] = QUICK,
 ) -> Path:
     """The library of some programs."""
-    kernels: dict[str, KernelUnit] = {}
+    kernels: dict[str, CppUnit] = {}
     texts = [f"#include <{name}>\n" for name in _HEADERS]
     for number, artifact in enumerate(artifacts):
         kernels |= {kernel.symbol: kernel for kernel in artifact.kernels}

@@ -53,8 +53,9 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.constants import ConstantTable
     from wrapper_ir.lines.program import Program
     from wrapper_ir.toolchain.isa import Isa
-    from wrapper_ir.toolchain.manifest import KernelUnit, Sources
+    from wrapper_ir.toolchain.manifest import Sources
     from wrapper_ir.toolchain.objects import Translation
+    from wrapper_ir.toolchain.source import CppUnit
 
 
 AUTO_EMBED_LIMIT: Final = 512 << 20
@@ -179,7 +180,7 @@ def build(
 def _files(
     work: Work,
     artifact: Sources,
-    chosen: Sequence[tuple[KernelUnit, Isa]],
+    chosen: Sequence[tuple[CppUnit, Isa]],
     kernel_flags: tuple[str, ...] = (),
     *,
     apart: bool = False,
@@ -269,7 +270,7 @@ def build_loadable(
 
 def prepared(
     artifact: CppArtifact, options: BuildOptions
-) -> tuple[ConstantTable, str, list[tuple[KernelUnit, Isa]], tuple[bytes, ...]]:
+) -> tuple[ConstantTable, str, list[tuple[CppUnit, Isa]], tuple[bytes, ...]]:
     """Returns what is settled before anything is compiled.
 
     Returns:
@@ -354,7 +355,7 @@ def _place_of(constants: str, size: int) -> str:
     return constants
 
 
-def _features(work: Work, chosen: Iterable[tuple[KernelUnit, Isa]], isa: str) -> tuple[str, ...]:
+def _features(work: Work, chosen: Iterable[tuple[CppUnit, Isa]], isa: str) -> tuple[str, ...]:
     """Return what a processor must have: what kernels may use, or all that the level has."""
     level = checked_level(isa)
     used = {one for _, one in chosen} | ({level} if level is not None else set())

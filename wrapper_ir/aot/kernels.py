@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.toolchain.compiler import Compiler
     from wrapper_ir.toolchain.isa import Isa
-    from wrapper_ir.toolchain.manifest import KernelUnit
-    from wrapper_ir.toolchain.source import CppSource
+    from wrapper_ir.toolchain.source import CppSource, CppUnit
 
 
 #: What a file may cost, beside the 0.4 s that it takes to read the precompiled header.
@@ -44,7 +43,7 @@ _FILE_BUDGET: Final = 1.2
 
 
 def kernel_translations(
-    kernels: Sequence[tuple[KernelUnit, Isa]],
+    kernels: Sequence[tuple[CppUnit, Isa]],
     compiler: Compiler,
     extra_flags: Sequence[str],
     *,
@@ -63,7 +62,7 @@ def kernel_translations(
     named = functools.partial(_named, apart=apart, included=included)
     for kernel, _ in kernels if apart else ():
         check_entry(kernel.source)  # its text may have been edited
-    groups: dict[tuple[Isa, tuple[str, ...], str], list[KernelUnit]] = {}
+    groups: dict[tuple[Isa, tuple[str, ...], str], list[CppUnit]] = {}
     for kernel, isa in sorted(kernels, key=lambda pair: pair[0].symbol):
         alone = kernel.symbol if apart or is_solitary(kernel.source) else ""
         groups.setdefault((isa, kernel.source.extra_flags, alone), []).append(kernel)
@@ -77,15 +76,15 @@ def kernel_translations(
     return [translation for _, translation in sorted(made, key=lambda pair: -pair[0])]
 
 
-def _cost(kernel: KernelUnit) -> float:
+def _cost(kernel: CppUnit) -> float:
     return cost(kernel.source)
 
 
-def _total(kernels: Iterable[KernelUnit]) -> float:
+def _total(kernels: Iterable[CppUnit]) -> float:
     return sum(map(_cost, kernels))
 
 
-def _dealt(kernels: Sequence[KernelUnit]) -> list[list[KernelUnit]]:
+def _dealt(kernels: Sequence[CppUnit]) -> list[list[CppUnit]]:
     """Deals kernels out to files of about the same cost."""
     count = max(1, min(len(kernels), round(_total(kernels) / _FILE_BUDGET)))
     costliest = sorted(kernels, key=lambda kernel: (-_cost(kernel), kernel.symbol))
@@ -107,7 +106,7 @@ def _translation(
     )
 
 
-def _named(kernel: KernelUnit, *, apart: bool, included: bool) -> Named:
+def _named(kernel: CppUnit, *, apart: bool, included: bool) -> Named:
     path, space = kernel.file, f"{kernel.symbol}_ns"
     # Not the kernel's name: the same kernel in another program has another name.
     file = path if apart else f"{kernel.symbol}.cpp"

@@ -8,7 +8,6 @@ runs.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +18,7 @@ from wrapper_ir import runtime
 from wrapper_ir.aot.errors import Reporter, input_specs
 from wrapper_ir.aot.library import hint_of
 from wrapper_ir.devices import CPU
-from wrapper_ir.errors import OptionValueError, WrapperIRError
+from wrapper_ir.errors import OptionValueError
 from wrapper_ir.options import made_with
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime.living import register
@@ -28,10 +27,11 @@ from wrapper_ir.runtime.probes.session import output_address
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
 from wrapper_ir.toolchain.errors import LibraryLoadError
-from wrapper_ir.toolchain.manifest import KernelUnit, Manifest, Sources
+from wrapper_ir.toolchain.manifest import Manifest, Sources
 from wrapper_ir.toolchain.native import Extension, runtime_objects
 from wrapper_ir.toolchain.parts import Part
-from wrapper_ir.toolchain.source import CppSource
+from wrapper_ir.toolchain.processes import in_background
+from wrapper_ir.toolchain.source import CppSource, CppUnit
 from wrapper_ir.toolchain.triton import units_of
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
 def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
     """``function(*inputs) -> tuple of results`` for a boxed one of :func:`captured`."""
     # It is there with an artifact; what a cache or a folder keeps does without.
-    from wrapper_ir.emitters.cuda_graphs.capture import hand_graphs_on  # noqa: PLC0415
+    from wrapper_ir.emitters.cuda_captures import hand_graphs_on  # noqa: PLC0415
 
     boxed: Any = call
 
@@ -180,14 +180,13 @@ def prepare_module() -> None:
     What goes wrong is left to whoever needs the module to find.
     """
     if _loaded is None:
-        threading.Thread(target=_try, name="wrapper_ir module", daemon=True).start()
+        in_background("module", _prepare)
 
 
-def _try() -> None:
-    with contextlib.suppress(WrapperIRError):
-        cache = default_cache()
-        _MODULE.file(cache)
-        runtime_objects(cache, find_compiler(cache), jobs=1)
+def _prepare() -> None:
+    cache = default_cache()
+    _MODULE.file(cache)
+    runtime_objects(cache, find_compiler(cache), jobs=1)
 
 
 DEFAULT_RUNNERS: Final = 4
@@ -331,7 +330,7 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     """
     from wrapper_ir.aot.build import build_loadable  # noqa: PLC0415 - only to build
 
-    units = tuple(KernelUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
+    units = tuple(CppUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
     manifest = Manifest(frozenset(map(Part, parts)), type=device)
     library = build_loadable(
         Sources(files, units, units_of(gpu_kernels), manifest), kernels_apart=apart

@@ -33,6 +33,9 @@ Torch's unnamed overload is spelled without one.
 CLASS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*::[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 """``namespace::Class``: what torch registers a custom class as."""
 
+GENERATOR: Final = "torch::Generator"
+"""The class of generators of random numbers, which torch has a type of its own for."""
+
 _CLASS_PREFIX: Final = "__torch__.torch.classes."
 
 
@@ -67,7 +70,9 @@ class SchemaType:
 
     @property
     def class_name(self) -> str:
-        """The custom class, ``namespace::Class``, where the type is one; else empty."""
+        """The class, ``namespace::Class``, where the type is one of objects; else empty."""
+        if self.base == "Generator":
+            return GENERATOR
         namespace, _, name = self.base.removeprefix(_CLASS_PREFIX).partition(".")
         return f"{namespace}::{name}" if self.base.startswith(_CLASS_PREFIX) and name else ""
 

@@ -450,8 +450,11 @@ def archive_of(value: object) -> bytes:
 def class_of(value: object) -> str:
     """Return the class of an object as torch registers it, ``namespace::Class``.
 
-    It is empty for everything else, classes of TorchScript included.
+    That of a generator of random numbers is ``torch::Generator``. It is empty for everything else,
+    classes of TorchScript included.
     """
+    if isinstance(value, torch.Generator):
+        return "torch::Generator"
     if not isinstance(value, torch.ScriptObject):
         return ""
     name: str = value._type().qualified_name()  # noqa: SLF001 - the only way to it

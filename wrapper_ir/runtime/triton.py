@@ -31,19 +31,17 @@ The types are Triton's, ``:16`` promises a multiple of 16 (for pointers: bytes).
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 
-from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime._private import data_ptr_address, kernel_log
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.native import Extension
+from wrapper_ir.toolchain.processes import in_background
 from wrapper_ir.toolchain.triton import (
     TritonKernelError,
     TritonSource,
@@ -164,13 +162,8 @@ def prepare_launcher(kinds: Iterable[DeviceKind]) -> bool:
     """
     is_used = any(kind.python.triton[0] == TritonKernels.__name__ for kind in kinds)
     if is_used:
-        threading.Thread(target=_try_launcher, name="wrapper_ir launcher", daemon=True).start()
+        in_background("launcher", lambda: _LAUNCHER.file(default_cache()))
     return is_used
-
-
-def _try_launcher() -> None:
-    with contextlib.suppress(WrapperIRError):
-        _LAUNCHER.file(default_cache())
 
 
 @functools.cache

@@ -7,7 +7,6 @@ together into a new library. A process opens each library once.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import importlib.machinery
@@ -20,7 +19,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from wrapper_ir.devices import CppSide
-from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.toolchain.bindings import BINDING_VERSION
 from wrapper_ir.toolchain.build import Recipe, build_library, default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
@@ -34,7 +32,7 @@ from wrapper_ir.toolchain.compiler import (
 from wrapper_ir.toolchain.errors import LibraryLoadError
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import Isa, cpu_identity, resolve
-from wrapper_ir.toolchain.processes import StoppedError
+from wrapper_ir.toolchain.processes import in_background
 from wrapper_ir.toolchain.source import Kernel
 
 if TYPE_CHECKING:
@@ -207,14 +205,10 @@ def prepare(isa: str = "", *, cache: DiskCache | None = None, wait: bool = False
         if not recipe.headers.is_there(recipe.compiler, recipe.flags):
             recipe.headers.get(recipe.compiler, recipe.flags)
 
-    def try_to_make() -> None:
-        with contextlib.suppress(WrapperIRError, StoppedError):  # stopped: the process ends
-            make()
-
     if wait:
         make()
     else:
-        threading.Thread(target=try_to_make, name="wrapper_ir header", daemon=True).start()
+        in_background("header", make)
 
 
 def _find(cache: DiskCache, keys: Iterable[str], address: int) -> dict[str, _Loaded]:

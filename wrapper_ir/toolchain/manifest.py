@@ -9,31 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wrapper_ir.devices import CPP, CPU, CppSide, DeviceKind, kind_of
+from wrapper_ir.devices import CPU, CppSide, DeviceKind, kind_of
 from wrapper_ir.options.gpu import GRAPH_LIMIT
 from wrapper_ir.toolchain.parts import Part
-from wrapper_ir.toolchain.source import CppSource
+from wrapper_ir.toolchain.source import CppUnit
 from wrapper_ir.toolchain.triton import GpuUnit
-
-
-@dataclass(frozen=True, slots=True)
-class KernelUnit:
-    """A C++ kernel that the generated files call.
-
-    Attributes:
-        symbol: The C symbol that they call it by. It is made from the kernel's content, so two
-            kernels share one exactly when they are the same. The text defines ``source.entry``;
-            whoever compiles it has to rename that.
-        source: The kernel.
-    """
-
-    symbol: str
-    source: CppSource
-
-    @property
-    def file(self) -> str:
-        """Its path in a program's folder."""
-        return CPP.file(self.source.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +83,6 @@ class Sources:
     """
 
     sources: Mapping[str, str]
-    kernels: tuple[KernelUnit, ...]
+    kernels: tuple[CppUnit, ...]
     gpu_kernels: tuple[GpuUnit, ...] = ()
     manifest: Manifest = Manifest()

@@ -21,8 +21,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from wrapper_ir.errors import WrapperIRError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -102,6 +104,23 @@ class Running:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def in_background(name: str, work: Callable[[], object]) -> None:
+    """Begin work that somebody will need, in a thread of its own that no process waits for.
+
+    What goes wrong is left to whoever needs it to find.
+
+    Args:
+        name: What the thread is called.
+        work: The work. It ends early where the process does.
+    """
+
+    def run() -> None:
+        with contextlib.suppress(WrapperIRError, StoppedError):
+            work()
+
+    threading.Thread(target=run, name=f"wrapper_ir {name}", daemon=True).start()
 
 
 _EVERYWHERE = Running()

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
+from wrapper_ir.devices import CPP, KernelLanguage
 from wrapper_ir.toolchain import bindings
 from wrapper_ir.toolchain.bindings import Parameter
 from wrapper_ir.toolchain.errors import KernelSourceError
@@ -53,12 +54,54 @@ class CppSource:
         extra_flags: Further compiler flags, such as ``("-DDEBUG",)``.
     """
 
+    language: ClassVar[KernelLanguage] = CPP
     name: str
     code: str
     arg_types: tuple[str, ...]
     entry: str = "kernel"
     isa: str = ""
     extra_flags: tuple[str, ...] = ()
+
+
+class KernelSource(Protocol):
+    """A kernel as text, in one language or another."""
+
+    @property
+    def language(self) -> KernelLanguage:
+        """The language of the text."""
+
+    @property
+    def name(self) -> str:
+        """What the kernel is called in messages and files."""
+
+
+S = TypeVar("S", bound=KernelSource)
+
+
+# Without slots: with them, Python 3.11 cannot call the aliases of a frozen class.
+@dataclass(frozen=True)
+class KernelUnit(Generic[S]):
+    """A kernel that the generated files call or launch.
+
+    Attributes:
+        symbol: The C symbol that they know it by: a function's, or that of its machine code, which
+            the build makes. It follows from the kernel's content, so two kernels share one exactly
+            when they are the same. C++ text defines ``source.entry``; whoever compiles it has to
+            rename that.
+        source: The kernel.
+    """
+
+    symbol: str
+    source: S
+
+    @property
+    def file(self) -> str:
+        """Its path in a program's folder."""
+        return self.source.language.file(self.source.name)
+
+
+CppUnit = KernelUnit[CppSource]
+"""A C++ kernel."""
 
 
 def parameters(source: CppSource) -> tuple[Parameter, ...]:

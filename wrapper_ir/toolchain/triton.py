@@ -22,10 +22,11 @@ import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from wrapper_ir.devices import TRITON
+from wrapper_ir.devices import TRITON, KernelLanguage
 from wrapper_ir.errors import OptionValueError, WrapperIRError
+from wrapper_ir.toolchain.source import KernelUnit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -93,6 +94,7 @@ class TritonSource:
         options: Of Triton's compiler: warps, stages and others.
     """
 
+    language: ClassVar[KernelLanguage] = TRITON
     name: str
     signature: Mapping[str, str]
     code: str
@@ -107,23 +109,8 @@ class TritonSource:
         return repr([list(p.items()) if isinstance(p, Mapping) else p for p in parts])
 
 
-@dataclass(frozen=True, slots=True)
-class GpuUnit:
-    """A Triton kernel that the files of a program in C++ launch.
-
-    Attributes:
-        symbol: The C symbol of its machine code, which the build makes. It follows from the
-            kernel's content, so two kernels share one exactly when they are the same.
-        source: The kernel.
-    """
-
-    symbol: str
-    source: TritonSource
-
-    @property
-    def file(self) -> str:
-        """Its path in a program's folder."""
-        return TRITON.file(self.source.name)
+GpuUnit = KernelUnit[TritonSource]
+"""A Triton kernel that the files of a program in C++ launch."""
 
 
 def units_of(rows: Iterable[Sequence[Any]]) -> tuple[GpuUnit, ...]:

@@ -19,7 +19,7 @@ from wrapper_ir.aot.build import BuildOptions, build
 from wrapper_ir.aot.gpu_kernels import chosen_archs, write_kernels
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.cpp.artifact import MAIN_FILE
-from wrapper_ir.emitters.cuda_graphs.capture import why_not_captured
+from wrapper_ir.emitters.cuda_captures import why_not_captured
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
 from wrapper_ir.toolchain.compiler import find_compiler

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.emitter import CppEmitter
-from wrapper_ir.toolchain.manifest import KernelUnit
+from wrapper_ir.toolchain.source import KernelUnit
 
 __all__ = ["CppArtifact", "CppEmitter", "KernelUnit"]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.emitters.cpp.statics import Statics
-    from wrapper_ir.emitters.cuda_graphs.capture import Piece
+    from wrapper_ir.emitters.cuda_captures import Piece
     from wrapper_ir.emitters.regions import Key
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.expr import Dim

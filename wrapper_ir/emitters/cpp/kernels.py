@@ -15,8 +15,8 @@ from wrapper_ir.emitters.cpp.device_kernels import LaunchedKernels
 from wrapper_ir.emitters.cpp.literals import statement
 from wrapper_ir.emitters.cpp.state import StateMembers, parameter_spelling
 from wrapper_ir.emitters.kernel_types import cpp_source
-from wrapper_ir.toolchain.manifest import KernelUnit
 from wrapper_ir.toolchain.parts import OWN_OPS, Part
+from wrapper_ir.toolchain.source import CppUnit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,13 +94,13 @@ class Callees:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._units: dict[str, KernelUnit] = {}
+        self._units: dict[str, CppUnit] = {}
         self._kernels: set[str] = set()
         self._ops: set[str] = set()
         self._shims: set[str] = set()
 
     @property
-    def units(self) -> tuple[KernelUnit, ...]:
+    def units(self) -> tuple[CppUnit, ...]:
         """The kernels to compile, each once."""
         return tuple(self._units.values())
 
@@ -114,7 +114,7 @@ class Callees:
         declared = ", ".join(map(parameter_spelling, definition.params))
         writer = self._context.section("kernels")
         if symbol not in self._units:
-            self._units[symbol] = KernelUnit(symbol, described)
+            self._units[symbol] = CppUnit(symbol, described)
             for line in statement(f'extern "C" void {symbol}({declared});'):
                 self._context.section("externs").line(line)
         writer.line(f"inline constexpr auto* {name} = &::{symbol};")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wrapper_ir.emitters.cpp.context import Context
-    from wrapper_ir.emitters.cuda_graphs.capture import Piece
+    from wrapper_ir.emitters.cuda_captures import Piece
 
 
 def slot(type_: CType, value: str) -> str:

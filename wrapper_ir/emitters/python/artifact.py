@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.base import MissingOpError, SourceFiles, constant_values
-from wrapper_ir.emitters.cuda_graphs.capture import hand_graphs_on
+from wrapper_ir.emitters.cuda_captures import hand_graphs_on
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.program import Program

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.emitters.base import WRAPPER, Emitter, Problems, SourceFiles
-from wrapper_ir.emitters.cuda_graphs.capture import Captures
+from wrapper_ir.emitters.cuda_captures import Captures
 from wrapper_ir.emitters.facts import gather
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import Context

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wrapper_ir.build.draft import ProgramDraft
-    from wrapper_ir.lines.args import CallResult
 
 SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 """Torch's symbolic numbers."""
@@ -111,7 +110,7 @@ def call_of(
     op: Any,
     args: tuple[Arg, ...],
     kwargs: tuple[NamedArg, ...] = (),
-    results: tuple[CallResult, ...] = (),
+    results: tuple[OpResult, ...] = (),
     **where: Any,
 ) -> ExternKernel:
     """Return the call of an op, which is declared where that was not done.

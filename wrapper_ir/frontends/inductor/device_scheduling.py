@@ -25,9 +25,9 @@ from wrapper_ir.frontends.inductor.compat import (
     device_interface,
     inductor_config,
     list_mode_options,
+    loops_of_gpus,
     triton_tools,
 )
-from wrapper_ir.frontends.inductor.differences import loops_of_gpus
 from wrapper_ir.frontends.inductor.errors import SchedulingError, UnsupportedTorchError
 from wrapper_ir.frontends.inductor.notes import NotingCpp
 from wrapper_ir.frontends.inductor.triton import NotingTriton

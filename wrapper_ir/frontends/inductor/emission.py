@@ -1,12 +1,14 @@
 """From a program to what Inductor wants back: the text of a module.
 
 Text is kept in Inductor's caches, and in what ``aot_compile`` saves, and executed from there, in
-this process and in later ones. The emitters for Python and C++ give text of their own; of others
-the module holds the program, and emits it again.
+this process and in later ones; a graph, or another live object, they cannot keep. The emitters for
+Python and C++ give text of their own. Of others the module holds the program, and running it emits
+the program again, by the emitter that is installed by then.
 """
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,14 +16,19 @@ import torch
 from wrapper_ir.frontends.inductor.compat import V, ValueWithLineMap, trace_structured
 from wrapper_ir.runtime.calls import pass_by
 
+# ruff: noqa: PLC0415 - the layers below are only needed where something is compiled anew
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from wrapper_ir.emitters.base import Artifact
     from wrapper_ir.frontends.inductor.convert.graph import Passing
     from wrapper_ir.frontends.inductor.session import Session
     from wrapper_ir.frontends.inductor.settings import Settings
     from wrapper_ir.lines.program import Program
+
+    #: Takes the list of arguments, which it empties, and gives the results.
+    BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
 
 
 class CapturedModule:
@@ -64,8 +71,6 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
     source: str | None = getattr(artifact, "module_source", None)
     variables = {} if source is None else getattr(artifact, "module_constants", {})
     if source is None:
-        from wrapper_ir.frontends.inductor.module_text import module_text  # noqa: PLC0415
-
         source = module_text(planned, settings)
     _share_constants(program, variables, graph)
     graph.torchbind_constants.update(passing.constants.values())
@@ -79,11 +84,10 @@ def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program
         EmitError: The emitter cannot render something in the program.
         UnsupportedError: The memory strategy is not available.
     """
-    # The layers below are only needed where something is compiled anew.
-    from wrapper_ir.api import emit  # noqa: PLC0415
-    from wrapper_ir.debug_printer.spec import make_printer  # noqa: PLC0415
-    from wrapper_ir.emitters.registry import make_emitter  # noqa: PLC0415
-    from wrapper_ir.passes import pipeline_for, run_passes  # noqa: PLC0415
+    from wrapper_ir.api import emit
+    from wrapper_ir.debug_printer.spec import make_printer
+    from wrapper_ir.emitters.registry import make_emitter
+    from wrapper_ir.passes import pipeline_for, run_passes
 
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
     options = dict(settings.emitter_options)
@@ -102,7 +106,7 @@ def _show(program: Program, planned: Program) -> None:
     """
 
     def changes() -> str:
-        from wrapper_ir.diffing import diff  # noqa: PLC0415 - only here
+        from wrapper_ir.diffing import diff
 
         return str(diff(program, planned))
 
@@ -111,7 +115,7 @@ def _show(program: Program, planned: Program) -> None:
         about = {"name": f"wrapper_ir_{name}", "encoding": "string"}
         trace_structured("artifact", about.copy, payload_fn=text)
     if getattr(V.debug, "_path", None):
-        from wrapper_ir.text import print_program  # noqa: PLC0415 - only here
+        from wrapper_ir.text import print_program
 
         files = {
             "program.wir": print_program(program, origins=True),
@@ -149,3 +153,79 @@ def _share_constants(program: Program, variables: Mapping[str, str], graph: Any)
         elif variable != name:
             graph.constants[variable] = graph.constants[name]
             graph.allocated_constant_name[variable] = graph.allocated_constant_name[name]
+
+
+def module_text(program: Program, settings: Settings) -> str:
+    """Return a module that defines ``call``: it takes one list, which it empties.
+
+    Whoever loads the module sets the program's constants in it, by their names in the program,
+    before the first call.
+
+    Args:
+        program: The program, its memory planned.
+        settings: The emitter and its options.
+
+    Raises:
+        UnprintableError: The program has no text.
+    """
+    from wrapper_ir.emitters.python.literals import source_literal
+    from wrapper_ir.emitters.writer import prose
+    from wrapper_ir.text import print_program
+
+    text = print_program(program, origins=True)
+    options = dict(settings.emitter_options)
+    lines = [
+        f'"""{prose(program.name)}: emitted by {prose(settings.emitter)} when it is loaded."""',
+        "",
+        f"from {__name__} import {boxed_call.__name__}",
+        "",
+        f"_program = {source_literal(text)}",
+        "",
+        f"call = {boxed_call.__name__}(_program, {settings.emitter!r}, {options!r}, globals())",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def boxed_call(
+    text: str, emitter: str, options: Mapping[str, Any], variables: Mapping[str, Any]
+) -> BoxedCall:
+    """Return the function of such a module.
+
+    A program without constants is emitted and loaded now, another one in its first call.
+
+    Args:
+        text: The program.
+        emitter: Name of the emitter.
+        options: Those of the emitter.
+        variables: The module's, where the constants are when the first call comes.
+
+    Raises:
+        WrapperIRError: The program cannot be emitted or loaded.
+    """
+    from wrapper_ir.api import emit
+    from wrapper_ir.emitters import emitter_class, faults_of
+    from wrapper_ir.text import parse
+
+    program = parse(text)
+    names = (*program.constants, *program.objects)
+
+    def load(whole: Program) -> BoxedCall:
+        artifact = emit(whole, emitter, **options)
+        with faults_of(emitter_class(emitter), "what it made was loaded"):
+            return artifact.load_boxed()
+
+    if not names:
+        return load(program)
+    guard = threading.Lock()
+    loaded: list[BoxedCall] = []
+
+    def call(args: list[Any]) -> tuple[Any, ...]:
+        if not loaded:
+            with guard:
+                if not loaded:
+                    whole = program.replace(data={name: variables[name] for name in names})
+                    loaded.append(load(whole))
+        return loaded[0](args)
+
+    return call

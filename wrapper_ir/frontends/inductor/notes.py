@@ -21,9 +21,9 @@ from wrapper_ir.frontends.inductor.compat import (
     V,
     inductor_config,
     pick_vec_isa,
+    processor,
     symbol_is_type,
 )
-from wrapper_ir.frontends.inductor.differences import processor
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import ScalarType
 from wrapper_ir.options.declared import ISA

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pybind11/pybind11.h>
+#include <torch/csrc/Generator.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <ATen/core/class_type.h>
@@ -97,8 +98,13 @@ inline bool number_in(wir::Kind kind, PyObject* value, wir::Slot* slot) {
   return true;
 }
 
-// The object of a custom class that a Python object is. False: it is none, or of another class.
+// The object of a class that a Python object is. False: it is none, or of another class.
 inline bool object_in(const char* class_name, PyObject* value, c10::IValue* found) {
+  if (std::string_view(class_name) == "torch::Generator") {
+    if (!THPGenerator_Check(value)) return false;
+    *found = reinterpret_cast<THPGenerator*>(value)->cdata;
+    return true;
+  }
   std::string name = std::string("__torch__.torch.classes.") + class_name;
   const std::size_t at = name.find("::");
   if (at != std::string::npos) name.replace(at, 2, ".");

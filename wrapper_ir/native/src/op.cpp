@@ -103,6 +103,7 @@ class Converter {
         if (arg.kind == Arg::Kind::kString) return std::string(arg.first.string);
         break;
       case c10::TypeKind::ClassType:
+      case c10::TypeKind::GeneratorType:
         if (arg.kind == Arg::Kind::kObject && object_of(arg).type()->isSubtypeOf(type)) {
           return object_of(arg);
         }
@@ -217,7 +218,7 @@ void give(const c10::FunctionSchema& schema, const Result& result, const c10::IV
       *static_cast<bool*>(result.target) = value.toScalar().toBool();
       return;
     case Result::Kind::kObject:
-      if (!value.isObject()) refuse(schema, "returns no object there");
+      if (!value.isObject() && !value.isGenerator()) refuse(schema, "returns no object there");
       static_cast<OwnObject*>(result.target)->take(new c10::IValue(value));
       return;
   }

@@ -28,7 +28,7 @@ from wrapper_ir.lines.args import (
 from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.program import ObjectConstant
-from wrapper_ir.lines.schema import SchemaArg, SchemaError
+from wrapper_ir.lines.schema import GENERATOR, SchemaArg, SchemaError
 from wrapper_ir.runtime import class_of
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _result(scope: Scope, node: Any) -> Value:
 
 def _plain(scope: Scope, value: Any) -> Arg:
     """Return an argument that is neither a tensor nor a number."""
-    if isinstance(value, ir.TorchBindObject):
+    if isinstance(value, OBJECTS):
         return ObjectArg(convert_object(scope, value))
     if isinstance(value, torch.dtype):
         return DTypeArg(to_dtype(value))
@@ -128,8 +128,10 @@ def _plain(scope: Scope, value: Any) -> Arg:
     )
 
 
-# Objects of custom classes, and calls of their methods.
+# Objects of custom classes, and calls of their methods; generators of random numbers.
 
+#: Nodes of Inductor's for them.
+OBJECTS: Final = (ir.TorchBindObject, ir.GeneratorState)
 
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
 
@@ -193,6 +195,8 @@ def object_input(scope: Scope, name: str, node: Any) -> ObjectInput:
         raise _in_region(name)
     made = scope.objects[name] = scope.name(name)
     scope.draft.reserved.add(made)
+    if isinstance(node, ir.GeneratorState):
+        return ObjectInput(made, GENERATOR)
     return ObjectInput(made, class_of(real_object(name, node.get_value())))
 
 

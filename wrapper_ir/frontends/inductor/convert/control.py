@@ -14,10 +14,9 @@ import torch
 from wrapper_ir.build.draft import at_start
 from wrapper_ir.frontends.common.ops import call_of
 from wrapper_ir.frontends.common.regions import RegionDraft, copied, passed
-from wrapper_ir.frontends.inductor.compat import V, ir
+from wrapper_ir.frontends.inductor.compat import Choice, V, choice_of, ir
 from wrapper_ir.frontends.inductor.convert.arguments import convert_results, to_arg
 from wrapper_ir.frontends.inductor.convert.state import Scope
-from wrapper_ir.frontends.inductor.differences import Choice, choice_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
     Arg,

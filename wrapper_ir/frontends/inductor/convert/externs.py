@@ -15,10 +15,12 @@ from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
 from wrapper_ir.frontends.inductor.convert.arguments import (
     Method,
     bind_arguments,
+    convert_object,
     function_of,
     method_of,
 )
 from wrapper_ir.frontends.inductor.convert.operators import (
+    EXCHANGE_STATE,
     GET_STATE,
     HOOK,
     PRINT,
@@ -28,6 +30,7 @@ from wrapper_ir.frontends.inductor.convert.operators import (
     print_arguments,
     runs_and_saves,
     runs_with,
+    runs_with_generator,
 )
 from wrapper_ir.frontends.inductor.convert.streams import (
     convert_stream_op,
@@ -43,10 +46,12 @@ from wrapper_ir.lines.args import (
     ObjectArg,
     Relation,
     ResultBuffer,
+    ResultObject,
     ResultSymbol,
 )
 from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.layout import CPU, DType, Layout, LayoutKind
+from wrapper_ir.lines.schema import GENERATOR
 from wrapper_ir.lines.symbols import ItemOf
 
 if TYPE_CHECKING:
@@ -116,6 +121,8 @@ class ExternConverter:
             self._run_and_save(node, *args, **kwargs)
         elif runs_with(node):
             self._run_with(node, *args, **kwargs)
+        elif runs_with_generator(node):
+            self._run_with_generator(node, *args, **kwargs)
         elif is_stream_op(node.op_overload):
             given = (*args, *kwargs.values())
             convert_stream_op(
@@ -151,6 +158,17 @@ class ExternConverter:
         self.call(node, SET_STATE, (state,), {}, [])
         self.call(node, op, args, kwargs, self._results(node))
         scope.emit(call_of(scope.draft, SET_STATE, (BufferArg(before),)))
+
+    def _run_with_generator(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
+        """Convert a call of a random op that draws from a generator which the program is given."""
+        scope = self._scope
+        before = scope.draft.fresh(f"{node.get_name()}_generator")
+        scope.draft.reserved.add(before)
+        given = ObjectArg(convert_object(scope, kwargs.pop("rng_state")))
+        results = (ResultObject(before, GENERATOR),)
+        scope.emit(call_of(scope.draft, EXCHANGE_STATE, (given,), results=results))
+        self.call(node, op, args, kwargs, self._results(node))
+        scope.emit(call_of(scope.draft, EXCHANGE_STATE, (ObjectArg(before),)))
 
     def show(self, node: Any) -> None:
         """Show the tensor that a node computes to Inductor's hooks, where they are asked for."""

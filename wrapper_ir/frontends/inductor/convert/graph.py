@@ -20,9 +20,11 @@ from wrapper_ir.frontends.inductor.compat import (
     PlainAOTOutput,
     TangentAOTInput,
     TracingContext,
+    gives_data,
     ir,
 )
 from wrapper_ir.frontends.inductor.convert.arguments import (
+    OBJECTS,
     convert_results,
     object_input,
     traced_object,
@@ -32,7 +34,6 @@ from wrapper_ir.frontends.inductor.convert.operators import add_checks
 from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
 from wrapper_ir.frontends.inductor.convert.streams import refuse_races
 from wrapper_ir.frontends.inductor.convert.values import known_values
-from wrapper_ir.frontends.inductor.differences import gives_data
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.control import BufferInput, Input, ScalarInput
@@ -338,7 +339,7 @@ def _input(scope: Scope, name: str, value: Any, donated: set[str]) -> Input:
         if scope.shared.wrapper.checks_numbers:
             _check_known(scope, number.symbol, value)
         return number
-    if isinstance(value, ir.TorchBindObject):
+    if isinstance(value, OBJECTS):
         return object_input(scope, name, value)
     raise UnsupportedLineError(
         kind="graph input",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 
-from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, inductor_config, ir
+from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, checked_op, inductor_config, ir
 from wrapper_ir.frontends.inductor.convert.control import convert_control
 from wrapper_ir.frontends.inductor.convert.cpp_and_triton import convert_kernel_call, to_tune
 from wrapper_ir.frontends.inductor.convert.externs import (
@@ -28,7 +28,6 @@ from wrapper_ir.frontends.inductor.convert.memory import allocate, make_whole, r
 from wrapper_ir.frontends.inductor.convert.operators import add_check, hooked_name, prints
 from wrapper_ir.frontends.inductor.convert.values import op_called
 from wrapper_ir.frontends.inductor.cuda import MEMPOOL_BLOCK, STREAM_BLOCK
-from wrapper_ir.frontends.inductor.differences import checked_op
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import CallNote, PartNote
 from wrapper_ir.lines import expr as ours

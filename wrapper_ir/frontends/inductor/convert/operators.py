@@ -217,7 +217,9 @@ def print_arguments(node: Any) -> tuple[Any, ...]:
 # What is checkpointed in training calls random ops in the forward and once more in the backward,
 # and has to draw the same numbers. For that Inductor calls two higher-order ops of torch
 # (``run_and_save_rng_state``, ``run_with_rng_state``), which take an op and its arguments. A
-# program has the op itself, and beside it ops that give and set the state of the generator.
+# program has the op itself, and beside it ops that give and set the state of the generator. On a
+# GPU there is one (``graphsafe_run_with_rng_state``), in the forward and in the backward: each is
+# given a generator for it, which moves on from call to call.
 
 
 _BYTES: Final = torch.get_rng_state().numel()
@@ -238,8 +240,30 @@ SET_STATE: Final = define(
     "set_random_state(Tensor state) -> ()", torch.set_rng_state, fake=lambda state: None
 )
 
+
+def _exchange(state: torch.Generator) -> torch.Generator:
+    """Have the generator of a device go on from another's state; return the state that it had.
+
+    Both are the states themselves and no copies: what is drawn moves the one that is in use on.
+
+    Args:
+        state: A generator of the device, such as those that torch keeps for a graph.
+    """
+    module = torch.get_device_module(state.device)
+    generator: torch.Generator = module.default_generators[state.device.index]
+    before = generator.graphsafe_get_state()
+    generator.graphsafe_set_state(state)
+    return before
+
+
+#: Exchanges the state of a GPU's generator.
+EXCHANGE_STATE: Final = define(
+    "exchange_random_state(Generator state) -> Generator", _exchange, fake=lambda state: state
+)
+
 _SAVES: Final = torch.ops.higher_order.run_and_save_rng_state
 _RUNS_WITH: Final = torch.ops.higher_order.run_with_rng_state
+_RUNS_WITH_GENERATOR: Final = torch.ops.higher_order.graphsafe_run_with_rng_state
 
 
 def runs_and_saves(node: Any) -> bool:
@@ -250,6 +274,11 @@ def runs_and_saves(node: Any) -> bool:
 def runs_with(node: Any) -> bool:
     """Return whether an IR node calls a random op on the CPU with a state that it is given."""
     return _is(node, _RUNS_WITH)
+
+
+def runs_with_generator(node: Any) -> bool:
+    """Return whether an IR node calls a random op on a GPU with a state that is a generator."""
+    return getattr(node, "op_overload", None) is _RUNS_WITH_GENERATOR
 
 
 def _is(node: Any, op: Any) -> bool:

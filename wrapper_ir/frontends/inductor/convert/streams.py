@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.frontends.common.ops import to_device
-from wrapper_ir.frontends.inductor.compat import CurrentStreamSource, user_objects
+from wrapper_ir.frontends.inductor.compat import (
+    CurrentStreamSource,
+    current_stream,
+    user_objects,
+    user_streams,
+)
 from wrapper_ir.frontends.inductor.cuda import numbered
-from wrapper_ir.frontends.inductor.differences import current_stream, user_streams
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import (

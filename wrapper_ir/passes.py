@@ -1,4 +1,9 @@
-"""The passes that there are, running them, spelling them as text, and the usual pipeline."""
+"""Passes: pure functions from programs to programs, with a name and options, and ways to run them.
+
+A pass is a frozen dataclass; its fields are its options. It gives back the program it was given, as
+the same object, where it has nothing to do, and never changes it. Here are the passes that there
+are, their spelling as text, and the usual pipeline.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +25,25 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines import AnyLine, Program
 
+
+__all__ = [
+    "PASSES",
+    "Branch",
+    "InsertFrees",
+    "InsertProbes",
+    "KeepStorage",
+    "Pass",
+    "PassSpellingError",
+    "PlanExterns",
+    "PlanMemory",
+    "PrepareCapture",
+    "ReuseInPlace",
+    "StripComments",
+    "parse_pass",
+    "parse_pipeline",
+    "pipeline_for",
+    "run_passes",
+]
 
 # The passes that there are. What one does stands where the work is done, and is imported then.
 
@@ -116,8 +140,8 @@ class PrepareCapture:
         """Return the program made ready; a planned one as it is."""
         if program.stage is Stage.PLANNED:
             return program
-        from wrapper_ir.emitters.cuda_graphs.capture import why_not_captured
-        from wrapper_ir.emitters.cuda_graphs.cuts import cut
+        from wrapper_ir.emitters.cuda_captures import why_not_captured
+        from wrapper_ir.emitters.cuda_cuts import cut
 
         if why_not_captured(program):
             return cut(program) if self.cuts else program

@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import Liveness
-from wrapper_ir.emitters.cuda_graphs.capture import Obstacles
+from wrapper_ir.emitters.cuda_captures import Obstacles
 from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, ScalarArg
 from wrapper_ir.lines.control import BufferInput, Region, Switch

@@ -14,7 +14,7 @@ from wrapper_ir.analysis.liveness import Liveness, mutated_inputs
 from wrapper_ir.analysis.ops import draws, drops
 from wrapper_ir.emitters.facts import needs_streams, only_accelerator
 from wrapper_ir.lines.args import BufferArg, BufferValue, ScalarArg
-from wrapper_ir.lines.control import Cond, Region, Switch, While
+from wrapper_ir.lines.control import Cond, ObjectInput, Region, Switch, While
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import (
     CppKernel,
@@ -24,6 +24,7 @@ from wrapper_ir.lines.kernels import (
     KernelDefinition,
 )
 from wrapper_ir.lines.program import GraphRole
+from wrapper_ir.lines.schema import GENERATOR
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.walk import regions_of, walk
@@ -246,6 +247,9 @@ def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[st
     # op would read memory of the wrong side.
     if is_trained and isinstance(line, ExternKernel) and drops(program, line):
         return f"'{name}' keeps the state of its random numbers elsewhere in a graph"
+    given = (each.class_name for each in program.inputs if isinstance(each, ObjectInput))
+    if GENERATOR in given and draws(program, line):
+        return f"'{name}' may draw from a generator that the program is given"
     found = effects(line, program)
     for buffer in dict.fromkeys((*found.reads, *found.written)):
         if not _is_gpu(program.layout(buffer).device):

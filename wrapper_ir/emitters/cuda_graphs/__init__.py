@@ -1,1 +1,0 @@
-"""Calls captured as CUDA graphs: what stands in the way, and programs cut and branched for it."""
