@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wrapper_ir.build.draft import ProgramDraft
+    from wrapper_ir.lines.args import OpResult
 
 SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 """Torch's symbolic numbers."""
