@@ -21,16 +21,14 @@ from wrapper_ir.frontends.inductor.convert.arguments import (
 )
 from wrapper_ir.frontends.inductor.convert.operators import (
     EXCHANGE_STATE,
-    GET_STATE,
     HOOK,
     PRINT,
-    SET_STATE,
-    STATE,
     hooked_name,
     print_arguments,
     runs_and_saves,
     runs_with,
     runs_with_generator,
+    states_of,
 )
 from wrapper_ir.frontends.inductor.convert.streams import (
     convert_stream_op,
@@ -42,6 +40,7 @@ from wrapper_ir.lines.args import (
     Arg,
     BufferArg,
     CallResult,
+    DeviceArg,
     DTypeArg,
     ObjectArg,
     Relation,
@@ -147,17 +146,19 @@ class ExternConverter:
             first, *path = result.path
             parts[int(first)].append(replace(result, path=tuple(path)))
         if parts[0]:
-            self.call(node, GET_STATE, (), {}, parts[0])
+            states = states_of(node.get_device())
+            self.call(node, states.get, states.where, {}, parts[0])
         self.call(node, op, args, kwargs, parts[1])
 
     def _run_with(self, node: Any, state: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         """Convert a call of a random op with a state of the generator, which is as before then."""
-        scope = self._scope
-        before = scope.define(scope.draft.fresh(f"{node.get_name()}_state"), STATE)
-        self.call(node, GET_STATE, (), {}, [ResultBuffer(before)])
-        self.call(node, SET_STATE, (state,), {}, [])
+        scope, states = self._scope, states_of(node.get_device())
+        before = scope.define(scope.draft.fresh(f"{node.get_name()}_state"), states.layout)
+        where = tuple(DeviceArg(to_device(device)) for device in states.where)
+        self.call(node, states.get, states.where, {}, [ResultBuffer(before)])
+        self.call(node, states.set, (state, *states.where), {}, [])
         self.call(node, op, args, kwargs, self._results(node))
-        scope.emit(call_of(scope.draft, SET_STATE, (BufferArg(before),)))
+        scope.emit(call_of(scope.draft, states.set, (BufferArg(before), *where)))
 
     def _run_with_generator(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         """Convert a call of a random op that draws from a generator which the program is given."""

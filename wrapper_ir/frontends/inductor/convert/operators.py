@@ -6,7 +6,7 @@ calls it like any other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 from torch.fx.node import has_side_effect
@@ -218,27 +218,76 @@ def print_arguments(node: Any) -> tuple[Any, ...]:
 # and has to draw the same numbers. For that Inductor calls two higher-order ops of torch
 # (``run_and_save_rng_state``, ``run_with_rng_state``), which take an op and its arguments. A
 # program has the op itself, and beside it ops that give and set the state of the generator. On a
-# GPU there is one (``graphsafe_run_with_rng_state``), in the forward and in the backward: each is
-# given a generator for it, which moves on from call to call.
+# GPU there is another (``graphsafe_run_with_rng_state``), in the forward and in the backward: each
+# is given a generator for it, which moves on from call to call. It is not used with
+# ``fallback_random``, nor where a graph draws on several GPUs.
 
 
 _BYTES: Final = torch.get_rng_state().numel()
 
-#: How the state of the CPU's generator is kept.
-STATE: Final = Layout(DType.UINT8, CPU, (_BYTES,), (1,))
-
 #: Gives the state of the CPU's generator. Of two calls neither is superfluous: something may have
 #: been drawn in between.
-GET_STATE: Final = define(
+_GET_STATE: Final = define(
     "random_state() -> Tensor",
     torch.get_rng_state,
     fake=lambda: torch.empty(_BYTES, dtype=torch.uint8),
     tags=(torch.Tag.nondeterministic_seeded,),
 )
 #: Sets it.
-SET_STATE: Final = define(
+_SET_STATE: Final = define(
     "set_random_state(Tensor state) -> ()", torch.set_rng_state, fake=lambda state: None
 )
+
+#: A seed and an offset.
+_BYTES_OF_DEVICE: Final = 16
+
+
+def _get_state_of(device: torch.device) -> torch.Tensor:
+    state: torch.Tensor = torch.get_device_module(device).get_rng_state(device)
+    return state
+
+
+def _set_state_of(state: torch.Tensor, device: torch.device) -> None:
+    torch.get_device_module(device).set_rng_state(state.cpu(), device)
+
+
+#: The same for the generator of another device. They have no form without Python: only training
+#: comes to them.
+_GET_STATE_OF: Final = define(
+    "random_state_of(Device device) -> Tensor",
+    _get_state_of,
+    fake=lambda device: torch.empty(_BYTES_OF_DEVICE, dtype=torch.uint8),
+    tags=(torch.Tag.nondeterministic_seeded,),
+)
+_SET_STATE_OF: Final = define(
+    "set_random_state_of(Tensor state, Device device) -> ()",
+    _set_state_of,
+    fake=lambda state, device: None,
+)
+
+
+class States(NamedTuple):
+    """Ops for the state of a device's generator.
+
+    Attributes:
+        get: Gives it, as a tensor on the host.
+        set: Sets it to such a tensor.
+        where: What both are given besides.
+        layout: How it is kept.
+    """
+
+    get: Any
+    set: Any
+    where: tuple[torch.device, ...]
+    layout: Layout
+
+
+def states_of(device: torch.device | None) -> States:
+    """Return the ops for the generator of a device; of the CPU where a node has none."""
+    if device is None or device.type == "cpu":
+        return States(_GET_STATE, _SET_STATE, (), Layout(DType.UINT8, CPU, (_BYTES,), (1,)))
+    layout = Layout(DType.UINT8, CPU, (_BYTES_OF_DEVICE,), (1,))
+    return States(_GET_STATE_OF, _SET_STATE_OF, (device,), layout)
 
 
 def _exchange(state: torch.Generator) -> torch.Generator:
@@ -267,22 +316,15 @@ _RUNS_WITH_GENERATOR: Final = torch.ops.higher_order.graphsafe_run_with_rng_stat
 
 
 def runs_and_saves(node: Any) -> bool:
-    """Return whether an IR node calls a random op on the CPU and gives the state before, too."""
-    return _is(node, _SAVES)
+    """Return whether an IR node calls a random op and gives the state before, too."""
+    return getattr(node, "op_overload", None) is _SAVES
 
 
 def runs_with(node: Any) -> bool:
-    """Return whether an IR node calls a random op on the CPU with a state that it is given."""
-    return _is(node, _RUNS_WITH)
+    """Return whether an IR node calls a random op with a state that it is given."""
+    return getattr(node, "op_overload", None) is _RUNS_WITH
 
 
 def runs_with_generator(node: Any) -> bool:
     """Return whether an IR node calls a random op on a GPU with a state that is a generator."""
     return getattr(node, "op_overload", None) is _RUNS_WITH_GENERATOR
-
-
-def _is(node: Any, op: Any) -> bool:
-    if getattr(node, "op_overload", None) is not op:
-        return False
-    device = node.get_device()
-    return device is None or device.type == "cpu"
