@@ -5,24 +5,39 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch._guards import TracingContext, tracing
 from torch._higher_order_ops.flex_attention import flex_attention_backward
+from torch._inductor.compile_fx import compile_fx_inner
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional
 from torch.nn.attention.flex_attention import _create_empty_block_mask, flex_attention
 
-from tests.frontends.no_gpu import body, compiled_for_gpu, first_choice, program_of
+import wrapper_ir as wir
+from tests.frontends.no_gpu import (
+    body,
+    compiled_for_gpu,
+    first_choice,
+    pretended_gpu,
+    program_of,
+)
 from tests.release import TORCH
+from wrapper_ir.emitters.cuda_captures import why_not_captured
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.frontends.inductor import install
 from wrapper_ir.frontends.inductor.compat import inductor_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from wrapper_ir.lines import Program
 
 pytestmark = [
     pytest.mark.skipif(not torch.backends.cuda.is_built(), reason="this torch knows no GPU at all"),
@@ -311,3 +326,72 @@ def test_gradients_of_convolutions_that_stock_cannot_call_are_refused_by_name() 
     inputs = some((8, 64, 32, 32), (8, 64, 32, 32), (64, 64, 3, 3))
     with tuned_to("call_aten", "ATEN,TRITON"):
         refused(gradients, inputs, "call_aten_d[wx]")
+
+
+def random_calls(program: Program) -> list[str]:
+    """Ops that draw, and those for the state of the generator, in order."""
+    found = re.findall(
+        r"(?:wrapper_ir_inductor|aten)::(\w*(?:random_state|bernoulli)\w*)",
+        "\n".join(body(program)),
+    )
+    return list(found)
+
+
+def program_of_graph(
+    module: torch.fx.GraphModule, given: Sequence[Any], mode: FakeTensorMode
+) -> Program:
+    """The program of a graph as a partitioner leaves it, which every emitter renders."""
+    with pretended_gpu(), mode, tracing(TracingContext(mode)), wir.record() as programs, install():
+        compile_fx_inner(module, given)
+    (program,) = programs
+    assert wir.parse(str(wir.verify(program))) == program
+    planned = wir.plan_memory(program)
+    for emitter in ("python", "cpp", "fx"):
+        wir.emit(planned, emitter)
+    return program
+
+
+def test_checkpointed_random_ops_save_the_state_and_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda *_: torch.zeros(16, dtype=torch.uint8))
+    hops, op = torch.ops.higher_order, torch.ops.aten.bernoulli.p
+
+    def twice(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        saved, first = hops.run_and_save_rng_state(op, x.sin(), 0.5)
+        return saved, first.cos(), hops.run_with_rng_state(saved, op, x.sin(), 0.5)
+
+    with FakeTensorMode() as mode:
+        given = [t(8, 8)]
+        module = make_fx(twice)(*given)
+    program = program_of_graph(module, given, mode)
+    assert random_calls(program) == [
+        *("random_state_of", "bernoulli", "random_state_of", "set_random_state_of"),
+        *("bernoulli", "set_random_state_of"),
+    ]
+
+
+class Generator(torch.Generator):
+    """A generator of the first GPU, for a machine without one."""
+
+    device = torch.device("cuda", 0)
+
+
+def test_checkpointed_random_ops_draw_from_a_generator_that_is_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "default_generators", (Generator(),))
+    name = "_accelerator_getDefaultGenerator"  # since 2.13
+    monkeypatch.setattr(torch._C, name, lambda _: Generator(), raising=False)
+    graph = torch.fx.Graph()
+    x, generator = (graph.placeholder(each) for each in ("x", "fwd_rng_state_0"))
+    hop, op = torch.ops.higher_order.graphsafe_run_with_rng_state, torch.ops.aten.bernoulli.p
+    y = graph.call_function(hop, (op, x, 0.5), {"rng_state": generator})
+    graph.output((graph.call_function(torch.ops.aten.cos.default, (y,)),))
+    with FakeTensorMode() as mode:
+        given = [t(8, 8), Generator()]
+    for node, value in zip(graph.nodes, (*given, given[0], given[0]), strict=False):
+        node.meta["val"] = value
+    module = torch.fx.GraphModule({}, graph)
+    program = program_of_graph(module, given, mode)
+    assert str(program.inputs[1]).count("torch::Generator") == 1
+    assert random_calls(program) == ["exchange_random_state", "bernoulli", "exchange_random_state"]
+    assert "generator that the program is given" in " ".join(why_not_captured(program))
