@@ -74,3 +74,23 @@ def test_damaged_entries_are_built_again(directory: Path, counting_compiler: Pat
             file.write_bytes(content[: len(content) // 2] + b"\0" * (len(content) // 2))
         another()
         assert counting_compiler.read_text().count(" -c ") == times
+
+
+@pytest.mark.parametrize("error", [StoppedError(), WrapperIRError()])
+def test_what_goes_wrong_in_the_background_is_not_shown(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", shown.append)
+    threads: list[threading.Thread] = []
+
+    def work() -> None:
+        threads.append(threading.current_thread())
+        raise error
+
+    in_background("test", work)
+    while not threads:
+        time.sleep(0.01)
+    threads[0].join()
+    assert threads[0].name == "wrapper_ir test"
+    assert not shown
