@@ -1,14 +1,18 @@
-"""One cache, several processes."""
+"""One cache, several processes; work in the background."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from tests import warm
+from wrapper_ir.errors import OptionValueError
+from wrapper_ir.toolchain.processes import StoppedError, in_background
 
 CHILD = """
 import sys, torch
@@ -76,7 +80,9 @@ def test_damaged_entries_are_built_again(directory: Path, counting_compiler: Pat
         assert counting_compiler.read_text().count(" -c ") == times
 
 
-@pytest.mark.parametrize("error", [StoppedError(), WrapperIRError()])
+@pytest.mark.parametrize(
+    "error", [StoppedError(), OptionValueError(option="a", value=1, expected="b")]
+)
 def test_what_goes_wrong_in_the_background_is_not_shown(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
