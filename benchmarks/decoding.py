@@ -189,9 +189,10 @@ def measure_apart(way: str, seconds: float) -> dict[str, Any]:
 
 def _middle(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the record of the process in the middle; an error if one failed."""
-    failed = [each for each in records if "error" in each]
-    ordered = sorted(records, key=lambda each: each.get("row", 0.0))
-    return failed[0] if failed else ordered[(len(ordered) - 1) // 2]
+    for each in records:
+        if "error" in each:
+            return each
+    return sorted(records, key=lambda each: each["row"])[(len(records) - 1) // 2]
 
 
 def _row(way: str, found: dict[str, dict[str, Any]]) -> tuple[str, ...]:
@@ -230,6 +231,8 @@ def main() -> None:
         measure_here(options.here)
         return
     ways = options.ways.split(";")
+    if options.rounds < 1:
+        parser.error("--rounds takes a number from 1")
     if unknown := [way for way in ways if way not in WAYS]:
         parser.error(f"no ways: {'; '.join(unknown)}. There are: {'; '.join(WAYS)}")
     rounds = [

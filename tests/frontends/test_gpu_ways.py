@@ -330,11 +330,8 @@ def test_gradients_of_convolutions_that_stock_cannot_call_are_refused_by_name() 
 
 def random_calls(program: Program) -> list[str]:
     """Ops that draw, and those for the state of the generator, in order."""
-    found = re.findall(
-        r"(?:wrapper_ir_inductor|aten)::(\w*(?:random_state|bernoulli)\w*)",
-        "\n".join(body(program)),
-    )
-    return list(found)
+    pattern = r"(?:wrapper_ir_inductor|aten)::(\w*(?:random_state|bernoulli)\w*)"
+    return re.findall(pattern, "\n".join(body(program)))
 
 
 def program_of_graph(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -88,15 +88,14 @@ def test_what_goes_wrong_in_the_background_is_not_shown(
 ) -> None:
     shown: list[object] = []
     monkeypatch.setattr(threading, "excepthook", shown.append)
-    threads: list[threading.Thread] = []
+    threads: queue.SimpleQueue[threading.Thread] = queue.SimpleQueue()
 
     def work() -> None:
-        threads.append(threading.current_thread())
+        threads.put(threading.current_thread())
         raise error
 
     in_background("test", work)
-    while not threads:
-        time.sleep(0.01)
-    threads[0].join()
-    assert threads[0].name == "wrapper_ir test"
+    thread = threads.get(timeout=60)
+    thread.join()
+    assert thread.name == "wrapper_ir test"
     assert not shown

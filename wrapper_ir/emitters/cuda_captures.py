@@ -129,6 +129,8 @@ class Obstacles:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._unbacked = {name for name, info in program.symbols.items() if info.unbacked}
+        inputs = (each for each in program.inputs if isinstance(each, ObjectInput))
+        self._has_generators = GENERATOR in {each.class_name for each in inputs}
 
     def of(self, line: AnyLine) -> str:
         """Return why a line cannot be captured; empty if it can, but for what is in its regions."""
@@ -142,13 +144,37 @@ class Obstacles:
                 return f"the host reads '{name}'"
             case BindSymbol(source=StorageOffsetOf(buffer=name)):
                 return f"it depends on where '{name}' begins in its storage"
-            case KernelCall() | ExternKernel() if reason := _of_call(
-                self._program, line, self._unbacked
-            ):
+            case KernelCall() | ExternKernel() if reason := self._of_call(line):
                 return reason
             case _:
                 reason = needs_streams(line, self._program)
                 return f"{reason}, and a graph is captured on one stream" if reason else ""
+
+    def _of_call(self, line: KernelCall | ExternKernel) -> str:
+        """Return why a call cannot be captured; empty if it can."""
+        program, unbacked = self._program, self._unbacked
+        name = line.kernel if isinstance(line, KernelCall) else line.op
+        if effects(line).objects or effects(line).defines_objects:
+            return f"'{name}' may change an object, which a replay does not"
+        if isinstance(line, KernelCall) and (why := _of_kernel(program.kernels[name])):
+            return why
+        is_trained = program.role is not GraphRole.INFERENCE
+        # A captured backward may follow a forward that was not captured, or the other way round:
+        # the op would read memory of the wrong side.
+        if is_trained and isinstance(line, ExternKernel) and drops(program, line):
+            return f"'{name}' keeps the state of its random numbers elsewhere in a graph"
+        if self._has_generators and draws(program, line):
+            return f"'{name}' may draw from a generator that the program is given"
+        found = effects(line, program)
+        for buffer in dict.fromkeys((*found.reads, *found.written)):
+            if not _is_gpu(program.layout(buffer).device):
+                return f"'{name}' works on memory of the CPU, '{buffer}'"
+        if not unbacked.isdisjoint(found.defines_symbols):
+            return f"the host reads a number that '{name}' computes"
+        for buffer in found.defines:
+            if not unbacked.isdisjoint(program.layout(buffer).symbols):
+                return f"'{name}' decides on the GPU how large '{buffer}' is"
+        return ""
 
 
 def piece_of(line: AnyLine) -> Region | None:
@@ -233,33 +259,6 @@ def _facts(
         tuple(name for name in program.constants if name in touched),
         any(draws(program, line) for line in region.body),
     )
-
-
-def _of_call(program: Program, line: KernelCall | ExternKernel, unbacked: set[str]) -> str:
-    """Why a call cannot be captured; empty if it can."""
-    name = line.kernel if isinstance(line, KernelCall) else line.op
-    if effects(line).objects or effects(line).defines_objects:
-        return f"'{name}' may change an object, which a replay does not"
-    if isinstance(line, KernelCall) and (why := _of_kernel(program.kernels[name])):
-        return why
-    is_trained = program.role is not GraphRole.INFERENCE
-    # The forward of a backward that is captured may have run as it is, and the other way round: an
-    # op would read memory of the wrong side.
-    if is_trained and isinstance(line, ExternKernel) and drops(program, line):
-        return f"'{name}' keeps the state of its random numbers elsewhere in a graph"
-    given = (each.class_name for each in program.inputs if isinstance(each, ObjectInput))
-    if GENERATOR in given and draws(program, line):
-        return f"'{name}' may draw from a generator that the program is given"
-    found = effects(line, program)
-    for buffer in dict.fromkeys((*found.reads, *found.written)):
-        if not _is_gpu(program.layout(buffer).device):
-            return f"'{name}' works on memory of the CPU, '{buffer}'"
-    if not unbacked.isdisjoint(found.defines_symbols):
-        return f"the host reads a number that '{name}' computes"
-    for buffer in found.defines:
-        if not unbacked.isdisjoint(program.layout(buffer).symbols):
-            return f"'{name}' decides on the GPU how large '{buffer}' is"
-    return ""
 
 
 def _of_kernel(kernel: KernelDefinition) -> str:

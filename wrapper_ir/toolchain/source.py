@@ -72,7 +72,7 @@ class KernelSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What the kernel is called in messages and files."""
+        """Its name in messages and files."""
 
 
 S = TypeVar("S", bound=KernelSource)

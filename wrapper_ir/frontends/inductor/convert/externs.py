@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
@@ -162,14 +163,14 @@ class ExternConverter:
 
     def _run_with_generator(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         """Convert a call of a random op that draws from a generator which the program is given."""
-        scope = self._scope
+        scope, exchange = self._scope, partial(call_of, self._scope.draft, EXCHANGE_STATE)
         before = scope.draft.fresh(f"{node.get_name()}_generator")
         scope.draft.reserved.add(before)
         given = ObjectArg(convert_object(scope, kwargs.pop("rng_state")))
-        results = (ResultObject(before, GENERATOR),)
-        scope.emit(call_of(scope.draft, EXCHANGE_STATE, (given,), results=results))
+        origin = scope.origin(node)
+        scope.emit(exchange((given,), results=(ResultObject(before, GENERATOR),), origin=origin))
         self.call(node, op, args, kwargs, self._results(node))
-        scope.emit(call_of(scope.draft, EXCHANGE_STATE, (ObjectArg(before),)))
+        scope.emit(exchange((ObjectArg(before),), origin=origin))
 
     def show(self, node: Any) -> None:
         """Show the tensor that a node computes to Inductor's hooks, where they are asked for."""
