@@ -21,8 +21,6 @@ from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-__all__ = ["lowered", "with_values"]
-
 #: How Inductor is set up.
 _CONFIG: Final[Mapping[str, Any]] = {
     "fx_wrapper": True,
@@ -37,11 +35,9 @@ _CONFIG: Final[Mapping[str, Any]] = {
     # What depends on constants alone is computed at each call. Inductor would make another graph
     # of it, which it can only write in C++.
     "aot_inductor.use_runtime_constant_folding": False,
+    # The model keeps its parameters, also where they are frozen.
+    "freezing_discard_parameters": False,
 }
-
-
-#: Likewise where parameters are frozen; the model keeps them.
-_FREEZING: Final[Mapping[str, Any]] = {"freezing": True, "freezing_discard_parameters": False}
 
 
 def lowered(
@@ -60,7 +56,6 @@ def lowered(
         CaptureError: Inductor cannot lower the graph.
         UnsupportedLineError: Something in its wrapper has no typed form.
     """
-    config = {**_CONFIG, **(_FREEZING if freeze else {"freezing": False})}
     packed: dict[int, PackedBy] = {}
     try:
         with warnings.catch_warnings(), ExitStack() as stack:
@@ -69,7 +64,7 @@ def lowered(
                 packed = stack.enter_context(noted_packing())
             # Inductor warns of graph inputs that it does not use; here they are the caller's.
             warnings.simplefilter("ignore")
-            product = run(config)
+            product = run({**_CONFIG, "freezing": freeze})
     except InductorError as error:
         own = getattr(error, "inner_exception", None)
         if isinstance(own, WrapperIRError):
@@ -103,6 +98,7 @@ def with_values(
         buffers: Which are buffers.
     """
     constants, data = {}, dict(program.data)
+    owners: dict[tuple[Any, ...], str] = {}
     for name, constant in program.constants.items():
         if constant.kind is ConstantKind.PACKED:
             constants[name] = constant
@@ -114,23 +110,9 @@ def with_values(
             data[name] = original.detach()
         kind = ConstantKind.BUFFER if known in buffers else ConstantKind.TENSOR
         kind = ConstantKind.PARAMETER if known in parameters else kind
-        constants[name] = Constant(known, kind, constant.mutable, constant.tied_to)
-    tied = _tied({n: data[n] for n, c in constants.items() if c.kind is not ConstantKind.PACKED})
-    ties = {
-        n: Constant(c.qualified_name, c.kind, c.mutable, tied.get(n)) for n, c in constants.items()
-    }
-    return program.replace(constants=FrozenMap(ties), data=data)
-
-
-def _tied(data: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    """Return which constants are the same memory as an earlier one."""
-    first: dict[tuple[Any, ...], str] = {}
-    tied = {}
-    for name, tensor in data.items():
-        if tensor.numel() == 0 or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-            continue
-        key = (tensor.device, tensor.data_ptr())
-        owner = first.setdefault(key, name)
-        if owner != name:
-            tied[name] = owner
-    return tied
+        owner, tensor = name, data[name]
+        if tensor.numel() and type(tensor) in (torch.Tensor, torch.nn.Parameter):
+            owner = owners.setdefault((tensor.device, tensor.data_ptr()), name)
+        tied_to = None if owner == name else owner  # an earlier constant in the same memory
+        constants[name] = Constant(known, kind, constant.mutable, tied_to)
+    return program.replace(constants=FrozenMap(constants), data=data)

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.inductor_options import Delivery
     from wrapper_ir.lines.program import Program
 
-__all__ = ["serving"]
-
 
 def serving(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Return Inductor's function for graphs ahead of time, which serves installations, too.

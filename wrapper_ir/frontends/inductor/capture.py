@@ -51,8 +51,6 @@ from wrapper_ir.lines.program import FrozenMap, Program
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["capture"]
-
 
 class _Function(torch.nn.Module):
     """A function as a module, which is what ``torch.export`` takes."""

@@ -118,12 +118,10 @@ def with_truth_values(program: Program, examples: Sequence[Any]) -> Program:
 
 def with_numbers(program: Program, numbers: Mapping[int, float]) -> Program:
     """Return the program with numbers in the places of its results that they were taken from."""
-    if not numbers:
-        return program
-    results = list(program.results)
-    for position, number in numbers.items():
-        results[position] = ScalarValue(number)
-    return program.replace(results=tuple(results))
+    results = enumerate(program.results)
+    return program.replace(
+        results=tuple(ScalarValue(numbers[i]) if i in numbers else value for i, value in results)
+    )
 
 
 # Inductor's assumptions on sizes beyond what an exported program promises.
@@ -177,13 +175,11 @@ def with_guards(program: Program, guards: Sequence[Guard]) -> Program:
 
 def with_exported_ranges(program: Program, ranges: Mapping[Any, Any]) -> Program:
     """Return the program with the symbols' ranges as they were exported."""
-    declared = {str(symbol): values for symbol, values in ranges.items()}
-    symbols = {}
-    for name, info in program.symbols.items():
-        if name in declared:
-            lower, upper = declared[name].lower, declared[name].upper
-            info = type(info)(info.kind, bound_of(lower), bound_of(upper), info.hint, info.unbacked)
-        symbols[name] = info
+    symbols = dict(program.symbols)
+    for name, values in ((str(symbol), values) for symbol, values in ranges.items()):
+        if name in symbols:
+            lower, upper = bound_of(values.lower), bound_of(values.upper)
+            symbols[name] = replace(symbols[name], lower=lower, upper=upper)
     return program.replace(symbols=FrozenMap(symbols))
 
 
@@ -230,71 +226,45 @@ def noted_packing() -> Iterator[dict[int, PackedBy]]:
 
 
 def with_packing(program: Program, noted: Mapping[int, PackedBy]) -> Program:
-    """Return a program whose packed constants are made of plain ones that it has as well."""
-    adding = _Adding(program)
-    for name, constant in program.constants.items():
-        by = noted.get(id(program.data[name]))
-        if constant.kind is ConstantKind.PACKED and by is not None:
-            adding.add(name, by)
-    return adding.program()
+    """Return the program with a recipe for each packed constant that any machine can repeat.
 
+    The plain tensors that are packed become constants as well; the packed ones come last.
+    """
+    plain: dict[str, Constant] = {}
+    packed: dict[str, Constant] = {}
+    buffers, data = dict(program.buffers), dict(program.data)
 
-class _Adding:
-    """Adds the constants that others are packed of."""
+    def add_plain(name: str, value: torch.Tensor) -> str:
+        new = f"{name}_plain"
+        while new in buffers or new in program.symbols:
+            new += "_"
+        qualified = program.constants[name].qualified_name
+        is_taken = any(constant.qualified_name == qualified for constant in plain.values())
+        plain[new] = Constant(new if is_taken else qualified, ConstantKind.TENSOR)
+        buffers[new], data[new] = tensor_layout(value), value.detach()
+        return new
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._plain: dict[str, Constant] = {}
-        self._packed: dict[str, Constant] = {}
-        self._layouts = dict(program.buffers)
-        self._data = dict(program.data)
-
-    def program(self) -> Program:
-        """The program with them; what is packed comes last."""
-        constants = {**self._program.constants, **self._plain}
-        for name in self._packed:
-            del constants[name]
-        constants |= self._packed
-        return self._program.replace(
-            constants=FrozenMap(constants), buffers=FrozenMap(self._layouts), data=self._data
-        )
-
-    def add(self, name: str, by: PackedBy) -> None:
-        """Say how a constant is packed, if it is by an op that may be repeated anywhere."""
-        if by.op not in PACKING_OPS or not all(map(_is_repeatable, by.args)):
-            return
-        args = tuple(self._arg(name, arg) for arg in by.args)
-        constant = self._program.constants[name]
-        self._packed[name] = replace(
-            constant,
-            qualified_name=f"{constant.qualified_name}.packed",
-            packing=Packing(by.op, args, by.position),
-        )
-
-    def _arg(self, name: str, value: Any) -> Arg:
+    def to_arg(name: str, value: Any) -> Arg:
         if isinstance(value, torch.Tensor):
-            return BufferArg(self._source(name, value))
+            return BufferArg(add_plain(name, value))
         if value is None:
             return NoneArg()
         if isinstance(value, (list, tuple)):
             return ListArg(tuple(ScalarArg(int(each)) for each in value))
         return ScalarArg(value)
 
-    def _source(self, name: str, value: torch.Tensor) -> str:
-        """The constant that holds a plain tensor: new, unless another is packed of it too."""
-        for known in self._plain:
-            if self._data[known] is value:
-                return known
-        made = f"{name}_plain"
-        while made in self._layouts or made in self._program.symbols:
-            made += "_"
-        qualified = self._program.constants[name].qualified_name
-        if any(constant.qualified_name == qualified for constant in self._plain.values()):
-            qualified = made
-        self._plain[made] = Constant(qualified, ConstantKind.TENSOR)
-        self._layouts[made] = tensor_layout(value)
-        self._data[made] = value.detach()
-        return made
+    for name, constant in program.constants.items():
+        by = noted.get(id(program.data[name]))
+        if constant.kind is not ConstantKind.PACKED or by is None:
+            continue
+        if by.op in PACKING_OPS and all(map(_is_repeatable, by.args)):
+            packing = Packing(by.op, tuple(to_arg(name, arg) for arg in by.args), by.position)
+            qualified = f"{constant.qualified_name}.packed"
+            packed[name] = replace(constant, qualified_name=qualified, packing=packing)
+    kept = {n: constant for n, constant in program.constants.items() if n not in packed}
+    return program.replace(
+        constants=FrozenMap({**kept, **plain, **packed}), buffers=FrozenMap(buffers), data=data
+    )
 
 
 def _is_repeatable(value: object) -> bool:

@@ -9,6 +9,7 @@ the program again, by the emitter that is installed by then.
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -31,26 +32,6 @@ if TYPE_CHECKING:
     BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
 
 
-class CapturedModule:
-    """Stands in for the product of Inductor's fx wrapper, and carries the program out.
-
-    Args:
-        program: The program.
-        graph: The graph that it was made of.
-    """
-
-    def __init__(self, program: Program, graph: torch.fx.GraphModule) -> None:
-        self.gm = torch.fx.GraphModule({}, torch.fx.Graph())
-        self.gm.meta["program"] = program
-        self.gm.meta["graph"] = graph
-
-
-def graph_of(graph: Any) -> torch.fx.GraphModule:
-    """Return the graph of ATen ops that Inductor lowers."""
-    module: torch.fx.GraphModule = graph.module
-    return module
-
-
 def emit_module(program: Program, session: Session, graph: Any, passing: Passing) -> Any:
     """Return what ``_generate`` has to return for a program.
 
@@ -65,7 +46,10 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
         UnsupportedError: The memory strategy is not available.
     """
     if session.capture:
-        return CapturedModule(program, graph_of(graph))
+        # Inductor reads nothing of what its fx wrapper would return but the module ``gm``.
+        carrier = torch.fx.GraphModule({}, torch.fx.Graph())
+        carrier.meta |= {"program": program, "graph": graph.module}
+        return SimpleNamespace(gm=carrier)
     settings = session.settings.with_inductors()
     artifact, planned = artifact_of(program, settings)
     source: str | None = getattr(artifact, "module_source", None)

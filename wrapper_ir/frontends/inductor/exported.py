@@ -31,17 +31,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.program import Program
 
-__all__ = [
-    "FixedSizeWarning",
-    "Guard",
-    "example_leaves",
-    "exported_guards",
-    "free_sizes",
-    "originals",
-    "shape_env_of",
-    "warn_of_fixed_sizes",
-]
-
 Guard = tuple["Scalar", str]
 """A condition, and what to say where it does not hold."""
 
@@ -128,8 +117,8 @@ def exported_guards(exported: torch.export.ExportedProgram, module: Any) -> list
     if not texts:
         return []
     reader = _Reader(_sources(exported, module))
-    found = [(reader.condition(text), _shown(text)) for text in texts]
-    return [(condition, f"{text}, as the model was exported") for condition, text in found]
+    suffix = ", as the model was exported"
+    return [(reader.condition(text), f"{_shown(text)}{suffix}") for text in texts]
 
 
 def _shown(text: str) -> str:

@@ -131,26 +131,21 @@ class IdentityPass(CustomGraphModulePass):
         )
 
 
-class PackageKeys:
-    """Keys of Dynamo's cache of whole functions, where installations have entries of their own.
+def package_keys(stock: Callable[..., str]) -> Any:
+    """Return Dynamo's function for keys of its package cache, with our installations kept apart.
 
-    Dynamo makes a key of the function alone, whatever compiles it. It asks for it when nothing is
-    compiled yet, so the backend of ``torch.compile`` cannot be told from Inductor there.
-
-    Args:
-        found: Dynamo's function for keys.
+    Dynamo derives a key from the function alone, whatever compiles it. It asks for the key before
+    anything is compiled, so the backend of ``torch.compile`` cannot be told from Inductor there.
     """
 
-    def __init__(self, found: Callable[..., str]) -> None:
-        self._found = found
-
-    def __call__(self, fn: Callable[..., Any]) -> str:
-        """Return the key of a function in this context."""
-        key, session = self._found(fn), current_session()
+    def source_id_from_fn(fn: Callable[..., Any]) -> str:
+        key, session = stock(fn), current_session()
         if session is None:
             return key
-        told = repr((key, source_digest(), session.settings))
-        return hashlib.sha256(told.encode()).hexdigest()
+        text = repr((key, source_digest(), session.settings))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    return staticmethod(source_id_from_fn)
 
 
 def _of_device(device: str) -> str:

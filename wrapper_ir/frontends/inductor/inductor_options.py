@@ -20,19 +20,6 @@ from wrapper_ir.options.declared import MODE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = [
-    "LIBRARY_MAPPED",
-    "MAPPED",
-    "Delivery",
-    "Fate",
-    "delivery_of",
-    "fates",
-    "set_about_wrapper",
-    "spelled",
-    "with_mode",
-    "without_inductors",
-]
-
 #: Options of Inductor's that decide about the wrapper -> an option of ours, and its values there.
 MAPPED: Final[Mapping[str, tuple[str, Mapping[bool, Any]]]] = {
     CAPTURES[0]: (CAPTURES[1], {True: True, False: False}),
@@ -219,9 +206,7 @@ def without_inductors(
         current = getattr(config, name)
         Option(name, config.get_type(name), current).check(value)
         if name in MAPPED:
-            option, values = MAPPED[name]
-            if value in values:
-                _map(kept, (name, value), (option, values[value]), ours, emitter)
+            _map(kept, name, value, ours, emitter)
             continue
         fate = fates().get(name, Fate("refused", _UNKNOWN))
         if value != current and fate.way != "passed":
@@ -232,18 +217,18 @@ def without_inductors(
 
 def _map(
     kept: dict[str, Any],
-    theirs: tuple[str, bool],
-    option: tuple[str, Any],
+    name: str,
+    value: Any,
     ours: Collection[str],
     emitter: str,
 ) -> None:
-    """Add an option of ours unless it is there; refuse what the emitter cannot do."""
-    name, value = option
-    if name in ours:
-        kept.setdefault(name, value)
-    elif theirs[1]:
-        expected = f"False with the emitter {emitter!r}, which has no option {name!r}"
-        raise OptionValueError(option=theirs[0], value=True, expected=expected)
+    """Add our option for one of Inductor's unless it is set; refuse what the emitter cannot do."""
+    option, values = MAPPED[name]
+    if option in ours and value in values:
+        kept.setdefault(option, values[value])
+    elif value and value in values:
+        expected = f"False with the emitter {emitter!r}, which has no option {option!r}"
+        raise OptionValueError(option=name, value=True, expected=expected)
 
 
 def _refuse(name: str, value: object, instead: str) -> NoReturn:

@@ -5,18 +5,13 @@ from __future__ import annotations
 import contextlib
 import weakref
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor.errors import InstallOrderError
 from wrapper_ir.frontends.inductor.registration import acquire, release, release_unawaited
 from wrapper_ir.frontends.inductor.session import Session, open_recorders, set_session
 from wrapper_ir.frontends.inductor.settings import Settings
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-__all__ = ["Installation", "install", "uninstall"]
 
 
 class Installation:
@@ -44,12 +39,7 @@ class Installation:
         """Go on with what ``install`` has begun."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Put back what was found, also after an exception."""
         self.uninstall()
 
@@ -79,12 +69,7 @@ def install(emitter: str | None = None, **options: Any) -> Installation:
     for name, value in settings.inductor:  # a backward may come after the block
         expected = "left out: say it in torch._inductor.config, or where torch.compile is called"
         raise OptionValueError(option=name, value=value, expected=expected)
-    session = Session(
-        settings,
-        hold=_hold,
-        recorders=open_recorders(),
-    )
-    return Installation(session)
+    return Installation(Session(settings, hold=_hold, recorders=open_recorders()))
 
 
 def _hold(trace: object) -> None:

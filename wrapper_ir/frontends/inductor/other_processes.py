@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Within = Callable[[], contextlib.AbstractContextManager[None]]
 
-__all__ = ["carrying"]
-
 
 @dataclass(frozen=True)
 class _Request:

@@ -41,14 +41,13 @@ from wrapper_ir.frontends.inductor.device_scheduling import (
     tell_inductor,
     telling,
 )
-from wrapper_ir.frontends.inductor.emission import graph_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
 from wrapper_ir.frontends.inductor.identity import (
     IdentityPass,
-    PackageKeys,
     Scripts,
     is_bisected_away,
     maker,
+    package_keys,
 )
 from wrapper_ir.frontends.inductor.other_processes import carrying
 from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
@@ -56,6 +55,8 @@ from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from wrapper_ir.errors import WrapperIRError
 
 Slot = tuple[bool, bool]
 """Which wrapper of a device: (C++ wrapper, fx wrapper)."""
@@ -83,9 +84,8 @@ class WrapperEntry:
         session = maker()
         if session is None or _is_stock(session, *args):
             return self._found.create(*args, **kwargs)
-        refusal = _refusal(self._device, self._setting)  # a kind of device may have come since
-        if refusal is not None:
-            error = refusal()
+        error = _refusal(self._device, self._setting)  # a kind of device may have come since
+        if error is not None:
             refuse(session, error)
             announce(str(error))
             return self._found.create(*args, **kwargs)
@@ -192,7 +192,7 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (inductor_entry, "compile_fx", partial(telling, lambda: maker() is not None)),
     (inductor_entry, "compile_fx_inner", partial(telling, lambda: maker() is not None)),
     (inductor_entry, "compile_fx_aot", serving),
-    (CompilePackage, "source_id_from_fn", PackageKeys),
+    (CompilePackage, "source_id_from_fn", package_keys),
     (SerializedFxCompile, "serialize_compile", partial(carrying, registered)),
     *((module, "extra_imports", Scripts) for module in repro_writers),
 )
@@ -248,9 +248,7 @@ def _restore() -> None:
 
 
 def _entry(device: str, found: Any, setting: str | None = None) -> Any:
-    if found is None:
-        return None
-    return WrapperEntry(device, found, setting)
+    return None if found is None else WrapperEntry(device, found, setting)
 
 
 def _fx_entry(device: str, found: Any) -> Any:
@@ -268,21 +266,18 @@ def _is_stock(
     *__: Any,
 ) -> bool:
     """Return whether a graph of ours goes to Inductor's own wrapper while faults are looked for."""
-    return (
-        not hasattr(parent, "session")
-        if is_subgraph
-        else is_bisected_away(session, graph_of(V.graph).graph)
-    )
+    if is_subgraph:
+        return not hasattr(parent, "session")
+    graph: Any = V.graph
+    return is_bisected_away(session, graph.module.graph)
 
 
 def _is_ours(device: str) -> bool:
     return is_registered(device) and maker() is not None
 
 
-def _refusal(device: str, setting: str | None) -> Callable[[], Exception] | None:
-    """Return what makes the error for which our contexts get no wrapper in a slot, if any."""
+def _refusal(device: str, setting: str | None) -> WrapperIRError | None:
+    """Return the error for which our contexts get no wrapper in a slot, if any."""
     if not is_registered(device):
-        return lambda: UnsupportedDeviceError(device=device)
-    if setting is not None:
-        return lambda: UnsupportedConfigError(setting=setting)
-    return None
+        return UnsupportedDeviceError(device=device)
+    return None if setting is None else UnsupportedConfigError(setting=setting)

@@ -65,29 +65,19 @@ class Recording(list["Program"]):
     Attributes:
         graphs: The graph of ATen ops that each was made of, as Inductor had it in the end; what
             ``bisect`` compares the program with.
+        is_open: True until the block ends; nothing is added after that.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.graphs: list[torch.fx.GraphModule] = []
-
-
-class Recorder:
-    """Collects programs while it is open.
-
-    Args:
-        programs: What to append to.
-    """
-
-    def __init__(self, programs: Recording) -> None:
-        self._programs = programs
         self.is_open = True
 
     def add(self, program: Program, graph: torch.fx.GraphModule) -> None:
         """Append a program and its graph, unless the block has ended."""
         if self.is_open:
-            self._programs.append(program)
-            self._programs.graphs.append(graph)
+            self.append(program)
+            self.graphs.append(graph)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +98,11 @@ class Session:
     capture: bool = False
     hold: Callable[[object], None] | None = field(default=None, repr=False, compare=False)
     input_names: tuple[str, ...] = ()
-    recorders: tuple[Recorder, ...] = ()
+    recorders: tuple[Recording, ...] = ()
 
 
 _session: ContextVar[Session | None] = ContextVar("wrapper_ir.session", default=None)
-_recorders: ContextVar[tuple[Recorder, ...]] = ContextVar("wrapper_ir.recorders", default=())
+_recorders: ContextVar[tuple[Recording, ...]] = ContextVar("wrapper_ir.recorders", default=())
 
 
 def current_session() -> Session | None:
@@ -137,11 +127,11 @@ def set_session(session: Session | None) -> Session | None:
     return before
 
 
-def open_recorders(session: Session | None = None) -> tuple[Recorder, ...]:
+def open_recorders(session: Session | None = None) -> tuple[Recording, ...]:
     """Return the recorders of this context and those that the session brought along."""
     carried = session.recorders if session is not None else ()
-    both = dict.fromkeys((*carried, *_recorders.get()))
-    return tuple(recorder for recorder in both if recorder.is_open)
+    distinct = {id(each): each for each in (*carried, *_recorders.get())}  # lists compare by value
+    return tuple(recorder for recorder in distinct.values() if recorder.is_open)
 
 
 # ``record``: look at the programs that compilations make.
@@ -159,12 +149,11 @@ def record() -> Iterator[Recording]:
         of, for ``bisect(..., b="eager", graph=...)``.
     """
     programs = Recording()
-    recorder = Recorder(programs)
-    token = _recorders.set((*_recorders.get(), recorder))
+    token = _recorders.set((*_recorders.get(), programs))
     try:
         yield programs
     finally:
-        recorder.is_open = False
+        programs.is_open = False
         _recorders.reset(token)
 
 

@@ -123,13 +123,8 @@ class Settings:
         return str(dict(self.emitter_options).get("arena", "call"))
 
 
-_logger: Final = logging.getLogger("wrapper_ir.inductor")
-
-
-@functools.cache
-def _tell(text: str) -> None:
-    _logger.warning(text)
-
+#: Logs a warning once.
+_tell: Final = functools.cache(logging.getLogger("wrapper_ir.inductor").warning)
 
 #: Options that are ours; all others are the emitter's.
 _OWN: Final = options_of(Settings)

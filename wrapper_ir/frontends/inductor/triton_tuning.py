@@ -196,7 +196,7 @@ def plain_triton(code: str, name: str) -> str:
                     if _mentions_tuning(decorator):
                         _cut(lines, decorator)
             case ast.ImportFrom(names=aliases) if any(a.name == _TUNING for a in aliases):
-                kept = ", ".join(_imported(a) for a in aliases if a.name != _TUNING)
+                kept = ", ".join(ast.unparse(a) for a in aliases if a.name != _TUNING)
                 _cut(lines, node)
                 if kept:
                     lines[node.lineno - 1] = f"from {node.module} import {kept}"
@@ -241,10 +241,6 @@ def _cut(lines: list[str], node: ast.stmt | ast.expr) -> None:
     assert node.end_lineno is not None
     for number in range(node.lineno - 1, node.end_lineno):
         lines[number] = _CUT
-
-
-def _imported(alias: ast.alias) -> str:
-    return f"{alias.name} as {alias.asname}" if alias.asname else alias.name
 
 
 def _mentions_tuning(node: ast.expr) -> bool:

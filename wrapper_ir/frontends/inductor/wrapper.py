@@ -26,7 +26,7 @@ from wrapper_ir.frontends.inductor.compat import (
 )
 from wrapper_ir.frontends.inductor.convert.graph import convert_graph, passing_of
 from wrapper_ir.frontends.inductor.cuda import keep_whole
-from wrapper_ir.frontends.inductor.emission import emit_module, graph_of
+from wrapper_ir.frontends.inductor.emission import emit_module
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import AlternativesNote, ControlNote
 from wrapper_ir.frontends.inductor.session import (
@@ -287,11 +287,12 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
                 module = emit_module(program, self.session, V.graph, passing)
         except UNSUPPORTED as error:
             return self._stock(error, is_inference=is_inference)
-        keep_whole(V.graph)
+        graph: Any = V.graph
+        keep_whole(graph)
         if not self.session.capture:
             statistics.count_program()
             for recorder in open_recorders(self.session):
-                recorder.add(program, graph_of(V.graph))
+                recorder.add(program, graph.module)
         return module, None
 
     def _passing(self) -> Passing:

@@ -67,7 +67,7 @@ def _choice(scope: Scope, node: Any, choice: Choice) -> None:
     origin = scope.origin(node)
     given = [_operand(scope, item, origin) for item in node.operands]
     selector = _selector(scope, choice.selector, origin, is_cond=choice.is_cond)
-    branches = [_branch(scope, branch, given) for branch in choice.branches]
+    branches = [convert_region(scope, branch.graph, given) for branch in choice.branches]
     for branch in branches:
         branch.own_results()
     order = [i for i, param in enumerate(branches[0].params) if param is not None]
@@ -78,10 +78,6 @@ def _choice(scope: Scope, node: Any, choice: Choice) -> None:
         scope.emit(Cond(results, selector, operands, *regions, origin=origin))
     else:
         scope.emit(Switch(results, selector, operands, regions, origin=origin))
-
-
-def _branch(scope: Scope, subgraph: Any, operands: Sequence[Arg], carried: int = 0) -> RegionDraft:
-    return convert_region(scope, subgraph.graph, operands, carried)
 
 
 def _selector(
@@ -115,8 +111,8 @@ def _while(scope: Scope, node: Any) -> None:
     given = (*node.carried_inputs, *node.additional_inputs)
     count, stacks = len(node.carried_inputs), bool(node.stack_output)
     operands = [_operand(scope, item, origin) for item in given]
-    condition = _branch(scope, node.cond_subgraph, operands, count)
-    body = _branch(scope, node.body_subgraph, operands, count)
+    condition = convert_region(scope, node.cond_subgraph.graph, operands, count)
+    body = convert_region(scope, node.body_subgraph.graph, operands, count)
     # What a round gives back as it got it does not change from round to round.
     lasting = [i for i in range(count) if _gives_back(body, i) and not stacks]
     carried = [i for i in range(count) if i not in lasting]
@@ -242,10 +238,7 @@ def _truth(value: Any) -> Any:
 
 
 def convert_region(
-    outer: Scope,
-    graph: Any,
-    operands: Sequence[Arg],
-    carried: int = 0,
+    outer: Scope, graph: Any, operands: Sequence[Arg], carried: int = 0
 ) -> RegionDraft:
     """Convert a subgraph that takes the operands, of which the first are carried by a loop.
 

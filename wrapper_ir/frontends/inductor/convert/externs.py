@@ -23,12 +23,7 @@ from wrapper_ir.frontends.inductor.convert.arguments import (
 from wrapper_ir.frontends.inductor.convert.operators import (
     EXCHANGE_STATE,
     HOOK,
-    PRINT,
     hooked_name,
-    print_arguments,
-    runs_and_saves,
-    runs_with,
-    runs_with_generator,
     states_of,
 )
 from wrapper_ir.frontends.inductor.convert.streams import (
@@ -55,7 +50,7 @@ from wrapper_ir.lines.schema import GENERATOR
 from wrapper_ir.lines.symbols import ItemOf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
@@ -116,29 +111,18 @@ class ExternConverter:
     def _fallback(self, node: Any) -> None:
         """Convert a call of what Inductor has no lowering for."""
         args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
-        kwargs = {**node.kwargs, **kwargs}
-        if runs_and_saves(node):
-            self._run_and_save(node, *args, **kwargs)
-        elif runs_with(node):
-            self._run_with(node, *args, **kwargs)
-        elif runs_with_generator(node):
-            self._run_with_generator(node, *args, **kwargs)
-        elif is_stream_op(node.op_overload):
-            given = (*args, *kwargs.values())
-            convert_stream_op(
-                self._scope.shared.queues,
-                node.op_overload,
-                given,
-                self._scope.origin(node),
-                is_region=self._scope.is_region,
-            )
-        elif node.op_overload is torch.ops.higher_order.call_torchbind:
-            receiver, method, *rest = args
-            self.call(
-                node, method_of(receiver, method), (receiver, *rest), kwargs, self._results(node)
-            )
+        kwargs, op = {**node.kwargs, **kwargs}, node.op_overload
+        if op in _HIGHER_ORDER:
+            _HIGHER_ORDER[op](self, node, *args, **kwargs)
+        elif is_stream_op(op):
+            convert_stream_op(self._scope, op, (*args, *kwargs.values()), self._scope.origin(node))
         else:
             self.call(node, node_op(node), args, kwargs, self._results(node))
+
+    def _call_method(self, node: Any, receiver: Any, name: str, *args: Any, **kwargs: Any) -> None:
+        """Convert a call of a custom object's method."""
+        method = method_of(receiver, name)
+        self.call(node, method, (receiver, *args), kwargs, self._results(node))
 
     def _run_and_save(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         """Convert a call of a random op that gives a pair: the generator's state, its results."""
@@ -178,10 +162,6 @@ class ExternConverter:
         if name:
             self.call(node, HOOK, (node, name), {})
 
-    def print(self, node: Any) -> None:
-        """Convert a call that prints."""
-        self.call(node, PRINT, print_arguments(node), {})
-
     def multi_out(self, line: Any) -> None:
         """Convert a call that writes several buffers made before it."""
         node = line.node
@@ -206,10 +186,6 @@ class ExternConverter:
         names = {arg.name for arg in op._schema.arguments}
         given = {k: v for k, v in node.kwargs.items() if k in names and v is not None}
         self.call(node, op, (target, dim, index, *source, *constant), given)
-
-    def copy(self, node: Any, target: Any, source: Any, non_blocking: Any) -> None:
-        """Convert a copy between buffers, of one device or of two."""
-        self.call(node, torch.ops.aten.copy_.default, (target, source, non_blocking), {})
 
     def call(
         self,
@@ -311,6 +287,14 @@ class ExternConverter:
             own = [each for each in bindings_of(line.unbacked_bindings) if not each.keys]
             found += [ResultSymbol(self._scope.bind(each.symbol), each.path) for each in own]
         return found
+
+
+_HIGHER_ORDER: Final[Mapping[Any, Callable[..., None]]] = {
+    torch.ops.higher_order.call_torchbind: ExternConverter._call_method,
+    torch.ops.higher_order.run_and_save_rng_state: ExternConverter._run_and_save,
+    torch.ops.higher_order.run_with_rng_state: ExternConverter._run_with,
+    torch.ops.higher_order.graphsafe_run_with_rng_state: ExternConverter._run_with_generator,
+}
 
 
 def node_op(node: Any) -> torch._ops.OpOverload:

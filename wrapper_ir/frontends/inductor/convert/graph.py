@@ -46,9 +46,7 @@ if TYPE_CHECKING:
 
     from torch.fx import Node
 
-    from wrapper_ir.lines.args import (
-        Value,
-    )
+    from wrapper_ir.lines.args import Value
 
 
 # Values that go past a program: a graph takes them, never looks into them, and may return them.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
+import torch
 
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, checked_op, inductor_config, ir
 from wrapper_ir.frontends.inductor.convert.control import convert_control
@@ -25,7 +26,12 @@ from wrapper_ir.frontends.inductor.convert.externs import (
     node_op,
 )
 from wrapper_ir.frontends.inductor.convert.memory import allocate, make_whole, reinterpret, reuse
-from wrapper_ir.frontends.inductor.convert.operators import add_check, hooked_name, prints
+from wrapper_ir.frontends.inductor.convert.operators import (
+    PRINT,
+    add_check,
+    hooked_name,
+    print_arguments,
+)
 from wrapper_ir.frontends.inductor.convert.values import op_called
 from wrapper_ir.frontends.inductor.cuda import MEMPOOL_BLOCK, STREAM_BLOCK
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
@@ -150,7 +156,8 @@ class _Lines:
             return
         if add_check(self.scope, text, *self._called):
             return
-        handler = _Lines.print if prints(node) else _NODES.get(type(node).__name__)
+        prints = getattr(node, "op_overload", None) is torch.ops.higher_order.print
+        handler = _Lines.print if prints else _NODES.get(type(node).__name__)
         if handler is None:
             writer = "unknown" if node is None else f"{type(node).__name__} {node.name}"
             raise UnsupportedLineError(
@@ -225,7 +232,7 @@ class _Lines:
     # Nodes behind text.
 
     def print(self, node: Any) -> None:
-        self.externs.print(node)
+        self.externs.call(node, PRINT, print_arguments(node), {})
 
     def assert_scalar(self, node: Any) -> None:
         # Not simplified: torch simplifies by what is asserted, so it would come out as True.
@@ -235,7 +242,7 @@ class _Lines:
             self.scope.emit(AssertSymbol(condition, str(node.msg), origin=origin))
 
     def copy_into(self, node: Any) -> None:
-        self.externs.copy(node, *node.inputs, *node.constant_args)
+        self._copy(node, *node.inputs, *node.constant_args)
 
     def copy_to_device(self, node: Any) -> None:
         (source,) = node.inputs
@@ -243,7 +250,10 @@ class _Lines:
         target = node.output_view if node.output_view is not None else node
         if node.get_layout().is_pinned:
             non_blocking = False  # Inductor waits for the copy right after it
-        self.externs.copy(node, target, source, non_blocking)
+        self._copy(node, target, source, non_blocking)
+
+    def _copy(self, node: Any, *args: Any) -> None:
+        self.externs.call(node, torch.ops.aten.copy_.default, args, {})
 
     def check_memory(self, node: Any) -> None:
         """Keep what Inductor expects of its own plan as a comment: the plan will be another."""
@@ -273,7 +283,7 @@ class _Lines:
     def select_offset(self, node: Any) -> None:
         """Compute where a selected element lies; an index below zero counts from the end."""
         scope = self.scope
-        index, size = _expr(scope.scalar(node.index)), _expr(scope.scalar(node.size))
+        index, size = (sympy.sympify(scope.scalar(x)) for x in (node.index, node.size))
         position = ours.Where(sympy.Lt(index, 0), index + size, index)
         if node.clamp:
             position = sympy.Max(0, sympy.Min(size, position))
@@ -284,15 +294,12 @@ class _Lines:
     def slice_size(self, node: Any) -> None:
         """Compute the length of a slice; its ends count from the end when below zero, and clamp."""
         scope = self.scope
-        size, step = _expr(scope.scalar(node.size)), _expr(scope.scalar(node.step))
-        start, end = (_clamped(_expr(scope.scalar(x)), size) for x in (node.start, node.end))
+        values = (node.size, node.step, node.start, node.end)
+        size, step, *ends = (sympy.sympify(scope.scalar(x)) for x in values)
+        start, end = (_clamped(x, size) for x in ends)
         length = sympy.Max(0, ours.FloorDiv(end - start + step - 1, step))
         symbol = scope.bind(node.unbacked_size_symbol)
         scope.emit(ComputeSymbol(symbol, length, origin=scope.origin(node)))
-
-
-def _enter_device(scope: Scope, line: Any) -> None:
-    scope.shared.queues.enter_device(line)
 
 
 def _enter_stream(scope: Scope, line: Any) -> None:
@@ -334,8 +341,10 @@ _LINES: Final[Mapping[str, Callable[[Scope, Any], None]]] = {
     "AllocateLine": allocate,
     "ReuseLine": reuse,
     "ReinterpretLine": reinterpret,
-    "EnterDeviceContextManagerLine": _enter_device,
-    "EnterDeviceContextManagerWithStreamInfoLine": _enter_device,
+    "EnterDeviceContextManagerLine": lambda scope, line: scope.shared.queues.enter_device(line),
+    "EnterDeviceContextManagerWithStreamInfoLine": (
+        lambda scope, line: scope.shared.queues.enter_device(line)
+    ),
     STREAM_BLOCK[0]: _enter_stream,
     STREAM_BLOCK[1]: lambda scope, line: scope.shared.queues.exit_stream(),
     MEMPOOL_BLOCK[0]: _enter_mempool,
@@ -393,14 +402,7 @@ def _clamped(index: sympy.Expr, size: sympy.Expr) -> sympy.Expr:
     return ours.Where(sympy.Ge(index, 0), positive, negative)
 
 
-def _expr(value: Any) -> sympy.Expr:
-    return sympy.sympify(value)
-
-
 # Checks of what a graph is given and of what library ops return: layouts and addresses.
-
-
-_INPUT: Final = "input"
 
 
 def assert_layout(scope: Scope, name: str, op_name: str, writer: Any) -> None:
@@ -436,7 +438,7 @@ def assert_alignment(scope: Scope, name: str, bytes_: int, op_name: str, writer:
 
 def _check(scope: Scope, name: str, op_name: str, writer: Any) -> AssertLayout:
     subject = op_called(op_name, writer)
-    origin = scope.origin(writer) if subject != _INPUT else None
+    origin = scope.origin(writer) if subject != "input" else None
     return AssertLayout(scope.resolve(name), subject, origin=origin)
 
 

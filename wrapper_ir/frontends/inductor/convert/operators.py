@@ -177,13 +177,6 @@ PRINT: Final = define(
     "print(str text, Tensor[] tensors, Scalar[] numbers, str[] given) -> ()", _print
 )
 
-_HOP: Final = torch.ops.higher_order.print
-
-
-def prints(node: Any) -> bool:
-    """Return whether an IR node prints."""
-    return getattr(node, "op_overload", None) is _HOP
-
 
 def print_arguments(node: Any) -> tuple[Any, ...]:
     """Return the arguments of the op for an IR node that prints.
@@ -309,22 +302,3 @@ def _exchange(state: torch.Generator) -> torch.Generator:
 EXCHANGE_STATE: Final = define(
     "exchange_random_state(Generator state) -> Generator", _exchange, fake=lambda state: state
 )
-
-_SAVES: Final = torch.ops.higher_order.run_and_save_rng_state
-_RUNS_WITH: Final = torch.ops.higher_order.run_with_rng_state
-_RUNS_WITH_GENERATOR: Final = torch.ops.higher_order.graphsafe_run_with_rng_state
-
-
-def runs_and_saves(node: Any) -> bool:
-    """Return whether an IR node calls a random op and gives the state before, too."""
-    return getattr(node, "op_overload", None) is _SAVES
-
-
-def runs_with(node: Any) -> bool:
-    """Return whether an IR node calls a random op with a state that it is given."""
-    return getattr(node, "op_overload", None) is _RUNS_WITH
-
-
-def runs_with_generator(node: Any) -> bool:
-    """Return whether an IR node calls a random op on a GPU with a state that is a generator."""
-    return getattr(node, "op_overload", None) is _RUNS_WITH_GENERATOR

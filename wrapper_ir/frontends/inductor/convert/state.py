@@ -26,12 +26,7 @@ from wrapper_ir.frontends.inductor.triton_tuning import Tuners
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, Reinterpret
-from wrapper_ir.lines.program import (
-    Constant,
-    ConstantKind,
-    SymbolInfo,
-    SymbolKind,
-)
+from wrapper_ir.lines.program import Constant, ConstantKind, SymbolInfo, SymbolKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

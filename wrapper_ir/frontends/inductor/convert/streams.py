@@ -38,9 +38,10 @@ from wrapper_ir.runtime import user_object
 from wrapper_ir.verify import diagnose, rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from wrapper_ir.build.draft import ProgramDraft
+    from wrapper_ir.frontends.inductor.convert.state import Scope
     from wrapper_ir.lines.program import AnyLine, Program
 
 
@@ -101,11 +102,6 @@ class Queues:
         """Return our number of an event of the user's."""
         return self.draft.number(self.draft.events, Event(number))
 
-    def own_event(self) -> int:
-        """Return the number of a new event of the program's own."""
-        self.draft.events.append(Event())
-        return len(self.draft.events)
-
     def _placed(self, line: AnyLine) -> AnyLine:
         """Return a line with the stream and the memory pool of the block that it is in."""
         if not self.is_open:
@@ -158,9 +154,7 @@ def is_stream_op(op: Any) -> bool:
     return getattr(op, "namespace", "") == "streams" and op.name() in (*_CONVERTED, *_REFUSED)
 
 
-def convert_stream_op(
-    queues: Queues, op: Any, args: tuple[Any, ...], origin: int | None, *, is_region: bool
-) -> None:
+def convert_stream_op(scope: Scope, op: Any, args: tuple[Any, ...], origin: int | None) -> None:
     """Convert a call of an op that puts streams in order.
 
     Raises:
@@ -168,11 +162,12 @@ def convert_stream_op(
     """
     name = str(op.name())
     if name in _REFUSED:
-        raise UnsupportedLineError(kind="call of an op", text=name, why=_REFUSED[name])
-    if is_region:
+        why = "it changes the current stream for everything that comes after it"
+        raise UnsupportedLineError(kind="call of an op", text=name, why=why)
+    if scope.is_region:
         why = "branches, loops and subgraphs run on one stream"
         raise UnsupportedLineError(kind="call of an op", text=name, why=why)
-    _CONVERTED[name](queues, origin, *args)
+    _CONVERTED[name](scope.shared.queues, origin, *args)
 
 
 def _wait(queues: Queues, origin: int | None, event: int, stream: int, *_: Any) -> None:
@@ -189,7 +184,8 @@ def _pass_on(
     queues: Queues, done: tuple[Device, int], waiting: tuple[Device, int], origin: int | None
 ) -> None:
     """Have one stream, or the host, wait for what is on another."""
-    event = queues.own_event()
+    queues.draft.events.append(Event())
+    event = len(queues.draft.events)
     queues.draft.emit(RecordEvent(event, *done, origin=origin))
     queues.draft.emit(WaitEvent(event, *waiting, origin=origin))
 
@@ -213,10 +209,7 @@ _CONVERTED: Final[Mapping[str, Callable[..., None]]] = {
     "streams::sync_dealloc": _wait,
 }
 
-_REFUSED: Final[Mapping[str, str]] = {
-    "streams::fork": "it changes which stream is current for all that comes after it",
-    "streams::join": "it changes which stream is current for all that comes after it",
-}
+_REFUSED: Final = ("streams::fork", "streams::join")
 
 
 # Streams, events and memory pools of the user's, which Dynamo keeps by number while it traces.
@@ -234,16 +227,13 @@ def is_current_stream(number: int) -> bool:
     makers = user_objects.index_to_bytecode_constructor
     if number >= len(makers):  # of another trace
         return number == current_stream()
-    return any(isinstance(part, CurrentStreamSource) for part in _captured(makers[number])) or any(
-        getattr(part, "__qualname__", "").startswith("get_current_stream.")
-        for part in _captured(makers[number])
+    # What the function that makes the object closes over tells where the object comes from.
+    captured = [cell.cell_contents for cell in getattr(makers[number], "__closure__", None) or ()]
+    return any(
+        isinstance(part, CurrentStreamSource)
+        or getattr(part, "__qualname__", "").startswith("get_current_stream.")
+        for part in captured
     )
-
-
-def _captured(function: Any) -> Iterator[Any]:
-    """Yield the objects that a function closes over, which tell where an object comes from."""
-    for cell in getattr(function, "__closure__", None) or ():
-        yield cell.cell_contents
 
 
 def device_of_stream(number: int) -> torch.device | None:
