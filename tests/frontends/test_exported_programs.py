@@ -73,9 +73,9 @@ def test_it_is_the_program_of_the_model(model: nn.Module, exported: ExportedProg
 
 
 def test_arguments_that_it_was_not_made_for(exported: ExportedProgram) -> None:
-    with pytest.raises(CaptureError, match="do not fit"):
+    with pytest.raises(CaptureError, match="do not match"):
         wir.capture(exported, (torch.ones(5, 9),), KWARGS)
-    with pytest.raises(CaptureError, match="do not fit"):
+    with pytest.raises(CaptureError, match="do not match"):
         wir.capture(exported, (torch.ones(5, 8), torch.ones(5)), KWARGS)
     with pytest.raises(CaptureError, match="dynamic shapes already") as caught:
         wir.capture(exported, dynamic_shapes=SHAPES)

@@ -79,7 +79,7 @@ def lowered(
     made = getattr(product, "meta", {})
     program = made.get("program")
     if not isinstance(program, Program):
-        raise CaptureError(problem="Inductor went past the wrapper that makes the program")
+        raise CaptureError(problem="Inductor bypassed the wrapper that makes the program")
     return program, made["graph"], packed
 
 

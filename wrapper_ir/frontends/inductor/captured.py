@@ -53,11 +53,11 @@ def checked_examples(examples: Sequence[Any]) -> tuple[Any, ...]:
     """
     for value in examples:
         if not isinstance(value, (torch.Tensor, int, float, type(None), *_SYMBOLIC)):
-            shown = f"{value!r}" if isinstance(value, complex) else "one"
+            shown = f" ({value!r})" if isinstance(value, complex) else ""
             raise CaptureError(
-                problem=f"an argument is of type {type(value).__name__} ({shown}), and a program "
-                "takes tensors, integers, floats, truth values and strings",
-                hint="give it to the model beforehand, in a function that takes the tensors only",
+                problem=f"an argument has the type {type(value).__name__}{shown}, but a program "
+                "takes only tensors, integers, floats, booleans and strings",
+                hint="bind it beforehand, in a function that takes only the tensors",
             )
     return tuple(int(value) if isinstance(value, bool) else value for value in examples)
 
@@ -96,8 +96,8 @@ def take_numbers(module: torch.fx.GraphModule) -> dict[int, float]:
             found[position], results[position] = value, None
         elif not isinstance(value, (torch.fx.Node, int, type(None))):
             raise CaptureError(
-                problem=f"result {position} is the {type(value).__name__} {value!r}, and a program "
-                "returns tensors and numbers",
+                problem=f"result {position} is the {type(value).__name__} {value!r}, but a program "
+                "returns only tensors and numbers",
                 hint="return it from a function around the compiled program",
             )
     output.args = (tuple(results),)

@@ -39,17 +39,16 @@ def _check_version() -> None:
             raise UnsupportedTorchError(version=version, problem="it is too old")
         case releases.Standing.UNTRIED:
             pass
-    problem = "nobody has tried it"
-    supported = f"supported are {releases.in_words()}"
+    supported = f"the supported releases are {releases.in_words()}"
     if not releases.is_to_be_tried():
-        hint = (
-            f"{supported}; with {releases.TRY}=1 in the environment it goes on with this one too, "
-            "where nothing is gone that it needs"
+        raise UnsupportedTorchError(
+            version=version,
+            problem="this release has not been tested",
+            hint=f"{supported}; set {releases.TRY}=1 in the environment to try this one anyway",
         )
-        raise UnsupportedTorchError(version=version, problem=problem, hint=hint)
     warnings.warn(
-        f"{problem}: torch {version}, with which the Inductor front end goes on as {releases.TRY} "
-        f"asks; {supported}",
+        f"torch {version} has not been tested with the Inductor front end, which continues because "
+        f"{releases.TRY} is set; {supported}",
         releases.UntriedTorchWarning,
         stacklevel=2,
     )

@@ -18,7 +18,7 @@ CAPTURES: Final = ("triton.cudagraphs", GRAPHS.name)
 STREAM_BLOCK: Final = ("EnterCudaStreamContextLine", "ExitCudaStreamContextLine")
 MEMPOOL_BLOCK: Final = ("EnterCudaMemPoolContextLine", "ExitCudaMemPoolContextLine")
 
-_REASON: Final = "a program of wrapper_ir is whole; its option cuda_graph captures its calls"
+_REASON: Final = "wrapper_ir does not partition graphs; its option cuda_graph captures whole calls"
 
 
 def numbered(index: int) -> Device:

@@ -64,7 +64,7 @@ class OpsOnly(BaseScheduling):
         """
         device = node.get_device()
         made = ", ".join(sorted(node.get_buffer_names()))
-        problem = f"{made} takes a kernel, and its kind has scheduling='{_OPS}'"
+        problem = f"{made} needs a kernel, but its kind has scheduling='{_OPS}'"
         raise SchedulingError(device=device.type, problem=problem)
 
     def flush(self) -> None:
@@ -210,7 +210,7 @@ def _check_triton(type_: str) -> None:
         triton_tools.triton_hash_with_backend()
     except Exception as error:
         problem = f"Triton has no backend for it here: {error}"
-        hint = "install the vendor's backend for Triton, and see that the device is there"
+        hint = "install the vendor's backend for Triton, and check that the device is present"
         raise SchedulingError(device=type_, problem=problem, hint=hint) from error
 
 

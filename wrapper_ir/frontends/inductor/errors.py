@@ -25,7 +25,7 @@ class UnsupportedTorchError(WrapperIRError):
     """
 
     code = "WIR3002"
-    template = "the Inductor front end does not take torch {version}: {problem}"
+    template = "the Inductor front end does not support torch {version}: {problem}"
     default_hint = f"it supports torch {in_words()}"
 
 
@@ -36,8 +36,8 @@ class UnsupportedConfigError(WrapperIRError):
     """
 
     code = "WIR3003"
-    template = "Inductor's {setting} chooses a wrapper of its own, so no program can be taken"
-    default_hint = "leave it off, and choose the target with the option 'emitter': 'cpp' is C++"
+    template = "Inductor's {setting} selects a wrapper of its own, so no program can be made"
+    default_hint = "turn it off, and choose the target with the option 'emitter': 'cpp' is C++"
 
 
 class UnsupportedDeviceError(WrapperIRError):
@@ -47,9 +47,9 @@ class UnsupportedDeviceError(WrapperIRError):
     """
 
     code = "WIR3004"
-    template = "the Inductor front end takes no programs for the device type {device!r}"
+    template = "the Inductor front end does not support the device type {device!r}"
     default_hint = (
-        "a package can bring one (docs/devices.md); with on_unsupported='stock' Inductor's own "
+        "a package can register it (docs/devices.md); with on_unsupported='stock' Inductor's own "
         "wrapper is used for such graphs"
     )
 
@@ -61,8 +61,8 @@ class SchedulingError(WrapperIRError):
     """
 
     code = "WIR3007"
-    template = "Inductor cannot make kernels for the device type {device!r}: {problem}"
-    default_hint = "the fault is in its DeviceKind: docs/devices.md has what 'scheduling' may be"
+    template = "Inductor cannot generate kernels for the device type {device!r}: {problem}"
+    default_hint = "correct its DeviceKind: docs/devices.md lists the values of 'scheduling'"
 
 
 class CaptureError(WrapperIRError):
@@ -80,4 +80,4 @@ class InstallOrderError(WrapperIRError):
 
     code = "WIR3006"
     template = "uninstall() was called, but nothing is installed in this context"
-    default_hint = "every install() takes one uninstall(), in the same thread"
+    default_hint = "call uninstall() once for each install(), in the same thread"

@@ -57,7 +57,7 @@ def example_leaves(
     """
     if dynamic_shapes is not None:
         raise CaptureError(
-            problem="an exported program has its dynamic shapes already",
+            problem="an exported program already has its dynamic shapes",
             hint="pass dynamic_shapes to torch.export.export",
         )
     if not args and not kwargs:
@@ -67,10 +67,10 @@ def example_leaves(
         check: Any = exported._get_flat_args_with_check
         leaves, spec = check(tuple(args or ()), dict(kwargs or {}))
     except Exception as error:
-        raise CaptureError(problem=f"its arguments do not fit: {error}") from error
+        raise CaptureError(problem=f"its arguments do not match: {error}") from error
     if spec != exported.call_spec.in_spec:
         raise CaptureError(
-            problem=f"its arguments do not fit: they are {spec}, not {exported.call_spec.in_spec}"
+            problem=f"its arguments do not match: they are {spec}, not {exported.call_spec.in_spec}"
         )
     return list(leaves)
 
@@ -217,7 +217,7 @@ class _Reader:
             return ours.scalar(self._value(tree))
         except _UNREADABLE as error:
             raise CaptureError(
-                problem=f"torch.export assumed {_shown(text)!r}, which has no form here"
+                problem=f"torch.export assumed {_shown(text)!r}, which has no form in a program"
             ) from error
 
     def _value(self, node: ast.expr) -> Any:
@@ -298,9 +298,9 @@ def warn_of_fixed_sizes(program: Program, free: Sequence[tuple[str, int]]) -> No
     fixed = [f"size {dim} of '{n}' is {size}" for n, dim, size in sizes if isinstance(size, int)]
     if fixed:
         warnings.warn(
-            f"Inductor fixed what the export left free: {', '.join(fixed)}. The program refuses "
-            "other sizes (AOTInductor's packages give wrong numbers for them). Capture a program "
-            "for each size, or try wir.from_fx on a fresh export, which fixes none",
+            f"Inductor fixed sizes that the export left free: {', '.join(fixed)}. The program "
+            "rejects other sizes (AOTInductor's packages compute wrong results for them). Capture "
+            "a program for each size, or try wir.from_fx on a fresh export, which fixes none",
             FixedSizeWarning,
             stacklevel=4,
         )

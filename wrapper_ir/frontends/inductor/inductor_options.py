@@ -49,7 +49,7 @@ _FORMAT: Final = "package_constants_on_disk_format"
 
 _EXPORT: Final = "wir.capture and wir.export build libraries, and have options of their own"
 
-_UNKNOWN: Final = "nobody has said what it decides here; torch._inductor.config takes it"
+_UNKNOWN: Final = "its effect here is not known; torch._inductor.config takes it"
 
 
 class Fate(NamedTuple):
@@ -232,4 +232,4 @@ def _map(
 
 
 def _refuse(name: str, value: object, instead: str) -> NoReturn:
-    raise OptionValueError(option=name, value=value, expected=f"no value here: {instead}")
+    raise OptionValueError(option=name, value=value, expected=f"the option left out: {instead}")

@@ -67,7 +67,7 @@ def install(emitter: str | None = None, **options: Any) -> Installation:
     chosen = {} if emitter is None else {"emitter": emitter}
     settings = Settings.from_options({**chosen, **options})
     for name, value in settings.inductor:  # a backward may come after the block
-        expected = "left out: say it in torch._inductor.config, or where torch.compile is called"
+        expected = "the option left out: set it in torch._inductor.config or in torch.compile"
         raise OptionValueError(option=name, value=value, expected=expected)
     return Installation(Session(settings, hold=_hold, recorders=open_recorders()))
 

@@ -114,7 +114,7 @@ class Settings:
             if MAPPED.get(name, ("",))[0] == take.MEMORY.name and self.arena == "call":
                 memory = memory or MAPPED[name][1].get(value)
             elif fate.way == "refused":
-                _tell(f"torch._inductor.config.{name} = {value!r} changes nothing: {fate.instead}")
+                _tell(f"torch._inductor.config.{name} = {value!r} has no effect: {fate.instead}")
         return replace(self, memory=memory)
 
     @property
@@ -178,5 +178,5 @@ def _check_plain(options: Mapping[str, Any]) -> None:
         except (SyntaxError, ValueError):
             is_plain = False
         if not is_plain:
-            expected = "a plain value, of strings, finite numbers and truth values"
+            expected = "a plain value: strings, finite numbers and booleans"
             raise OptionValueError(option=option, value=value, expected=expected)

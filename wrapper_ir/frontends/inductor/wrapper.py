@@ -308,8 +308,8 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
             raise UnsupportedLineError(
                 kind="graph input or output",
                 text=names[0],
-                why="it is an object of Python's or a size without a value, of a tensor subclass",
-                hint="capture a function of the tensors inside",
+                why="it is a Python object or a size without a value, from a tensor subclass",
+                hint="capture a function of the inner tensors",
             )
         return passing
 

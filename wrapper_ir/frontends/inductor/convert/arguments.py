@@ -180,7 +180,7 @@ def real_object(name: str, value: Any) -> torch.ScriptObject:
         raise UnsupportedLineError(
             kind="object",
             text=f"{name}: {type(found).__name__}",
-            why="it is of no class that is registered with torch.classes",
+            why="its class is not registered with torch.classes",
         )
     return found  # type: ignore[no-any-return]  # only objects have a class
 
@@ -222,7 +222,7 @@ def convert_object(scope: Scope, node: Any) -> str:
 
 def _in_region(name: str) -> UnsupportedLineError:
     return UnsupportedLineError(
-        kind="object", text=name, why="it is used inside a choice, a loop or another subgraph"
+        kind="object", text=name, why="it is used inside a branch, a loop or another subgraph"
     )
 
 

@@ -89,13 +89,13 @@ def _selector(
         return ScalarArg(_truth(operand.value)) if is_cond else operand
     if not isinstance(operand, BufferArg):
         raise UnsupportedLineError(
-            kind="selector", text=type(node).__name__, why="it is no tensor and no number"
+            kind="selector", text=type(node).__name__, why="it is neither a tensor nor a number"
         )
     layout = scope.layout(operand.buffer)
     if layout.dtype in ((DType.BOOL,) if is_cond else SELECTOR_TYPES):
         return operand
     if not is_cond:
-        why = f"it is {layout.dtype.torch_name}, and a choice among many is by an integer"
+        why = f"it is {layout.dtype.torch_name}, but a switch takes an integer"
         raise UnsupportedLineError(kind="selector", text=operand.buffer, why=why)
     truth = Layout(DType.BOOL, layout.device, layout.size, layout.stride)
     name = scope.draft.fresh(f"{operand.buffer}_truth")
@@ -372,5 +372,5 @@ def _unknown(name: str, value: Any) -> UnsupportedLineError:
     return UnsupportedLineError(
         kind="input of a subgraph",
         text=f"{name}: {type(value).__name__}",
-        why="it is neither a tensor nor a number that a region takes",
+        why="it is neither a tensor nor a number that a region can take",
     )

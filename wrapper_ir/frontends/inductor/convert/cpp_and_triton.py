@@ -171,7 +171,7 @@ def _parameter(note: TritonNote, param: str, type_: str) -> Param:
     if plain.startswith("*"):
         buffer = note.buffers.get(param)
         if buffer is None:
-            raise _unsupported(note, f"its parameter '{param}' is no buffer of the graph")
+            raise _unsupported(note, f"its parameter '{param}' is not a buffer of the graph")
         return BufferParam(param, to_dtype(buffer.dtype), buffer.access)
     if plain not in _SCALARS:
         raise _unsupported(note, f"its parameter '{param}' has the type '{plain}'")

@@ -279,7 +279,7 @@ class ExternConverter:
                 raise UnsupportedLineError(
                     kind="result of an op",
                     text=f"{leaf_name} of {node.python_kernel_name}",
-                    why="it is no tensor",
+                    why="it is not a tensor",
                 )
             made = self._scope.define(leaf_name, self._scope.to_layout(leaf.layout))
             found.append(ResultBuffer(made, path))
@@ -317,7 +317,7 @@ def node_op(node: Any) -> torch._ops.OpOverload:
             only: torch._ops.OpOverload = getattr(found, overloads()[0])
             return only
     raise UnsupportedLineError(
-        kind="call of an op", text=name, why="it is no operator of torch's registry"
+        kind="call of an op", text=name, why="it is not an operator in torch's registry"
     )
 
 
@@ -395,5 +395,5 @@ def _bind(scope: Scope, binding: Binding, start: str | ItemOf) -> None:
         raise UnsupportedLineError(
             kind="definition of a symbol",
             text=f"{binding.name}: {error.shown}",
-            why="unknown way to its value",
+            why="no known path leads from the result to its value",
         ) from None

@@ -211,8 +211,8 @@ def _refuse_clashes(graph: Any) -> None:
         raise UnsupportedLineError(
             kind="name of a constant",
             text=str(graph.allocated_constant_name.get(name, name)),
-            why=f"Inductor calls a buffer {name!r} too, and would mix them up",
-            hint="give the parameter another name",
+            why=f"Inductor has a buffer named {name!r} too, and kernels would confuse them",
+            hint="rename the parameter",
         )
 
 
@@ -342,7 +342,7 @@ def _input(scope: Scope, name: str, value: Any, donated: set[str]) -> Input:
     raise UnsupportedLineError(
         kind="graph input",
         text=f"{name}: {type(value).__name__}",
-        why="it is no tensor and no number",
+        why="it is neither a tensor nor a number",
     )
 
 

@@ -117,7 +117,7 @@ def _refuse_on_stream(scope: Scope, node: Any) -> None:
         raise UnsupportedLineError(
             kind=type(node).__name__,
             text=str(node.get_name()),
-            why="branches, loops and subgraphs run on the caller's stream, with usual memory",
+            why="branches, loops and subgraphs run on the caller's stream and default memory",
         )
 
 
@@ -146,7 +146,7 @@ class _Lines:
         elif kind in _NOTED:
             _NOTED[kind](self, entry)
         elif kind not in _SILENT:
-            raise UnsupportedLineError(kind=kind, text=_shown(entry), why="no handler for it")
+            raise UnsupportedLineError(kind=kind, text=_shown(entry), why="it has no handler")
 
     def text(self, text: str, node: Any) -> None:
         """Convert one line of text that ``node`` wrote."""
@@ -273,7 +273,7 @@ class _Lines:
         raise UnsupportedLineError(
             kind="tensor descriptor",
             text=str(node.name),
-            why="kernels take none that is made on the host",
+            why="kernels cannot take one that is made on the host",
             hint="make it in the kernel, with tl.make_tensor_descriptor",
         )
 
@@ -318,7 +318,7 @@ def _refuse_in_region(scope: Scope, line: Any) -> None:
         raise UnsupportedLineError(
             kind=type(line).__name__,
             text=_shown(Entry(line)),
-            why="branches, loops and subgraphs run on one stream, with the usual memory",
+            why="branches, loops and subgraphs run on one stream and default memory",
         )
 
 

@@ -38,7 +38,7 @@ def allocate(scope: Scope, line: Any) -> None:
         return
     if line.comm_buffer:
         raise UnsupportedLineError(
-            kind="AllocateLine", text=name, why="memory shared by a process group"
+            kind="AllocateLine", text=name, why="its memory is shared by a process group"
         )
     make(scope, line.node)
 

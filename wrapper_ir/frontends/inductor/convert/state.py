@@ -190,7 +190,7 @@ class Scope:
         if real in self.graph.constants:
             return self._constant(real)
         raise UnsupportedLineError(
-            kind="use of a buffer", text=name, why="no typed line has defined it"
+            kind="use of a buffer", text=name, why="no typed line defines it"
         )
 
     def layout(self, name: str) -> Layout:
@@ -230,7 +230,7 @@ class Scope:
             raise UnsupportedLineError(
                 kind="view",
                 text=f"{base} as {layout.dtype.torch_name}",
-                why="the element sizes differ, so its offset has no unit",
+                why="the element sizes differ, so the offset has no unit",
             )
         begin = self.dim(base_layout.offset + layout.offset - ahead)
         return self.relaid(base, dataclasses.replace(layout, offset=begin), origin)
