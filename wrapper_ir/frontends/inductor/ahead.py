@@ -1,7 +1,7 @@
-"""A graph that Inductor compiles ahead of time: the program of it, and not a wrapper of Inductor's.
+"""Ahead-of-time compilation by Inductor that yields a program instead of Inductor's own wrapper.
 
-Inductor then has only two wrappers to offer, one in C++ and one that makes an fx graph. We come in
-by the second one's slot: it compiles no kernel, makes one pass, and hands back whatever we return.
+Ahead of time Inductor offers only two wrappers: one in C++, and one that builds an fx graph. We use
+the slot of the second: it compiles no kernels, makes a single pass, and returns whatever we return.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-#: How Inductor is set up.
+#: Inductor's settings for a compilation ahead of time.
 _CONFIG: Final[Mapping[str, Any]] = {
     "fx_wrapper": True,
     "cpp_wrapper": False,
-    # Small tensors, parameters included, would become literals in the kernels' text.
+    # Otherwise small tensors, parameters included, become literals in the kernels' text.
     "always_keep_tensor_constants": True,
-    # Folding takes the value of every tensor of one element, also of one that calls change: a batch
-    # norm would count to one and stay there.
+    # Constant folding reads the value of every one-element tensor, even of one that calls change: a
+    # batch norm would count to one and stop.
     "joint_graph_constant_folding": False,
-    # An ahead-of-time graph is one piece for us; cutting it up serves CUDA graphs.
+    # Partitioning only serves CUDA graphs; we need the graph in one piece.
     "graph_partition": False,
-    # What depends on constants alone is computed at each call. Inductor would make another graph
-    # of it, which it can only write in C++.
+    # Inductor would move what depends on constants alone into a second graph, which it can only
+    # write in C++. We compute it in each call.
     "aot_inductor.use_runtime_constant_folding": False,
-    # The model keeps its parameters, also where they are frozen.
+    # The model keeps its parameters even when they are frozen.
     "freezing_discard_parameters": False,
 }
 
@@ -43,14 +43,15 @@ _CONFIG: Final[Mapping[str, Any]] = {
 def lowered(
     run: Callable[[dict[str, Any]], Any], *, freeze: bool
 ) -> tuple[Program, torch.fx.GraphModule, dict[int, PackedBy]]:
-    """Return the program of a graph, in a session that captures.
+    """Return the program of a graph; must run in a session that captures.
 
     Args:
-        run: Has Inductor compile the graph ahead of time, with settings that it is given.
-        freeze: Whether parameters are frozen.
+        run: Has Inductor compile the graph ahead of time with the settings that it is passed.
+        freeze: Whether to freeze parameters.
 
     Returns:
-        The program, the graph of ATen ops that Inductor scheduled, and how packed tensors are made.
+        The program, the graph of ATen ops that Inductor scheduled, and how packed tensors were
+        made.
 
     Raises:
         CaptureError: Inductor cannot lower the graph.
@@ -62,7 +63,7 @@ def lowered(
             if freeze:
                 stack.enter_context(torch.no_grad())  # where gradients are on, nothing is frozen
                 packed = stack.enter_context(noted_packing())
-            # Inductor warns of graph inputs that it does not use; here they are the caller's.
+            # Inductor warns about unused graph inputs; here they are the caller's arguments.
             warnings.simplefilter("ignore")
             product = run({**_CONFIG, "freezing": freeze})
     except InductorError as error:
@@ -89,13 +90,13 @@ def with_values(
     parameters: Collection[str],
     buffers: Collection[str],
 ) -> Program:
-    """Return the program with a model's own tensors for constants, and what each is to it.
+    """Return the program with the model's own tensors as the values of its constants.
 
     Args:
         program: The program.
-        values: The model's tensors by their names there.
-        parameters: Which of them are parameters.
-        buffers: Which are buffers.
+        values: The model's tensors by qualified name.
+        parameters: The names of its parameters.
+        buffers: The names of its buffers.
     """
     constants, data = {}, dict(program.data)
     owners: dict[tuple[Any, ...], str] = {}
@@ -106,7 +107,7 @@ def with_values(
         known = constant.qualified_name
         original = values.get(known)
         if isinstance(original, torch.Tensor) and original.shape == data[name].shape:
-            # Detached it is still the model's memory; a program computes no gradients.
+            # A detached tensor shares the model's memory; a program computes no gradients.
             data[name] = original.detach()
         kind = ConstantKind.BUFFER if known in buffers else ConstantKind.TENSOR
         kind = ConstantKind.PARAMETER if known in parameters else kind

@@ -1,8 +1,8 @@
-"""Libraries and packages that Inductor's callers ask for in an installation.
+"""Libraries and packages that Inductor's callers ask for inside an installation.
 
-``torch._inductor.aot_compile``, and so ``aoti_compile_and_package``, hand a graph to one function
-and are handed a library, or the files that go into a package. In an installation these are ours:
-the program of the graph as C++, built as ``export`` builds it.
+``torch._inductor.aot_compile``, and so ``aoti_compile_and_package``, pass a graph to one function
+that returns a library, or the files of a package. Inside an installation these are ours: the
+graph's program as C++, built the way ``export`` builds it.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 
 def serving(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Inductor's function for graphs ahead of time, which serves installations, too.
+    """Wrap Inductor's function for ahead-of-time graphs so that it serves installations too.
 
     Args:
-        stock: Inductor's, which is called in any other context.
+        stock: Inductor's function, which is called in every other context.
     """
 
     @wraps(stock)
@@ -96,12 +96,12 @@ def serving(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _settings(settings: Settings, theirs: Mapping[str, Any]) -> Settings:
-    """Return settings for a library, with options that its compilation alone has.
+    """Return the settings for a library, with the options of its own compilation merged in.
 
     A library is C++, whatever else the installation emits.
 
     Raises:
-        OptionError: C++ lacks an option of the installation.
+        OptionError: The C++ emitter lacks an option of the installation.
     """
     given = {option.name: getattr(settings, option.name) for option in options_of(Settings)}
     given |= {**dict(settings.emitter_options), **theirs, "emitter": "cpp"}
@@ -120,7 +120,8 @@ def _program(
     inputs = [node.name for node in model.graph.find_nodes(op="placeholder")]
     free, env = free_sizes(model.graph, inputs), shape_env_of(model.graph)
     ranges = {} if env is None else dict(env.var_to_range)
-    # To the tracer no size is 0 or 1; the module of an exported program has what users declared.
+    # The tracer assumes that no size is 0 or 1; an exported program's module has the declared
+    # ranges.
     ranges |= dict(getattr(model, "range_constraints", ()))
     numbers = take_numbers(model)
     program, graph, packed = lowered(
@@ -138,10 +139,9 @@ def _program(
 
 
 def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any] | str:
-    """Build a program; return the library, or the files of a package and values for it.
+    """Build a program; return the library's path, or a package's files and values.
 
-    Where nobody has said where to, they lie in Inductor's cache, in a folder named by what they
-    are.
+    Without a target they go to Inductor's cache, into a folder named after their contents.
     """
     from wrapper_ir.aot import export as shipping  # noqa: PLC0415 - only to build
 
@@ -172,7 +172,7 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any
 
 
 def _values(program: Program) -> Any:
-    """Return the values of constants as torch packs them into files of a package."""
+    """Return the values of the constants in the form that torch packs into a package."""
     from torch.export.pt2_archive._package_weights import (  # noqa: PLC0415 - seldom wanted
         TensorProperties,
         Weights,

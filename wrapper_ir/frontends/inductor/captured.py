@@ -1,6 +1,6 @@
-"""Facts of an exported program that its captured program gets besides what Inductor makes of it.
+"""Facts of an exported program that Inductor drops and its captured program gets back.
 
-They are values that are no tensors, assumptions on sizes, and the making of frozen parameters.
+These are values that are not tensors, assumptions on sizes, and the recipes of frozen parameters.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.exported import Guard
 
 
-# Arguments and results that are no tensors.
+# Arguments and results that are not tensors.
 #
-# ``torch.export`` takes numbers, strings and None on both sides and writes them down as what they
-# are. Inductor knows integers, some floats and None. What it does not know is left out of the graph
-# that it gets, and comes back into the program where that has a form for it. A string has none: it
-# has decided what was exported and is no input any more, as in packages of AOTInductor's.
+# ``torch.export`` takes and returns numbers, strings and None, and records them as constants.
+# Inductor supports integers, some floats and None. The rest is removed from the graph before
+# Inductor sees it, and put back into the program if it has a form there. A string has none: the
+# export depends on its value and it is no longer an input, just as in AOTInductor's packages.
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def checked_examples(examples: Sequence[Any]) -> tuple[Any, ...]:
-    """Return example arguments as Inductor takes them: truth values as integers.
+    """Return example arguments as Inductor takes them, with booleans as integers.
 
     Raises:
         CaptureError: One is neither a tensor nor a number.
@@ -63,9 +63,9 @@ def checked_examples(examples: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def take_strings(module: torch.fx.GraphModule, examples: Sequence[Any]) -> list[Any]:
-    """Take the strings out of a graph's inputs, and return the examples of those that are left.
+    """Remove the strings from a graph's inputs, and return the examples of the remaining ones.
 
-    Ahead of time Inductor is handed None for an example that is no tensor; the graph tells then.
+    Ahead of time Inductor gets None for an example that is not a tensor, so the graph is asked too.
     """
     left = []
     placeholders = module.graph.find_nodes(op="placeholder")
@@ -78,9 +78,9 @@ def take_strings(module: torch.fx.GraphModule, examples: Sequence[Any]) -> list[
 
 
 def take_numbers(module: torch.fx.GraphModule) -> dict[int, float]:
-    """Take the floats out of a graph's results, and return them by position.
+    """Remove the floats from a graph's results, and return them by position.
 
-    Arguments that are truth values become integers, like the examples.
+    Boolean arguments become integers, like the examples.
 
     Raises:
         CaptureError: A result is neither a tensor nor a number nor None.
@@ -105,9 +105,9 @@ def take_numbers(module: torch.fx.GraphModule) -> dict[int, float]:
 
 
 def with_truth_values(program: Program, examples: Sequence[Any]) -> Program:
-    """Return the program with truth values where the examples have some, not integers.
+    """Return the program with boolean inputs where the examples have booleans, not integers.
 
-    They are part of what was exported: each is asserted to be that of the example.
+    Their values are part of the export: each is asserted to equal the example's.
     """
     symbols = dict(program.symbols)
     for item, value in zip(program.inputs, examples, strict=True):
@@ -117,7 +117,7 @@ def with_truth_values(program: Program, examples: Sequence[Any]) -> Program:
 
 
 def with_numbers(program: Program, numbers: Mapping[int, float]) -> Program:
-    """Return the program with numbers in the places of its results that they were taken from."""
+    """Return the program with the numbers back at the positions that ``take_numbers`` removed."""
     results = enumerate(program.results)
     return program.replace(
         results=tuple(ScalarValue(numbers[i]) if i in numbers else value for i, value in results)
@@ -126,20 +126,20 @@ def with_numbers(program: Program, numbers: Mapping[int, float]) -> Program:
 
 # Inductor's assumptions on sizes beyond what an exported program promises.
 #
-# Inductor may decide something by the example's sizes and note the decision as a guard. Under
-# ``torch.compile`` a guard that fails means another compile. Ahead of time there is no other
-# compile, and the guard narrows the symbol's range without a word. Here the exported ranges stay as
-# they were declared, and each guard becomes a check of the program's own.
+# Inductor may decide something by the example's sizes and record the decision as a guard. Under
+# ``torch.compile`` a failing guard triggers a recompile. Ahead of time there is none, and the guard
+# silently narrows the symbol's range. Here the ranges stay as they were exported, and each guard
+# becomes a check in the program.
 
 
 def noted_guards(env: Any, names: Mapping[str, str]) -> list[Guard]:
-    """Return what is noted in an environment of symbols (None: there is none), as conditions.
+    """Return every guard in a shape environment (None: no guards) as a condition.
 
-    All of it: of an exported program that is captured again, the notes of the first time count too.
+    For an exported program that is captured again, the guards of the first capture count too.
 
     Args:
-        env: The environment.
-        names: What messages call some of its symbols; conditions call them as torch does.
+        env: The shape environment.
+        names: Better names for some of its symbols, for messages; conditions keep torch's names.
     """
     return [
         (to_scalar(env.replace(guard.expr)), f"{_named(guard.expr, names)}, as Inductor assumed")
@@ -154,7 +154,7 @@ def _named(expr: Any, names: Mapping[str, str]) -> Any:
 
 
 def with_guards(program: Program, guards: Sequence[Guard]) -> Program:
-    """Return the program with a check for each condition, as soon as the sizes are known."""
+    """Return the program with a check for each condition, placed where sizes are first known."""
     distinct = dict(reversed(guards))
     checks = [
         AssertSymbol(condition, message)
@@ -174,7 +174,7 @@ def with_guards(program: Program, guards: Sequence[Guard]) -> Program:
 
 
 def with_exported_ranges(program: Program, ranges: Mapping[Any, Any]) -> Program:
-    """Return the program with the symbols' ranges as they were exported."""
+    """Return the program with the ranges that its symbols had in the export."""
     symbols = dict(program.symbols)
     for name, values in ((str(symbol), values) for symbol, values in ranges.items()):
         if name in symbols:
@@ -183,11 +183,11 @@ def with_exported_ranges(program: Program, ranges: Mapping[Any, Any]) -> Program
     return program.replace(symbols=FrozenMap(symbols))
 
 
-# Frozen parameters: how the packed ones were made, so that they can be made again elsewhere.
+# Frozen parameters: recipes for the packed ones, so that another machine can make them again.
 #
-# Under ``freezing`` Inductor computes what depends on parameters alone, the packing of weights by
-# oneDNN included, and keeps the results. A packed weight has a form that only the libraries of this
-# torch know. What it was packed of is an ordinary tensor, so that is noted while Inductor folds.
+# Under ``freezing`` Inductor computes what depends on parameters alone, including oneDNN's packing
+# of weights, and keeps the results. Only the libraries of this torch understand a packed weight,
+# but its source is an ordinary tensor; that is recorded while Inductor folds.
 
 
 class PackedBy(NamedTuple):
@@ -201,7 +201,7 @@ class PackedBy(NamedTuple):
 
 @contextmanager
 def noted_packing() -> Iterator[dict[int, PackedBy]]:
-    """Note the packed tensors that Inductor makes meanwhile, by identity."""
+    """Record the packed tensors that Inductor makes in the block, by identity."""
     found: dict[int, PackedBy] = {}
     folder: Any = ConstantFolder
     original = folder.run_node
@@ -268,7 +268,7 @@ def with_packing(program: Program, noted: Mapping[int, PackedBy]) -> Program:
 
 
 def _is_repeatable(value: object) -> bool:
-    """Return whether an argument is a plain tensor, or of numbers."""
+    """Return whether an argument is a plain tensor, a number, None, or a list of integers."""
     if isinstance(value, torch.Tensor):
         is_plain = type(value) in (torch.Tensor, torch.nn.Parameter)
         return is_plain and value.layout == torch.strided

@@ -1,4 +1,4 @@
-"""Errors between Inductor and a program, one class per mistake."""
+"""Errors of the front end, one class per mistake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class UnsupportedLineError(WrapperIRError):
     """One of Inductor's wrapper lines has no typed form.
 
     Fields: ``kind`` is the class of the line (``raw string`` for text that Inductor wrote itself),
-    ``text`` shows it, ``why`` says what is missing.
+    ``text`` shows it, ``why`` gives the reason.
     """
 
     code = "WIR3001"
@@ -30,7 +30,7 @@ class UnsupportedTorchError(WrapperIRError):
 
 
 class UnsupportedConfigError(WrapperIRError):
-    """Inductor is configured for another kind of wrapper than the one that we take.
+    """Inductor is configured to use a wrapper other than the one that we replace.
 
     Fields: ``setting`` names the configuration.
     """
@@ -41,7 +41,7 @@ class UnsupportedConfigError(WrapperIRError):
 
 
 class UnsupportedDeviceError(WrapperIRError):
-    """A graph runs on a device that the front end does not take programs for.
+    """A graph runs on a device that the front end does not support.
 
     Fields: ``device`` is its type.
     """
@@ -55,9 +55,9 @@ class UnsupportedDeviceError(WrapperIRError):
 
 
 class SchedulingError(WrapperIRError):
-    """Kernels of a device cannot be made as its kind says.
+    """The kernels of a device cannot be generated as its ``DeviceKind`` says.
 
-    Fields: ``device`` is its type, ``problem`` says why.
+    Fields: ``device`` is its type, ``problem`` gives the reason.
     """
 
     code = "WIR3007"
@@ -68,7 +68,7 @@ class SchedulingError(WrapperIRError):
 class CaptureError(WrapperIRError):
     """``capture`` could not make a program of a model.
 
-    Fields: ``problem`` says why.
+    Fields: ``problem`` gives the reason.
     """
 
     code = "WIR3005"
@@ -76,7 +76,7 @@ class CaptureError(WrapperIRError):
 
 
 class InstallOrderError(WrapperIRError):
-    """``uninstall`` was called where nothing is installed."""
+    """``uninstall`` was called with nothing installed."""
 
     code = "WIR3006"
     template = "uninstall() was called, but nothing is installed in this context"
