@@ -1,4 +1,4 @@
-"""Arguments of library ops in the order of the schema, and what else Inductor calls like an op."""
+"""Arguments of library ops in schema order, and other functions that Inductor calls like ops."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def bind_arguments(
     kwargs: Mapping[str, Any],
     origin: int | None,
 ) -> Bound:
-    """Return an op with its arguments, each where the schema has it.
+    """Bind an op's arguments to its schema.
 
     Raises:
         UnsupportedLineError: An argument has no place in the schema, or no form in the IR.
@@ -72,13 +72,13 @@ def is_tensor(value: Any) -> bool:
 def to_arg(
     scope: Scope, value: Any, origin: int | None = None, access: Access = Access.READ
 ) -> BufferArg | ScalarArg | NoneArg | None:
-    """Return a tensor, a number or None as an argument; None where it is something else.
+    """Return a tensor, a number or None as an argument, or None if the value is something else.
 
     Args:
-        scope: Where the argument is passed.
-        value: A node of Inductor's, or a number.
-        origin: The origin of views that are made for it.
-        access: What is done to a tensor.
+        scope: The scope of the call.
+        value: One of Inductor's nodes, or a number.
+        origin: The origin of views that are made for the argument.
+        access: The access to a tensor.
     """
     if value is None or isinstance(value, ir.NoneAsConstantBuffer):
         return NoneArg()
@@ -90,7 +90,7 @@ def to_arg(
 
 
 def convert_results(scope: Scope, outputs: list[Any]) -> tuple[Value, ...]:
-    """Return the results in order; a result that is a view is made a buffer by a last line.
+    """Return the results in order. A result that is a view becomes a buffer by a last line.
 
     Raises:
         UnsupportedLineError: A result is neither a tensor, nor a number, nor None.
@@ -128,9 +128,9 @@ def _plain(scope: Scope, value: Any) -> Arg:
     )
 
 
-# Objects of custom classes, and calls of their methods; generators of random numbers.
+# Objects of custom classes and calls of their methods; random number generators.
 
-#: Nodes of Inductor's for them.
+#: Inductor's nodes for them.
 OBJECTS: Final = (ir.TorchBindObject, ir.GeneratorState)
 
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
@@ -138,42 +138,42 @@ _OTHER: Final = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
 
 @dataclass(frozen=True)
 class Method:
-    """A method of a custom class, in the form that an op of torch's registry has.
+    """A method of a custom class, with the interface of an op in torch's registry.
 
     Attributes:
         class_name: The class, ``namespace::Class``.
-        _schema: What torch knows of it, the object being the first argument.
+        _schema: Torch's schema of the method; the object is the first argument.
     """
 
     class_name: str
     _schema: Any
 
     def name(self) -> str:
-        """Return what calls name it: ``namespace::Class.method``."""
+        """Return the name that calls use: ``namespace::Class.method``."""
         return f"{self.class_name}.{self._schema.name}"
 
     @property
     def source(self) -> TorchOp:
-        """Its declaration, under that name."""
+        """Its declaration under that name."""
         return TorchOp(f"{self.class_name}.{self._schema}", is_method=True)
 
 
 def method_of(receiver: Any, name: str) -> Method:
-    """Return the method of that name of one of Inductor's objects."""
+    """Return a method of one of Inductor's objects by name."""
     value = real_object(receiver.get_name(), receiver.get_value())
     return Method(class_of(value), value._get_method(name).schema)
 
 
 def traced_object(value: Any) -> Any:
-    """Return what Inductor has, or the object itself where it traced with another one."""
+    """Return the real object behind a fake one that Inductor traced with, or the value itself."""
     return getattr(value, "real_obj", value)
 
 
 def real_object(name: str, value: Any) -> torch.ScriptObject:
-    """Return the object itself where Inductor has what it traced with.
+    """Return the real object behind one that Inductor traced with.
 
     Raises:
-        UnsupportedLineError: It is no object of a class in ``torch.classes``.
+        UnsupportedLineError: Its class is not in ``torch.classes``.
     """
     found = traced_object(value)
     if not class_of(found):
@@ -186,10 +186,10 @@ def real_object(name: str, value: Any) -> torch.ScriptObject:
 
 
 def object_input(scope: Scope, name: str, node: Any) -> ObjectInput:
-    """Return the input that an object of Inductor's is.
+    """Return the input for one of Inductor's objects.
 
     Raises:
-        UnsupportedLineError: It is of no class that torch knows, or an input of a region.
+        UnsupportedLineError: Torch does not know its class, or it is an input of a region.
     """
     if scope.is_region:
         raise _in_region(name)
@@ -204,7 +204,7 @@ def convert_object(scope: Scope, node: Any) -> str:
     """Return the name of an object that is passed as an argument.
 
     Raises:
-        UnsupportedLineError: It is of no class that torch knows, or used in a region.
+        UnsupportedLineError: Torch does not know its class, or it is used in a region.
     """
     name = node.get_name()
     if scope.is_region:
@@ -226,10 +226,10 @@ def _in_region(name: str) -> UnsupportedLineError:
     )
 
 
-# Python functions that Inductor calls like ops, where tuning chose them: what they call.
+# Python functions that tuning chose and Inductor calls like ops, as the ops that they call.
 #
-# Each is one of ``extern_kernels``. What it decides when it runs, by layouts, is decided here; what
-# it asks a GPU or another library is not, and such a function has no form.
+# Each is one of ``extern_kernels``. Decisions that such a function makes from layouts at run time
+# are made here. A function that asks a GPU or another library has no form.
 
 
 Call: TypeAlias = "tuple[Any, tuple[Any, ...], Mapping[str, Any]]"
@@ -240,7 +240,7 @@ Function: TypeAlias = "Callable[[Scope, Any, Any], Iterator[Call]]"
 
 
 def function_of(node: Any) -> Function | None:
-    """Return the form of the function that a node calls; None where it calls something else."""
+    """Return the conversion of the function that a node calls, or None if it calls an op."""
     name = str(node.python_kernel_name).removeprefix("extern_kernels.")
     return (
         _FUNCTIONS.get(name) if node.op_overload is None and hasattr(extern_kernels, name) else None
@@ -248,7 +248,7 @@ def function_of(node: Any) -> Function | None:
 
 
 def _bias_addmm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
-    """``addmm`` of one row that is added to all: with a vector, cuBLAS adds it on the way."""
+    """Yield ``addmm`` with an expanded bias reduced to one row, which cuBLAS adds on the fly."""
     bias, *matrices = node.inputs
     name = scope.reference(bias)
     layout = scope.layout(name)
@@ -259,7 +259,7 @@ def _bias_addmm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
 
 
 def _conv1x1_via_mm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
-    """A convolution of single pixels: a product of matrices, channels last."""
+    """Yield a 1x1 convolution as a matrix product, channels last."""
     x, weight = (scope.reference(item) for item in node.inputs)
     views = (
         scope.relaid(x, _chosen(scope.layout(x), (0, 2, 3, 1))),
@@ -272,14 +272,14 @@ def _conv1x1_via_mm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
 
 
 def _scaled_mm_with_output_scale(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
-    """A product of scaled matrices, then its own scale."""
+    """Yield a product of scaled matrices, then its output scale."""
     *args, scale = node.inputs
     yield torch.ops.aten._scaled_mm.out, tuple(args), {**node.kwargs, "out": out}
     yield torch.ops.aten.mul.out, (out, scale), {"out": out}
 
 
 def _chosen(layout: Layout, dims: Any) -> Layout:
-    """Return the layout of a view that has these dimensions, in this order."""
+    """Return the layout of a view with the given dimensions, in that order."""
     size = tuple(layout.size[dim] for dim in dims)
     return replace(layout, size=size, stride=tuple(layout.stride[dim] for dim in dims))
 

@@ -1,6 +1,6 @@
-"""Choices, loops and called subgraphs: the nodes that Inductor writes out as text around them.
+"""Branches, loops and called subgraphs: nodes that Inductor writes as text around their lines.
 
-Inductor lowers a branch or the body of a loop as a graph of its own, with symbols of the graph
+Inductor lowers a branch or a loop body as a graph of its own, which shares symbols with the graph
 around it. A region sees those symbols too, so numbers are passed only where a loop changes them.
 """
 
@@ -47,11 +47,7 @@ if TYPE_CHECKING:
 
 
 def convert_control(scope: Scope, node: Any) -> None:
-    """Convert a node that holds subgraphs.
-
-    Raises:
-        UnsupportedLineError: It, or something in its subgraphs, has no typed form.
-    """
+    """Convert a node that holds subgraphs."""
     choice = choice_of(node)
     if choice is not None:
         _choice(scope, node, choice)
@@ -83,7 +79,7 @@ def _choice(scope: Scope, node: Any, choice: Choice) -> None:
 def _selector(
     scope: Scope, node: Any, origin: int | None, *, is_cond: bool
 ) -> BufferArg | ScalarArg:
-    """Return what decides: between two one bool or a condition, among many one integer."""
+    """Return the selector: a bool or a condition between two branches, an integer among many."""
     operand = _operand(scope, node, origin)
     if isinstance(operand, ScalarArg):
         return ScalarArg(_truth(operand.value)) if is_cond else operand
@@ -113,7 +109,7 @@ def _while(scope: Scope, node: Any) -> None:
     operands = [_operand(scope, item, origin) for item in given]
     condition = convert_region(scope, node.cond_subgraph.graph, operands, count)
     body = convert_region(scope, node.body_subgraph.graph, operands, count)
-    # What a round gives back as it got it does not change from round to round.
+    # A carried value that the body returns unchanged is loop-invariant.
     lasting = [i for i in range(count) if _gives_back(body, i) and not stacks]
     carried = [i for i in range(count) if i not in lasting]
     captured = [*lasting, *range(count, len(given))]
@@ -145,9 +141,9 @@ def _while(scope: Scope, node: Any) -> None:
 
 
 def _keep(scope: Scope, node: Any, position: int, operand: Arg, origin: int | None) -> None:
-    """Give a result that is an operand a name, where something asks for it.
+    """Name a loop-invariant result that is an operand, if anything uses it.
 
-    It is a copy: Inductor takes it for storage of its own.
+    It becomes a copy, because Inductor assumes that it has storage of its own.
     """
     name = scope.leaves.get(node.get_name(), {}).get((position,))
     if name is not None and isinstance(operand, BufferArg):
@@ -163,7 +159,7 @@ def _call(scope: Scope, node: Any) -> None:
         value = results[int(path[0])]
         if isinstance(value, BufferValue):
             scope.stand_for(name, value.buffer)
-            # Inductor gives the result its offset, and takes it for a buffer without one.
+            # Inductor gives the result an offset, but treats it as a buffer without one.
             offset = scope.graph.get_buffer(name).get_layout().offset
             scope.count_from(name, scope.dim(offset))
 
@@ -180,7 +176,7 @@ def _chosen(scope: Scope, node: Any) -> None:
 
 
 def _operand(scope: Scope, node: Any, origin: int | None = None) -> Arg:
-    """Return what is passed for a node."""
+    """Return the argument for a node."""
     found = to_arg(scope, node, origin)
     if found is None:
         raise UnsupportedLineError(
@@ -198,7 +194,7 @@ def _results(
     outputs: Mapping[int, Any],
     places: Mapping[int, int] | None = None,
 ) -> tuple[CallResult, ...]:
-    """Define what a choice or loop gives, under Inductor's names where it has some."""
+    """Define the results of a choice or loop, under Inductor's names where there are any."""
     results: list[CallResult] = []
     count = sum(not isinstance(value, NoneValue) for value in values)
     for position, value in enumerate(values):
@@ -219,7 +215,7 @@ def _results(
 
 
 def _outputs(node: Any) -> dict[int, Any]:
-    """Return the nodes that stand for the results, by position."""
+    """Return the nodes of the results, by position."""
     found = {}
     for output in node.outputs or ():
         if isinstance(output, ir.MultiOutput):
@@ -228,23 +224,19 @@ def _outputs(node: Any) -> dict[int, Any]:
 
 
 def _truth(value: Any) -> Any:
-    """Return a number as a condition: whether it is not zero."""
+    """Return a number as a condition: true if it is not zero."""
     if isinstance(value, sympy.Expr):
         return sympy.Ne(value, 0)
     return bool(value) if isinstance(value, (int, float)) else value
 
 
-# Subgraphs of Inductor's as regions: what is passed in, what comes out, what is written to.
+# Inductor's subgraphs as regions: parameters, results, and what they write to.
 
 
 def convert_region(
     outer: Scope, graph: Any, operands: Sequence[Arg], carried: int = 0
 ) -> RegionDraft:
-    """Convert a subgraph that takes the operands, of which the first are carried by a loop.
-
-    Raises:
-        UnsupportedLineError: Something in it has no typed form.
-    """
+    """Convert a subgraph whose first ``carried`` operands are carried by a loop."""
     with outer.draft.region():
         scope = _inner_scope(outer, graph)
         with V.set_graph_handler(graph):
@@ -259,7 +251,7 @@ def convert_region(
 
 
 def _param(scope: Scope, name: str, operand: Arg, *, is_passed: bool) -> Input | None:
-    """Return what stands for an operand inside, None where it is not passed."""
+    """Return the region's parameter for an operand, or None if it is not passed."""
     value = scope.graph.graph_inputs.get(name)
     if isinstance(operand, BufferArg):
         if not isinstance(value, ir.TensorBox):
@@ -284,7 +276,7 @@ def _param(scope: Scope, name: str, operand: Arg, *, is_passed: bool) -> Input |
 
 
 def _gives_back(region: RegionDraft, position: int) -> bool:
-    """Return whether the result at a position is the operand at that position itself."""
+    """Return whether the result at a position is the parameter at that position."""
     value, param = region.results[position], region.params[position]
     return (
         isinstance(value, BufferValue)
@@ -294,15 +286,12 @@ def _gives_back(region: RegionDraft, position: int) -> bool:
 
 
 def inline_subgraph(outer: Scope, graph: Any, operands: Sequence[Arg]) -> list[Value]:
-    """Convert a subgraph's lines in place of its call, and return what it gives.
+    """Convert a subgraph's lines in place of its call, and return its results.
 
     Args:
-        outer: Where the call stands, and the lines go.
+        outer: The scope of the call, which the lines go into.
         graph: The subgraph.
-        operands: What it is given.
-
-    Raises:
-        UnsupportedLineError: Something in it has no typed form.
+        operands: Its operands.
     """
     scope = _inner_scope(outer, graph)
     scope.held, scope.is_region = outer.held, outer.is_region
@@ -329,17 +318,17 @@ def inline_subgraph(outer: Scope, graph: Any, operands: Sequence[Arg]) -> list[V
 
 
 def _shared_roots(outer: Scope, given: Sequence[str], operands: Sequence[Arg]) -> set[str]:
-    """Return the storages of which a subgraph gives more than one name, or another one."""
+    """Return the storages that a subgraph's results share with each other or with an operand."""
     roots = [outer.draft.owner(name) for name in given]
     passed = {outer.draft.owner(arg.buffer) for arg in operands if isinstance(arg, BufferArg)}
     return {root for root in roots if root in passed or roots.count(root) > 1}
 
 
 def _wrapper_of(graph: Any) -> Any:
-    """Return the wrapper of a subgraph, which must be ours.
+    """Return the wrapper of a subgraph.
 
     Raises:
-        UnsupportedLineError: Inductor has made one of its own, which notes nothing.
+        UnsupportedLineError: It is one of Inductor's, which takes no notes.
     """
     wrapper = graph.wrapper_code
     if not hasattr(wrapper, "control_notes"):
@@ -354,7 +343,7 @@ def _inner_scope(outer: Scope, graph: Any) -> Scope:
 
 
 def _learn_shape(scope: Scope, value: Any, layout: Layout) -> None:
-    """Note what the sizes and strides of an input are outside."""
+    """Bind the symbols in an input's sizes and strides to the values outside."""
     for inner, given in zip(value.get_size(), layout.size, strict=True):
         _learn(scope, inner, given)
     for inner, given in zip(value.get_stride(), layout.stride, strict=True):
@@ -362,7 +351,7 @@ def _learn_shape(scope: Scope, value: Any, layout: Layout) -> None:
 
 
 def _learn(scope: Scope, inner: Any, outer: Any) -> None:
-    """Note what one of torch's symbols, known inside only, is outside."""
+    """Bind a symbol that is known only inside the region to its value outside."""
     if isinstance(inner, sympy.Symbol) and inner.name not in scope.bound:
         scope.known[inner] = sympy.sympify(outer)
         scope.bound.add(inner.name)

@@ -1,4 +1,4 @@
-"""Calls of library ops, from the IR nodes that stand behind Inductor's extern lines."""
+"""Calls of library ops, from the IR nodes behind Inductor's extern lines."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
 
-#: Ops whose result is a quantised tensor, which fake tensors take for one of floats.
+#: Ops with a quantised result, which fake tensors represent as float.
 _QUANTISING: Final = frozenset(
     {"aten::quantize_per_channel", "aten::quantize_per_tensor", "aten::quantize_per_tensor_dynamic"}
 )
 
-#: Ops whose result is a C++ object in a tensor of bytes, which fake tensors take for one of floats.
+#: Ops whose result is a C++ object in a byte tensor, which fake tensors represent as float.
 _PACKING: Final = frozenset({"_quantized::_wrapped_linear_prepack"})
 _PACKED: Final = Layout(DType.UINT8, CPU, (8,), (1,))
 
@@ -68,17 +68,17 @@ _PACKED: Final = Layout(DType.UINT8, CPU, (8,), (1,))
 class ExternConverter:
     """Converts calls of library ops into a scope.
 
-    Inductor unpacks a result that is a tuple by lines of its own, which may stand far from the
-    call; ours defines the leaves itself. So all lines are looked through for them first.
+    Inductor unpacks a tuple result in lines of its own, possibly far from the call. Our call
+    defines the leaves itself, so all lines are scanned for them first.
 
     Args:
-        scope: Where the converted lines go.
+        scope: The scope that the lines go into.
         lines: All lines of the wrapper.
     """
 
     def __init__(self, scope: Scope, lines: Sequence[Any]) -> None:
         self._scope = scope
-        #: Symbols that each call's result defines, by the name of the whole.
+        #: Name of a call's whole result -> the line with the symbols that it defines.
         self._symbols: dict[str, Any] = {}
         for line in lines:
             kind = type(line).__name__
@@ -89,7 +89,7 @@ class ExternConverter:
                 self._symbols[line.output_name] = line
 
     def out(self, line: Any) -> None:
-        """Convert a call that writes into a buffer made before it."""
+        """Convert a call that writes into an existing buffer."""
         node = line.node
         target = node.output_view if node.output_view is not None else node
         function = function_of(node)
@@ -100,7 +100,7 @@ class ExternConverter:
         self.call(node, node_op(node), _plain_args(node), {**node.kwargs, "out": target})
 
     def alloc(self, line: Any) -> None:
-        """Convert a call that makes its results itself."""
+        """Convert a call that allocates its own results."""
         node = line.node
         if isinstance(node, ir.FallbackKernel):
             self._fallback(node)
@@ -109,7 +109,7 @@ class ExternConverter:
         self.show(node)
 
     def _fallback(self, node: Any) -> None:
-        """Convert a call of what Inductor has no lowering for."""
+        """Convert a call that Inductor has no lowering for."""
         args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
         kwargs, op = {**node.kwargs, **kwargs}, node.op_overload
         if op in _HIGHER_ORDER:
@@ -125,7 +125,7 @@ class ExternConverter:
         self.call(node, method, (receiver, *args), kwargs, self._results(node))
 
     def _run_and_save(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
-        """Convert a call of a random op that gives a pair: the generator's state, its results."""
+        """Convert a random op's call that returns a pair: the generator's state, the op's results."""
         parts: tuple[list[CallResult], list[CallResult]] = ([], [])
         for result in self._results(node):
             first, *path = result.path
@@ -136,7 +136,7 @@ class ExternConverter:
         self.call(node, op, args, kwargs, parts[1])
 
     def _run_with(self, node: Any, state: Any, op: Any, *args: Any, **kwargs: Any) -> None:
-        """Convert a call of a random op with a state of the generator, which is as before then."""
+        """Convert a random op's call under a given generator state, and restore the state after it."""
         scope, states = self._scope, states_of(node.get_device())
         before = scope.define(scope.draft.fresh(f"{node.get_name()}_state"), states.layout)
         where = tuple(DeviceArg(to_device(device)) for device in states.where)
@@ -146,7 +146,7 @@ class ExternConverter:
         scope.emit(call_of(scope.draft, states.set, (BufferArg(before), *where)))
 
     def _run_with_generator(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
-        """Convert a call of a random op that draws from a generator which the program is given."""
+        """Convert a call of a random op that draws from a generator passed to the program."""
         scope, exchange = self._scope, partial(call_of, self._scope.draft, EXCHANGE_STATE)
         before = scope.draft.fresh(f"{node.get_name()}_generator")
         scope.draft.reserved.add(before)
@@ -157,32 +157,32 @@ class ExternConverter:
         scope.emit(exchange((ObjectArg(before),), origin=origin))
 
     def show(self, node: Any) -> None:
-        """Show the tensor that a node computes to Inductor's hooks, where they are asked for."""
+        """Show a node's tensor to Inductor's intermediate hooks, if they are enabled."""
         name = hooked_name(node)
         if name:
             self.call(node, HOOK, (node, name), {})
 
     def multi_out(self, line: Any) -> None:
-        """Convert a call that writes several buffers made before it."""
+        """Convert a call that writes into several existing buffers."""
         node = line.node
         args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
         outs = dict(zip(node.out_arg_names, node.out_variant_output_nodes, strict=True))
         self.call(node, node_op(node), args, {**node.kwargs, **kwargs, **outs})
 
     def index_put(self, line: Any) -> None:
-        """Convert an ``index_put_`` in place."""
+        """Convert an in-place ``index_put_``."""
         node = line.node
         target, values = node.inputs[:2]
         args = (target, list(line.indices), values, *node.constant_args)
         self.call(node, torch.ops.aten.index_put_.default, args, {})
 
     def scatter(self, line: Any) -> None:
-        """Convert a ``scatter_`` or ``scatter_reduce_`` in place."""
+        """Convert an in-place ``scatter_`` or ``scatter_reduce_``."""
         node = line.node
         op = node_op(node)
         target, index, *source = node.inputs
         dim, *constant = node.constant_args
-        # Inductor keeps arguments of both ops on the node; each overload has only some of them.
+        # Inductor keeps the arguments of both ops on the node; each overload has only some of them.
         names = {arg.name for arg in op._schema.arguments}
         given = {k: v for k, v in node.kwargs.items() if k in names and v is not None}
         self.call(node, op, (target, dim, index, *source, *constant), given)
@@ -195,7 +195,7 @@ class ExternConverter:
         kwargs: Mapping[str, Any],
         defined: Sequence[CallResult] = (),
     ) -> None:
-        """Emit the call of an op that stands behind a node."""
+        """Emit the call of the op behind a node."""
         scope, origin = self._scope, self._scope.origin(node)
         bound = bind_arguments(scope, op, args, kwargs, origin)
         ordered = bound.args
@@ -214,10 +214,11 @@ class ExternConverter:
     def _with_rows(
         self, args: tuple[Arg, ...], named: Mapping[str, Arg], origin: int | None
     ) -> tuple[Arg, ...]:
-        """Return arguments of ``addmm`` with a vector that is added to each row made a matrix.
+        """Expand the vector that ``addmm`` adds to each row into a matrix.
 
-        On a CPU the op would begin with this view, through the dispatcher: a sixth of a small call.
-        Ours is made once where the vector stays where it is. (A GPU has kernels for vectors.)
+        On a CPU the op would start by making this view through the dispatcher, a sixth of the time
+        of a small call. Our view is made once if the vector stays where it is. (A GPU has kernels
+        for vectors.)
         """
         bias, out = args[0], named["out"]
         if not isinstance(bias, BufferArg) or not isinstance(out, BufferArg):
@@ -229,9 +230,10 @@ class ExternConverter:
         return (BufferArg(self._scope.rows(bias.buffer, matrix.size, origin)), *args[1:])
 
     def _corrected(self, call: Bound, result: ResultBuffer, node: Any) -> Layout:
-        """Return a result's layout with what Inductor forgets, and the call or the trace knows.
+        """Return a result's layout with what Inductor drops but the call or the trace knows.
 
-        It takes all tensors for strided ones of plain numbers, and views for storage of their own.
+        Inductor treats all tensors as strided tensors of plain numbers, and views as storage of
+        their own.
         """
         layout = self._scope.layout(result.out)
         if call.name in _PACKING:
@@ -258,7 +260,7 @@ class ExternConverter:
         return layout
 
     def _results(self, node: Any) -> list[CallResult]:
-        """Define what the call returns: one tensor, the leaves of a tuple, numbers, or nothing."""
+        """Define the results of a call: one tensor, the leaves of a tuple, symbols, or nothing."""
         name = node.get_name()
         if isinstance(node.layout, ir.NoneLayout):
             return []
@@ -269,7 +271,7 @@ class ExternConverter:
         leaves = self._scope.leaves.setdefault(name, {})
         line = self._symbols.get(name)
         if line is not None:
-            # A tensor whose size is wanted must have a name, also when nothing else wants it.
+            # A tensor whose size defines a symbol needs a name even if nothing else uses it.
             for path, leaf in _tensor_leaves(line):
                 leaves.setdefault(path, leaf.get_name())
         found: list[CallResult] = []
@@ -335,7 +337,7 @@ def _related(call: Bound, result: CallResult) -> CallResult:
 
 
 def _viewed(call: Bound, traced: torch.fx.Node) -> torch.Tensor | None:
-    """Return the traced value of the one argument that a call gives a view of, if it is one."""
+    """Return the traced value of the only argument that a call can return a view of, if any."""
     position = handed_over(call.schema.name)
     pairs = enumerate(zip(call.schema.positional, traced.args, strict=False))
     given = [
@@ -350,18 +352,14 @@ def _first_byte(value: torch.Tensor) -> Any:
     return value.storage_offset() * value.itemsize
 
 
-# Symbols whose value only the data gives, by what Inductor's lines and nodes note of them.
+# Unbacked symbols, from what Inductor's lines and nodes record about them.
 
 
 def bind_unbacked(scope: Scope, line: Any) -> None:
-    """Convert an ``UnbackedSymbolDefsLine``: bind what a call's result decides.
-
-    Args:
-        scope: Where the lines go.
-        line: Inductor's.
+    """Convert an ``UnbackedSymbolDefsLine``: bind the symbols that a call's result determines.
 
     Raises:
-        UnsupportedLineError: The way from the result to the symbol is none that we know.
+        UnsupportedLineError: The path from the result to the symbol is unknown.
     """
     for each in bindings_of(line.unbacked_bindings):
         if each.keys and each.name not in scope.bound:  # else the call itself has defined it
@@ -378,7 +376,7 @@ def bind_item(scope: Scope, line: Any) -> None:
 
 
 def _tensor_leaves(line: Any) -> Iterator[tuple[Path, Any]]:
-    """Yield the tensors of a call's result whose metadata decide symbols, with their paths."""
+    """Yield the tensors of a call's result whose metadata define symbols, with their paths."""
     for each in bindings_of(line.unbacked_bindings):
         if each.keys:
             leaf = line.outputs
