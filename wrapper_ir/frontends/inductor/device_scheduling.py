@@ -1,8 +1,8 @@
-"""Who makes the kernels of a device, and how they leave typed notes.
+"""Schedulings: what makes the kernels of a device, and leaves typed notes on them.
 
-Inductor has a scheduling for C++ and one for Triton. A device that it does not know has what its
-kind says: one of those, one of a vendor's that derives from them, or none, so that every node is a
-library op.
+Inductor has a scheduling for C++ and one for Triton. For a device that it does not know, the kind
+names the scheduling: one of those, a vendor's class derived from one of them, or none, which makes
+every node a library op.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _OPS: Final = "ops"
 
 
 class OpsOnly(BaseScheduling):
-    """Makes no kernel: on its device every node is a library op."""
+    """A scheduling without kernels: every node on its device is a library op."""
 
     def group_fn(self, sizes: Any) -> Any:
-        """Return what nodes are grouped by, which is looked at before anybody makes a kernel."""
+        """Return the key that nodes are grouped by, which Inductor asks for before any kernel."""
         return tuple(tuple(size) for size in sizes)
 
     def can_fuse_vertical(self, node1: Any, node2: Any) -> bool:
@@ -57,7 +57,7 @@ class OpsOnly(BaseScheduling):
     can_fuse_horizontal = can_fuse_vertical
 
     def codegen_node(self, node: Any) -> None:
-        """Refuse a node that Inductor would have a kernel for.
+        """Refuse a node that Inductor would generate a kernel for.
 
         Raises:
             SchedulingError: Always.
@@ -68,16 +68,16 @@ class OpsOnly(BaseScheduling):
         raise SchedulingError(device=device.type, problem=problem)
 
     def flush(self) -> None:
-        """Write nothing: no kernel is being made."""
+        """Write nothing, since there are no kernels."""
 
 
 def codegens() -> Iterator[tuple[str, Any]]:
-    """Yield the device types that graphs may run on, each with Inductor's entry of its tables.
+    """Yield the device types that graphs may run on, each with its entry in Inductor's tables.
 
-    Of a device that Inductor does not know there is a new entry, as its kind says.
+    A device that Inductor does not know gets a new entry, as its kind says.
 
     Raises:
-        SchedulingError: A kind names a scheduling that is not there.
+        SchedulingError: A kind names a scheduling that does not exist.
     """
     codegen_common.init_backend_registration()
     tables = codegen_common.device_codegens
@@ -89,7 +89,7 @@ def codegens() -> Iterator[tuple[str, Any]]:
 
 
 def _codegen(kind: DeviceKind) -> Any:
-    """Return the entry of a device that Inductor does not know; None where nobody knows it."""
+    """Return the new entry of an unknown device, or None if its kind has no scheduling."""
     if not kind.scheduling:
         return None
     own: dict[str, Callable[[], Any]] = {
@@ -105,13 +105,13 @@ def _codegen(kind: DeviceKind) -> Any:
 
 
 def tell_inductor(type_: str) -> Callable[[], None]:
-    """Tell Inductor what else it asks of a device, unless a vendor has: it is told of the host.
+    """Answer Inductor's other questions about a device as for the host, unless a vendor does.
 
-    That is how many processors reductions are split for, and what a wrapper of Inductor's would
-    write around calls. Which device is current, torch's module for the type says.
+    Inductor asks how many processors to split reductions for, and what its own wrapper would write
+    around calls. The current device comes from torch's module for the type.
 
     Returns:
-        What takes that back.
+        A function that takes the registration back.
     """
     host = device_interface.get_interface_for_device("cpu")
 
@@ -135,12 +135,12 @@ def tell_inductor(type_: str) -> Callable[[], None]:
 
 
 def telling(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Inductor's function for a graph, told in our contexts of devices of others.
+    """Wrap Inductor's function for a graph so that it knows third-party devices in our contexts.
 
     Args:
-        is_ours: Tells whether this context is.
-        stock: Inductor's, which takes the graph and its inputs first. What compiles the backward is
-            called later, so the one that it is given has the same settings then.
+        is_ours: Returns whether the current context is ours.
+        stock: Inductor's function, which takes the graph and its inputs first. The backward is
+            compiled later, so the function that compiles it gets the same settings.
     """
     signature = inspect.signature(stock)
 
@@ -171,14 +171,14 @@ def _types(model: Any, inputs: Any) -> set[str]:
 
 
 def _settings_for(types: Set[str]) -> dict[str, Any]:
-    """Return Inductor's settings for a graph on devices of some types.
+    """Return Inductor's settings for a graph on devices of the given types.
 
-    Where one has no kernels it is the mode in which nodes are library ops. Where one besides the
-    CPU has C++ kernels, Inductor has to be told: it asks for the type ``cpu`` to know the language,
-    and to leave alone the loops that it changes for GPUs.
+    For a device without kernels they are the mode in which nodes are library ops. For a device
+    other than the CPU with C++ kernels they name the language, and turn off loop changes meant for
+    GPUs: Inductor decides both by comparing the type with ``cpu``.
 
     Raises:
-        SchedulingError: A kind names a scheduling that is not there.
+        SchedulingError: A kind names a scheduling that does not exist.
     """
     found: dict[str, Any] = {}
     known = dict(codegens())
@@ -196,10 +196,10 @@ def _settings_for(types: Set[str]) -> dict[str, Any]:
 
 
 def _check_triton(type_: str) -> None:
-    """Refuse a graph whose kernels Triton has to compile, where it cannot.
+    """Refuse a graph with Triton kernels if Triton cannot compile them here.
 
     Raises:
-        SchedulingError: Triton is not there, or has no driver for a device of this machine.
+        SchedulingError: Triton is missing, or has no driver for a device of this machine.
     """
     try:
         importlib.import_module("triton")
@@ -215,12 +215,12 @@ def _check_triton(type_: str) -> None:
 
 
 def entry(is_ours: Callable[[], bool], found: Any) -> type:
-    """Return what stands in for a scheduling's constructor: in our contexts, kernels leave notes.
+    """Return the entry for a scheduling's constructor: in our contexts, its kernels leave notes.
 
-    Inductor asks of a class whether it derives from the scheduling for Triton, so it is a class.
+    Inductor checks whether the entry derives from the Triton scheduling, so it must be a class.
 
     Args:
-        is_ours: Tells whether this context is.
+        is_ours: Returns whether the current context is ours.
         found: The constructor that was registered before.
     """
 
@@ -233,9 +233,9 @@ def entry(is_ours: Callable[[], bool], found: Any) -> type:
 
 
 def noting(made: Any, scheduler: Any) -> Any:
-    """Return the scheduling to use instead of ``made``: the same, whose kernels are noted.
+    """Return a scheduling like ``made`` whose kernels leave notes.
 
-    That of NVIDIA GPUs is made of several, of which the one for Triton is ours.
+    The one for NVIDIA GPUs combines several, and only its Triton part is replaced.
     """
     if hasattr(made, "_triton_scheduling"):
         made._triton_scheduling = noting(made._triton_scheduling, scheduler)

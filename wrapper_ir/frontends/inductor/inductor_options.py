@@ -1,7 +1,8 @@
 """Modes of torch.compile and options of Inductor: passed on, mapped to ours, or refused.
 
-What decides about scheduling and kernels is passed on to Inductor for the compilation. What decides
-about the wrapper is ours: it is mapped to an option of ours, or refused with what to say instead.
+Options that affect scheduling and kernels are passed on to Inductor for the compilation. Options
+that affect the wrapper are ours to handle: each is mapped to an option of ours, or refused with
+what to use instead.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from wrapper_ir.options.declared import MODE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-#: Options of Inductor's that decide about the wrapper -> an option of ours, and its values there.
+#: Inductor's options that affect the wrapper -> an option of ours, and its values.
 MAPPED: Final[Mapping[str, tuple[str, Mapping[bool, Any]]]] = {
     CAPTURES[0]: (CAPTURES[1], {True: True, False: False}),
     "allow_buffer_reuse": ("memory", {False: "none"}),
@@ -28,12 +29,12 @@ MAPPED: Final[Mapping[str, tuple[str, Mapping[bool, Any]]]] = {
     "cpp.enable_kernel_profile": ("profile", {True: True, False: False}),
 }
 
-#: The beginning of the names of options for libraries.
+#: Prefix of the names of options for libraries.
 _LIBRARIES: Final = "aot_inductor"
 _ABOUT_LIBRARIES: Final = "AOTI_"
 
-#: The same of those for libraries. The options say how to build, or are the debug printer's; None
-#: leaves them as they are.
+#: The same for libraries. The options are build options, or the debug printer's; None leaves them
+#: as they are.
 LIBRARY_MAPPED: Final[Mapping[str, tuple[str, Mapping[Any, Any]]]] = {
     "aot_inductor.force_mmap_weights": ("constants", {True: "beside", False: "auto"}),
     "aot_inductor.package_constants_in_so": ("constants", {True: "auto", False: "none"}),
@@ -53,12 +54,12 @@ _UNKNOWN: Final = "its effect here is not known; torch._inductor.config takes it
 
 
 class Fate(NamedTuple):
-    """The treatment of an option of Inductor's.
+    """Treatment of one of Inductor's options.
 
     Attributes:
-        way: ``passed`` on, ``mapped``, ``refused``; or, for those that say how a library is made
-            ahead of time, ``library passed``, ``library mapped``, ``library taken``.
-        instead: Of one that is refused, what to say instead.
+        way: ``passed`` on, ``mapped``, or ``refused``; or, for options of libraries made ahead of
+            time, ``library passed``, ``library mapped``, or ``library taken``.
+        instead: For a refused option, what to use instead.
     """
 
     way: str
@@ -81,15 +82,15 @@ def fates() -> Mapping[str, Fate]:
 
 
 class Delivery(NamedTuple):
-    """The wishes of a caller who wants a library.
+    """Request for a library.
 
     Attributes:
-        target: The library, or the folder for what is made; empty for Inductor's cache.
-        is_package: Whether the files of a package are wanted, not the library alone.
-        with_values: Whether values of constants are wanted beside these, for torch to pack.
+        target: The library, or the folder to write to; empty for Inductor's cache.
+        is_package: Whether to return the files of a package, not only the library.
+        with_values: Whether to add the values of constants, for torch to pack.
         in_spec: The tree of arguments, as text.
         out_spec: The tree of results, as text.
-        metadata: What a package is to say of itself.
+        metadata: Metadata of the package.
         build: Options of ``BuildOptions``.
         inductor: Options that are passed on to Inductor.
     """
@@ -105,10 +106,10 @@ class Delivery(NamedTuple):
 
 
 def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
-    """Return what options and Inductor's settings say of a library, and the other options.
+    """Return the request that options and Inductor's settings describe, and the remaining options.
 
     Raises:
-        OptionValueError: Something is asked for that libraries of ours do not have.
+        OptionValueError: An option asks for something that our libraries do not have.
     """
     left = {name: value for name, value in spelled(options).items() if name != "cpp_wrapper"}
     config: Any = inductor_config
@@ -133,17 +134,17 @@ def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
     specs = taken["serialized_in_spec"], taken["serialized_out_spec"]
     about = taken["metadata"]
     if isinstance(about, Mapping):
-        # Inductor writes what it says of its own libraries into this dict, and into the setting's.
+        # Inductor writes facts about its own libraries into this dict, and into the setting's.
         about = {k: v for k, v in about.items() if not str(k).startswith(_ABOUT_LIBRARIES)}
     files = taken["output_path"], taken["package"], taken[_FORMAT] == "pickle_weights"
     return Delivery(*files, *specs, about, build, passed), left
 
 
 def set_about_wrapper() -> Iterator[tuple[str, Any, Fate]]:
-    """Yield Inductor's settings that decide about the wrapper and differ from their defaults.
+    """Yield Inductor's settings that affect the wrapper and differ from their defaults.
 
-    Those for libraries are not among them, nor those for CUDA graphs: where calls are captured
-    without an option of ours, Inductor does it, around functions of ours, too.
+    Settings for libraries are left out, and so are those for CUDA graphs: without an option of ours
+    Inductor captures calls itself, even around our functions.
     """
     config: Any = inductor_config
     for name, fate in fates().items():
@@ -156,9 +157,9 @@ def set_about_wrapper() -> Iterator[tuple[str, Any, Fate]]:
 
 
 def with_mode(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options in which a mode is replaced by Inductor's options for it.
+    """Return the options with a mode replaced by Inductor's options for it.
 
-    What is said besides the mode counts more.
+    Options given next to the mode take precedence.
 
     Raises:
         OptionValueError: This release of torch has no such mode.
@@ -174,22 +175,22 @@ def with_mode(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spelled(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return options with underscores in their names, where torch takes dashes, too."""
+    """Return options with underscores in their names, since torch accepts dashes too."""
     return {str(name).replace("-", "_"): value for name, value in (options or {}).items()}
 
 
 def without_inductors(
     options: Mapping[str, Any], ours: Collection[str], emitter: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options that are ours, with those mapped to them, and those to pass on.
+    """Split options into ours, with the mapped ones, and those to pass on to Inductor.
 
     Args:
-        options: What was given.
-        ours: The names of options of ours, the emitter's among them.
+        options: The given options.
+        ours: The names of our options, including the emitter's.
         emitter: The emitter's name, for errors.
 
     Raises:
-        OptionError: Neither we nor Inductor have an option of a name.
+        OptionError: Neither we nor Inductor have an option of that name.
         OptionValueError: A value has another type than Inductor's, or has no meaning here.
     """
     config: Any = inductor_config
@@ -222,7 +223,7 @@ def _map(
     ours: Collection[str],
     emitter: str,
 ) -> None:
-    """Add our option for one of Inductor's unless it is set; refuse what the emitter cannot do."""
+    """Set our option for one of Inductor's unless it is set; refuse one that the emitter lacks."""
     option, values = MAPPED[name]
     if option in ours and value in values:
         kept.setdefault(option, values[value])

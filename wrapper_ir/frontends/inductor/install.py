@@ -1,4 +1,4 @@
-"""``install``: every compilation by Inductor in a block goes through us, whoever asked for it."""
+"""``install``: in its block every compilation by Inductor is ours, whoever starts it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Installation:
         _stack.set((*_stack.get(), self))
 
     def uninstall(self) -> None:
-        """Put back what ``install`` found, here and in what was installed inside; once."""
+        """Restore what ``install`` replaced, for this and all inner installations; only once."""
         stack = _stack.get()
         if self in stack:
             inner = stack[stack.index(self) + 1 :]
@@ -36,11 +36,11 @@ class Installation:
         self._undo.close()
 
     def __enter__(self) -> Installation:
-        """Go on with what ``install`` has begun."""
+        """Return the installation, which is already in effect."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Put back what was found, also after an exception."""
+        """Uninstall, also after an exception."""
         self.uninstall()
 
 
@@ -48,21 +48,21 @@ _stack: ContextVar[tuple[Installation, ...]] = ContextVar("wrapper_ir.installati
 
 
 def install(emitter: str | None = None, **options: Any) -> Installation:
-    """Send every compilation by Inductor in this context through us, from here on.
+    """Route every compilation by Inductor in this context through us, from now on.
 
-    Use it as a context manager, or end it by ``uninstall()``. Installations nest; the innermost
-    counts. Other threads are not concerned: their compilations stay Inductor's own. A function
-    that Dynamo has compiled already is not compiled anew. Whoever compiled a forward compiles its
-    backward, whenever and in whatever thread it is first run.
+    Use it as a context manager, or end it with ``uninstall()``. Installations nest; the innermost
+    wins. Other threads are not affected: their compilations remain Inductor's own. A function that
+    Dynamo has already compiled is not compiled again. A backward is compiled by whatever compiled
+    its forward, whenever and in whichever thread it first runs.
 
     Args:
-        emitter: Name of the emitter; by default what ``wir.settings`` or the environment says.
-        **options: As for ``torch.compile(..., backend="wrapper_ir", options=...)``, but for those
-            that would be passed on to Inductor.
+        emitter: Name of the emitter; the default comes from ``wir.settings`` or the environment.
+        **options: As for ``torch.compile(..., backend="wrapper_ir", options=...)``, except for
+            those that would be passed on to Inductor.
 
     Raises:
         OptionError: There is no such option.
-        OptionValueError: There is, but not with that value.
+        OptionValueError: The option exists, but not with that value.
     """
     chosen = {} if emitter is None else {"emitter": emitter}
     settings = Settings.from_options({**chosen, **options})
@@ -73,7 +73,7 @@ def install(emitter: str | None = None, **options: Any) -> Installation:
 
 
 def _hold(trace: object) -> None:
-    """Stay registered as long as a trace is there: its backward may be compiled yet."""
+    """Stay registered while a trace is alive, because its backward may still be compiled."""
     acquire()
     weakref.finalize(trace, release_unawaited)
 

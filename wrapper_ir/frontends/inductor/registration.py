@@ -1,16 +1,16 @@
-"""Putting ourselves into Inductor's device slots, and taking ourselves out again.
+"""Registration of our entries in Inductor's device slots, and its removal.
 
-``register_backend_for_device`` is the interface that Inductor offers to backends from outside. Its
-tables belong to the process. We therefore register *dispatching* entries, which ask at each use
-whether this context's compilations are ours, and hand everything else to what was found there. The
-first session registers, the last one to end puts back the very objects that it found.
+``register_backend_for_device`` is Inductor's interface for external backends. Its tables belong to
+the process. So we register *dispatching* entries, which check at each use whether this context's
+compilations are ours, and otherwise delegate to the entry that was there before. The first session
+registers them; the last one to end restores the very objects that it found.
 
-What goes past these tables is reached at other places of torch: compilations ahead of time and in
-other processes, keys of Dynamo's cache, scripts that show failures. What stands there meanwhile
-asks in the same way.
+Some code paths bypass these tables: compilations ahead of time and in other processes, keys of
+Dynamo's cache, reproducer scripts. There we replace functions of torch with ones that make the same
+check.
 
-Every device type gets such entries, also those that we take no programs for: otherwise a graph on
-such a device would be compiled by Inductor's own wrapper without a word.
+Every device type gets entries, even the types that we do not support: otherwise Inductor's own
+wrapper would silently compile a graph on such a device.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ Slot = tuple[bool, bool]
 class WrapperEntry:
     """Stands in for a wrapper class in a slot, and decides anew for each graph.
 
-    Inductor asks a wrapper class for ``create`` and ``supports_caching``; anything else is the
-    found class's business.
+    Inductor asks a wrapper class for ``create`` and ``supports_caching``; everything else is
+    delegated to the previous class.
 
     Args:
         device: The slot's device type.
         found: The wrapper class that was registered before.
-        setting: Inductor's setting by which it takes this slot, where that is no business of ours.
+        setting: Inductor's setting that selects this slot, if we refuse the slot.
     """
 
     def __init__(self, device: str, found: Any, setting: str | None) -> None:
@@ -80,7 +80,7 @@ class WrapperEntry:
         self._setting = setting
 
     def create(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the wrapper of a graph: ours in a context of ours, else the found one."""
+        """Make the wrapper of a graph: ours in one of our contexts, else the previous class's."""
         session = maker()
         if session is None or _is_stock(session, *args):
             return self._found.create(*args, **kwargs)
@@ -93,11 +93,11 @@ class WrapperEntry:
 
     @property
     def supports_caching(self) -> bool:
-        """True if compiled graphs may be cached; our own refusals are in ``IdentityPass``."""
+        """True if compiled graphs may be cached; ``IdentityPass`` makes our own exceptions."""
         return bool(self._found.supports_caching)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Construct the found class."""
+        """Construct the previous class."""
         return self._found(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -105,7 +105,7 @@ class WrapperEntry:
 
 
 class FxEntry(WrapperEntry):
-    """The fx slot: ours only while a program is being captured, which comes in by this door."""
+    """The fx slot: ours only while a program is being captured, which uses this slot."""
 
     def create(self, *args: Any, **kwargs: Any) -> Any:
         """Make the wrapper of a graph."""
@@ -117,7 +117,7 @@ class FxEntry(WrapperEntry):
 
 @dataclass(slots=True)
 class _Found:
-    """Entries of a device's slots before ours; all None for a device that Inductor did not know."""
+    """A device's entries before ours; all None for a device that Inductor did not know."""
 
     codegen: Any
     custom_pass: Any
@@ -135,10 +135,10 @@ _overdue: deque[None] = deque()
 
 
 def acquire() -> None:
-    """Register our entries unless they are registered; each call takes one ``release``.
+    """Register our entries unless they are registered; each call needs one ``release``.
 
-    A vendor's device may have come since the last call: its hook ``_inductor_backend_init``, since
-    PyTorch 2.15, is called by the function with which Inductor fills its tables.
+    A vendor's device may have appeared since the last call: since PyTorch 2.15, the function that
+    fills Inductor's tables calls the device's hook ``_inductor_backend_init``.
     """
     global _sessions
     with _lock:
@@ -151,7 +151,7 @@ def acquire() -> None:
 
 
 def release() -> None:
-    """End one use; the last one puts back what the first one found."""
+    """End one use; the last one restores what the first one found."""
     global _sessions
     with _lock:
         _sessions -= 1
@@ -163,9 +163,9 @@ def release() -> None:
 
 
 def release_unawaited() -> None:
-    """End one use where nothing may be waited for: while garbage is collected.
+    """End one use without waiting, for callers in garbage collection.
 
-    Where another thread holds the lock, the next use to end, ends this one, too.
+    If another thread holds the lock, the next use that ends also ends this one.
     """
     if _lock.acquire(blocking=False):
         try:
@@ -178,7 +178,7 @@ def release_unawaited() -> None:
 
 @contextlib.contextmanager
 def registered(session: Session) -> Iterator[None]:
-    """Send this context's compilations through us for the length of a block."""
+    """Route this context's compilations through us for the length of a block."""
     acquire()
     try:
         with use_session(session):
@@ -187,7 +187,7 @@ def registered(session: Session) -> Iterator[None]:
         release()
 
 
-#: Places in torch with something of ours: module or class, name, and what makes ours of theirs.
+#: Replaced functions of torch: module or class, name, and a function from theirs to ours.
 _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (inductor_entry, "compile_fx", partial(telling, lambda: maker() is not None)),
     (inductor_entry, "compile_fx_inner", partial(telling, lambda: maker() is not None)),
@@ -197,7 +197,7 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     *((module, "extra_imports", Scripts) for module in repro_writers),
 )
 
-#: Those that are taken: place, name, what was found, and ours.
+#: The replacements in effect: place, name, their function, and ours.
 _replaced: list[tuple[Any, str, Any, Any]] = []
 
 
@@ -232,7 +232,7 @@ def _register() -> None:
 
 def _restore() -> None:
     for device, found in _found.items():
-        # Whoever registered over us in the meantime is not ours to remove.
+        # Leave an entry alone that somebody else has registered over ours.
         if codegen_common.device_codegens.get(device) is found.ours:
             codegen_common.device_codegens[device] = found.codegen
             codegen_common.custom_backend_passes[device] = found.custom_pass
@@ -252,7 +252,7 @@ def _entry(device: str, found: Any, setting: str | None = None) -> Any:
 
 
 def _fx_entry(device: str, found: Any) -> Any:
-    """Return the entry of the fx slot, also where the vendor of a device of ours has none."""
+    """Return the entry of the fx slot, even if the vendor of a registered device has none."""
     if found is None and not is_registered(device):
         return None
     return FxEntry(device, found or WrapperFxCodegen, "fx_wrapper")
@@ -265,7 +265,7 @@ def _is_stock(
     parent: Any,
     *__: Any,
 ) -> bool:
-    """Return whether a graph of ours goes to Inductor's own wrapper while faults are looked for."""
+    """Return whether one of our graphs gets Inductor's own wrapper during a bisection."""
     if is_subgraph:
         return not hasattr(parent, "session")
     graph: Any = V.graph
@@ -277,7 +277,7 @@ def _is_ours(device: str) -> bool:
 
 
 def _refusal(device: str, setting: str | None) -> WrapperIRError | None:
-    """Return the error for which our contexts get no wrapper in a slot, if any."""
+    """Return the error with which our contexts refuse a slot, or None if they do not."""
     if not is_registered(device):
         return UnsupportedDeviceError(device=device)
     return None if setting is None else UnsupportedConfigError(setting=setting)

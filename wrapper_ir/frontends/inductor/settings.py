@@ -33,21 +33,21 @@ class Settings:
     Immutable and hashable: equal settings share compiled code, different ones never do.
 
     Attributes:
-        emitter: Name of an emitter of the registry, such as ``python``; ``WRAPPER_IR_EMITTER``
-            gives the default.
-        memory: How storage is planned; by default ``pool`` where arenas are kept from call to call
-            (the emitters' option ``arena``), ``reuse`` otherwise.
+        emitter: Name of a registered emitter, such as ``python``; ``WRAPPER_IR_EMITTER`` sets the
+            default.
+        memory: Strategy of the memory planner; the default is ``pool`` if arenas are kept between
+            calls (the emitters' option ``arena``), otherwise ``reuse``.
         on_unsupported: ``raise``, or ``stock``: Inductor's own wrapper, with a warning, for a graph
-            that fails while it is compiled; a compiled graph that fails in a call raises.
-            ``WRAPPER_IR_ON_UNSUPPORTED`` gives the default.
+            that fails to compile; a compiled graph that fails in a call raises.
+            ``WRAPPER_IR_ON_UNSUPPORTED`` sets the default.
         emitter_options: Options of the emitter itself, as sorted pairs.
         inductor: Options that are passed on to Inductor, as sorted pairs.
-        debug: Level of the debug printer: a name, or Inductor's number for it. The environment
-            variable ``WRAPPER_IR_DEBUG`` gives the default.
-        debug_filter: Pattern for the kernels that it shows; ``WRAPPER_IR_DEBUG_FILTER`` gives the
+        debug: Level of the debug printer: a name, or Inductor's number for it.
+            ``WRAPPER_IR_DEBUG`` sets the default.
+        debug_filter: Pattern for the kernels that it shows; ``WRAPPER_IR_DEBUG_FILTER`` sets the
             default.
-        debug_poison: Whether new memory is filled with NaN, so that reading it too early shows;
-            ``WRAPPER_IR_DEBUG_POISON`` gives the default.
+        debug_poison: Whether to fill new memory with NaN, which exposes reads before writes;
+            ``WRAPPER_IR_DEBUG_POISON`` sets the default.
     """
 
     emitter: str = take.EMITTER.field()
@@ -57,7 +57,7 @@ class Settings:
     debug_filter: str = take.DEBUG_FILTER.field()
     debug_poison: bool = take.DEBUG_POISON.field()
     emitter_options: tuple[tuple[str, Any], ...] = field(default=(), metadata=NO_OPTION)
-    # Inductor's own cache keys have these.
+    # Left out of hash and repr, because Inductor's own cache keys contain these.
     inductor: tuple[tuple[str, Any], ...] = field(
         default=(), repr=False, hash=False, metadata=NO_OPTION
     )
@@ -66,18 +66,18 @@ class Settings:
         """Check every value of our own.
 
         Raises:
-            OptionValueError: A value is not one of those that exist.
+            OptionValueError: A value is not legal.
         """
         for option in _OWN:
             option.check(getattr(self, option.name))
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any] | None) -> Settings:
-        """Make settings of the options that a user gave: ours and the emitter's, in one.
+        """Make settings from the options that a user passed, ours and the emitter's in one mapping.
 
         Raises:
             OptionError: There is no option of that name.
-            OptionValueError: There is, but not with that value.
+            OptionValueError: The option exists, but not with that value.
             UnknownEmitterError: No such emitter is installed.
         """
         given: dict[str, Any] = {
@@ -105,9 +105,9 @@ class Settings:
         return replace(own, emitter_options=pairs, inductor=tuple(sorted(passed.items())))
 
     def with_inductors(self) -> Settings:
-        """Return these settings with what Inductor's say of the wrapper in this compilation.
+        """Return these settings with what Inductor's settings say about the wrapper.
 
-        What is said here counts more. Of what has no meaning here the log tells, once.
+        Our own settings take precedence. A setting without meaning here is logged once.
         """
         memory = self.memory
         for name, value, fate in set_about_wrapper():
@@ -126,18 +126,18 @@ class Settings:
 #: Logs a warning once.
 _tell: Final = functools.cache(logging.getLogger("wrapper_ir.inductor").warning)
 
-#: Options that are ours; all others are the emitter's.
+#: Our own options; all others are the emitter's.
 _OWN: Final = options_of(Settings)
 
-#: All options of the backend itself, in the order of the documents.
+#: All options of the backend itself, in the order of the documentation.
 BACKEND_OPTIONS: Final = (*_OWN, take.MODE, take.CPP_WRAPPER)
 
 
 def _asked_for(passed: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options of emitters that Inductor's settings turn on.
+    """Yield the emitter options that Inductor's settings turn on.
 
     Args:
-        passed: Options of Inductor's that count more than its settings.
+        passed: Options for Inductor, which take precedence over its settings.
     """
 
     def said(name: str) -> bool:
@@ -151,12 +151,12 @@ def _asked_for(passed: Mapping[str, Any]) -> Iterator[str]:
 
 
 def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return options in which Inductor's ``cpp_wrapper`` is the choice of the emitter for C++.
+    """Return the options with Inductor's ``cpp_wrapper`` turned into the choice of the C++ emitter.
 
-    It is an option here, or else Inductor's setting.
+    It may be an option here, or else Inductor's setting.
 
     Raises:
-        OptionValueError: It is no truth value, or another emitter is chosen as well.
+        OptionValueError: It is not a boolean, or another emitter is chosen as well.
         UnsupportedConfigError: Inductor's setting is on, and another emitter is chosen.
     """
     given = spelled(options)
@@ -171,7 +171,7 @@ def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _check_plain(options: Mapping[str, Any]) -> None:
-    """Refuse values that no text stands for: in caches, options are text that is read again."""
+    """Refuse values without a literal: caches store options as text that is parsed again."""
     for option, value in options.items():
         try:
             is_plain = ast.literal_eval(repr(value)) == value

@@ -1,4 +1,4 @@
-"""Triton kernels, noted where they are defined: Inductor's own, and those of users."""
+"""Notes on Triton kernels, taken where they are defined: Inductor's own, and users'."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NotingTriton:
-    """Mixin: leaves a note for the call that comes next. Before Inductor's class in the order."""
+    """Mixin that records kernels in the wrapper; precedes Inductor's scheduling in the MRO."""
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
         """Define a kernel as Inductor does, and note it."""
@@ -36,12 +36,12 @@ class NotingTriton:
 
 
 class _Parts(list[Any]):
-    """A kernel's results that are in parts; the wrapper knows which one is being made whole.
+    """A kernel's partial results, which tell the wrapper which one is being combined.
 
-    Inductor goes through the list once the kernel is called, and writes text for each.
+    Inductor iterates over the list after the kernel's call, and writes text for each.
 
     Args:
-        kernel: A Triton kernel of Inductor's, its workspace included.
+        kernel: One of Inductor's Triton kernels, its workspace included.
     """
 
     def __init__(self, kernel: Any) -> None:
@@ -80,7 +80,7 @@ def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> Tri
     for note in buffers_of(kernel.args, produced):
         written_elsewhere = note.buffer in kernel.args.output_buffers
         if note.access is Access.READ and note.buffer in changed and not written_elsewhere:
-            # A template writes to what it lists among its inputs, such as sums of attention.
+            # A template may write to its listed inputs, such as the sums of attention.
             note = dataclasses.replace(note, access=Access.READ_WRITE)
         found[note.param] = note
     for workspace in getattr(kernel.args, "workspace_args", ()):
@@ -100,19 +100,19 @@ def _changed(nodes: Sequence[Any]) -> Iterator[str]:
 
 
 def hint_for_export(error: Exception) -> str | None:
-    """Return what to do about an error of ``torch.export``; None if no kernel is to blame."""
-    # A kernel that is called as it is asks tensors without memory where theirs lies.
+    """Return advice for an error of ``torch.export``, or None if no Triton kernel is to blame."""
+    # A kernel that is called directly asks tensors without memory for their address.
     is_kernel = "data pointer" in str(error) or "from Triton" in str(error)
     return "kernels of Triton are exported through torch.library.wrap_triton" if is_kernel else None
 
 
 def note_of_users_kernel(name: str, definition: str, given: Mapping[str, Any]) -> TritonNote:
-    """Note a kernel of the user's, and what it is called with by the node that is written now.
+    """Return the note on a user's kernel and its arguments in the current node.
 
     Args:
         name: Inductor's name of it.
-        definition: The expression of Python by which Inductor defines it.
-        given: What is passed, by parameter.
+        definition: The Python expression with which Inductor defines it.
+        given: The arguments, by parameter.
     """
     call: Any = ast.parse(definition.strip(), mode="eval").body
     entry, code = (ast.literal_eval(argument) for argument in call.args[:2])
@@ -123,7 +123,7 @@ def note_of_users_kernel(name: str, definition: str, given: Mapping[str, Any]) -
     buffers = {}
     for param, value in given.items():
         if isinstance(value, ir.IRNode):
-            # What was fused into the kernel may have it write another buffer than it was given.
+            # Fusion may have made the kernel write another buffer than the one that was passed.
             original: Any = user.kwargs[param]
             access = Access.READ_WRITE if original.get_name() in changed else Access.READ
             buffers[param] = BufferNote(param, value.get_name(), value.get_dtype(), access)

@@ -1,8 +1,8 @@
-"""Triton kernels of Inductor's, tuned once and pinned; of several the fastest one is chosen.
+"""Inductor's Triton kernels, tuned once and pinned, and the choice of the fastest of several.
 
 Inductor's text of a kernel holds a list of configurations and a decorator that tries them when the
-kernel is first run. A program is to be the same each time, so we have Inductor try them now, keep
-the one that won, and take the decorator off: what is left is plain Triton.
+kernel first runs. A program must not vary, so Inductor tries them now, and we keep the winner
+and remove the decorator, which leaves plain Triton.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.kernels import TritonKernel
 
 
-#: What Inductor's decorators and helpers for tuning are called in a kernel's text.
+#: The name of Inductor's module of decorators and helpers for tuning in a kernel's text.
 _TUNING: Final = "triton_heuristics"
 
 _HINTS: Final = "torch._inductor.runtime.hints"
 
-#: Options of Triton's compiler that change what a kernel computes or how it is launched.
+#: Options of Triton's compiler that change a kernel's results or its launch.
 _OPTIONS: Final = (
     "debug",
     "sanitize_overflow",
@@ -48,18 +48,18 @@ _OPTIONS: Final = (
     "launch_cooperative_grid",
 )
 
-#: Values of other options that are as if the option were not there (one thread block a cluster).
+#: Values of other options that equal their absence (one thread block per cluster).
 _ORDINARY: Final = (None, False, 0, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchGrid:
-    """Launch grid of a kernel, in the words of Inductor's launcher.
+    """Launch grid of a kernel, in the expressions of Inductor's launcher.
 
     Attributes:
-        sizes: Three expressions in Python over the kernel's parameters, or numbers.
-        steps: Assignments of what the expressions use besides.
-        extra: What the caller passes after the kernel's own arguments, by name.
+        sizes: Three Python expressions over the kernel's parameters, or numbers.
+        steps: Assignments to further names that the expressions use.
+        extra: Names of the values that the caller passes after the kernel's own arguments.
     """
 
     sizes: tuple[str | int, ...]
@@ -76,10 +76,10 @@ class Pinned:
         signature: Triton's type of each parameter, ``constexpr`` for constants, in order.
         constants: Values of constants.
         grid: Its grid.
-        warps: Warps a block.
+        warps: Warps per block.
         stages: Stages of software pipelining.
         options: Further options of Triton's compiler.
-        files: The folder of Triton's cache with its machine code, where that is known.
+        files: The folder in Triton's cache with its machine code, if known.
     """
 
     code: str
@@ -95,16 +95,16 @@ class Pinned:
 def pin(
     note: TritonNote, tuner: Any, device: torch.device, examples: Callable[[], Sequence[Any]]
 ) -> Pinned:
-    """Have Inductor try a kernel's configurations, and return it with the one that won.
+    """Have Inductor try a kernel's configurations, and return it with the winner.
 
     Args:
         note: The kernel.
         tuner: Inductor's tuner of it, its configurations compiled.
         device: The GPU that it runs on.
-        examples: Makes what to try them with: an argument for each that the launcher takes.
+        examples: Makes the launcher's arguments to try them with.
 
     Raises:
-        UnsupportedLineError: It asks for a launch of a kind that we do not know.
+        UnsupportedLineError: It needs an unknown kind of launch.
     """
     if len(tuner.launchers) > 1:
         timed = dynamo_timed("wrapper_ir.tune", log_pt2_compile_event=True)
@@ -137,12 +137,12 @@ def pin(
 
 
 def keep_machine_code(name: str, kernel: TritonKernel, pinned: Pinned) -> None:
-    """Have what the tuner compiled found where the program is loaded; if not, it is compiled anew.
+    """Store what the tuner compiled where loading the program looks for it, if it is still there.
 
     Args:
-        name: The kernel's, in messages.
-        kernel: As it stands in the program.
-        pinned: What it was made of.
+        name: The kernel's name in messages.
+        kernel: The kernel in the program.
+        pinned: The kernel that it was made from.
     """
     if pinned.files is None:
         return
@@ -161,7 +161,7 @@ def _launch_grid(meta: Mapping[str, Any], config: Any) -> LaunchGrid:
 
 
 def _constant(note: TritonNote, name: str, value: Any) -> Any:
-    """Return the value of a constant of the kernel, of a type that a program can hold."""
+    """Return the value of a kernel's constant if a program can hold its type."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     shown = type(value).__name__
@@ -173,7 +173,7 @@ def _is_triton_type(value: Any) -> bool:
 
 
 def _signature(names: Sequence[str], meta: Mapping[str, Any]) -> dict[str, str]:
-    """Return the type of each parameter, with ``:16`` where a multiple of 16 is promised."""
+    """Return the type of each parameter, with ``:16`` if a multiple of 16 is promised."""
     (promises,) = meta["configs"][:1]
     found: dict[str, str] = {}
     for position, name in enumerate(names):
@@ -186,7 +186,7 @@ def _signature(names: Sequence[str], meta: Mapping[str, Any]) -> dict[str, str]:
 
 
 def plain_triton(code: str, name: str) -> str:
-    """Return a kernel's text without the decorator that tunes it and what only that needs."""
+    """Return a kernel's text without the tuning decorator and what only that needs."""
     tree = ast.parse(code)
     lines = code.splitlines()
     for node in tree.body:
@@ -211,12 +211,12 @@ def plain_triton(code: str, name: str) -> str:
 
 
 def with_types(code: str, name: str, types: Mapping[str, str]) -> str:
-    """Return a kernel's text with parameters that are types of Triton's made constants of it.
+    """Return a kernel's text with parameters that are Triton types turned into constants.
 
     Args:
         code: Plain Triton.
         name: The kernel.
-        types: What each of these parameters is, in Python.
+        types: Parameter -> Python text of its type.
     """
     if not types:
         return code
@@ -251,34 +251,34 @@ def _unsupported(note: TritonNote, why: str) -> UnsupportedLineError:
     return UnsupportedLineError(kind="Triton kernel", text=note.name, why=why)
 
 
-# Inductor's tuners of a graph's Triton kernels, compiled by Inductor's own pool of processes.
+# Inductor's tuners of a graph's Triton kernels, compiled by Inductor's own process pool.
 #
-# Inductor hands a kernel to its pool as soon as it has scheduled it, if the pool has started by
-# then, and else when the finished module is loaded. A program is finished only when each kernel has
-# been tuned; so all kernels of a graph are handed over before the first one is waited for. While
-# the pool has not started, kernels are compiled here, one by one, as Inductor does.
+# Inductor hands a kernel to its pool as soon as it is scheduled, if the pool has started by then,
+# and otherwise when the finished module is loaded. A program is finished only when each kernel has
+# been tuned, so all kernels of a graph are handed over before the first one is waited for. Until
+# the pool has started, kernels are compiled here one by one, as Inductor does.
 
 
 _AsyncCompile: Any = compat.AsyncCompile
 
 
 class Tuners:
-    """The tuners of kernels that are noted in one graph; each kernel is compiled once."""
+    """The tuners of one graph's kernels; each kernel is compiled once."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, TritonNote] = {}
         self._begun: dict[str, Any] = {}
 
     def expect(self, notes: Iterable[TritonNote]) -> None:
-        """Begin to compile kernels that will be asked for."""
+        """Start compiling kernels that will be needed."""
         self._waiting |= {note.code: note for note in notes if note.code not in self._begun}
         self._hand_over()
 
     def get(self, note: TritonNote) -> Any:
-        """Return Inductor's tuner of a kernel, each of its configurations compiled.
+        """Return Inductor's tuner of a kernel, with each of its configurations compiled.
 
         Raises:
-            UnsupportedTorchError: The tuner lacks what is needed.
+            UnsupportedTorchError: The tuner lacks an attribute that we need.
         """
         self._hand_over()
         self._waiting.pop(note.code, None)
@@ -296,19 +296,19 @@ class Tuners:
         return found
 
     def _hand_over(self) -> None:
-        """Give the pool, once it has started, all kernels that it has not got."""
+        """Give the pool, once it has started, all kernels that it does not have yet."""
         if self._waiting and _AsyncCompile.use_process_pool():
             self._begun |= {code: _compiling(note) for code, note in self._waiting.items()}
             self._waiting.clear()
 
 
 def _compiling(note: TritonNote) -> Any:
-    """Return a kernel's tuner, or what waits for it; Inductor knows the kernel by its text."""
+    """Return a kernel's tuner, or a future of it; Inductor identifies the kernel by its text."""
     return _AsyncCompile().triton(note.entry, note.code)
 
 
 def compiled_files(tuner: Any, launcher: Any) -> Path | None:
-    """Return the folder of Triton's cache with what a launcher launches; None if it is not known.
+    """Return the folder in Triton's cache with a launcher's machine code, or None if unknown.
 
     Args:
         tuner: Inductor's tuner of a kernel.
@@ -321,10 +321,10 @@ def compiled_files(tuner: Any, launcher: Any) -> Path | None:
     return Path(top, key)
 
 
-# Which of several kernels Inductor would call, where all of them compute the same.
+# The kernel that Inductor would call among several equivalent ones.
 #
-# Inductor's own code is asked, so the answer is the one that its wrapper would find, settings
-# (``triton.multi_kernel=2`` is the first kernel, always) and its cache of answers included.
+# Inductor's own code decides, so the answer is the same as its wrapper's, including its settings
+# (``triton.multi_kernel=2`` always means the first kernel) and its cache of answers.
 
 
 def fastest(
@@ -333,15 +333,15 @@ def fastest(
     device: torch.device,
     examples: Callable[[], Sequence[Any]],
 ) -> int:
-    """Have Inductor time kernels, each with its best configuration, and return which one won.
+    """Have Inductor time kernels, each in its best configuration, and return the fastest's index.
 
-    Nothing is run where a setting or an earlier compilation has decided already.
+    Nothing runs if a setting or an earlier compilation has already decided.
 
     Args:
         note: The kernels.
         tuners: Inductor's tuner of each, its configurations compiled.
         device: The GPU that they run on.
-        examples: Makes what to try them with: an argument for each that a call passes.
+        examples: Makes the arguments of a call to try them with.
     """
     everything = {number: [slice(None)] for number in range(len(tuners))}
     make: Any = MultiKernelCall
@@ -356,7 +356,7 @@ def fastest(
 
 
 def times(call: Any, device: torch.device, examples: Callable[[], Sequence[Any]]) -> list[float]:
-    """Return how many milliseconds each kernel of a call takes, tuned before."""
+    """Return the time of each kernel of a call in milliseconds, already tuned."""
     with torch.cuda.device(device):
         stream = torch.cuda.current_stream().cuda_stream
         found: list[float] = call.benchmark_sub_kernels(*examples(), stream=stream)
@@ -364,11 +364,11 @@ def times(call: Any, device: torch.device, examples: Callable[[], Sequence[Any]]
 
 
 def nearest(note: AlternativesNote, shapes: Sequence[tuple[int, ...]]) -> int:
-    """Return which kernel was tuned for the shapes that are nearest to these.
+    """Return the index of the kernel that was tuned for the shapes nearest to these.
 
     Args:
         note: The kernels, with the shapes that each was tuned for.
-        shapes: Those of the tensors that a call passes, in order.
+        shapes: The shapes of the tensors that a call passes, in order.
     """
     measure: Any = SizeHintMultiKernelCall._dist_heuristic
     distances = [measure(None, shapes, tuned_for) for tuned_for in note.shapes or ()]

@@ -240,7 +240,7 @@ Function: TypeAlias = "Callable[[Scope, Any, Any], Iterator[Call]]"
 
 
 def function_of(node: Any) -> Function | None:
-    """Return the conversion of the function that a node calls, or None if it calls an op."""
+    """Return the form of the function that a node calls, or None if it has none here."""
     name = str(node.python_kernel_name).removeprefix("extern_kernels.")
     return (
         _FUNCTIONS.get(name) if node.op_overload is None and hasattr(extern_kernels, name) else None

@@ -125,7 +125,7 @@ class ExternConverter:
         self.call(node, method, (receiver, *args), kwargs, self._results(node))
 
     def _run_and_save(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
-        """Convert a random op's call that returns a pair: the generator's state, the op's results."""
+        """Convert a random op whose result is a pair: the generator's state, its own results."""
         parts: tuple[list[CallResult], list[CallResult]] = ([], [])
         for result in self._results(node):
             first, *path = result.path
@@ -136,7 +136,7 @@ class ExternConverter:
         self.call(node, op, args, kwargs, parts[1])
 
     def _run_with(self, node: Any, state: Any, op: Any, *args: Any, **kwargs: Any) -> None:
-        """Convert a random op's call under a given generator state, and restore the state after it."""
+        """Convert a random op that runs under a given generator state, and restore the state."""
         scope, states = self._scope, states_of(node.get_device())
         before = scope.define(scope.draft.fresh(f"{node.get_name()}_state"), states.layout)
         where = tuple(DeviceArg(to_device(device)) for device in states.where)

@@ -1,10 +1,10 @@
 """Inductor's lines, one handler each; a line without a handler is an error that names it.
 
-Lines are told apart by class name, so that one table serves releases that differ in which classes
-they have. Text arrives only from IR nodes that print themselves: the wrapper notes which node was
-writing, and the node is converted instead, once for all of its text. The only text that is looked
-at is a comment's first character, and what checks, zeroes or shows a buffer, which is compared with
-what Inductor would write for it.
+Handlers are looked up by class name, so that one table serves releases with different classes.
+Text comes only from IR nodes that print themselves. The wrapper records which node was writing, and
+that node is converted instead, once for all of its text. The only text that is inspected is the
+first character of a comment, and text that checks, zeroes or shows a buffer, which is compared with
+what Inductor would write.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line and what the wrapper noted of it, or a node that is converted whole.
+    """A line with the wrapper's notes on it, or a node that is converted as a whole.
 
     Attributes:
         line: Inductor's line.
-        writer: The IR node that was writing.
-        call: The kernel that a line calls.
+        writer: The IR node that wrote it.
+        call: The kernel that it calls.
         control: A choice, a loop or a call of a subgraph, in place of its lines.
-        part: The result that text makes of its parts.
-        handle: Of a remark: what Inductor's provenance calls the call that comes next.
+        part: The result that its text reduces from partial results.
+        handle: For a comment: the next call's handle in Inductor's provenance.
     """
 
     line: Any = None
@@ -69,7 +69,7 @@ class Entry:
 
 
 def _entries(wrapper: Any) -> Iterator[Entry]:
-    """Yield the lines of a wrapper; those of its partitions in the places of their calls."""
+    """Yield the lines of a wrapper, with the lines of a partition in place of its call."""
     end = 0
     for index, line in enumerate(wrapper.lines):
         note = wrapper.control_notes.get(index)
@@ -89,11 +89,8 @@ def convert_lines(scope: Scope, wrapper: Any) -> None:
     """Convert all lines of one wrapper into a scope, in Inductor's order.
 
     Args:
-        scope: Where the converted lines go.
-        wrapper: Our wrapper, with its lines and what it noted while they were written.
-
-    Raises:
-        UnsupportedLineError: A line has no typed form.
+        scope: The scope that the converted lines go into.
+        wrapper: Our wrapper, with its lines and the notes taken while they were written.
     """
     entries = list(_entries(wrapper))
     scope.shared.tuners.expect(kernel for e in entries for kernel in to_tune(e.call))
@@ -125,19 +122,19 @@ class _Lines:
     """Converts single lines into a scope.
 
     Args:
-        scope: Where the converted lines go.
-        externs: Converts calls of ops.
+        scope: The scope that the converted lines go into.
+        externs: The converter of library op calls.
     """
 
     def __init__(self, scope: Scope, externs: ExternConverter) -> None:
         self.scope = scope
         self.externs = externs
         self._done: set[int] = set()
-        #: The kernel that was called last, and the names of what it was called with.
+        #: The last kernel called, and the names of its arguments.
         self._called: tuple[str, Sequence[str]] = ("", ())
 
     def line(self, entry: Entry) -> None:
-        """Convert a line that is no text."""
+        """Convert a line that is not text."""
         kind = type(entry.line).__name__
         if kind in _LINES:
             _LINES[kind](self.scope, entry.line)
@@ -169,10 +166,10 @@ class _Lines:
     # Text.
 
     def _checks_result(self, text: str, node: Any) -> bool:
-        """Return whether text checks a node's result, after adding the check.
+        """Add the check of a node's result if the text is one, and return whether it is.
 
-        A call that only changes others has no name, and no result whose layout is checked. Torch
-        2.13 has a line for a layout's check.
+        A call that only mutates has no name, and no result whose layout is checked. Since 2.13 the
+        check of a layout is a line of its own.
         """
         if getattr(node, "name", None) is None:
             return False
@@ -191,7 +188,7 @@ class _Lines:
         return False
 
     def _zeroes_workspace(self, text: str) -> bool:
-        """Return whether the text zeroes the workspace just allocated, which is zero already."""
+        """Return whether the text zeroes the workspace just allocated, which is already zero."""
         scope = self.scope
         last = scope.body[-1] if scope.body else None
         if not isinstance(last, Allocate) or not last.zeroed:
@@ -200,7 +197,7 @@ class _Lines:
         return text == filling
 
     def _shows(self, text: str) -> bool:
-        """Return whether the text shows a kernel's result to Inductor's hooks, as a call."""
+        """Show a kernel's result to Inductor's hooks if the text does; return whether it does."""
         if not inductor_config.generate_intermediate_hooks:
             return False
         for buffer in self.scope.graph.buffers:
@@ -235,7 +232,7 @@ class _Lines:
         self.externs.call(node, PRINT, print_arguments(node), {})
 
     def assert_scalar(self, node: Any) -> None:
-        # Not simplified: torch simplifies by what is asserted, so it would come out as True.
+        # Not simplified: torch simplifies by what is asserted, so the result would be True.
         condition = self.scope.scalar(node.scalar, simplify=False)
         if condition is not True:
             origin = self.scope.origin(node)
@@ -256,7 +253,7 @@ class _Lines:
         self.externs.call(node, torch.ops.aten.copy_.default, args, {})
 
     def check_memory(self, node: Any) -> None:
-        """Keep what Inductor expects of its own plan as a comment: the plan will be another."""
+        """Keep what Inductor expects of its own memory plan as a comment, since ours differs."""
         allocated, freed, *_ = node.constant_args
         expected = f"allocated {', '.join(allocated)}; freed {', '.join(freed)}"
         text = f"Inductor expects here: {expected}"
@@ -281,7 +278,7 @@ class _Lines:
         self.externs.call(node, node_op(node), (*node.inputs, *node.constant_args), {})
 
     def select_offset(self, node: Any) -> None:
-        """Compute where a selected element lies; an index below zero counts from the end."""
+        """Compute the offset of a selected element; a negative index counts from the end."""
         scope = self.scope
         index, size = (sympy.sympify(scope.scalar(x)) for x in (node.index, node.size))
         position = ours.Where(sympy.Lt(index, 0), index + size, index)
@@ -292,7 +289,7 @@ class _Lines:
         scope.emit(ComputeSymbol(symbol, base + stride * position, origin=scope.origin(node)))
 
     def slice_size(self, node: Any) -> None:
-        """Compute the length of a slice; its ends count from the end when below zero, and clamp."""
+        """Compute the length of a slice; negative ends count from the end, and both ends clamp."""
         scope = self.scope
         values = (node.size, node.step, node.start, node.end)
         size, step, *ends = (sympy.sympify(scope.scalar(x)) for x in values)
@@ -313,7 +310,7 @@ def _enter_mempool(scope: Scope, line: Any) -> None:
 
 
 def _refuse_in_region(scope: Scope, line: Any) -> None:
-    """Refuse a block in a branch, a loop's body or a subgraph, unless it is the caller's."""
+    """Refuse a block in a branch, a loop body or a subgraph, unless it is the caller's stream."""
     if scope.is_region and getattr(line, "stream_idx", -1) != 0:
         raise UnsupportedLineError(
             kind=type(line).__name__,
@@ -323,14 +320,14 @@ def _refuse_in_region(scope: Scope, line: Any) -> None:
 
 
 def _compute_argument(scope: Scope, line: Any) -> None:
-    """Compute a number that a kernel is given."""
+    """Compute a number that is passed to a kernel."""
     arg = line.arg
     value = scope.scalar(arg.inner_expr)
     scope.emit(ComputeSymbol(scope.bind(arg.inner), value))
 
 
-#: Lines that say nothing to us: ends of storage are derived from the program, comments from the
-#: origins, definitions from the calls, and devices from the buffers.
+#: Ignored lines: we derive the ends of storages from the program, comments from origins,
+#: definitions from calls, and devices from buffers.
 _SILENT: Final = (
     *("FreeIfNotReusedLine", "FreeLine", "NullLine", "CommentLine", "LineContext"),
     *("KernelDefinitionLine", "MultiOutputLine", "ExitDeviceContextManagerLine"),
@@ -362,7 +359,7 @@ _CALLS: Final[Mapping[str, Callable[[ExternConverter, Any], None]]] = {
     "ScatterFallbackLine": ExternConverter.scatter,
 }
 
-#: Lines of which the wrapper noted something.
+#: Lines that the wrapper takes notes on.
 _NOTED: Final[Mapping[str, Callable[[_Lines, Entry], None]]] = {
     "KernelCallLine": _Lines.kernel_call,
     "AssertSizeStrideLine": _Lines.check_layout,
@@ -385,7 +382,7 @@ _NODES: Final[Mapping[str, Callable[[_Lines, Any], None]]] = {
 
 
 def _shown(entry: Entry) -> str:
-    """Return a short text that tells which line it is, without printing the whole graph."""
+    """Return a short text that identifies a line, without printing the whole graph."""
     fields = []
     for name in ("kernel_name", "name", "result_name", "output_name", "device_idx", "stream_idx"):
         value = getattr(entry.line, name, None)
@@ -402,17 +399,17 @@ def _clamped(index: sympy.Expr, size: sympy.Expr) -> sympy.Expr:
     return ours.Where(sympy.Ge(index, 0), positive, negative)
 
 
-# Checks of what a graph is given and of what library ops return: layouts and addresses.
+# Checks of a graph's inputs and of library ops' results: layouts and addresses.
 
 
 def assert_layout(scope: Scope, name: str, op_name: str, writer: Any) -> None:
     """Check the layout of an input or of an op's result.
 
     Args:
-        scope: Where the check goes.
+        scope: The scope that the check goes into.
         name: Inductor's name of the buffer.
         op_name: Inductor's name of the op, ``input`` for an input.
-        writer: The node whose result it is.
+        writer: The node that made the result.
     """
     check = _check(scope, name, op_name, writer)
     if _last_check(scope, check) is None:
@@ -420,14 +417,14 @@ def assert_layout(scope: Scope, name: str, op_name: str, writer: Any) -> None:
 
 
 def assert_alignment(scope: Scope, name: str, bytes_: int, op_name: str, writer: Any) -> None:
-    """Check an address too, in the same line as the layout where that comes right before.
+    """Check an address too, in the same line as the layout if that check is directly before it.
 
     Args:
-        scope: Where the check goes.
+        scope: The scope that the check goes into.
         name: Inductor's name of the buffer.
-        bytes_: What the address has to be a multiple of.
+        bytes_: The address must be a multiple of this.
         op_name: Inductor's name of the op, ``input`` for an input.
-        writer: The node whose result it is.
+        writer: The node that made the result.
     """
     check = _check(scope, name, op_name, writer)
     last = _last_check(scope, check)
@@ -443,7 +440,7 @@ def _check(scope: Scope, name: str, op_name: str, writer: Any) -> AssertLayout:
 
 
 def _last_check(scope: Scope, check: AssertLayout) -> AssertLayout | None:
-    """Return the check of the same buffer among those that the body ends with."""
+    """Return the check of the same buffer among the checks at the end of the body."""
     for line in reversed(scope.body):
         if not isinstance(line, AssertLayout):
             return None
