@@ -208,7 +208,7 @@ class Scope:
         return self.resolve(node.get_name())
 
     def kernel_argument(self, name: str) -> str:
-        """Return what a kernel takes for a buffer, whose indices may count from an earlier element."""
+        """Return what a kernel takes for a buffer, which may begin at an earlier element."""
         buffer = self.resolve(name)
         if name not in self._ahead:
             return buffer
