@@ -67,21 +67,21 @@ def lowered(
             warnings.simplefilter("ignore")
             product = run({**_CONFIG, "freezing": freeze})
     except InductorError as error:
-        own = getattr(error, "inner_exception", None)
-        if isinstance(own, WrapperIRError):
-            if isinstance(own, UnsupportedLineError):
-                own.hint = "under torch.compile, Inductor's own wrapper can stand in"
-            raise own from None
+        inner = getattr(error, "inner_exception", None)
+        if isinstance(inner, WrapperIRError):
+            if isinstance(inner, UnsupportedLineError):
+                inner.hint = "under torch.compile, Inductor's own wrapper can stand in"
+            raise inner from None
         raise CaptureError(problem=f"Inductor says: {error}") from error
     except WrapperIRError:
         raise
     except Exception as error:  # of what torch runs before Inductor, for aliased inputs say
         raise CaptureError(problem=f"torch says: {error}") from error
-    made = getattr(product, "meta", {})
-    program = made.get("program")
+    meta = getattr(product, "meta", {})
+    program = meta.get("program")
     if not isinstance(program, Program):
         raise CaptureError(problem="Inductor bypassed the wrapper that makes the program")
-    return program, made["graph"], packed
+    return program, meta["graph"], packed
 
 
 def with_values(
@@ -104,16 +104,16 @@ def with_values(
         if constant.kind is ConstantKind.PACKED:
             constants[name] = constant
             continue
-        known = constant.qualified_name
-        original = values.get(known)
+        qualified = constant.qualified_name
+        original = values.get(qualified)
         if isinstance(original, torch.Tensor) and original.shape == data[name].shape:
             # A detached tensor shares the model's memory; a program computes no gradients.
             data[name] = original.detach()
-        kind = ConstantKind.BUFFER if known in buffers else ConstantKind.TENSOR
-        kind = ConstantKind.PARAMETER if known in parameters else kind
+        kind = ConstantKind.BUFFER if qualified in buffers else ConstantKind.TENSOR
+        kind = ConstantKind.PARAMETER if qualified in parameters else kind
         owner, tensor = name, data[name]
         if tensor.numel() and type(tensor) in (torch.Tensor, torch.nn.Parameter):
             owner = owners.setdefault((tensor.device, tensor.data_ptr()), name)
         tied_to = None if owner == name else owner  # an earlier constant in the same memory
-        constants[name] = Constant(known, kind, constant.mutable, tied_to)
+        constants[name] = Constant(qualified, kind, constant.mutable, tied_to)
     return program.replace(constants=FrozenMap(constants), data=data)

@@ -73,8 +73,8 @@ def serving(stock: Callable[..., Any]) -> Callable[..., Any]:
             with use_session(session if session is not None and session.capture else None):
                 return run(config_patches)
         try:
-            delivery, theirs = delivery_of(config_patches or {})
-            settings = _settings(session.settings, theirs)
+            delivery, options = delivery_of(config_patches or {})
+            settings = _settings(session.settings, options)
             capturing = replace(session, settings=settings, capture=True, hold=None)
             with compile_lock, use_session(capturing):
                 examples = take_strings(model_, example_inputs_)
@@ -95,7 +95,7 @@ def serving(stock: Callable[..., Any]) -> Callable[..., Any]:
     return compile_fx_aot
 
 
-def _settings(settings: Settings, theirs: Mapping[str, Any]) -> Settings:
+def _settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
     """Return the settings for a library, with the options of its own compilation merged in.
 
     A library is C++, whatever else the installation emits.
@@ -103,9 +103,9 @@ def _settings(settings: Settings, theirs: Mapping[str, Any]) -> Settings:
     Raises:
         OptionError: The C++ emitter lacks an option of the installation.
     """
-    given = {option.name: getattr(settings, option.name) for option in options_of(Settings)}
-    given |= {**dict(settings.emitter_options), **theirs, "emitter": "cpp"}
-    return Settings.from_options(given)
+    values = {option.name: getattr(settings, option.name) for option in options_of(Settings)}
+    values |= {**dict(settings.emitter_options), **options, "emitter": "cpp"}
+    return Settings.from_options(values)
 
 
 def _program(
@@ -115,8 +115,8 @@ def _program(
     delivery: Delivery,
 ) -> tuple[Program, torch.fx.GraphModule]:
     """Return the program of a graph that takes and returns leaves, and Inductor's graph."""
-    passed = dict(settings.inductor)
-    freeze = bool(passed.get("freezing", inductor_config.freezing))
+    patches = dict(settings.inductor)
+    freeze = bool(patches.get("freezing", inductor_config.freezing))
     inputs = [node.name for node in model.graph.find_nodes(op="placeholder")]
     free, env = free_sizes(model.graph, inputs), shape_env_of(model.graph)
     ranges = {} if env is None else dict(env.var_to_range)
@@ -125,7 +125,7 @@ def _program(
     ranges |= dict(getattr(model, "range_constraints", ()))
     numbers = take_numbers(model)
     program, graph, packed = lowered(
-        lambda config: run({**passed, **delivery.inductor, **config}), freeze=freeze
+        lambda config: run({**patches, **delivery.inductor, **config}), freeze=freeze
     )
     program = with_exported_ranges(with_numbers(program, numbers), ranges)
     program = with_guards(program, noted_guards(env, {}))
@@ -149,19 +149,19 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any
     target = Path(delivery.target)
     if target.suffix == ".so" and not delivery.is_package:
         return str(shipping.export(artifact, target, **delivery.build))
-    top = Path(cache_dir()) / (target if delivery.target else "wrapper_ir")
-    top.mkdir(parents=True, exist_ok=True)
-    options = shipping.check(top / "model.so", delivery.metadata, **delivery.build)
-    with tempfile.TemporaryDirectory(dir=top) as room:
-        made = Path(room, "made")
-        made.mkdir()
+    root = Path(cache_dir()) / (target if delivery.target else "wrapper_ir")
+    root.mkdir(parents=True, exist_ok=True)
+    options = shipping.check(root / "model.so", delivery.metadata, **delivery.build)
+    with tempfile.TemporaryDirectory(dir=root) as scratch:
+        staging = Path(scratch, "made")
+        staging.mkdir()
         parts, _ = shipping.write_parts(
-            made, artifact, options, delivery.metadata, packaged=delivery.is_package
+            staging, artifact, options, delivery.metadata, packaged=delivery.is_package
         )
         digest = hashlib.sha256(b"".join(map(_digest, parts[:3])))  # constants: the library's
-        folder = top / digest.hexdigest()
+        folder = root / digest.hexdigest()
         try:
-            made.rename(folder)
+            staging.rename(folder)
         except OSError:  # it is there, by an earlier call or another process
             if not folder.is_dir():
                 raise

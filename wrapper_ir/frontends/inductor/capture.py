@@ -116,8 +116,8 @@ def _export(
     dynamic_shapes: Any,
 ) -> tuple[torch.export.ExportedProgram, Sequence[Any]]:
     """Return the exported model and the leaves of its example arguments, in order."""
-    given: object = args
-    if isinstance(given, torch.Tensor):
+    raw_args: object = args
+    if isinstance(raw_args, torch.Tensor):
         hint = "write (x,) for one argument"
         raise CaptureError(problem="args is a tensor, not a tuple of arguments", hint=hint)
     if isinstance(model, torch.export.ExportedProgram):
@@ -145,19 +145,19 @@ def _compile(
     assumed = exported_guards(exported, module)
     free = free_sizes(exported.graph, exported.graph_signature.user_inputs)
     examples = take_strings(module, examples)
-    taken = checked_examples(examples)
+    inputs = checked_examples(examples)
     numbers = take_numbers(module)
     session = _session(exported)
     with registered(session):
         program, graph, packed = lowered(
-            lambda config: aot_compile(_flattened(module), taken, options=config),
+            lambda config: aot_compile(_flattened(module), inputs, options=config),
             freeze=freeze,
         )
     program = with_truth_values(with_numbers(program, numbers), examples)
     program = with_exported_ranges(program, exported.range_constraints)
-    better = free_names(program, _numbers_by_name(program, session.input_names))
-    noted = noted_guards(shape_env_of(exported.graph), better)
-    program = with_symbols_named(with_guards(program, [*assumed, *noted]), better)
+    names = free_names(program, _numbers_by_name(program, session.input_names))
+    noted = noted_guards(shape_env_of(exported.graph), names)
+    program = with_symbols_named(with_guards(program, [*assumed, *noted]), names)
     program = with_packing(_finished(program, exported), packed)
     warn_of_fixed_sizes(program, free)
     return program, graph

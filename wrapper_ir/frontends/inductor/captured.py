@@ -67,14 +67,14 @@ def take_strings(module: torch.fx.GraphModule, examples: Sequence[Any]) -> list[
 
     Ahead of time Inductor gets None for an example that is not a tensor, so the graph is asked too.
     """
-    left = []
+    remaining = []
     placeholders = module.graph.find_nodes(op="placeholder")
     for node, value in zip(placeholders, examples, strict=True):
         if isinstance(value, str) or isinstance(node.meta.get("val"), str):
             module.graph.erase_node(node)
         else:
-            left.append(value)
-    return left
+            remaining.append(value)
+    return remaining
 
 
 def take_numbers(module: torch.fx.GraphModule) -> dict[int, float]:
@@ -90,10 +90,10 @@ def take_numbers(module: torch.fx.GraphModule) -> dict[int, float]:
             node.meta["val"] = int(node.meta["val"])
     (output,) = module.graph.find_nodes(op="output")
     results = list(output.args[0])
-    found = {}
+    floats = {}
     for position, value in enumerate(results):
         if isinstance(value, float):
-            found[position], results[position] = value, None
+            floats[position], results[position] = value, None
         elif not isinstance(value, (torch.fx.Node, int, type(None))):
             raise CaptureError(
                 problem=f"result {position} is the {type(value).__name__} {value!r}, but a program "
@@ -101,7 +101,7 @@ def take_numbers(module: torch.fx.GraphModule) -> dict[int, float]:
                 hint="return it from a function around the compiled program",
             )
     output.args = (tuple(results),)
-    return found
+    return floats
 
 
 def with_truth_values(program: Program, examples: Sequence[Any]) -> Program:
@@ -202,25 +202,25 @@ class PackedBy(NamedTuple):
 @contextmanager
 def noted_packing() -> Iterator[dict[int, PackedBy]]:
     """Record the packed tensors that Inductor makes in the block, by identity."""
-    found: dict[int, PackedBy] = {}
+    packed: dict[int, PackedBy] = {}
     folder: Any = ConstantFolder
     original = folder.run_node
 
     def run_node(self: Any, node: torch.fx.Node) -> Any:
         is_op = isinstance(node.target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
         args, kwargs = self.fetch_args_kwargs_from_env(node) if is_op else ((), {})
-        made = original(self, node)
+        result = original(self, node)
         if is_op and not kwargs:
             name = str(node.target).replace(".", "::", 1).removesuffix(".default")
-            several = enumerate(made) if isinstance(made, (list, tuple)) else ((None, made),)
+            several = enumerate(result) if isinstance(result, (list, tuple)) else ((None, result),)
             for position, each in several:
                 if isinstance(each, torch.Tensor) and each.is_mkldnn:
-                    found[id(each)] = PackedBy(name, args, each, position)
-        return made
+                    packed[id(each)] = PackedBy(name, args, each, position)
+        return result
 
     folder.run_node = run_node
     try:
-        yield found
+        yield packed
     finally:
         folder.run_node = original
 

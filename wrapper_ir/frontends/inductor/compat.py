@@ -125,6 +125,9 @@ try:
 except ImportError as error:
     raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
 
+#: Base of mixins for Inductor's classes, so that their ``super()`` may have any attribute.
+Mixin: Any = object
+
 #: Modules that write scripts to reproduce a failure.
 repro_writers = (after_aot, after_dynamo, aoti)
 
@@ -158,8 +161,8 @@ def choice_of(node: Any) -> Choice | None:
         branches = (node.true_subgraph, node.false_subgraph)
         return Choice(node.predicate, branches, is_cond=True)
     if isinstance(node, _SWITCH):
-        found = tuple(node.branches)
-        return Choice(node.selector, found[::-1] if node.is_cond else found, node.is_cond)
+        subgraphs = tuple(node.branches)
+        return Choice(node.selector, subgraphs[::-1] if node.is_cond else subgraphs, node.is_cond)
     return None
 
 

@@ -54,9 +54,9 @@ def compile_graph(
             try:
                 compiled = compile_fx_inner(*args, **kwargs)
             except InductorError as error:
-                own = getattr(error, "inner_exception", None)
-                if isinstance(own, WrapperIRError):
-                    raise own from None
+                inner = getattr(error, "inner_exception", None)
+                if isinstance(inner, WrapperIRError):
+                    raise inner from None
                 raise
         return saved_for_minifier(compiled, lambda: registered(session))
 

@@ -63,8 +63,8 @@ class OpsOnly(BaseScheduling):
             SchedulingError: Always.
         """
         device = node.get_device()
-        made = ", ".join(sorted(node.get_buffer_names()))
-        problem = f"{made} needs a kernel, but its kind has scheduling='{_OPS}'"
+        buffers = ", ".join(sorted(node.get_buffer_names()))
+        problem = f"{buffers} needs a kernel, but its kind has scheduling='{_OPS}'"
         raise SchedulingError(device=device.type, problem=problem)
 
     def flush(self) -> None:
@@ -81,24 +81,24 @@ def codegens() -> Iterator[tuple[str, Any]]:
     """
     codegen_common.init_backend_registration()
     tables = codegen_common.device_codegens
-    known = (*tables, torch._C._get_privateuse1_backend_name(), *(k.type for k in registered()))
-    for type_ in dict.fromkeys(known):
-        found = tables.get(type_) or _codegen(kind_of(type_))
-        if found is not None:
-            yield type_, found
+    types = (*tables, torch._C._get_privateuse1_backend_name(), *(k.type for k in registered()))
+    for type_ in dict.fromkeys(types):
+        codegen = tables.get(type_) or _codegen(kind_of(type_))
+        if codegen is not None:
+            yield type_, codegen
 
 
 def _codegen(kind: DeviceKind) -> Any:
     """Return the new entry of an unknown device, or None if its kind has no scheduling."""
     if not kind.scheduling:
         return None
-    own: dict[str, Callable[[], Any]] = {
+    classes: dict[str, Callable[[], Any]] = {
         _CPP: lambda: CppScheduling,
         _TRITON: _triton,
         _OPS: lambda: OpsOnly,
     }
     try:
-        scheduling = own.get(kind.scheduling, lambda: named(kind.scheduling))()
+        scheduling = classes.get(kind.scheduling, lambda: named(kind.scheduling))()
     except (ImportError, AttributeError) as error:
         raise SchedulingError(device=kind.type, problem=str(error)) from error
     return codegen_common.DeviceCodegen(scheduling, PythonWrapperCodegen, None, WrapperFxCodegen)
@@ -180,19 +180,19 @@ def _settings_for(types: Set[str]) -> dict[str, Any]:
     Raises:
         SchedulingError: A kind names a scheduling that does not exist.
     """
-    found: dict[str, Any] = {}
-    known = dict(codegens())
-    for type_ in sorted(types & known.keys()):
-        scheduling = known[type_].scheduling
+    settings: dict[str, Any] = {}
+    entries = dict(codegens())
+    for type_ in sorted(types & entries.keys()):
+        scheduling = entries[type_].scheduling
         if not isinstance(scheduling, type):
             continue  # Inductor's own choice, of the CPU or CUDA
         if issubclass(scheduling, _triton()):
             _check_triton(type_)
         if issubclass(scheduling, OpsOnly):
-            found |= list_mode_options("lite")
+            settings |= list_mode_options("lite")
         if issubclass(scheduling, (CppScheduling, OpsOnly)):
-            found |= {**dict.fromkeys(loops_of_gpus(), False), "cuda_backend": _CPP}
-    return found
+            settings |= {**dict.fromkeys(loops_of_gpus(), False), "cuda_backend": _CPP}
+    return settings
 
 
 def _check_triton(type_: str) -> None:
@@ -214,37 +214,39 @@ def _check_triton(type_: str) -> None:
         raise SchedulingError(device=type_, problem=problem, hint=hint) from error
 
 
-def entry(is_ours: Callable[[], bool], found: Any) -> type:
+def entry(is_ours: Callable[[], bool], stock: Any) -> type:
     """Return the entry for a scheduling's constructor: in our contexts, its kernels leave notes.
 
     Inductor checks whether the entry derives from the Triton scheduling, so it must be a class.
 
     Args:
         is_ours: Returns whether the current context is ours.
-        found: The constructor that was registered before.
+        stock: The constructor that was registered before.
     """
 
     def make(_: type, scheduler: Any) -> Any:
-        made = found(scheduler)
-        return noting(made, scheduler) if is_ours() else made
+        scheduling = stock(scheduler)
+        return noting(scheduling, scheduler) if is_ours() else scheduling
 
-    base = found if isinstance(found, type) else object
+    base = stock if isinstance(stock, type) else object
     return type("SchedulingEntry", (base,), {"__new__": make})
 
 
-def noting(made: Any, scheduler: Any) -> Any:
-    """Return a scheduling like ``made`` whose kernels leave notes.
+def noting(scheduling: Any, scheduler: Any) -> Any:
+    """Return a scheduling like the given one whose kernels leave notes.
 
     The one for NVIDIA GPUs combines several, and only its Triton part is replaced.
     """
-    if hasattr(made, "_triton_scheduling"):
-        made._triton_scheduling = noting(made._triton_scheduling, scheduler)
-        return made
+    if hasattr(scheduling, "_triton_scheduling"):
+        scheduling._triton_scheduling = noting(scheduling._triton_scheduling, scheduler)
+        return scheduling
     for base, mixin in ((CppScheduling, NotingCpp), (_triton(), NotingTriton)):
-        if isinstance(made, base):
-            own: Any = type(f"Noting{type(made).__name__}", (mixin, type(made)), {})
-            return own(scheduler)
-    return made
+        if isinstance(scheduling, base):
+            noting_class: Any = type(
+                f"Noting{type(scheduling).__name__}", (mixin, type(scheduling)), {}
+            )
+            return noting_class(scheduler)
+    return scheduling
 
 
 def _triton() -> Any:

@@ -96,8 +96,8 @@ def _show(program: Program, planned: Program) -> None:
 
     texts = {"program": program.__str__, "plan": planned.__str__, "diff": changes}
     for name, text in texts.items():
-        about = {"name": f"wrapper_ir_{name}", "encoding": "string"}
-        trace_structured("artifact", about.copy, payload_fn=text)
+        metadata = {"name": f"wrapper_ir_{name}", "encoding": "string"}
+        trace_structured("artifact", metadata.copy, payload_fn=text)
     if getattr(V.debug, "_path", None):
         from wrapper_ir.text import print_program
 

@@ -92,12 +92,12 @@ def originals(program: Program, exported: torch.export.ExportedProgram) -> dict[
         for arg in node.all_input_nodes
         if arg.name in objects and node.op == "call_function"
     ]
-    theirs = list(dict.fromkeys(first))
+    targets = list(dict.fromkeys(first))
     names = sorted(program.objects, key=lambda name: (len(name), name))
     classes = [program.objects[name].class_name for name in names]
-    if classes != [class_of(exported.constants[name]) for name in theirs]:
+    if classes != [class_of(exported.constants[name]) for name in targets]:
         return {}
-    return dict(zip(names, theirs, strict=True))
+    return dict(zip(names, targets, strict=True))
 
 
 def exported_guards(exported: torch.export.ExportedProgram, module: Any) -> list[Guard]:
@@ -135,15 +135,15 @@ def _sources(exported: torch.export.ExportedProgram, module: Any) -> dict[str, A
     spec: Any = exported.call_spec.in_spec
     args, kwargs = pytree.tree_unflatten(list(range(len(names))), spec)
     bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-    found = {}
+    sources = {}
     for path, index in pytree.tree_leaves_with_path(dict(bound)):
         value = values.get(names[index])
         text = f"L{pytree.keystr(path)}"
         # The module sees each of *args as an argument of its own: args_0 for args[0].
         variadic = re.sub(r"^L\['(\w+)_(\d+)'\]", r"L['\1'][\2]", text)
         for source in (f"L['flat_args'][{index}]", text, variadic):
-            found[source] = value
-    return found
+            sources[source] = value
+    return sources
 
 
 Make = Callable[..., Any]
@@ -275,17 +275,17 @@ class FixedSizeWarning(UserWarning):
     """Inductor fixed a size that the export left free, so the program accepts no other."""
 
 
-def free_sizes(graph: torch.fx.Graph, given: Collection[object]) -> list[tuple[str, int]]:
+def free_sizes(graph: torch.fx.Graph, input_names: Collection[object]) -> list[tuple[str, int]]:
     """Return the free sizes of inputs, by input and dimension, before Inductor fixes any.
 
     Args:
         graph: The graph.
-        given: The names of the inputs that callers pass.
+        input_names: The names of the inputs that callers pass.
     """
     return [
         (node.name, dim)
         for node in graph.find_nodes(op="placeholder")
-        if node.name in given
+        if node.name in input_names
         for dim, size in enumerate(getattr(node.meta.get("val"), "shape", ()))
         if isinstance(size, torch.SymInt) and size.node.expr.free_symbols
     ]

@@ -64,13 +64,13 @@ def maker() -> Session | None:
     trace = TracingContext.try_get()
     if trace is None or (session is not None and session.hold is None):
         return session
-    known = _makers.get(trace)
-    if known is None and session is not None and not _is_backward(trace):
-        known = _makers[trace] = session
-    if known is not None and known.hold and trace not in _held and _is_training(trace):
+    owner = _makers.get(trace)
+    if owner is None and session is not None and not _is_backward(trace):
+        owner = _makers[trace] = session
+    if owner is not None and owner.hold and trace not in _held and _is_training(trace):
         _held.add(trace)
-        known.hold(trace)
-    return known
+        owner.hold(trace)
+    return owner
 
 
 def _is_training(trace: TracingContext) -> bool:
@@ -92,24 +92,24 @@ class IdentityPass(CustomGraphModulePass):
 
     Args:
         device: The device type that it is registered for.
-        found: The pass that was registered before, which stays in effect.
+        previous: The pass that was registered before, which stays in effect.
     """
 
-    def __init__(self, device: str, found: CustomGraphModulePass | None) -> None:
+    def __init__(self, device: str, previous: CustomGraphModulePass | None) -> None:
         self._device = device
-        self._found = found
+        self._previous = previous
 
     def __bool__(self) -> bool:
         """Return whether there is anything to hash in this context."""
-        return self._maker() is not None or bool(self._found)
+        return self._maker() is not None or bool(self._previous)
 
     def _maker(self) -> Session | None:
         return maker() if is_registered(self._device) else None
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
         """Run the pass that was registered before, if any."""
-        if self._found:
-            self._found(gm)
+        if self._previous:
+            self._previous(gm)
 
     def uuid(self) -> Any:
         """Return the identity of this context's compilations.
@@ -117,17 +117,17 @@ class IdentityPass(CustomGraphModulePass):
         Raises:
             CacheBypass: The current compilation must neither come from a cache nor enter one.
         """
-        found = self._found.uuid() if self._found else None
+        previous = self._previous.uuid() if self._previous else None
         session = self._maker()
         if session is None:
-            return found
+            return previous
         _refuse_uncacheable(session)
         return (
             "wrapper_ir",
             source_digest(),
             repr(session.settings),
             _of_device(self._device),
-            found,
+            previous,
         )
 
 
@@ -190,25 +190,25 @@ class Scripts:
     """Text that torch's reproducer scripts begin with while we are registered.
 
     Args:
-        found: The text that they began with before.
+        previous: The text that they began with before.
     """
 
-    def __init__(self, found: str) -> None:
-        self._found = found
+    def __init__(self, previous: str) -> None:
+        self._previous = previous
 
     def __str__(self) -> str:
         """Return the earlier text, plus an installation if the failing graph is ours."""
         session = maker()
         if session is None or session.capture:
-            return self._found
-        return f"{self._found}\n{_installation(session.settings)}"
+            return self._previous
+        return f"{self._previous}\n{_installation(session.settings)}"
 
 
 def _installation(settings: Settings) -> str:
-    given = {option.name: getattr(settings, option.name) for option in options_of(type(settings))}
-    given = {name: value for name, value in given.items() if value is not None}
-    given |= dict(settings.emitter_options)
-    options = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    values = {option.name: getattr(settings, option.name) for option in options_of(type(settings))}
+    values = {name: value for name, value in values.items() if value is not None}
+    values |= dict(settings.emitter_options)
+    options = ", ".join(f"{name}={value!r}" for name, value in values.items())
     return (
         "# Without the next two lines, Inductor's own wrapper is tried.\n"
         "from wrapper_ir.frontends.inductor import install\n"

@@ -70,15 +70,15 @@ class Fate(NamedTuple):
 def fates() -> Mapping[str, Fate]:
     """Return the treatment of each option that some supported release of torch has, by name."""
     file = files("wrapper_ir.frontends.inductor").joinpath("inductor_options.txt")
-    found: dict[str, Fate] = {}
+    table: dict[str, Fate] = {}
     fate = Fate("")
     for line in file.read_text(encoding="utf-8").splitlines():
         if line.startswith(" "):
-            found[line.strip()] = fate
+            table[line.strip()] = fate
         elif line and not line.startswith("#"):
             way, _, instead = line.partition(": ")
             fate = Fate(way, instead)
-    return found
+    return table
 
 
 class Delivery(NamedTuple):
@@ -111,14 +111,14 @@ def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
     Raises:
         OptionValueError: An option asks for something that our libraries do not have.
     """
-    left = {name: value for name, value in spelled(options).items() if name != "cpp_wrapper"}
+    remaining = {name: value for name, value in spelled(options).items() if name != "cpp_wrapper"}
     config: Any = inductor_config
-    said: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in sorted(set(fates()) & set(config._config)):
         if name.startswith(_LIBRARIES):
-            said[name] = left.pop(name, getattr(config, name))
+            settings[name] = remaining.pop(name, getattr(config, name))
     build: dict[str, Any] = {}
-    for name, value in said.items():
+    for name, value in settings.items():
         fate = fates()[name]
         if name in LIBRARY_MAPPED:
             option, values = LIBRARY_MAPPED[name]
@@ -126,18 +126,18 @@ def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
                 expected = f"one of {', '.join(map(repr, values))}"
                 raise OptionValueError(option=name, value=value, expected=expected)
             if value != config._config[name].default and values[value] is not None:
-                (build if option == "constants" else left)[option] = values[value]
+                (build if option == "constants" else remaining)[option] = values[value]
         elif fate.way == "refused" and value != config._config[name].default:
             _refuse(name, value, fate.instead)
-    passed = {name: said[name] for name in said if fates()[name].way == "library passed"}
-    taken = {name.rpartition(".")[2]: value for name, value in said.items()}
-    specs = taken["serialized_in_spec"], taken["serialized_out_spec"]
-    about = taken["metadata"]
-    if isinstance(about, Mapping):
+    inductor = {name: settings[name] for name in settings if fates()[name].way == "library passed"}
+    fields = {name.rpartition(".")[2]: value for name, value in settings.items()}
+    specs = fields["serialized_in_spec"], fields["serialized_out_spec"]
+    metadata = fields["metadata"]
+    if isinstance(metadata, Mapping):
         # Inductor writes facts about its own libraries into this dict, and into the setting's.
-        about = {k: v for k, v in about.items() if not str(k).startswith(_ABOUT_LIBRARIES)}
-    files = taken["output_path"], taken["package"], taken[_FORMAT] == "pickle_weights"
-    return Delivery(*files, *specs, about, build, passed), left
+        metadata = {k: v for k, v in metadata.items() if not str(k).startswith(_ABOUT_LIBRARIES)}
+    files = fields["output_path"], fields["package"], fields[_FORMAT] == "pickle_weights"
+    return Delivery(*files, *specs, metadata, build, inductor), remaining
 
 
 def set_about_wrapper() -> Iterator[tuple[str, Any, Fate]]:
@@ -148,11 +148,11 @@ def set_about_wrapper() -> Iterator[tuple[str, Any, Fate]]:
     """
     config: Any = inductor_config
     for name, fate in fates().items():
-        known = config._config.get(name)
+        entry = config._config.get(name)
         is_elsewhere = name.startswith(_LIBRARIES) or "cudagraph" in name or "_wrapper" in name
-        if known is None or fate.way not in ("mapped", "refused") or is_elsewhere:
+        if entry is None or fate.way not in ("mapped", "refused") or is_elsewhere:
             continue
-        if (value := getattr(config, name)) != known.default:
+        if (value := getattr(config, name)) != entry.default:
             yield name, value, fate
 
 
@@ -164,14 +164,14 @@ def with_mode(options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         OptionValueError: This release of torch has no such mode.
     """
-    given = dict(options)
-    mode = given.pop("mode", MODE.default)
+    explicit = dict(options)
+    mode = explicit.pop("mode", MODE.default)
     MODE.check(mode)
-    known: Mapping[str, Mapping[str, Any]] = list_mode_options()
-    if mode not in known:  # 2.11 lacks one
-        expected = f"one of {', '.join(map(repr, known))}"
+    modes: Mapping[str, Mapping[str, Any]] = list_mode_options()
+    if mode not in modes:  # 2.11 lacks one
+        expected = f"one of {', '.join(map(repr, modes))}"
         raise OptionValueError(option="mode", value=mode, expected=expected)
-    return {**known[mode], **given}
+    return {**modes[mode], **explicit}
 
 
 def spelled(options: Mapping[str, Any] | None) -> dict[str, Any]:

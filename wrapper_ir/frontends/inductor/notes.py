@@ -16,6 +16,7 @@ import torch
 
 from wrapper_ir.frontends.inductor.compat import (
     KernelArgs,
+    Mixin,
     Placeholder,
     SymT,
     V,
@@ -144,9 +145,9 @@ class AlternativesNote:
     extra: tuple[int, ...]
     shapes: tuple[tuple[tuple[int, ...], ...], ...] | None = None
 
-    def taken_by(self, number: int, passed: int) -> tuple[slice, slice]:
+    def taken_by(self, number: int, count: int) -> tuple[slice, slice]:
         """Return which of a call's ``passed`` arguments a kernel takes."""
-        shared = passed - sum(self.extra)
+        shared = count - sum(self.extra)
         begin = shared + sum(self.extra[:number])
         return slice(0, shared), slice(begin, begin + self.extra[number])
 
@@ -162,15 +163,14 @@ CallNote: TypeAlias = KernelNote | TritonNote | AlternativesNote
 # role, sizes as expressions. So the note is taken there.
 
 
-class NotingCpp:
+class NotingCpp(Mixin):  # type: ignore[misc]  # of no type
     """Mixin that records kernels in the wrapper; precedes Inductor's C++ scheduling in the MRO."""
 
     kernel_group: Any
 
     def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> str:
         """Define a kernel as Inductor does, and leave a note for the next call."""
-        stock: Any = super()
-        name: str = stock.define_kernel(src_code, nodes, kernel_args)
+        name: str = super().define_kernel(src_code, nodes, kernel_args)
         leave_note = getattr(V.graph.wrapper_code, "note_kernel", None)
         if leave_note is not None:
             args = self.kernel_group.args if kernel_args is None else kernel_args
@@ -227,8 +227,8 @@ def _sizes(args: KernelArgs) -> Iterator[SizeNote]:
 
 def nodes_of(nodes: Sequence[Any]) -> tuple[Any, ...]:
     """Return the IR nodes of scheduled nodes."""
-    found = (inner.node for node in nodes for inner in node.get_nodes())
-    return tuple(node for node in found if node is not None)
+    ir_nodes = (inner.node for node in nodes for inner in node.get_nodes())
+    return tuple(node for node in ir_nodes if node is not None)
 
 
 # Inductor's settings for C++ kernels that the toolchain does not know.

@@ -77,10 +77,10 @@ def carrying(
             return stock(self, *args)
         if session.capture or open_recorders(session):
             return None
-        made = stock(self, *args)
-        if made is None:
+        serialized = stock(self, *args)
+        if serialized is None:
             return None
-        request, constants = made
+        request, constants = serialized
         return _Request(request, partial(within, Session(session.settings))), constants
 
     return serialize_compile

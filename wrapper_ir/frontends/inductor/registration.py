@@ -70,38 +70,38 @@ class WrapperEntry:
 
     Args:
         device: The slot's device type.
-        found: The wrapper class that was registered before.
+        stock: The wrapper class that was registered before.
         setting: Inductor's setting that selects this slot, if we refuse the slot.
     """
 
-    def __init__(self, device: str, found: Any, setting: str | None) -> None:
+    def __init__(self, device: str, stock: Any, setting: str | None) -> None:
         self._device = device
-        self._found = found
+        self._stock = stock
         self._setting = setting
 
     def create(self, *args: Any, **kwargs: Any) -> Any:
         """Make the wrapper of a graph: ours in one of our contexts, else the previous class's."""
         session = maker()
         if session is None or _is_stock(session, *args):
-            return self._found.create(*args, **kwargs)
+            return self._stock.create(*args, **kwargs)
         error = _refusal(self._device, self._setting)  # a kind of device may have come since
         if error is not None:
             refuse(session, error)
             announce(str(error))
-            return self._found.create(*args, **kwargs)
+            return self._stock.create(*args, **kwargs)
         return create_wrapper(session, *args, **kwargs)
 
     @property
     def supports_caching(self) -> bool:
         """True if compiled graphs may be cached; ``IdentityPass`` makes our own exceptions."""
-        return bool(self._found.supports_caching)
+        return bool(self._stock.supports_caching)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Construct the previous class."""
-        return self._found(*args, **kwargs)
+        return self._stock(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._found, name)
+        return getattr(self._stock, name)
 
 
 class FxEntry(WrapperEntry):
@@ -116,7 +116,7 @@ class FxEntry(WrapperEntry):
 
 
 @dataclass(slots=True)
-class _Found:
+class _Previous:
     """A device's entries before ours; all None for a device that Inductor did not know."""
 
     codegen: Any
@@ -128,7 +128,7 @@ class _Found:
 
 _lock = threading.RLock()
 _sessions = 0
-_found: dict[str, _Found] = {}
+_previous: dict[str, _Previous] = {}
 
 #: Uses that ended while another thread held the lock.
 _overdue: deque[None] = deque()
@@ -203,26 +203,26 @@ _replaced: list[tuple[Any, str, Any, Any]] = []
 
 def _register() -> None:
     for device, codegen in list(codegens()):
-        if device in _found:
+        if device in _previous:
             continue
-        found = _Found(
+        previous = _Previous(
             codegen_common.device_codegens.get(device),
             codegen_common.custom_backend_passes.get(device),
             codegen_common.custom_backend_codegen_configs.get(device),
         )
-        _found[device] = found
+        _previous[device] = previous
         codegen_common.register_backend_for_device(
             device,
             entry(partial(_is_ours, device), codegen.scheduling),
             _entry(device, codegen.wrapper_codegen),
             _entry(device, codegen.cpp_wrapper_codegen, "cpp_wrapper"),
             _fx_entry(device, codegen.fx_wrapper_codegen),
-            IdentityPass(device, found.custom_pass),
-            found.custom_config,
+            IdentityPass(device, previous.custom_pass),
+            previous.custom_config,
         )
-        found.ours = codegen_common.device_codegens[device]
-        if found.codegen is None:
-            found.take_back = tell_inductor(device)
+        previous.ours = codegen_common.device_codegens[device]
+        if previous.codegen is None:
+            previous.take_back = tell_inductor(device)
     if not _replaced:
         for place, name, make in _PLACES:
             stock = inspect.getattr_static(place, name)
@@ -231,31 +231,31 @@ def _register() -> None:
 
 
 def _restore() -> None:
-    for device, found in _found.items():
+    for device, previous in _previous.items():
         # Leave an entry alone that somebody else has registered over ours.
-        if codegen_common.device_codegens.get(device) is found.ours:
-            codegen_common.device_codegens[device] = found.codegen
-            codegen_common.custom_backend_passes[device] = found.custom_pass
-            codegen_common.custom_backend_codegen_configs[device] = found.custom_config
-            if found.take_back is not None:
+        if codegen_common.device_codegens.get(device) is previous.ours:
+            codegen_common.device_codegens[device] = previous.codegen
+            codegen_common.custom_backend_passes[device] = previous.custom_pass
+            codegen_common.custom_backend_codegen_configs[device] = previous.custom_config
+            if previous.take_back is not None:
                 del codegen_common.device_codegens[device]
-                found.take_back()
-    _found.clear()
+                previous.take_back()
+    _previous.clear()
     for place, name, stock, ours in _replaced:
         if inspect.getattr_static(place, name) is ours:
             setattr(place, name, stock)
     _replaced.clear()
 
 
-def _entry(device: str, found: Any, setting: str | None = None) -> Any:
-    return None if found is None else WrapperEntry(device, found, setting)
+def _entry(device: str, stock: Any, setting: str | None = None) -> Any:
+    return None if stock is None else WrapperEntry(device, stock, setting)
 
 
-def _fx_entry(device: str, found: Any) -> Any:
+def _fx_entry(device: str, stock: Any) -> Any:
     """Return the entry of the fx slot, even if the vendor of a registered device has none."""
-    if found is None and not is_registered(device):
+    if stock is None and not is_registered(device):
         return None
-    return FxEntry(device, found or WrapperFxCodegen, "fx_wrapper")
+    return FxEntry(device, stock or WrapperFxCodegen, "fx_wrapper")
 
 
 def _is_stock(

@@ -80,29 +80,29 @@ class Settings:
             OptionValueError: The option exists, but not with that value.
             UnknownEmitterError: No such emitter is installed.
         """
-        given: dict[str, Any] = {
+        values: dict[str, Any] = {
             each.name: each.from_environment() for each in _OWN if each.variable
         }
-        given |= with_mode(spelled(options))
-        emitter = given["emitter"]
+        values |= with_mode(spelled(options))
+        emitter = values["emitter"]
         take.EMITTER.check(emitter)
-        theirs = options_of(emitter_class(emitter))
-        names = [option.name for option in (*BACKEND_OPTIONS, *theirs)]
-        given, passed = without_inductors(given, names, emitter)
-        own = cls(**{each.name: given.pop(each.name) for each in _OWN if each.name in given})
-        for name in _asked_for(passed):
+        emitter_options = options_of(emitter_class(emitter))
+        names = [option.name for option in (*BACKEND_OPTIONS, *emitter_options)]
+        values, inductor = without_inductors(values, names, emitter)
+        settings = cls(**{each.name: values.pop(each.name) for each in _OWN if each.name in values})
+        for name in _asked_for(inductor):
             if name in names:
-                given.setdefault(name, True)
-        check_values((*BACKEND_OPTIONS, *theirs), given, owner="the backend 'wrapper_ir'")
-        make_emitter(emitter, given)  # refuses what only the emitter can tell
-        _check_plain(given)
-        if own.memory is not None:
-            take.ARENA.check_beside(given.get("arena"), {"memory": own.memory})
-        if given.get("out"):
+                values.setdefault(name, True)
+        check_values((*BACKEND_OPTIONS, *emitter_options), values, owner="the backend 'wrapper_ir'")
+        make_emitter(emitter, values)  # refuses what only the emitter can tell
+        _check_plain(values)
+        if settings.memory is not None:
+            take.ARENA.check_beside(values.get("arena"), {"memory": settings.memory})
+        if values.get("out"):
             expected = "False: functions of torch.compile take no out="
             raise OptionValueError(option="out", value=True, expected=expected)
-        pairs = tuple(sorted(given.items()))
-        return replace(own, emitter_options=pairs, inductor=tuple(sorted(passed.items())))
+        pairs = tuple(sorted(values.items()))
+        return replace(settings, emitter_options=pairs, inductor=tuple(sorted(inductor.items())))
 
     def with_inductors(self) -> Settings:
         """Return these settings with what Inductor's settings say about the wrapper.
@@ -159,14 +159,14 @@ def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
         OptionValueError: It is not a boolean, or another emitter is chosen as well.
         UnsupportedConfigError: Inductor's setting is on, and another emitter is chosen.
     """
-    given = spelled(options)
-    is_set = "cpp_wrapper" in given
-    wanted: object = given.pop("cpp_wrapper", bool(inductor_config.cpp_wrapper))
-    take.CPP_WRAPPER.check(wanted)
-    if not wanted or given.setdefault("emitter", "cpp") == "cpp":
-        return given
+    values = spelled(options)
+    is_set = "cpp_wrapper" in values
+    cpp_wrapper: object = values.pop("cpp_wrapper", bool(inductor_config.cpp_wrapper))
+    take.CPP_WRAPPER.check(cpp_wrapper)
+    if not cpp_wrapper or values.setdefault("emitter", "cpp") == "cpp":
+        return values
     if is_set:
-        take.CPP_WRAPPER.check_beside(wanted, given)
+        take.CPP_WRAPPER.check_beside(cpp_wrapper, values)
     raise UnsupportedConfigError(setting="cpp_wrapper")
 
 

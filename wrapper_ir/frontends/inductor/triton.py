@@ -6,7 +6,7 @@ import ast
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.frontends.inductor.compat import Placeholder, V, ir
+from wrapper_ir.frontends.inductor.compat import Mixin, Placeholder, V, ir
 from wrapper_ir.frontends.inductor.notes import (
     BufferNote,
     PartNote,
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
-class NotingTriton:
+class NotingTriton(Mixin):  # type: ignore[misc]  # of no type
     """Mixin that records kernels in the wrapper; precedes Inductor's scheduling in the MRO."""
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
         """Define a kernel as Inductor does, and note it."""
-        stock: Any = super()
-        name: str = stock.define_kernel(src_code, node_schedule, kernel)
+        name: str = super().define_kernel(src_code, node_schedule, kernel)
         leave_note = getattr(V.graph.wrapper_code, "note_kernel", None)
         if leave_note is not None:
             leave_note(_note(name, src_code, node_schedule, kernel))
@@ -76,17 +75,17 @@ def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> Tri
     nodes = [node for node in schedule if hasattr(node, "get_buffer_names")]
     produced = frozenset(buffer for node in nodes for buffer in node.get_buffer_names())
     changed = frozenset(_changed(nodes))
-    found = {}
+    buffers = {}
     for note in buffers_of(kernel.args, produced):
         written_elsewhere = note.buffer in kernel.args.output_buffers
         if note.access is Access.READ and note.buffer in changed and not written_elsewhere:
             # A template may write to its listed inputs, such as the sums of attention.
             note = dataclasses.replace(note, access=Access.READ_WRITE)
-        found[note.param] = note
+        buffers[note.param] = note
     for workspace in getattr(kernel.args, "workspace_args", ()):
         param, buffer = workspace.inner_name, workspace.outer_name
-        found[param] = BufferNote(param, buffer, workspace.dtype, Access.READ_WRITE)
-    return TritonNote(name, code, name, found, nodes_of(nodes))
+        buffers[param] = BufferNote(param, buffer, workspace.dtype, Access.READ_WRITE)
+    return TritonNote(name, code, name, buffers, nodes_of(nodes))
 
 
 def _changed(nodes: Sequence[Any]) -> Iterator[str]:
@@ -106,22 +105,22 @@ def hint_for_export(error: Exception) -> str | None:
     return "kernels of Triton are exported through torch.library.wrap_triton" if is_kernel else None
 
 
-def note_of_users_kernel(name: str, definition: str, given: Mapping[str, Any]) -> TritonNote:
+def note_of_users_kernel(name: str, definition: str, args: Mapping[str, Any]) -> TritonNote:
     """Return the note on a user's kernel and its arguments in the current node.
 
     Args:
         name: Inductor's name of it.
         definition: The Python expression with which Inductor defines it.
-        given: The arguments, by parameter.
+        args: The arguments, by parameter.
     """
     call: Any = ast.parse(definition.strip(), mode="eval").body
     entry, code = (ast.literal_eval(argument) for argument in call.args[:2])
     current: Any = V.graph.scheduler.current_node
     nodes = nodes_of([current])
     user = next(node for node in nodes if isinstance(node, ir.UserDefinedTritonKernel))
-    changed = {name for made in user.get_outputs() for name in made.get_mutation_names()}
+    changed = {name for output in user.get_outputs() for name in output.get_mutation_names()}
     buffers = {}
-    for param, value in given.items():
+    for param, value in args.items():
         if isinstance(value, ir.IRNode):
             # Fusion may have made the kernel write another buffer than the one that was passed.
             original: Any = user.kwargs[param]

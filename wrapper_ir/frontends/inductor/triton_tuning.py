@@ -175,14 +175,14 @@ def _is_triton_type(value: Any) -> bool:
 def _signature(names: Sequence[str], meta: Mapping[str, Any]) -> dict[str, str]:
     """Return the type of each parameter, with ``:16`` if a multiple of 16 is promised."""
     (promises,) = meta["configs"][:1]
-    found: dict[str, str] = {}
+    signature: dict[str, str] = {}
     for position, name in enumerate(names):
         type_ = str(meta["signature"].get(name, "constexpr"))
         if name in meta["constants"]:
             type_ = "constexpr"
         promised = any(what == ["tt.divisibility", 16] for what in promises.get((position,), ()))
-        found[name] = f"{type_}:16" if promised and type_ != "constexpr" else type_
-    return found
+        signature[name] = f"{type_}:16" if promised and type_ != "constexpr" else type_
+    return signature
 
 
 def plain_triton(code: str, name: str) -> str:
@@ -284,16 +284,16 @@ class Tuners:
         self._waiting.pop(note.code, None)
         if note.code not in self._begun:
             self._begun[note.code] = _compiling(note)
-        found = self._begun[note.code]
-        if hasattr(found, "result"):
+        tuner = self._begun[note.code]
+        if hasattr(tuner, "result"):
             with dynamo_timed("wrapper_ir.wait_for_kernel", log_pt2_compile_event=True):
-                found = self._begun[note.code] = found.result()
+                tuner = self._begun[note.code] = tuner.result()
         try:
             for needed in ("launchers", "_create_compile_meta", "_create_compile_options"):
-                getattr(found, needed)
+                getattr(tuner, needed)
         except AttributeError as error:
             raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
-        return found
+        return tuner
 
     def _hand_over(self) -> None:
         """Give the pool, once it has started, all kernels that it does not have yet."""
@@ -317,8 +317,8 @@ def compiled_files(tuner: Any, launcher: Any) -> Path | None:
     key = getattr(launcher, "cache_hash", None)
     if key is None:
         return None
-    top: str = compat.triton_cache_dir(tuner.triton_meta.get("device") or 0)
-    return Path(top, key)
+    cache: str = compat.triton_cache_dir(tuner.triton_meta.get("device") or 0)
+    return Path(cache, key)
 
 
 # The kernel that Inductor would call among several equivalent ones.
@@ -343,13 +343,13 @@ def fastest(
         device: The GPU that they run on.
         examples: Makes the arguments of a call to try them with.
     """
-    everything = {number: [slice(None)] for number in range(len(tuners))}
+    all_args = {number: [slice(None)] for number in range(len(tuners))}
     make: Any = MultiKernelCall
-    call = make(note.name, list(tuners), everything)
+    call = make(note.name, list(tuners), all_args)
     if call.picked_kernel is None:
         with dynamo_timed("wrapper_ir.tune", log_pt2_compile_event=True):
-            found = times(call, device, examples)
-        call.picked_kernel = found.index(min(found))
+            durations = times(call, device, examples)
+        call.picked_kernel = durations.index(min(durations))
         if not call.disable_cache:
             call.store_cache()
     return int(call.picked_kernel)
@@ -359,8 +359,8 @@ def times(call: Any, device: torch.device, examples: Callable[[], Sequence[Any]]
     """Return the time of each kernel of a call in milliseconds, already tuned."""
     with torch.cuda.device(device):
         stream = torch.cuda.current_stream().cuda_stream
-        found: list[float] = call.benchmark_sub_kernels(*examples(), stream=stream)
-    return found
+        durations: list[float] = call.benchmark_sub_kernels(*examples(), stream=stream)
+    return durations
 
 
 def nearest(note: AlternativesNote, shapes: Sequence[tuple[int, ...]]) -> int:

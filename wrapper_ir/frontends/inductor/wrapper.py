@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.emitters.base import EmitError
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.frontends.inductor.compat import (
+    Mixin,
     MultiKernelState,
     PythonWrapperCodegen,
     SubgraphPythonWrapperCodegen,
@@ -58,7 +59,7 @@ UNSUPPORTED = (
 )
 
 
-class _Notes:
+class _Notes(Mixin):  # type: ignore[misc]  # of no type
     """Mixin that keeps what the lines lose; precedes Inductor's class in the MRO."""
 
     session: Session
@@ -108,36 +109,34 @@ class _Notes:
             kernels: Inductor's kernels, each already recorded.
             shapes: The shapes that each was tuned for if they are templates, else None.
         """
-        found = tuple(self._last_notes[kernel.kernel_name] for kernel in kernels)
+        notes = tuple(self._last_notes[kernel.kernel_name] for kernel in kernels)
         if shapes is None:
-            self._next_call = AlternativesNote(name, found, (0,) * len(found))
+            self._next_call = AlternativesNote(name, notes, (0,) * len(notes))
             return
         extra = (kernel.additional_call_args_and_types()[0] for kernel in kernels)
         sizes = tuple(tuple(tuple(map(int, size)) for size in each) for each in shapes)
-        self._next_call = AlternativesNote(name, found, tuple(map(len, extra)), sizes)
+        self._next_call = AlternativesNote(name, notes, tuple(map(len, extra)), sizes)
 
     def define_kernel(self, kernel_name: str, kernel_body: str, *args: Any, **kwargs: Any) -> Any:
         """Define a kernel as Inductor does, keeping the text."""
         self.definitions[kernel_name] = kernel_body
-        stock: Any = super()
-        return stock.define_kernel(kernel_name, kernel_body, *args, **kwargs)
+        return super().define_kernel(kernel_name, kernel_body, *args, **kwargs)
 
     def define_user_defined_triton_kernel(
         self, kernel: Any, configs: Any, kwargs: Any, *args: Any
     ) -> Any:
         """Define a user's kernel as Inductor does, recording its arguments."""
-        stock: Any = super()
-        made = stock.define_user_defined_triton_kernel(kernel, configs, kwargs, *args)
-        name: str = made[0]
+        result = super().define_user_defined_triton_kernel(kernel, configs, kwargs, *args)
+        name: str = result[0]
         self.note_kernel(note_of_users_kernel(name, self.definitions[name], kwargs))
-        return made
+        return result
 
     def register_alignment_check_inputs(self) -> None:
         """Leave unaligned inputs to the function that Inductor puts around ours."""
 
     def writeline(self, line: Any) -> None:
         """Append a line, recording its writer."""
-        index = len(self.lines)  # type: ignore[attr-defined]  # of Inductor's class
+        index = len(self.lines)
         node = _writing_node()
         if node is not None:
             self.writing_node[index] = node
@@ -148,60 +147,52 @@ class _Notes:
             if line.kernel_name == note.name:
                 self.call_notes[index] = note
             self._next_call = None
-        super().writeline(line)  # type: ignore[misc]  # of Inductor's class
+        super().writeline(line)
 
     def write_provenance_debug_handle(
         self, kernel_name: str, debug_handle: int | None = None
     ) -> None:
         """Write a call's provenance handle as Inductor does, recording it."""
         if debug_handle is not None:
-            self.handle_notes[len(self.lines)] = f"{kernel_name}:{debug_handle}"  # type: ignore[attr-defined]
-        stock: Any = super()
-        stock.write_provenance_debug_handle(kernel_name, debug_handle)
+            self.handle_notes[len(self.lines)] = f"{kernel_name}:{debug_handle}"
+        super().write_provenance_debug_handle(kernel_name, debug_handle)
 
     def codegen_conditional(self, conditional: Any) -> None:
         """Write a choice as Inductor does until torch 2.13, recording its lines."""
-        stock: Any = super()
         with self._noted_control(conditional):
-            stock.codegen_conditional(conditional)
+            super().codegen_conditional(conditional)
 
     def codegen_switch(self, node: Any) -> None:
         """Write a choice as Inductor does since torch 2.14, recording its lines."""
-        stock: Any = super()
         with self._noted_control(node):
-            stock.codegen_switch(node)
+            super().codegen_switch(node)
 
     def codegen_while_loop(self, while_loop: Any, *args: Any, **kwargs: Any) -> None:
         """Write a loop as Inductor does, recording its lines."""
-        stock: Any = super()
         with self._noted_control(while_loop):
-            stock.codegen_while_loop(while_loop, *args, **kwargs)
+            super().codegen_while_loop(while_loop, *args, **kwargs)
 
     def codegen_invoke_subgraph(self, invoke_subgraph: Any) -> None:
         """Write the call of a subgraph as Inductor does, recording its lines."""
-        stock: Any = super()
         with self._noted_control(invoke_subgraph):
-            stock.codegen_invoke_subgraph(invoke_subgraph)
+            super().codegen_invoke_subgraph(invoke_subgraph)
 
     def codegen_subgraph_with_flattened_outputs(self, subgraph: Any, *args: Any) -> None:
         """Write the call of a subgraph, recording its lines if tuning chose it for an op.
 
         Choices and loops, which are recorded as a whole, call their subgraphs in the same way.
         """
-        stock: Any = super()
         node = _writing_node()
         is_chosen = isinstance(node, ir.SubgraphBuffer)
         with self._noted_control(node) if is_chosen else contextlib.nullcontext():
-            stock.codegen_subgraph_with_flattened_outputs(subgraph, *args)
+            super().codegen_subgraph_with_flattened_outputs(subgraph, *args)
 
     def codegen_partition_call(self, partition_id: int, *args: Any, **kwargs: Any) -> None:
         """Write the call of a partition, recording its lines."""
-        start = len(self.lines)  # type: ignore[attr-defined]
-        stock: Any = super()
-        stock.codegen_partition_call(partition_id, *args, **kwargs)
-        end = len(self.lines)  # type: ignore[attr-defined]
+        start = len(self.lines)
+        super().codegen_partition_call(partition_id, *args, **kwargs)
         called = self.partitions[f"partition_{partition_id}"]
-        self.control_notes[start] = ControlNote(None, end, called)
+        self.control_notes[start] = ControlNote(None, len(self.lines), called)
 
     @contextlib.contextmanager
     def _noted_control(self, node: Any) -> Iterator[None]:
@@ -210,13 +201,13 @@ class _Notes:
         Ahead of time Inductor inlines subgraphs into the lines around them; here they get wrappers
         of their own, as in other compilations.
         """
-        start, aot_mode = len(self.lines), V.graph.aot_mode  # type: ignore[attr-defined]
+        start, aot_mode = len(self.lines), V.graph.aot_mode
         V.graph.aot_mode = False
         try:
             yield
         finally:
             V.graph.aot_mode = aot_mode
-        self.control_notes[start] = ControlNote(node, len(self.lines))  # type: ignore[attr-defined]
+        self.control_notes[start] = ControlNote(node, len(self.lines))
 
 
 class _NotingAlternatives(MultiKernelState):
@@ -360,10 +351,10 @@ def create_wrapper(
     """Make the wrapper of a graph or subgraph, from Inductor's arguments of ``create``."""
     if not is_subgraph:
         return NotingWrapper(session)
-    made = NotingSubgraphWrapper(session, subgraph_name, parent_wrapper, partition_signatures)
+    wrapper = NotingSubgraphWrapper(session, subgraph_name, parent_wrapper, partition_signatures)
     if partition_signatures is not None:
-        parent_wrapper.partitions[subgraph_name] = made
-    return made
+        parent_wrapper.partitions[subgraph_name] = wrapper
+    return wrapper
 
 
 def _writing_node() -> Any:

@@ -120,9 +120,9 @@ def _plain(scope: Scope, value: Any) -> Arg:
         return ObjectArg(convert_object(scope, value))
     if isinstance(value, torch.dtype):
         return DTypeArg(to_dtype(value))
-    found = ops.plain_argument(value)
-    if found is not None:
-        return found
+    arg = ops.plain_argument(value)
+    if arg is not None:
+        return arg
     raise UnsupportedLineError(
         kind="argument of an op", text=type(value).__name__, why="the IR has no such argument"
     )
@@ -175,14 +175,14 @@ def real_object(name: str, value: Any) -> torch.ScriptObject:
     Raises:
         UnsupportedLineError: Its class is not in ``torch.classes``.
     """
-    found = traced_object(value)
-    if not class_of(found):
+    obj = traced_object(value)
+    if not class_of(obj):
         raise UnsupportedLineError(
             kind="object",
-            text=f"{name}: {type(found).__name__}",
+            text=f"{name}: {type(obj).__name__}",
             why="its class is not registered with torch.classes",
         )
-    return found  # type: ignore[no-any-return]  # only objects have a class
+    return obj  # type: ignore[no-any-return]  # only objects have a class
 
 
 def object_input(scope: Scope, name: str, node: Any) -> ObjectInput:
@@ -193,11 +193,11 @@ def object_input(scope: Scope, name: str, node: Any) -> ObjectInput:
     """
     if scope.is_region:
         raise _in_region(name)
-    made = scope.objects[name] = scope.name(name)
-    scope.draft.reserved.add(made)
+    input_name = scope.objects[name] = scope.name(name)
+    scope.draft.reserved.add(input_name)
     if isinstance(node, ir.GeneratorState):
-        return ObjectInput(made, GENERATOR)
-    return ObjectInput(made, class_of(real_object(name, node.get_value())))
+        return ObjectInput(input_name, GENERATOR)
+    return ObjectInput(input_name, class_of(real_object(name, node.get_value())))
 
 
 def convert_object(scope: Scope, node: Any) -> str:
@@ -211,12 +211,12 @@ def convert_object(scope: Scope, node: Any) -> str:
         raise _in_region(name)
     if name not in scope.objects:
         value = real_object(name, node.get_value())
-        known = (n for n in scope.draft.names_of(value) if n in scope.draft.objects)
-        made = next(known, "") or scope.draft.fresh(_OTHER.sub("_", name))
-        scope.objects[name] = made
-        scope.draft.reserved.add(made)
-        scope.draft.objects[made] = ObjectConstant(class_of(value), name)
-        scope.draft.hold(made, value)
+        existing = (n for n in scope.draft.names_of(value) if n in scope.draft.objects)
+        new = next(existing, "") or scope.draft.fresh(_OTHER.sub("_", name))
+        scope.objects[name] = new
+        scope.draft.reserved.add(new)
+        scope.draft.objects[new] = ObjectConstant(class_of(value), name)
+        scope.draft.hold(new, value)
     return scope.objects[name]
 
 

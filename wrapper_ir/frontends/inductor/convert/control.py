@@ -61,14 +61,14 @@ def convert_control(scope: Scope, node: Any) -> None:
 
 def _choice(scope: Scope, node: Any, choice: Choice) -> None:
     origin = scope.origin(node)
-    given = [_operand(scope, item, origin) for item in node.operands]
+    args = [_operand(scope, item, origin) for item in node.operands]
     selector = _selector(scope, choice.selector, origin, is_cond=choice.is_cond)
-    branches = [convert_region(scope, branch.graph, given) for branch in choice.branches]
+    branches = [convert_region(scope, branch.graph, args) for branch in choice.branches]
     for branch in branches:
         branch.own_results()
     order = [i for i, param in enumerate(branches[0].params) if param is not None]
     results = _results(scope, node, branches[0].results, _outputs(node))
-    operands = passed(given, order, set().union(*(branch.written for branch in branches)))
+    operands = passed(args, order, set().union(*(branch.written for branch in branches)))
     regions = tuple(branch.region(order) for branch in branches)
     if choice.is_cond:
         scope.emit(Cond(results, selector, operands, *regions, origin=origin))
@@ -95,24 +95,24 @@ def _selector(
         raise UnsupportedLineError(kind="selector", text=operand.buffer, why=why)
     truth = Layout(DType.BOOL, layout.device, layout.size, layout.stride)
     name = scope.draft.fresh(f"{operand.buffer}_truth")
-    made = ResultBuffer(scope.define(name, truth))
+    result = ResultBuffer(scope.define(name, truth))
     args = (operand, ScalarArg(0))
     op, device = torch.ops.aten.ne.Scalar, layout.device
-    scope.emit(call_of(scope.draft, op, args, results=(made,), device=device, origin=origin))
-    return BufferArg(made.out)
+    scope.emit(call_of(scope.draft, op, args, results=(result,), device=device, origin=origin))
+    return BufferArg(result.out)
 
 
 def _while(scope: Scope, node: Any) -> None:
     origin = scope.origin(node)
-    given = (*node.carried_inputs, *node.additional_inputs)
+    inputs = (*node.carried_inputs, *node.additional_inputs)
     count, stacks = len(node.carried_inputs), bool(node.stack_output)
-    operands = [_operand(scope, item, origin) for item in given]
+    operands = [_operand(scope, item, origin) for item in inputs]
     condition = convert_region(scope, node.cond_subgraph.graph, operands, count)
     body = convert_region(scope, node.body_subgraph.graph, operands, count)
     # A carried value that the body returns unchanged is loop-invariant.
-    lasting = [i for i in range(count) if _gives_back(body, i) and not stacks]
-    carried = [i for i in range(count) if i not in lasting]
-    captured = [*lasting, *range(count, len(given))]
+    invariant = [i for i in range(count) if _gives_back(body, i) and not stacks]
+    carried = [i for i in range(count) if i not in invariant]
+    captured = [*invariant, *range(count, len(inputs))]
     captured = [i for i in captured if body.params[i] is not None]
     outputs = _outputs(node)
     body.results = [body.results[i] for i in carried]
@@ -136,7 +136,7 @@ def _while(scope: Scope, node: Any) -> None:
             origin=origin,
         )
     )
-    for i in lasting:
+    for i in invariant:
         _keep(scope, node, i, operands[i], origin)
 
 
@@ -177,14 +177,14 @@ def _chosen(scope: Scope, node: Any) -> None:
 
 def _operand(scope: Scope, node: Any, origin: int | None = None) -> Arg:
     """Return the argument for a node."""
-    found = to_arg(scope, node, origin)
-    if found is None:
+    arg = to_arg(scope, node, origin)
+    if arg is None:
         raise UnsupportedLineError(
             kind="operand of a subgraph",
             text=type(node).__name__,
             why="it is neither a tensor nor a number",
         )
-    return found
+    return arg
 
 
 def _results(
@@ -192,7 +192,7 @@ def _results(
     node: Any,
     values: Sequence[Value],
     outputs: Mapping[int, Any],
-    places: Mapping[int, int] | None = None,
+    positions: Mapping[int, int] | None = None,
 ) -> tuple[CallResult, ...]:
     """Define the results of a choice or loop, under Inductor's names where there are any."""
     results: list[CallResult] = []
@@ -206,21 +206,21 @@ def _results(
             )
         output = outputs.get(position)
         like = scope.layout(value.buffer) if output is None else scope.to_layout(output.layout)
-        wanted = f"{node.get_name()}_{position}" if output is None else output.get_name()
-        place = position if places is None else places[position]
-        scope.leaves.setdefault(node.get_name(), {})[(place,)] = wanted
+        name = f"{node.get_name()}_{position}" if output is None else output.get_name()
+        place = position if positions is None else positions[position]
+        scope.leaves.setdefault(node.get_name(), {})[(place,)] = name
         path = () if count == len(values) == 1 else (position,)
-        results.append(ResultBuffer(scope.define(wanted, at_start(like)), path))
+        results.append(ResultBuffer(scope.define(name, at_start(like)), path))
     return tuple(results)
 
 
 def _outputs(node: Any) -> dict[int, Any]:
     """Return the nodes of the results, by position."""
-    found = {}
+    outputs = {}
     for output in node.outputs or ():
         if isinstance(output, ir.MultiOutput):
-            found[int(output.indices[-1][1])] = output
-    return found
+            outputs[int(output.indices[-1][1])] = output
+    return outputs
 
 
 def _truth(value: Any) -> Any:
@@ -310,18 +310,20 @@ def inline_subgraph(outer: Scope, graph: Any, operands: Sequence[Arg]) -> list[V
         results = convert_results(scope, graph.wrapper_code.get_graph_outputs())
     outer.bound |= scope.bound
     outer.known = {**scope.known, **outer.known}
-    given = [value.buffer for value in results if isinstance(value, BufferValue)]
-    for name in given:
+    names = [value.buffer for value in results if isinstance(value, BufferValue)]
+    for name in names:
         outer.stand_for(name, name)
-    outer.lent |= _shared_roots(outer, given, operands)
+    outer.lent |= _shared_roots(outer, names, operands)
     return list(results)
 
 
-def _shared_roots(outer: Scope, given: Sequence[str], operands: Sequence[Arg]) -> set[str]:
+def _shared_roots(outer: Scope, names: Sequence[str], operands: Sequence[Arg]) -> set[str]:
     """Return the storages that a subgraph's results share with each other or with an operand."""
-    roots = [outer.draft.owner(name) for name in given]
-    passed = {outer.draft.owner(arg.buffer) for arg in operands if isinstance(arg, BufferArg)}
-    return {root for root in roots if root in passed or roots.count(root) > 1}
+    roots = [outer.draft.owner(name) for name in names]
+    operand_roots = {
+        outer.draft.owner(arg.buffer) for arg in operands if isinstance(arg, BufferArg)
+    }
+    return {root for root in roots if root in operand_roots or roots.count(root) > 1}
 
 
 def _wrapper_of(graph: Any) -> Any:
@@ -344,10 +346,10 @@ def _inner_scope(outer: Scope, graph: Any) -> Scope:
 
 def _learn_shape(scope: Scope, value: Any, layout: Layout) -> None:
     """Bind the symbols in an input's sizes and strides to the values outside."""
-    for inner, given in zip(value.get_size(), layout.size, strict=True):
-        _learn(scope, inner, given)
-    for inner, given in zip(value.get_stride(), layout.stride, strict=True):
-        _learn(scope, inner, given)
+    for inner, actual in zip(value.get_size(), layout.size, strict=True):
+        _learn(scope, inner, actual)
+    for inner, actual in zip(value.get_stride(), layout.stride, strict=True):
+        _learn(scope, inner, actual)
 
 
 def _learn(scope: Scope, inner: Any, outer: Any) -> None:

@@ -83,12 +83,12 @@ def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
     passed = passed_to(line)
     note = _with_first_writes(scope, note)
     name, kernel, pinned = _definition(scope, note, line.device, passed)
-    given = _by_name(line, pinned, passed)
-    args = [_argument(scope, note, param, given[param.name]) for param in kernel.params]
+    by_name = _by_name(line, pinned, passed)
+    args = [_argument(scope, note, param, by_name[param.name]) for param in kernel.params]
     for param, arg in zip(kernel.params, args, strict=True):
         if isinstance(arg, BufferArg) and pinned.signature[param.name].endswith(":16"):
             scope.shared.aligned[scope.draft.owner(arg.buffer)] = GPU_ALIGN_BYTES
-    grid = _grid(scope, note, pinned, given)
+    grid = _grid(scope, note, pinned, by_name)
     call = KernelCall(kernel=name, args=tuple(args), device=to_device(line.device), grid=grid)
     scope.emit_call(call, note.nodes)
 
@@ -105,10 +105,10 @@ def _by_name(line: Any, pinned: Pinned, passed: list[Any]) -> dict[str, Any]:
     """Return the argument of each parameter, and of the extra names that the grid uses."""
     extra = pinned.grid.extra
     names = pinned.signature if line.raw_keys is None else line.raw_keys
-    own = len(passed) - len(extra)
+    count = len(passed) - len(extra)
     return {
-        **dict(zip(names, passed[:own], strict=False)),
-        **dict(zip(extra, passed[own:], strict=True)),
+        **dict(zip(names, passed[:count], strict=False)),
+        **dict(zip(extra, passed[count:], strict=True)),
     }
 
 
@@ -146,23 +146,23 @@ def _definition(
             pinned.options,
         )
         params = tuple(_parameter(note, param, type_) for param, type_ in types.items())
-        made = KernelDefinition(name, params, source, origin=scope.origin(*note.nodes))
+        definition = KernelDefinition(name, params, source, origin=scope.origin(*note.nodes))
         keep_machine_code(name, source, pinned)
-        scope.draft.definitions[name] = made
-        shared.triton_kernels[key] = (name, made, pinned)
-    found: tuple[str, KernelDefinition, Pinned] = shared.triton_kernels[key]
-    return found
+        scope.draft.definitions[name] = definition
+        shared.triton_kernels[key] = (name, definition, pinned)
+    entry: tuple[str, KernelDefinition, Pinned] = shared.triton_kernels[key]
+    return entry
 
 
 def _pinned(scope: Scope, note: TritonNote, device: torch.device, passed: list[Any]) -> Pinned:
     """Return a kernel with its configuration. It is tuned once, however it accesses its buffers."""
-    key, found = (note.name, note.code), scope.shared.pinned
-    if key not in found:
+    key, cache = (note.name, note.code), scope.shared.pinned
+    if key not in cache:
         tuner = scope.shared.tuners.get(note)
-        found[key] = pin(
+        cache[key] = pin(
             note, tuner, device, lambda: [example(scope, note, value) for value in passed]
         )
-    pinned: Pinned = found[key]
+    pinned: Pinned = cache[key]
     return pinned
 
 
@@ -178,20 +178,20 @@ def _parameter(note: TritonNote, param: str, type_: str) -> Param:
     return ScalarParam(param, _SCALARS[plain])
 
 
-def _argument(scope: Scope, note: TritonNote, param: Param, given: Any) -> Arg:
+def _argument(scope: Scope, note: TritonNote, param: Param, value: Any) -> Arg:
     if isinstance(param, BufferParam):
-        if isinstance(given, ir.IRNode):
-            return BufferArg(scope.reference(given), param.access)
+        if isinstance(value, ir.IRNode):
+            return BufferArg(scope.reference(value), param.access)
         buffer = note.buffers[param.name]
         return BufferArg(scope.resolve(buffer.buffer), param.access)
     if param.name in note.buffers:
         return ScalarArg(_value_of(scope, note.buffers[param.name].buffer, param.type))
-    return ScalarArg(scope.scalar(_number(given)))
+    return ScalarArg(scope.scalar(_number(value)))
 
 
-def _number(given: Any) -> Any:
+def _number(value: Any) -> Any:
     """Return a number that is passed, by its symbol if an earlier line computed it."""
-    return getattr(given, "inner", given)
+    return getattr(value, "inner", value)
 
 
 def _value_of(scope: Scope, buffer: str, type_: ScalarType) -> Scalar:
@@ -204,25 +204,25 @@ def _value_of(scope: Scope, buffer: str, type_: ScalarType) -> Scalar:
 
 
 def _grid(
-    scope: Scope, note: TritonNote, pinned: Pinned, given: Mapping[str, Any]
+    scope: Scope, note: TritonNote, pinned: Pinned, by_name: Mapping[str, Any]
 ) -> tuple[Dim, ...]:
     try:
-        return grid_of(pinned.grid, lambda name: scope.dim(_number(given[name])))
+        return grid_of(pinned.grid, lambda name: scope.dim(_number(by_name[name])))
     except UnknownGridError as error:
         raise _unsupported(note, str(error)) from error
 
 
-def example(scope: Scope, note: TritonNote, given: Any) -> Any:
+def example(scope: Scope, note: TritonNote, value: Any) -> Any:
     """Return an argument for tuning: zeros of a buffer's size, or a number."""
-    if isinstance(given, ir.IRNode):
-        name, dtype = scope.reference(given), given.get_dtype()
-    elif isinstance(given, str):
-        name = scope.resolve(given)
-        dtype = next(b.dtype for b in note.buffers.values() if b.buffer == given)
-    elif isinstance(given, (bool, int, float)):
-        return given
+    if isinstance(value, ir.IRNode):
+        name, dtype = scope.reference(value), value.get_dtype()
+    elif isinstance(value, str):
+        name = scope.resolve(value)
+        dtype = next(b.dtype for b in note.buffers.values() if b.buffer == value)
+    elif isinstance(value, (bool, int, float)):
+        return value
     else:
-        return size_hint(scope, scope.scalar(getattr(given, "inner_expr", given)))
+        return size_hint(scope, scope.scalar(getattr(value, "inner_expr", value)))
     layout = scope.layout(name)
     bytes_ = int(size_hint(scope, layout.extent)) * layout.dtype.itemsize
     device = torch.device(str(layout.device))
@@ -233,9 +233,11 @@ def size_hint(scope: Scope, value: Scalar) -> int | float:
     """Return an expected size. Where the program has no hint, it is one that keeps a GPU busy."""
     symbols = scope.draft.symbols
     hints = {name: symbols[name].hint for name in ours.free_symbols(value)}
-    found = ours.substitute(value, {n: _LARGE if h is None else int(h) for n, h in hints.items()})
-    is_real = isinstance(found, float) or not float(found).is_integer()
-    return float(found) if is_real else int(found)
+    expected = ours.substitute(
+        value, {n: _LARGE if h is None else int(h) for n, h in hints.items()}
+    )
+    is_real = isinstance(expected, float) or not float(expected).is_integer()
+    return float(expected) if is_real else int(expected)
 
 
 def _unsupported(note: TritonNote, why: str) -> UnsupportedLineError:
@@ -261,10 +263,10 @@ def convert_choice(scope: Scope, line: Any, note: AlternativesNote) -> None:
         )
     else:
         number = nearest(note, list(_shapes(scope, passed)))
-    shared, own = note.taken_by(number, len(passed))
+    shared, extra = note.taken_by(number, len(passed))
     call = copy.copy(line)
     call.kernel_name = note.kernels[number].name
-    call.call_args = (*line.call_args[shared], *line.call_args[own])
+    call.call_args = (*line.call_args[shared], *line.call_args[extra])
     convert_triton_call(scope, call, note.kernels[number])
 
 
@@ -290,12 +292,12 @@ class UnknownGridError(ValueError):
     """A grid uses an operation, or a name, that has no form here."""
 
 
-def grid_of(grid: LaunchGrid, given: Callable[[str], Dim]) -> tuple[Dim, ...]:
+def grid_of(grid: LaunchGrid, argument: Callable[[str], Dim]) -> tuple[Dim, ...]:
     """Return one to three sizes, without trailing ones.
 
     Args:
         grid: The expressions of Inductor's launcher.
-        given: Returns the argument for a parameter, or raises ``KeyError``.
+        argument: Returns the argument for a parameter, or raises ``KeyError``.
 
     Raises:
         UnknownGridError: An expression has no form here.
@@ -304,7 +306,7 @@ def grid_of(grid: LaunchGrid, given: Callable[[str], Dim]) -> tuple[Dim, ...]:
 
     def value(name: str) -> Any:
         try:
-            return steps[name] if name in steps else given(name)
+            return steps[name] if name in steps else argument(name)
         except KeyError:
             raise UnknownGridError(f"it uses '{name}', which is not passed") from None
 

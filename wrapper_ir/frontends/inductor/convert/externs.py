@@ -115,7 +115,9 @@ class ExternConverter:
         if op in _HIGHER_ORDER:
             _HIGHER_ORDER[op](self, node, *args, **kwargs)
         elif is_stream_op(op):
-            convert_stream_op(self._scope, op, (*args, *kwargs.values()), self._scope.origin(node))
+            queues, is_region = self._scope.shared.queues, self._scope.is_region
+            values, origin = (*args, *kwargs.values()), self._scope.origin(node)
+            convert_stream_op(queues, op, values, origin, is_region=is_region)
         else:
             self.call(node, node_op(node), args, kwargs, self._results(node))
 
@@ -139,20 +141,22 @@ class ExternConverter:
         """Convert a random op that runs under a given generator state, and restore the state."""
         scope, states = self._scope, states_of(node.get_device())
         before = scope.define(scope.draft.fresh(f"{node.get_name()}_state"), states.layout)
-        where = tuple(DeviceArg(to_device(device)) for device in states.where)
+        device_args = tuple(DeviceArg(to_device(device)) for device in states.where)
         self.call(node, states.get, states.where, {}, [ResultBuffer(before)])
         self.call(node, states.set, (state, *states.where), {}, [])
         self.call(node, op, args, kwargs, self._results(node))
-        scope.emit(call_of(scope.draft, states.set, (BufferArg(before), *where)))
+        scope.emit(call_of(scope.draft, states.set, (BufferArg(before), *device_args)))
 
     def _run_with_generator(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         """Convert a call of a random op that draws from a generator passed to the program."""
         scope, exchange = self._scope, partial(call_of, self._scope.draft, EXCHANGE_STATE)
         before = scope.draft.fresh(f"{node.get_name()}_generator")
         scope.draft.reserved.add(before)
-        given = ObjectArg(convert_object(scope, kwargs.pop("rng_state")))
+        generator = ObjectArg(convert_object(scope, kwargs.pop("rng_state")))
         origin = scope.origin(node)
-        scope.emit(exchange((given,), results=(ResultObject(before, GENERATOR),), origin=origin))
+        scope.emit(
+            exchange((generator,), results=(ResultObject(before, GENERATOR),), origin=origin)
+        )
         self.call(node, op, args, kwargs, self._results(node))
         scope.emit(exchange((ObjectArg(before),), origin=origin))
 
@@ -184,8 +188,8 @@ class ExternConverter:
         dim, *constant = node.constant_args
         # Inductor keeps the arguments of both ops on the node; each overload has only some of them.
         names = {arg.name for arg in op._schema.arguments}
-        given = {k: v for k, v in node.kwargs.items() if k in names and v is not None}
-        self.call(node, op, (target, dim, index, *source, *constant), given)
+        kwargs = {k: v for k, v in node.kwargs.items() if k in names and v is not None}
+        self.call(node, op, (target, dim, index, *source, *constant), kwargs)
 
     def call(
         self,
@@ -205,8 +209,8 @@ class ExternConverter:
         for result in results:
             if isinstance(result, ResultBuffer):
                 scope.draft.buffers[result.out] = self._corrected(bound, result, node)
-        where = node.get_device()
-        device = to_device(where) if where is not None else CPU
+        node_device = node.get_device()
+        device = to_device(node_device) if node_device is not None else CPU
         line = call_of(scope.draft, bound.op, ordered, bound.kwargs, results, device=device)
         names = self._scope.leaves.get(node.get_name(), {}).values() if defined else ()
         scope.emit_call(line, [node], [scope.graph.get_buffer(name) for name in names])
@@ -243,17 +247,17 @@ class ExternConverter:
             dtypes = (arg.dtype for arg in every if isinstance(arg, DTypeArg))
             layout = replace(layout, dtype=next(dtypes, layout.dtype))
         traced = [each for each in getattr(node, "origins", None) or () if each.target is call.op]
-        found: Any = traced[0].meta.get("val") if len(traced) == 1 else None
-        for step in result.path if found is not None else ():
-            found = found[step]
-        if not isinstance(found, torch.Tensor):
+        value: Any = traced[0].meta.get("val") if len(traced) == 1 else None
+        for step in result.path if value is not None else ():
+            value = value[step]
+        if not isinstance(value, torch.Tensor):
             return layout
-        if found.layout is not torch.strided:
-            layout = replace(layout, kind=LayoutKind(str(found.layout).removeprefix("torch.")))
-        given = _viewed(call, traced[0])
-        if result.relation is Relation.ALIAS and len(result.of) == 1 and given is not None:
+        if value.layout is not torch.strided:
+            layout = replace(layout, kind=LayoutKind(str(value.layout).removeprefix("torch.")))
+        base = _viewed(call, traced[0])
+        if result.relation is Relation.ALIAS and len(result.of) == 1 and base is not None:
             viewed = self._scope.layout(result.of[0])
-            distance = _first_byte(found) - _first_byte(given)
+            distance = _first_byte(value) - _first_byte(base)
             begin = viewed.offset * viewed.dtype.itemsize + self._scope.dim(distance)
             offset = self._scope.dim(begin / sympy.Integer(layout.dtype.itemsize))
             layout = replace(layout, offset=offset)
@@ -265,16 +269,16 @@ class ExternConverter:
         if isinstance(node.layout, ir.NoneLayout):
             return []
         if isinstance(node.layout, ir.Layout):
-            made = self._scope.define(name, self._scope.to_layout(node.layout))
+            buffer = self._scope.define(name, self._scope.to_layout(node.layout))
             self._scope.leaves[name] = {(): name}
-            return [ResultBuffer(made)]
+            return [ResultBuffer(buffer)]
         leaves = self._scope.leaves.setdefault(name, {})
         line = self._symbols.get(name)
         if line is not None:
             # A tensor whose size defines a symbol needs a name even if nothing else uses it.
             for path, leaf in _tensor_leaves(line):
                 leaves.setdefault(path, leaf.get_name())
-        found: list[CallResult] = []
+        results: list[CallResult] = []
         for path, leaf_name in leaves.items():
             leaf = self._scope.graph.get_buffer(leaf_name)
             if not isinstance(leaf.layout, ir.Layout):
@@ -283,12 +287,12 @@ class ExternConverter:
                     text=f"{leaf_name} of {node.python_kernel_name}",
                     why="it is not a tensor",
                 )
-            made = self._scope.define(leaf_name, self._scope.to_layout(leaf.layout))
-            found.append(ResultBuffer(made, path))
+            buffer = self._scope.define(leaf_name, self._scope.to_layout(leaf.layout))
+            results.append(ResultBuffer(buffer, path))
         if line is not None:
-            own = [each for each in bindings_of(line.unbacked_bindings) if not each.keys]
-            found += [ResultSymbol(self._scope.bind(each.symbol), each.path) for each in own]
-        return found
+            symbols = [each for each in bindings_of(line.unbacked_bindings) if not each.keys]
+            results += [ResultSymbol(self._scope.bind(each.symbol), each.path) for each in symbols]
+        return results
 
 
 _HIGHER_ORDER: Final[Mapping[Any, Callable[..., None]]] = {
@@ -310,13 +314,13 @@ def node_op(node: Any) -> torch._ops.OpOverload:
         return op
     name = str(node.python_kernel_name)
     if name.startswith("extern_kernels."):
-        found: Any = getattr(extern_kernels, name.removeprefix("extern_kernels."), None)
-        if isinstance(found, types.BuiltinFunctionType):  # torch's own name for an op
-            found = getattr(torch.ops.aten, found.__name__, None)
-        is_op = isinstance(found, torch._ops.OpOverloadPacket)
-        overloads: Any = found.overloads if is_op else tuple
+        packet: Any = getattr(extern_kernels, name.removeprefix("extern_kernels."), None)
+        if isinstance(packet, types.BuiltinFunctionType):  # torch's own name for an op
+            packet = getattr(torch.ops.aten, packet.__name__, None)
+        is_op = isinstance(packet, torch._ops.OpOverloadPacket)
+        overloads: Any = packet.overloads if is_op else tuple
         if len(overloads()) == 1:
-            only: torch._ops.OpOverload = getattr(found, overloads()[0])
+            only: torch._ops.OpOverload = getattr(packet, overloads()[0])
             return only
     raise UnsupportedLineError(
         kind="call of an op", text=name, why="it is not an operator in torch's registry"
@@ -340,12 +344,13 @@ def _viewed(call: Bound, traced: torch.fx.Node) -> torch.Tensor | None:
     """Return the traced value of the only argument that a call can return a view of, if any."""
     position = handed_over(call.schema.name)
     pairs = enumerate(zip(call.schema.positional, traced.args, strict=False))
-    given = [
+    candidates = [
         value
         for index, (declared, value) in pairs
         if (declared.type.alias if position is None else index == position)
     ]
-    return given[0].meta.get("val") if len(given) == 1 and hasattr(given[0], "meta") else None  # type: ignore[union-attr]
+    only = candidates[0] if len(candidates) == 1 else None
+    return only.meta.get("val") if isinstance(only, torch.fx.Node) else None
 
 
 def _first_byte(value: torch.Tensor) -> Any:

@@ -226,11 +226,11 @@ def _check_alignment(scope: Scope, start: int, inputs: tuple[Input, ...]) -> Non
     """
     names = [value.name for value in inputs if isinstance(value, BufferInput)]
     aligned = scope.shared.aligned
-    wanted = {name: aligned[name] for name in names if name in aligned}
+    pending = {name: aligned[name] for name in names if name in aligned}
     for index, line in enumerate(scope.body):
-        if isinstance(line, AssertLayout) and line.buffer in wanted:
-            scope.body[index] = dataclasses.replace(line, alignment=wanted.pop(line.buffer))
-    scope.body[start:start] = [AssertLayout(name, alignment=each) for name, each in wanted.items()]
+        if isinstance(line, AssertLayout) and line.buffer in pending:
+            scope.body[index] = dataclasses.replace(line, alignment=pending.pop(line.buffer))
+    scope.body[start:start] = [AssertLayout(name, alignment=each) for name, each in pending.items()]
 
 
 def _role(graph: Any, *, is_inference: bool) -> GraphRole:
@@ -246,20 +246,20 @@ def _tangents(graph: Any) -> tuple[int, ...]:
     gradient per input; for example where inputs or their views are results of the forward.
     """
     trace = TracingContext.try_get()
-    about = None if trace is None else trace.fw_metadata
-    if about is None or about.tokens or about.num_outputs_aliased:
+    metadata = None if trace is None else trace.fw_metadata
+    if metadata is None or metadata.tokens or metadata.num_outputs_aliased:
         return ()
-    if about.num_mutated_inp_runtime_indices or about.num_intermediate_bases:
+    if metadata.num_mutated_inp_runtime_indices or metadata.num_intermediate_bases:
         return ()
     (output,) = graph.module.graph.find_nodes(op="output")
-    given = output.meta.get("desc") or [object()]
-    if not all(_is_gradient_of(each, position) for position, each in enumerate(given)):
+    descriptors = output.meta.get("desc") or [object()]
+    if not all(_is_gradient_of(each, position) for position, each in enumerate(descriptors)):
         return ()
     inputs = [node.meta.get("desc") for node in graph.module.graph.find_nodes(op="placeholder")]
-    kept = [each for each in inputs if not isinstance(each, TangentAOTInput)]
-    last = inputs[len(kept) :]
-    wanted = [each.output.idx for each in last if _is_of_a_result(each)]
-    return tuple(wanted) if len(wanted) == len(last) else ()
+    saved = [each for each in inputs if not isinstance(each, TangentAOTInput)]
+    last = inputs[len(saved) :]
+    results = [each.output.idx for each in last if _is_of_a_result(each)]
+    return tuple(results) if len(results) == len(last) else ()
 
 
 def _is_of_a_result(value: Any) -> bool:
@@ -361,18 +361,18 @@ def _check_known(scope: Scope, symbol: str, value: sympy.Basic) -> None:
     scope.emit(AssertSymbol(ours.scalar(condition), f"{symbol} to be {number}"))
 
 
-def _is_float(stands: sympy.Symbol, value: sympy.Basic) -> sympy.Basic:
+def _is_float(number: sympy.Symbol, value: sympy.Basic) -> sympy.Basic:
     """Return the condition that a number is a given float, which may have no equation."""
     largest = sympy.Float(sys.float_info.max)
     if isinstance(value, Infinity):
-        return stands > largest
+        return number > largest
     if isinstance(value, NegativeInfinity):
-        return stands < -largest
+        return number < -largest
     if isinstance(value, NaN):
         # NaN is on neither side of zero; sympy would simplify an "or" to true.
-        sides = [ours.Where(side, sympy.S.One, sympy.S.Zero) for side in (stands < 0, stands >= 0)]
+        sides = [ours.Where(side, sympy.S.One, sympy.S.Zero) for side in (number < 0, number >= 0)]
         return sympy.Eq(sympy.Add(*sides), 0)
-    return sympy.Eq(stands, value)
+    return sympy.Eq(number, value)
 
 
 def _bind_shape(scope: Scope, name: str, layout: Any) -> None:

@@ -62,8 +62,8 @@ def define(
 
 def _check(value: torch.Tensor, name: str) -> None:
     """Raise Inductor's AssertionError unless every element is finite."""
-    for found, what in ((torch.isnan, "NaN"), (torch.isinf, "infinity")):
-        if bool(found(value).any()):
+    for test, what in ((torch.isnan, "NaN"), (torch.isinf, "infinity")):
+        if bool(test(value).any()):
             raise AssertionError(f"{name} has {what} (torch._inductor.config.nan_asserts)")
 
 
@@ -76,12 +76,12 @@ def add_checks(scope: Scope, start: int, inputs: Sequence[Input], results: Seque
     """Check the inputs before the line ``start`` and the results at the end, if enabled."""
     if not inductor_config.nan_asserts:
         return
-    given = [
+    checked_inputs = [
         (each.name, f"input '{each.name}'") for each in inputs if isinstance(each, BufferInput)
     ]
-    made = {each.buffer: None for each in results if isinstance(each, BufferValue)}
-    scope.body[start:start] = [_line(scope, *each) for each in given]
-    scope.body += [_line(scope, name, f"result '{name}'") for name in made]
+    checked_results = {each.buffer: None for each in results if isinstance(each, BufferValue)}
+    scope.body[start:start] = [_line(scope, *each) for each in checked_inputs]
+    scope.body += [_line(scope, name, f"result '{name}'") for name in checked_results]
 
 
 def add_check(scope: Scope, text: str, kernel: str, passed: Sequence[str]) -> bool:

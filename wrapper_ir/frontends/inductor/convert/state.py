@@ -123,15 +123,15 @@ class Scope:
 
     # Names ------------------------------------------------------------------------------------
 
-    def rename(self, names: Sequence[str], wanted: Sequence[str]) -> None:
+    def rename(self, names: Sequence[str], new_names: Sequence[str]) -> None:
         """Rename inputs from Inductor's names, unless the new name is taken or may be generated."""
-        if len(names) != len(wanted):
+        if len(names) != len(new_names):
             return
-        for name, better in zip(names, wanted, strict=True):
-            is_free = better not in self.draft.reserved and not _GENERATED.fullmatch(better)
-            if is_free and _IDENTIFIER.fullmatch(better):
-                self._names[name] = better
-                self.draft.reserved.add(better)
+        for name, new in zip(names, new_names, strict=True):
+            is_free = new not in self.draft.reserved and not _GENERATED.fullmatch(new)
+            if is_free and _IDENTIFIER.fullmatch(new):
+                self._names[name] = new
+                self.draft.reserved.add(new)
 
     def name(self, name: str) -> str:
         """Return the name here of one of Inductor's inputs."""
@@ -341,8 +341,8 @@ class Scope:
             name = self.draft.fresh(name)
             self.known[symbol] = sympy.Symbol(name, **symbol.assumptions0)
         self.bound |= {symbol.name, name}
-        known = self.draft.symbols.get(name)
-        return self.draft.bind(name, known or symbol_info(symbol, self.graph))
+        info = self.draft.symbols.get(name)
+        return self.draft.bind(name, info or symbol_info(symbol, self.graph))
 
     def bind_fresh(self, stem: str, kind: SymbolKind = SymbolKind.INT) -> str:
         """Introduce a symbol of our own, which a line or a region binds, and return its name."""
@@ -384,9 +384,9 @@ class Scope:
             values: For a call: the fx nodes whose values it leaves in buffers.
             handle: For a call: its handle in Inductor's provenance.
         """
-        found = {each for node in nodes for each in getattr(node, "origins", None) or ()}
-        ordered = sorted(found, key=self.shared.position)
-        known = found or handle
+        fx_nodes = {each for node in nodes for each in getattr(node, "origins", None) or ()}
+        ordered = sorted(fx_nodes, key=self.shared.position)
+        known = fx_nodes or handle
         return self.draft.origin(origin_of(ordered, values, handle)) if known else None
 
     def _constant(self, name: str) -> str:
@@ -402,10 +402,10 @@ class Scope:
         qualified = self.graph.allocated_constant_name.get(name, name)
         kind = _constant_kind(tensor)
         mutable = name in self.graph.mutated_buffers
-        made = self.define(name, tensor_layout(tensor))
-        draft.constants[made] = Constant(str(qualified), kind, mutable)
-        draft.hold(made, tensor)
-        return made
+        new = self.define(name, tensor_layout(tensor))
+        draft.constants[new] = Constant(str(qualified), kind, mutable)
+        draft.hold(new, tensor)
+        return new
 
 
 def _constant_kind(tensor: torch.Tensor) -> ConstantKind:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from wrapper_ir.build.draft import ProgramDraft
-    from wrapper_ir.frontends.inductor.convert.state import Scope
     from wrapper_ir.lines.program import AnyLine, Program
 
 
@@ -92,8 +91,8 @@ class Queues:
 
     def find_stream(self, number: int) -> tuple[Device, int]:
         """Return the device and our number of a user's stream; 0 is the current stream."""
-        found = device_of_stream(number)
-        device = self.device if found is None else to_device(found)
+        torch_device = device_of_stream(number)
+        device = self.device if torch_device is None else to_device(torch_device)
         if is_current_stream(number):
             return device, 0
         return device, self.draft.number(self.draft.streams, Stream(device, number))
@@ -106,8 +105,8 @@ class Queues:
         """Return a line with the stream and the memory pool of its block."""
         if not self.is_open:
             return line
-        found = effects(line)
-        names = (*found.reads, *found.written)
+        line_effects = effects(line)
+        names = (*line_effects.reads, *line_effects.written)
         if all(self.draft.buffers[name].device != self.device for name in names):
             return line
         match line:
@@ -139,10 +138,13 @@ def refuse_races(program: Program) -> None:
     """
     if not program.streams:
         return
-    for found in diagnose(program):
-        if found.rule is rules.RACE:
+    for diagnostic in diagnose(program):
+        if diagnostic.rule is rules.RACE:
             raise UnsupportedLineError(
-                kind="order of streams", text=str(found.path), why=found.message, hint=found.hint
+                kind="order of streams",
+                text=str(diagnostic.path),
+                why=diagnostic.message,
+                hint=diagnostic.hint,
             )
 
 
@@ -154,7 +156,9 @@ def is_stream_op(op: Any) -> bool:
     return getattr(op, "namespace", "") == "streams" and op.name() in (*_CONVERTED, *_REFUSED)
 
 
-def convert_stream_op(scope: Scope, op: Any, args: tuple[Any, ...], origin: int | None) -> None:
+def convert_stream_op(
+    queues: Queues, op: Any, args: tuple[Any, ...], origin: int | None, *, is_region: bool
+) -> None:
     """Convert a call of an op that orders streams.
 
     Raises:
@@ -164,15 +168,15 @@ def convert_stream_op(scope: Scope, op: Any, args: tuple[Any, ...], origin: int 
     if name in _REFUSED:
         why = "it changes the current stream for everything that comes after it"
         raise UnsupportedLineError(kind="call of an op", text=name, why=why)
-    if scope.is_region:
+    if is_region:
         why = "branches, loops and subgraphs run on one stream"
         raise UnsupportedLineError(kind="call of an op", text=name, why=why)
-    _CONVERTED[name](scope.shared.queues, origin, *args)
+    _CONVERTED[name](queues, origin, *args)
 
 
 def _wait(queues: Queues, origin: int | None, event: int, stream: int, *_: Any) -> None:
-    where = queues.find_stream(stream)
-    queues.draft.emit(WaitEvent(queues.find_event(event), *where, origin=origin))
+    target = queues.find_stream(stream)
+    queues.draft.emit(WaitEvent(queues.find_event(event), *target, origin=origin))
 
 
 def _empty_device(queues: Queues, origin: int | None, kind: str, index: int | None) -> None:
@@ -237,7 +241,7 @@ def is_current_stream(number: int) -> bool:
 
 def device_of_stream(number: int) -> torch.device | None:
     """Return the device of the stream that was there at the trace, or None if it is gone."""
-    kept = user_objects.index_to_external_object_weakref
-    found = kept[number]() if number < len(kept) else None
-    device = getattr(found, "device", None)
+    references = user_objects.index_to_external_object_weakref
+    stream = references[number]() if number < len(references) else None
+    device = getattr(stream, "device", None)
     return device if isinstance(device, torch.device) else None

@@ -70,8 +70,8 @@ def symbol_info(symbol: sympy.Symbol, graph: Any) -> SymbolInfo:
 
 def known_values(graph: Any) -> Mapping[sympy.Symbol, Any]:
     """Return the numbers that symbols stood for when a graph was traced."""
-    known: Mapping[sympy.Symbol, Any] = graph.sizevars.backed_var_to_val
-    return known
+    values: Mapping[sympy.Symbol, Any] = graph.sizevars.backed_var_to_val
+    return values
 
 
 def _hint(symbol: sympy.Symbol, graph: Any) -> int | None:
@@ -115,7 +115,7 @@ def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any)
     """
     # A value that stays in registers may still have a pointer among the kernel's parameters.
     unwritten = {*real_names.values(), *graph.removed_buffers, *graph.inplaced_to_remove}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for node in nodes:
         for buffer in (node, *(getattr(node, "mutation_outputs", None) or ())):
             name = _name(buffer)
@@ -124,10 +124,10 @@ def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any)
                 held = _changed_value(node, graph.name_to_buffer.get(real))
             else:
                 held = None if name in unwritten else _own_value(node)
-            found.pop(real, None)  # the last of the call's nodes counts
+            names.pop(real, None)  # the last of the call's nodes counts
             if held is not None:
-                found[real] = held.name
-    return found
+                names[real] = held.name
+    return names
 
 
 def _name(buffer: Any) -> str:
