@@ -111,7 +111,8 @@ class ExternConverter:
     def _fallback(self, node: Any) -> None:
         """Convert a call that Inductor has no lowering for."""
         args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
-        kwargs, op = {**node.kwargs, **kwargs}, node.op_overload
+        kwargs = {**node.kwargs, **kwargs}
+        op = node.op_overload
         if op in _HIGHER_ORDER:
             _HIGHER_ORDER[op](self, node, *args, **kwargs)
         elif is_stream_op(op):

@@ -299,6 +299,10 @@ class _Lines:
         scope.emit(ComputeSymbol(symbol, length, origin=scope.origin(node)))
 
 
+def _enter_device(scope: Scope, line: Any) -> None:
+    scope.shared.queues.enter_device(line)
+
+
 def _enter_stream(scope: Scope, line: Any) -> None:
     _refuse_in_region(scope, line)
     scope.shared.queues.enter_stream(line)
@@ -338,10 +342,8 @@ _LINES: Final[Mapping[str, Callable[[Scope, Any], None]]] = {
     "AllocateLine": allocate,
     "ReuseLine": reuse,
     "ReinterpretLine": reinterpret,
-    "EnterDeviceContextManagerLine": lambda scope, line: scope.shared.queues.enter_device(line),
-    "EnterDeviceContextManagerWithStreamInfoLine": (
-        lambda scope, line: scope.shared.queues.enter_device(line)
-    ),
+    "EnterDeviceContextManagerLine": _enter_device,
+    "EnterDeviceContextManagerWithStreamInfoLine": _enter_device,
     STREAM_BLOCK[0]: _enter_stream,
     STREAM_BLOCK[1]: lambda scope, line: scope.shared.queues.exit_stream(),
     MEMPOOL_BLOCK[0]: _enter_mempool,
