@@ -43,15 +43,10 @@ _CONFIG: Final[Mapping[str, Any]] = {
 def lowered(
     run: Callable[[dict[str, Any]], Any], *, freeze: bool
 ) -> tuple[Program, torch.fx.GraphModule, dict[int, PackedBy]]:
-    """Return the program of a graph; must run in a session that captures.
+    """Return a graph's program, Inductor's graph of ATen ops, and how packed tensors were made.
 
-    Args:
-        run: Has Inductor compile the graph ahead of time with the settings that it is passed.
-        freeze: Whether to freeze parameters.
-
-    Returns:
-        The program, the graph of ATen ops that Inductor scheduled, and how packed tensors were
-        made.
+    Must run in a session that captures. ``run`` has Inductor compile the graph ahead of time with
+    the settings that it is passed.
 
     Raises:
         CaptureError: Inductor cannot lower the graph.
@@ -92,11 +87,8 @@ def with_values(
 ) -> Program:
     """Return the program with the model's own tensors as the values of its constants.
 
-    Args:
-        program: The program.
-        values: The model's tensors by qualified name.
-        parameters: The names of its parameters.
-        buffers: The names of its buffers.
+    ``values`` has the model's tensors by qualified name; ``parameters`` and ``buffers`` are the
+    names of those that are one.
     """
     constants, data = {}, dict(program.data)
     owners: dict[tuple[Any, ...], str] = {}

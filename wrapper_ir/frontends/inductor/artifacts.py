@@ -51,11 +51,7 @@ if TYPE_CHECKING:
 
 
 def serving(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap Inductor's function for ahead-of-time graphs so that it serves installations too.
-
-    Args:
-        stock: Inductor's function, which is called in every other context.
-    """
+    """Wrap Inductor's function for ahead-of-time graphs so that it serves installations too."""
 
     @wraps(stock)
     def compile_fx_aot(

@@ -136,10 +136,7 @@ def noted_guards(env: Any, names: Mapping[str, str]) -> list[Guard]:
     """Return every guard in a shape environment (None: no guards) as a condition.
 
     For an exported program that is captured again, the guards of the first capture count too.
-
-    Args:
-        env: The shape environment.
-        names: Better names for some of its symbols, for messages; conditions keep torch's names.
+    ``names`` are better names for symbols, used in messages; conditions keep torch's names.
     """
     return [
         (to_scalar(env.replace(guard.expr)), f"{_named(guard.expr, names)}, as Inductor assumed")

@@ -30,9 +30,6 @@ def keep_whole(graph: Any) -> None:
     """Tell Inductor that a graph has no partitions, which it would look for in the finished module.
 
     It then puts no CUDA graphs around them, and logs the reason.
-
-    Args:
-        graph: Inductor's graph, which has become one program.
     """
     if graph.partition_maps:
         graph.partition_maps = None

@@ -57,11 +57,7 @@ class OpsOnly(BaseScheduling):
     can_fuse_horizontal = can_fuse_vertical
 
     def codegen_node(self, node: Any) -> None:
-        """Refuse a node that Inductor would generate a kernel for.
-
-        Raises:
-            SchedulingError: Always.
-        """
+        """Refuse a node that Inductor would generate a kernel for."""
         device = node.get_device()
         buffers = ", ".join(sorted(node.get_buffer_names()))
         problem = f"{buffers} needs a kernel, but its kind has scheduling='{_OPS}'"
@@ -137,10 +133,8 @@ def tell_inductor(type_: str) -> Callable[[], None]:
 def telling(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap Inductor's function for a graph so that it knows third-party devices in our contexts.
 
-    Args:
-        is_ours: Returns whether the current context is ours.
-        stock: Inductor's function, which takes the graph and its inputs first. The backward is
-            compiled later, so the function that compiles it gets the same settings.
+    The function takes the graph and its inputs first. A backward is compiled later, so the function
+    that compiles it (``inner_compile``) gets the same settings.
     """
     signature = inspect.signature(stock)
 
@@ -218,10 +212,6 @@ def entry(is_ours: Callable[[], bool], stock: Any) -> type:
     """Return the entry for a scheduling's constructor: in our contexts, its kernels leave notes.
 
     Inductor checks whether the entry derives from the Triton scheduling, so it must be a class.
-
-    Args:
-        is_ours: Returns whether the current context is ours.
-        stock: The constructor that was registered before.
     """
 
     def make(_: type, scheduler: Any) -> Any:

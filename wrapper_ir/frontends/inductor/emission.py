@@ -142,12 +142,8 @@ def _share_constants(program: Program, variables: Mapping[str, str], graph: Any)
 def module_text(program: Program, settings: Settings) -> str:
     """Return a module that defines ``call``, which takes one list and empties it.
 
-    The loader of the module sets the program's constants in it, by their names in the program,
-    before the first call.
-
-    Args:
-        program: The program, its memory planned.
-        settings: The emitter and its options.
+    The loader of the module sets the constants of the (planned) program in it, by their names
+    there, before the first call.
 
     Raises:
         UnprintableError: The program has no text.
@@ -176,13 +172,8 @@ def boxed_call(
 ) -> BoxedCall:
     """Return the ``call`` function of such a module.
 
-    A program without constants is emitted and loaded now, any other in its first call.
-
-    Args:
-        text: The program.
-        emitter: Name of the emitter.
-        options: Options of the emitter.
-        variables: The module's variables, which hold the constants at the first call.
+    A program without constants is emitted and loaded now, any other in its first call, when
+    ``variables``, the module's, hold the constants.
 
     Raises:
         WrapperIRError: The program cannot be emitted or loaded.

@@ -104,11 +104,7 @@ def exported_guards(exported: torch.export.ExportedProgram, module: Any) -> list
     """Return the assumptions on its arguments' sizes that an exported program records.
 
     Assumptions on the base of an example that is a view do not count: a program sees only the view,
-    and checks its layout.
-
-    Args:
-        exported: The program.
-        module: Its module, whose signature binds arguments to names.
+    and checks its layout. The signature of ``module``, the program's, binds arguments to names.
 
     Raises:
         CaptureError: An assumption has an unknown form.
@@ -197,21 +193,13 @@ _UNREADABLE: Final = (
 
 
 class _Reader:
-    """Reads conditions on arguments.
-
-    Args:
-        sources: Fake values of the arguments, by the texts that refer to them.
-    """
+    """Reads conditions on arguments, whose fake values it has by the texts that refer to them."""
 
     def __init__(self, sources: Mapping[str, Any]) -> None:
         self._sources = sources
 
     def condition(self, text: str) -> Scalar:
-        """Return the condition that a text states.
-
-        Raises:
-            CaptureError: The text has an unknown form.
-        """
+        """Return the condition that a text states."""
         try:
             tree = ast.parse(text.strip(), mode="eval").body
             return ours.scalar(self._value(tree))
@@ -276,12 +264,7 @@ class FixedSizeWarning(UserWarning):
 
 
 def free_sizes(graph: torch.fx.Graph, input_names: Collection[object]) -> list[tuple[str, int]]:
-    """Return the free sizes of inputs, by input and dimension, before Inductor fixes any.
-
-    Args:
-        graph: The graph.
-        input_names: The names of the inputs that callers pass.
-    """
+    """Return the free sizes of the named inputs, as (input, dimension), before Inductor fixes any."""
     return [
         (node.name, dim)
         for node in graph.find_nodes(op="placeholder")

@@ -90,9 +90,7 @@ def _is_backward(trace: TracingContext) -> bool:
 class IdentityPass(CustomGraphModulePass):
     """A pass that does nothing but carry our identity into Inductor's cache keys.
 
-    Args:
-        device: The device type that it is registered for.
-        previous: The pass that was registered before, which stays in effect.
+    The pass that was registered before for the device type stays in effect.
     """
 
     def __init__(self, device: str, previous: CustomGraphModulePass | None) -> None:
@@ -187,11 +185,7 @@ def _sources(root: Path) -> list[Path]:
 
 
 class Scripts:
-    """Text that torch's reproducer scripts begin with while we are registered.
-
-    Args:
-        previous: The text that they began with before.
-    """
+    """Text that torch's reproducer scripts begin with while we are registered."""
 
     def __init__(self, previous: str) -> None:
         self._previous = previous
@@ -222,10 +216,6 @@ def saved_for_minifier(
     """Wrap a compiled graph so that what the minifier compiles during a call is ours too.
 
     The minifier examines the results of calls; while it is off, the graph is returned as it is.
-
-    Args:
-        compiled: The graph.
-        within: Makes the context in which compilations are ours.
     """
     if dynamo_config.repro_after != "aot":
         return compiled

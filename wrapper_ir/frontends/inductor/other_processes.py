@@ -64,10 +64,6 @@ def carrying(
 
     A program that this process waits for must be made here: for such a graph it returns None, as
     Inductor's function does for a graph that cannot be pickled.
-
-    Args:
-        within: Makes the context in which compilations belong to a session.
-        stock: Inductor's function.
     """
 
     @wraps(stock)

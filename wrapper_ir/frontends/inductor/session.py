@@ -171,11 +171,7 @@ def may_refuse(session: Session) -> bool:
 
 
 def refuse(session: Session, error: Exception) -> None:
-    """Raise ``error``, unless Inductor's own wrapper may serve the graph instead.
-
-    Raises:
-        Exception: ``error``, unless the session has ``on_unsupported="stock"``.
-    """
+    """Raise ``error``, unless the session lets Inductor's own wrapper serve the graph instead."""
     if may_refuse(session):
         raise error
 

@@ -63,11 +63,7 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        """Check every value of our own.
-
-        Raises:
-            OptionValueError: A value is not legal.
-        """
+        """Check every value of our own."""
         for option in _OWN:
             option.check(getattr(self, option.name))
 
@@ -134,11 +130,7 @@ BACKEND_OPTIONS: Final = (*_OWN, take.MODE, take.CPP_WRAPPER)
 
 
 def _asked_for(passed: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the emitter options that Inductor's settings turn on.
-
-    Args:
-        passed: Options for Inductor, which take precedence over its settings.
-    """
+    """Yield the emitter options that Inductor's settings, or the options passed to it, turn on."""
 
     def said(name: str) -> bool:
         return bool(passed.get(name, getattr(inductor_config, name, False)))

@@ -106,12 +106,9 @@ def hint_for_export(error: Exception) -> str | None:
 
 
 def note_of_users_kernel(name: str, definition: str, args: Mapping[str, Any]) -> TritonNote:
-    """Return the note on a user's kernel and its arguments in the current node.
+    """Return the note on a user's kernel and its arguments (by parameter) in the current node.
 
-    Args:
-        name: Inductor's name of it.
-        definition: The Python expression with which Inductor defines it.
-        args: The arguments, by parameter.
+    ``definition`` is the Python expression with which Inductor defines it.
     """
     call: Any = ast.parse(definition.strip(), mode="eval").body
     entry, code = (ast.literal_eval(argument) for argument in call.args[:2])

@@ -137,13 +137,7 @@ def pin(
 
 
 def keep_machine_code(name: str, kernel: TritonKernel, pinned: Pinned) -> None:
-    """Store what the tuner compiled where loading the program looks for it, if it is still there.
-
-    Args:
-        name: The kernel's name in messages.
-        kernel: The kernel in the program.
-        pinned: The kernel that it was made from.
-    """
+    """Store what the tuner compiled, if it is still there, where loading the program looks for it."""
     if pinned.files is None:
         return
     try:
@@ -213,10 +207,7 @@ def plain_triton(code: str, name: str) -> str:
 def with_types(code: str, name: str, types: Mapping[str, str]) -> str:
     """Return a kernel's text with parameters that are Triton types turned into constants.
 
-    Args:
-        code: Plain Triton.
-        name: The kernel.
-        types: Parameter -> Python text of its type.
+    ``types`` has the Python text of each such parameter's type.
     """
     if not types:
         return code
@@ -308,12 +299,7 @@ def _compiling(note: TritonNote) -> Any:
 
 
 def compiled_files(tuner: Any, launcher: Any) -> Path | None:
-    """Return the folder in Triton's cache with a launcher's machine code, or None if unknown.
-
-    Args:
-        tuner: Inductor's tuner of a kernel.
-        launcher: One of its launchers.
-    """
+    """Return the folder in Triton's cache with a launcher's machine code, or None if unknown."""
     key = getattr(launcher, "cache_hash", None)
     if key is None:
         return None
@@ -335,13 +321,8 @@ def fastest(
 ) -> int:
     """Have Inductor time kernels, each in its best configuration, and return the fastest's index.
 
-    Nothing runs if a setting or an earlier compilation has already decided.
-
-    Args:
-        note: The kernels.
-        tuners: Inductor's tuner of each, its configurations compiled.
-        device: The GPU that they run on.
-        examples: Makes the arguments of a call to try them with.
+    Nothing runs if a setting or an earlier compilation has already decided. Otherwise ``examples``
+    makes the arguments of a call to try them with.
     """
     all_args = {number: [slice(None)] for number in range(len(tuners))}
     make: Any = MultiKernelCall
@@ -364,12 +345,7 @@ def times(call: Any, device: torch.device, examples: Callable[[], Sequence[Any]]
 
 
 def nearest(note: AlternativesNote, shapes: Sequence[tuple[int, ...]]) -> int:
-    """Return the index of the kernel that was tuned for the shapes nearest to these.
-
-    Args:
-        note: The kernels, with the shapes that each was tuned for.
-        shapes: The shapes of the tensors that a call passes, in order.
-    """
+    """Return the index of the kernel that was tuned for the shapes nearest to the given ones."""
     measure: Any = SizeHintMultiKernelCall._dist_heuristic
     distances = [measure(None, shapes, tuned_for) for tuned_for in note.shapes or ()]
     return distances.index(min(distances))

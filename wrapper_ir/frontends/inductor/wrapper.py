@@ -102,12 +102,9 @@ class _Notes(Mixin):  # type: ignore[misc]  # of no type
         self._last_notes[note.name] = note
 
     def note_alternatives(self, name: str, kernels: Sequence[Any], shapes: Any) -> None:
-        """Record the equivalent kernels of the next call.
+        """Record the equivalent kernels of the next call, each of which has been recorded itself.
 
-        Args:
-            name: Inductor's joint name for them.
-            kernels: Inductor's kernels, each already recorded.
-            shapes: The shapes that each was tuned for if they are templates, else None.
+        ``shapes`` are those that each was tuned for if they are templates, else None.
         """
         notes = tuple(self._last_notes[kernel.kernel_name] for kernel in kernels)
         if shapes is None:
@@ -211,11 +208,7 @@ class _Notes(Mixin):  # type: ignore[misc]  # of no type
 
 
 class _NotingAlternatives(MultiKernelState):
-    """Inductor's state of equivalent kernels, which records them where they are defined.
-
-    Args:
-        wrapper: Our wrapper.
-    """
+    """Inductor's state of equivalent kernels, which records them where they are defined."""
 
     def __init__(self, wrapper: _Notes) -> None:
         self._wrapper = wrapper
@@ -230,11 +223,7 @@ class _NotingAlternatives(MultiKernelState):
 
 
 class NotingWrapper(_Notes, PythonWrapperCodegen):
-    """The wrapper of a graph that is compiled through us.
-
-    Args:
-        session: The session, which says what to make of the graph.
-    """
+    """The wrapper of a graph that is compiled through us."""
 
     def __init__(self, session: Session) -> None:
         self._open_notes(session)
@@ -315,10 +304,6 @@ class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
     """The wrapper of a subgraph: a branch, a loop body, a partition.
 
     Its lines are converted with those of the graph around it.
-
-    Args:
-        session: The parent's.
-        *args: As Inductor passes them.
     """
 
     def __init__(self, session: Session, *args: Any) -> None:

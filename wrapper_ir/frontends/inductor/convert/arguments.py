@@ -72,14 +72,7 @@ def is_tensor(value: Any) -> bool:
 def to_arg(
     scope: Scope, value: Any, origin: int | None = None, access: Access = Access.READ
 ) -> BufferArg | ScalarArg | NoneArg | None:
-    """Return a tensor, a number or None as an argument, or None if the value is something else.
-
-    Args:
-        scope: The scope of the call.
-        value: One of Inductor's nodes, or a number.
-        origin: The origin of views that are made for the argument.
-        access: The access to a tensor.
-    """
+    """Return a tensor, a number or None as an argument, or None if the value is something else."""
     if value is None or isinstance(value, ir.NoneAsConstantBuffer):
         return NoneArg()
     if is_tensor(value):
@@ -90,11 +83,7 @@ def to_arg(
 
 
 def convert_results(scope: Scope, outputs: list[Any]) -> tuple[Value, ...]:
-    """Return the results in order. A result that is a view becomes a buffer by a last line.
-
-    Raises:
-        UnsupportedLineError: A result is neither a tensor, nor a number, nor None.
-    """
+    """Return the results in order. A result that is a view becomes a buffer by a last line."""
     return tuple(_result(scope, node) for node in outputs)
 
 
@@ -170,11 +159,7 @@ def traced_object(value: Any) -> Any:
 
 
 def real_object(name: str, value: Any) -> torch.ScriptObject:
-    """Return the real object behind one that Inductor traced with.
-
-    Raises:
-        UnsupportedLineError: Its class is not in ``torch.classes``.
-    """
+    """Return the real object behind one that Inductor traced with; torch must know its class."""
     obj = traced_object(value)
     if not class_of(obj):
         raise UnsupportedLineError(
@@ -186,11 +171,7 @@ def real_object(name: str, value: Any) -> torch.ScriptObject:
 
 
 def object_input(scope: Scope, name: str, node: Any) -> ObjectInput:
-    """Return the input for one of Inductor's objects.
-
-    Raises:
-        UnsupportedLineError: Torch does not know its class, or it is an input of a region.
-    """
+    """Return the input for one of Inductor's objects, which a region cannot have."""
     if scope.is_region:
         raise _in_region(name)
     input_name = scope.objects[name] = scope.name(name)
@@ -201,11 +182,7 @@ def object_input(scope: Scope, name: str, node: Any) -> ObjectInput:
 
 
 def convert_object(scope: Scope, node: Any) -> str:
-    """Return the name of an object that is passed as an argument.
-
-    Raises:
-        UnsupportedLineError: Torch does not know its class, or it is used in a region.
-    """
+    """Return the name of an object that is passed as an argument, which a region cannot do."""
     name = node.get_name()
     if scope.is_region:
         raise _in_region(name)

@@ -286,13 +286,7 @@ def _gives_back(region: RegionDraft, position: int) -> bool:
 
 
 def inline_subgraph(outer: Scope, graph: Any, operands: Sequence[Arg]) -> list[Value]:
-    """Convert a subgraph's lines in place of its call, and return its results.
-
-    Args:
-        outer: The scope of the call, which the lines go into.
-        graph: The subgraph.
-        operands: Its operands.
-    """
+    """Convert a subgraph's lines in place of its call, and return its results."""
     scope = _inner_scope(outer, graph)
     scope.held, scope.is_region = outer.held, outer.is_region
     with V.set_graph_handler(graph):
@@ -327,11 +321,7 @@ def _shared_roots(outer: Scope, names: Sequence[str], operands: Sequence[Arg]) -
 
 
 def _wrapper_of(graph: Any) -> Any:
-    """Return the wrapper of a subgraph.
-
-    Raises:
-        UnsupportedLineError: It is one of Inductor's, which takes no notes.
-    """
+    """Return the wrapper of a subgraph, which must be ours: Inductor's own takes no notes."""
     wrapper = graph.wrapper_code
     if not hasattr(wrapper, "control_notes"):
         why = f"its wrapper is a {type(wrapper).__name__}, not ours"

@@ -75,11 +75,7 @@ def to_tune(call: CallNote | None) -> Iterator[TritonNote]:
 
 
 def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
-    """Convert a ``KernelCallLine`` of a Triton kernel, using the note that was taken for it.
-
-    Raises:
-        UnsupportedLineError: An argument or the grid has no typed form.
-    """
+    """Convert a ``KernelCallLine`` of a Triton kernel, using the note that was taken for it."""
     passed = passed_to(line)
     note = _with_first_writes(scope, note)
     name, kernel, pinned = _definition(scope, note, line.device, passed)
@@ -372,11 +368,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {"max": sympy.Max, "min": 
 
 
 def convert_kernel_call(scope: Scope, line: Any, note: CallNote | None) -> None:
-    """Convert a ``KernelCallLine``, using the note that its scheduling took.
-
-    Raises:
-        UnsupportedLineError: There is no note: another scheduling made the kernel.
-    """
+    """Convert a ``KernelCallLine``, using the note that its scheduling took; there must be one."""
     if note is None:
         why = "it is Triton" if line.triton else "it is neither C++ nor Triton"
         raise UnsupportedLineError(kind="KernelCallLine", text=line.kernel_name, why=why)

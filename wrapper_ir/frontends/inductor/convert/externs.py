@@ -69,11 +69,7 @@ class ExternConverter:
     """Converts calls of library ops into a scope.
 
     Inductor unpacks a tuple result in lines of its own, possibly far from the call. Our call
-    defines the leaves itself, so all lines are scanned for them first.
-
-    Args:
-        scope: The scope that the lines go into.
-        lines: All lines of the wrapper.
+    defines the leaves itself, so all lines of the wrapper are scanned for them first.
     """
 
     def __init__(self, scope: Scope, lines: Sequence[Any]) -> None:
@@ -305,11 +301,7 @@ _HIGHER_ORDER: Final[Mapping[Any, Callable[..., None]]] = {
 
 
 def node_op(node: Any) -> torch._ops.OpOverload:
-    """Return the registered op that a node calls.
-
-    Raises:
-        UnsupportedLineError: It calls something else: a Python function, a higher-order op.
-    """
+    """Return the registered op that a node calls, not a Python function or a higher-order op."""
     op = node.op_overload
     if isinstance(op, torch._ops.OpOverload):
         return op
@@ -362,11 +354,7 @@ def _first_byte(value: torch.Tensor) -> Any:
 
 
 def bind_unbacked(scope: Scope, line: Any) -> None:
-    """Convert an ``UnbackedSymbolDefsLine``: bind the symbols that a call's result determines.
-
-    Raises:
-        UnsupportedLineError: The path from the result to the symbol is unknown.
-    """
+    """Convert an ``UnbackedSymbolDefsLine``: bind the symbols that a call's result determines."""
     for each in bindings_of(line.unbacked_bindings):
         if each.keys and each.name not in scope.bound:  # else the call itself has defined it
             _bind(scope, each, scope.resolve(scope.leaves[line.output_name][each.path]))

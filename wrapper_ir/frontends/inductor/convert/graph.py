@@ -83,12 +83,7 @@ class Passing:
 
 
 def passing_of(graph: Any, outputs: Sequence[Any]) -> Passing:
-    """Return the values that bypass the program of a graph.
-
-    Args:
-        graph: Inductor's graph.
-        outputs: Its results, as Inductor's wrapper has them.
-    """
+    """Return the values that bypass the program of a graph with the given outputs."""
     positions: dict[Any, int] = {}
     inputs = []
     examples = graph.example_inputs or ()
@@ -290,9 +285,6 @@ def convert_inputs(
         scope: The scope that they belong to.
         left_out: Positions of inputs that bypass the program.
         donates: Whether to trust that the caller gives up the inputs that Inductor calls donated.
-
-    Raises:
-        UnsupportedLineError: An input is neither a tensor, a number nor an object.
     """
     graph = scope.graph
     names = [n for i, n in enumerate(graph.graph_input_names) if i not in left_out]

@@ -86,12 +86,7 @@ def _entries(wrapper: Any) -> Iterator[Entry]:
 
 
 def convert_lines(scope: Scope, wrapper: Any) -> None:
-    """Convert all lines of one wrapper into a scope, in Inductor's order.
-
-    Args:
-        scope: The scope that the converted lines go into.
-        wrapper: Our wrapper, with its lines and the notes taken while they were written.
-    """
+    """Convert all lines of one wrapper of ours into a scope, in Inductor's order."""
     entries = list(_entries(wrapper))
     scope.shared.tuners.expect(kernel for e in entries for kernel in to_tune(e.call))
     to = _Lines(scope, ExternConverter(scope, [entry.line for entry in entries]))
@@ -119,12 +114,7 @@ def _refuse_on_stream(scope: Scope, node: Any) -> None:
 
 
 class _Lines:
-    """Converts single lines into a scope.
-
-    Args:
-        scope: The scope that the converted lines go into.
-        externs: The converter of library op calls.
-    """
+    """Converts single lines into a scope, and the library ops among them with ``externs``."""
 
     def __init__(self, scope: Scope, externs: ExternConverter) -> None:
         self.scope = scope
@@ -421,12 +411,8 @@ def assert_layout(scope: Scope, name: str, op_name: str, writer: Any) -> None:
 def assert_alignment(scope: Scope, name: str, bytes_: int, op_name: str, writer: Any) -> None:
     """Check an address too, in the same line as the layout if that check is directly before it.
 
-    Args:
-        scope: The scope that the check goes into.
-        name: Inductor's name of the buffer.
-        bytes_: The address must be a multiple of this.
-        op_name: Inductor's name of the op, ``input`` for an input.
-        writer: The node that made the result.
+    The address must be a multiple of ``bytes_``. The other arguments are those of
+    ``assert_layout``.
     """
     check = _check(scope, name, op_name, writer)
     last = _last_check(scope, check)

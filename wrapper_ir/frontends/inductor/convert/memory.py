@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
 
 def allocate(scope: Scope, line: Any) -> None:
-    """Convert an ``AllocateLine``.
-
-    Raises:
-        UnsupportedLineError: It allocates memory that a group of devices shares.
-    """
+    """Convert an ``AllocateLine``, unless its memory is shared by a group of devices."""
     name = line.node.get_name()
     if name in scope.graph.removed_buffers:
         return
@@ -133,11 +129,7 @@ _OPS: Final[Mapping[str, tuple[Any, Arg]]] = {
 
 
 def make_whole(scope: Scope, note: PartNote) -> None:
-    """Reduce the partial results of a buffer.
-
-    Raises:
-        UnsupportedLineError: The reduction is neither a sum nor a product.
-    """
+    """Combine the partial results of a buffer, by a sum or a product."""
     if note.reduction not in _OPS:
         raise UnsupportedLineError(
             kind="result in parts",

@@ -87,11 +87,8 @@ def add_checks(scope: Scope, start: int, inputs: Sequence[Input], results: Seque
 def add_check(scope: Scope, text: str, kernel: str, passed: Sequence[str]) -> bool:
     """Check a buffer after a kernel call if that is what the text does, and return whether it is.
 
-    Args:
-        scope: The scope that the check goes into.
-        text: Inductor's text; it has one such line for NaN, and one for infinity.
-        kernel: The last kernel called.
-        passed: Inductor's names of its arguments.
+    Inductor has one such text for NaN and one for infinity. ``kernel`` is the last kernel called,
+    and ``passed`` are Inductor's names of its arguments.
     """
     if not inductor_config.nan_asserts:
         return False
@@ -172,11 +169,7 @@ PRINT: Final = define(
 
 
 def print_arguments(node: Any) -> tuple[Any, ...]:
-    """Return the op's arguments for an IR node that prints.
-
-    Raises:
-        UnsupportedLineError: A value is neither a tensor nor a number.
-    """
+    """Return the op's arguments for an IR node that prints tensors and numbers."""
     (text, *args), kwargs = node.unflatten_args(node.inputs, node.constant_args)
     tensors: list[Any] = []
     numbers: list[Any] = []
@@ -276,10 +269,8 @@ def states_of(device: torch.device | None) -> States:
 def _exchange(state: torch.Generator) -> torch.Generator:
     """Make a device's generator continue from another one's state; return the state it had.
 
-    Both are the states themselves, not copies: drawing advances the one in use.
-
-    Args:
-        state: A generator of the device, such as those that torch keeps for a graph.
+    Both are the states themselves, not copies: drawing advances the one in use. The generator
+    passed may be one of those that torch keeps for a graph.
     """
     module = torch.get_device_module(state.device)
     generator: torch.Generator = module.default_generators[state.device.index]

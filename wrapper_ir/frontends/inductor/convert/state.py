@@ -175,11 +175,7 @@ class Scope:
         self._views = {key: view for key, view in self._views.items() if key[0] != owner}
 
     def resolve(self, name: str) -> str:
-        """Return the name here of one of Inductor's buffers.
-
-        Raises:
-            UnsupportedLineError: No line has defined it.
-        """
+        """Return the name here of one of Inductor's buffers, which a line must have defined."""
         name = self.name(name)
         self.used.add(name)
         if name in self.defined:
@@ -363,10 +359,8 @@ class Scope:
     ) -> None:
         """Append a call, recording the fx nodes whose values it leaves in buffers.
 
-        Args:
-            line: The call, without an origin.
-            nodes: The IR nodes that it computes.
-            leaves: The IR nodes of its results, if they are separate nodes.
+        ``nodes`` are the IR nodes that it computes, and ``leaves`` those of its results if they are
+        separate nodes.
         """
         held = held_values((*nodes, *leaves), self._real_names, self.graph)
         held = {self.name(name): value for name, value in held.items()}

@@ -131,11 +131,7 @@ def host_waits(queues: Queues) -> None:
 
 
 def refuse_races(program: Program) -> None:
-    """Refuse a program with a race between streams, which is the model's.
-
-    Raises:
-        UnsupportedLineError: A stream works on memory without waiting for another that does.
-    """
+    """Refuse a program in which a stream works on memory without waiting for another that does."""
     if not program.streams:
         return
     for diagnostic in diagnose(program):
@@ -159,11 +155,7 @@ def is_stream_op(op: Any) -> bool:
 def convert_stream_op(
     queues: Queues, op: Any, args: tuple[Any, ...], origin: int | None, *, is_region: bool
 ) -> None:
-    """Convert a call of an op that orders streams.
-
-    Raises:
-        UnsupportedLineError: It changes the current stream, or is in a region.
-    """
+    """Convert a call of an op that orders streams, which is refused in a region."""
     name = str(op.name())
     if name in _REFUSED:
         why = "it changes the current stream for everything that comes after it"

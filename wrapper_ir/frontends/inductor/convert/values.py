@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 @cache
 def to_dtype(dtype: torch.dtype) -> DType:
-    """Return the element type.
-
-    Raises:
-        UnsupportedLineError: The IR has no such type.
-    """
+    """Return the IR's element type for one of torch's."""
     try:
         return DType.from_torch_name(str(dtype))
     except KeyError:
@@ -145,9 +141,8 @@ def _own_value(node: Any) -> torch.fx.Node | None:
 def _changed_value(node: Any, base: Any) -> torch.fx.Node | None:
     """Return the only fx node that changes a buffer, if it changes all of it and not a view.
 
-    Args:
-        node: The IR node that does it.
-        base: The buffer; None if it is not an IR node, such as an input.
+    ``node`` is the IR node that does it. ``base`` is the buffer, or None if it is not an IR node,
+    such as an input.
     """
     last = getattr(base, "origin_node", None)
     if last is not None and not _changes_in_place(last):
