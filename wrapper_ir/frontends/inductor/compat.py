@@ -90,7 +90,6 @@ try:
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.codecache import BypassFxGraphCache as FxGraphBypass
     from torch._inductor.codegen import common as codegen_common
-    from torch._inductor.codegen import wrapper as wrapper_lines
     from torch._inductor.codegen.common import KernelArgs
     from torch._inductor.codegen.cpp import CppScheduling
     from torch._inductor.codegen.multi_kernel import (
@@ -110,7 +109,7 @@ try:
     from torch._inductor.exc import InductorError
     from torch._inductor.hooks import run_intermediate_hooks
     from torch._inductor.runtime.cache_dir_utils import cache_dir, triton_cache_dir
-    from torch._inductor.scheduler import BaseSchedulerNode, BaseScheduling
+    from torch._inductor.scheduler import BaseScheduling
     from torch._inductor.select_algorithm import extern_kernels
     from torch._inductor.utils import (  # type: ignore[attr-defined]  # 2.14 moved one elsewhere
         GPU_ALIGN_BYTES,

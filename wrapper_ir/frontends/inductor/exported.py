@@ -264,7 +264,7 @@ class FixedSizeWarning(UserWarning):
 
 
 def free_sizes(graph: torch.fx.Graph, input_names: Collection[object]) -> list[tuple[str, int]]:
-    """Return the free sizes of the named inputs, as (input, dimension), before Inductor fixes any."""
+    """Return the free (input, dimension) pairs of the named inputs, before Inductor fixes any."""
     return [
         (node.name, dim)
         for node in graph.find_nodes(op="placeholder")

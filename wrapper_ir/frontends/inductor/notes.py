@@ -49,7 +49,7 @@ class SizeNote:
 
     param: str
     value: sympy.Expr
-    type: ScalarType = ScalarType.INT64
+    type: ScalarType
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class KernelNote:
     name: str
     code: str
     params: tuple[BufferNote | SizeNote, ...]
-    nodes: tuple[Any, ...] = ()
+    nodes: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class TritonNote:
     code: str
     entry: str
     buffers: Mapping[str, BufferNote]
-    nodes: tuple[Any, ...] = ()
+    nodes: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,8 @@ Slot = tuple[bool, bool]
 class WrapperEntry:
     """Stands in for a wrapper class in a slot, and decides anew for each graph.
 
-    Inductor asks a wrapper class for ``create`` and ``supports_caching``; everything else is
-    delegated to the previous class.
+    Inductor asks a wrapper class for ``create``; everything else is delegated to the previous
+    class.
 
     Args:
         device: The slot's device type.
@@ -90,11 +90,6 @@ class WrapperEntry:
             announce(str(error))
             return self._stock.create(*args, **kwargs)
         return create_wrapper(session, *args, **kwargs)
-
-    @property
-    def supports_caching(self) -> bool:
-        """True if compiled graphs may be cached; ``IdentityPass`` makes our own exceptions."""
-        return bool(self._stock.supports_caching)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Construct the previous class."""

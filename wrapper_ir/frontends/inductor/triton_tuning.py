@@ -117,7 +117,7 @@ def pin(
     # Since PyTorch 2.15 a user's launch may set any option of Triton's compiler.
     for name in sorted(options.keys() - {"num_warps", "num_stages", *_OPTIONS}):
         if options[name] not in _ORDINARY:
-            raise _unsupported(note, f"it is launched with {name}={options[name]}")
+            raise unsupported(note, f"it is launched with {name}={options[name]}")
     values = {name: getattr(v, "value", v) for name, v in meta["constants"].items()}
     types = {name: repr(v) for name, v in values.items() if _is_triton_type(v)}
     return Pinned(
@@ -137,7 +137,7 @@ def pin(
 
 
 def keep_machine_code(name: str, kernel: TritonKernel, pinned: Pinned) -> None:
-    """Store what the tuner compiled, if it is still there, where loading the program looks for it."""
+    """Store what the tuner compiled where loading the program looks for it, if it still exists."""
     if pinned.files is None:
         return
     try:
@@ -159,7 +159,7 @@ def _constant(note: TritonNote, name: str, value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     shown = type(value).__name__
-    raise _unsupported(note, f"its constant '{name}' is a {shown}, not a number or a string")
+    raise unsupported(note, f"its constant '{name}' is a {shown}, not a number or a string")
 
 
 def _is_triton_type(value: Any) -> bool:
@@ -238,7 +238,8 @@ def _mentions_tuning(node: ast.expr) -> bool:
     return any(isinstance(n, ast.Name) and n.id == _TUNING for n in ast.walk(node))
 
 
-def _unsupported(note: TritonNote, why: str) -> UnsupportedLineError:
+def unsupported(note: TritonNote, why: str) -> UnsupportedLineError:
+    """Return the error for a Triton kernel without a form."""
     return UnsupportedLineError(kind="Triton kernel", text=note.name, why=why)
 
 

@@ -29,6 +29,7 @@ from wrapper_ir.frontends.inductor.triton_tuning import (
     keep_machine_code,
     nearest,
     pin,
+    unsupported,
 )
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.args import Access, Arg, BufferArg, ScalarArg
@@ -167,10 +168,10 @@ def _parameter(note: TritonNote, param: str, type_: str) -> Param:
     if plain.startswith("*"):
         buffer = note.buffers.get(param)
         if buffer is None:
-            raise _unsupported(note, f"its parameter '{param}' is not a buffer of the graph")
+            raise unsupported(note, f"its parameter '{param}' is not a buffer of the graph")
         return BufferParam(param, to_dtype(buffer.dtype), buffer.access)
     if plain not in _SCALARS:
-        raise _unsupported(note, f"its parameter '{param}' has the type '{plain}'")
+        raise unsupported(note, f"its parameter '{param}' has the type '{plain}'")
     return ScalarParam(param, _SCALARS[plain])
 
 
@@ -205,7 +206,7 @@ def _grid(
     try:
         return grid_of(pinned.grid, lambda name: scope.dim(_number(by_name[name])))
     except UnknownGridError as error:
-        raise _unsupported(note, str(error)) from error
+        raise unsupported(note, str(error)) from error
 
 
 def example(scope: Scope, note: TritonNote, value: Any) -> Any:
@@ -234,10 +235,6 @@ def size_hint(scope: Scope, value: Scalar) -> int | float:
     )
     is_real = isinstance(expected, float) or not float(expected).is_integer()
     return float(expected) if is_real else int(expected)
-
-
-def _unsupported(note: TritonNote, why: str) -> UnsupportedLineError:
-    return UnsupportedLineError(kind="Triton kernel", text=note.name, why=why)
 
 
 # Calls of one of several equivalent kernels (Inductor's ``triton.multi_kernel``).

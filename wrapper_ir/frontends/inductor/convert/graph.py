@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import sympy
 import torch
@@ -130,16 +130,13 @@ def _key(value: Any) -> Any:
     return value if isinstance(value, sympy.Symbol) else None
 
 
-_NOTHING: Final = Passing()
-
-
 def convert_graph(
     wrapper: Any,
     graph: Any,
     *,
     is_inference: bool,
-    names: Sequence[str] = (),
-    passing: Passing = _NOTHING,
+    names: Sequence[str],
+    passing: Passing,
 ) -> Program:
     """Return the program of a scheduled graph.
 
@@ -253,13 +250,10 @@ def _tangents(graph: Any) -> tuple[int, ...]:
     inputs = [node.meta.get("desc") for node in graph.module.graph.find_nodes(op="placeholder")]
     saved = [each for each in inputs if not isinstance(each, TangentAOTInput)]
     last = inputs[len(saved) :]
-    results = [each.output.idx for each in last if _is_of_a_result(each)]
+    # An input may also be the gradient of something that is no result of the user's function.
+    tangents = [each.output for each in last if isinstance(each, TangentAOTInput)]
+    results = [output.idx for output in tangents if isinstance(output, PlainAOTOutput)]
     return tuple(results) if len(results) == len(last) else ()
-
-
-def _is_of_a_result(value: Any) -> bool:
-    """Return whether a backward's input is the gradient of a result of the user's function."""
-    return isinstance(value, TangentAOTInput) and isinstance(value.output, PlainAOTOutput)
 
 
 def _is_gradient_of(value: Any, position: int) -> bool:
@@ -276,9 +270,7 @@ def _is_gradient_of(value: Any, position: int) -> bool:
 _FLOATS = (sympy.Float, Infinity, NegativeInfinity, NaN)
 
 
-def convert_inputs(
-    scope: Scope, left_out: Container[int] = (), *, donates: bool = True
-) -> tuple[Input, ...]:
+def convert_inputs(scope: Scope, left_out: Container[int], *, donates: bool) -> tuple[Input, ...]:
     """Return the inputs in the caller's order, and bind the symbols in their shapes.
 
     Args:

@@ -45,7 +45,8 @@ def make(scope: Scope, node: Any) -> None:
     layout = _view_layout(scope, node)
     origin = scope.origin(node)
     memory = MemoryKind.PINNED if node.get_is_pinned() else MemoryKind.DEFAULT
-    zeroed = _is_zeroed(node)
+    mode = getattr(node, "zero_mode", None)  # which only workspaces of kernels have
+    zeroed = mode is not None and mode.name != "UNINITIALIZED"
     storage = tuple(map(scope.dim, scope.graph.get_allocation_size(node)))
     if storage == layout.size:
         name = scope.define(name, layout)
@@ -57,12 +58,6 @@ def make(scope: Scope, node: Any) -> None:
     scope.emit(Allocate(out=owner, memory=memory, origin=origin))
     name = scope.define(name, layout)
     scope.emit(Reinterpret(out=name, source=owner, origin=origin))
-
-
-def _is_zeroed(node: Any) -> bool:
-    """Return whether a node is a kernel's workspace that must be zeroed."""
-    mode = getattr(node, "zero_mode", None)
-    return mode is not None and mode.name != "UNINITIALIZED"
 
 
 def reuse(scope: Scope, line: Any) -> None:
@@ -109,8 +104,7 @@ def reinterpret(scope: Scope, line: Any) -> None:
 
 def _view_layout(scope: Scope, node: Any) -> Layout:
     """Return a buffer's layout, counted from its own first element."""
-    spec = node.get_output_spec()
-    return at_start(scope.to_layout(spec))
+    return at_start(scope.to_layout(node.get_output_spec()))
 
 
 # Results that a kernel leaves as partial results: the final reduction, which Inductor writes as

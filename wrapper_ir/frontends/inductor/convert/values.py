@@ -55,11 +55,12 @@ def symbol_info(symbol: sympy.Symbol, graph: Any) -> SymbolInfo:
     if is_float:
         return SymbolInfo(SymbolKind.FLOAT, unbacked=unbacked)
     values = shape_env.var_to_range.get(symbol)
+    value = known_values(graph).get(symbol)
     return SymbolInfo(
         SymbolKind.INT,
         bound_of(values.lower) if values is not None else None,
         bound_of(values.upper) if values is not None else None,
-        _hint(symbol, graph),
+        int(value) if isinstance(value, (int, sympy.Integer)) else None,
         unbacked,
     )
 
@@ -68,11 +69,6 @@ def known_values(graph: Any) -> Mapping[sympy.Symbol, Any]:
     """Return the numbers that symbols stood for when a graph was traced."""
     values: Mapping[sympy.Symbol, Any] = graph.sizevars.backed_var_to_val
     return values
-
-
-def _hint(symbol: sympy.Symbol, graph: Any) -> int | None:
-    value = known_values(graph).get(symbol)
-    return int(value) if isinstance(value, (int, sympy.Integer)) else None
 
 
 # Origins of lines in the model: the fx nodes that they come from.
