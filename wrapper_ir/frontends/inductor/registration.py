@@ -58,9 +58,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.errors import WrapperIRError
 
-Slot = tuple[bool, bool]
-"""Which wrapper of a device: (C++ wrapper, fx wrapper)."""
-
 
 class WrapperEntry:
     """Stands in for a wrapper class in a slot, and decides anew for each graph.
@@ -84,7 +81,7 @@ class WrapperEntry:
         session = maker()
         if session is None or _is_stock(session, *args):
             return self._stock.create(*args, **kwargs)
-        error = _refusal(self._device, self._setting)  # a kind of device may have come since
+        error = _refusal(self._device, self._setting)  # a device kind may have come since
         if error is not None:
             refuse(session, error)
             announce(str(error))
