@@ -70,7 +70,7 @@ def lowered(
         raise CaptureError(problem=f"Inductor says: {error}") from error
     except WrapperIRError:
         raise
-    except Exception as error:  # of what torch runs before Inductor, for aliased inputs say
+    except Exception as error:  # from torch's own steps before Inductor, such as for aliased inputs
         raise CaptureError(problem=f"torch says: {error}") from error
     meta = getattr(product, "meta", {})
     program = meta.get("program")

@@ -192,8 +192,8 @@ class PackedBy(NamedTuple):
 
     op: str
     args: tuple[Any, ...]
-    made: torch.Tensor  # kept, so that its identity stays its own
-    position: int | None = None  # of several that the op returns
+    made: torch.Tensor  # kept alive, so that its id stays unique
+    position: int | None = None  # among several results of the op
 
 
 @contextmanager

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.settings import Settings
     from wrapper_ir.lines.program import Program
 
-    #: Takes the list of arguments, which it empties, and gives the results.
+    #: Takes a list of arguments, which it empties, and returns the results.
     BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
 
 

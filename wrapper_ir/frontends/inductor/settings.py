@@ -90,7 +90,7 @@ class Settings:
             if name in names:
                 values.setdefault(name, True)
         check_values((*BACKEND_OPTIONS, *emitter_options), values, owner="the backend 'wrapper_ir'")
-        make_emitter(emitter, values)  # refuses what only the emitter can tell
+        make_emitter(emitter, values)  # refuses values that only the emitter can check
         _check_plain(values)
         if settings.memory is not None:
             take.ARENA.check_beside(values.get("arena"), {"memory": settings.memory})

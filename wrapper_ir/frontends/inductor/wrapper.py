@@ -319,7 +319,7 @@ class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
         """Keep the lines; print them only for a graph that Inductor's own wrapper may serve."""
         if may_refuse(self.session):
             return ValueWithLineMap("", []), ValueWithLineMap("", [])
-        lines = list(self.lines)  # planning puts others in their place
+        lines = list(self.lines)  # memory planning replaces them
         stock: Any = super()
         printed = stock._generate(is_inference)
         self.lines = lines

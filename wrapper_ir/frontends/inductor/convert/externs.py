@@ -329,7 +329,7 @@ def _related(call: Bound, result: CallResult) -> CallResult:
         return result
     relation, of = call.relation(result.path)
     if relation is Relation.FRESH and any(isinstance(arg, ObjectArg) for arg in call.args):
-        relation = Relation.HELD  # an object may give out what it keeps
+        relation = Relation.HELD  # an object may return what it keeps
     return ResultBuffer(result.out, result.path, relation, of)
 
 

@@ -220,7 +220,7 @@ user_object.are_found_by(lambda number: user_objects.get_external_object_by_inde
 def is_current_stream(number: int) -> bool:
     """Return whether a number stands for the current stream, whichever that is."""
     makers = user_objects.index_to_bytecode_constructor
-    if number >= len(makers):  # of another trace
+    if number >= len(makers):  # it is from another trace
         return number == current_stream()
     # The values that the object's constructor function closes over tell its source.
     captured = [cell.cell_contents for cell in getattr(makers[number], "__closure__", None) or ()]
