@@ -102,7 +102,7 @@ def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any)
 
     Args:
         nodes: The IR nodes that the call computes, in their order.
-        real_names: Name of a changed buffer -> name of the buffer whose contents it stands for.
+        real_names: Name of a mutation's output -> name of the buffer that it mutates.
         graph: Inductor's graph.
     """
     # A value that stays in registers may still have a pointer among the kernel's parameters.
