@@ -154,7 +154,8 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any
         parts, _ = shipping.write_parts(
             staging, artifact, options, delivery.metadata, packaged=delivery.is_package
         )
-        digest = hashlib.sha256(b"".join(map(_digest, parts[:3])))  # the library identifies its constants
+        # The library, the third of them, identifies its constants.
+        digest = hashlib.sha256(b"".join(map(_digest, parts[:3])))
         folder = root / digest.hexdigest()
         try:
             staging.rename(folder)

@@ -60,7 +60,7 @@ def carrying(
     within: Callable[[Session], contextlib.AbstractContextManager[None]],
     stock: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """Wrap Inductor's function that makes requests to other processes so that they carry our context.
+    """Wrap Inductor's function that makes requests to other processes to add our context.
 
     A program that this process waits for must be made here: for such a graph it returns None, as
     Inductor's function does for a graph that cannot be pickled.

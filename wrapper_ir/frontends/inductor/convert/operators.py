@@ -76,12 +76,10 @@ def add_checks(scope: Scope, start: int, inputs: Sequence[Input], results: Seque
     """Check the inputs before the line ``start`` and the results at the end, if enabled."""
     if not inductor_config.nan_asserts:
         return
-    checked_inputs = [
-        (each.name, f"input '{each.name}'") for each in inputs if isinstance(each, BufferInput)
-    ]
-    checked_results = {each.buffer: None for each in results if isinstance(each, BufferValue)}
-    scope.body[start:start] = [_line(scope, *each) for each in checked_inputs]
-    scope.body += [_line(scope, name, f"result '{name}'") for name in checked_results]
+    names = [each.name for each in inputs if isinstance(each, BufferInput)]
+    returned = dict.fromkeys(each.buffer for each in results if isinstance(each, BufferValue))
+    scope.body[start:start] = [_line(scope, name, f"input '{name}'") for name in names]
+    scope.body += [_line(scope, name, f"result '{name}'") for name in returned]
 
 
 def add_check(scope: Scope, text: str, kernel: str, passed: Sequence[str]) -> bool:
