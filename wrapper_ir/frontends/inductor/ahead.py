@@ -40,7 +40,7 @@ _CONFIG: Final[Mapping[str, Any]] = {
 }
 
 
-def lowered(
+def lower_graph(
     run: Callable[[dict[str, Any]], Any], *, freeze: bool
 ) -> tuple[Program, torch.fx.GraphModule, dict[int, PackedBy]]:
     """Return a graph's program, Inductor's graph of ATen ops, and how packed tensors were made.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.frontends.inductor.ahead import lowered, with_values
+from wrapper_ir.frontends.inductor.ahead import lower_graph, with_values
 from wrapper_ir.frontends.inductor.captured import (
     noted_guards,
     take_numbers,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 
-def serving(stock: Callable[..., Any]) -> Callable[..., Any]:
+def with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap Inductor's function for ahead-of-time graphs so that it serves installations too."""
 
     @wraps(stock)
@@ -120,7 +120,7 @@ def _program(
     # ranges.
     ranges |= dict(getattr(model, "range_constraints", ()))
     numbers = take_numbers(model)
-    program, graph, packed = lowered(
+    program, graph, packed = lower_graph(
         lambda config: run({**patches, **delivery.inductor, **config}), freeze=freeze
     )
     program = with_exported_ranges(with_numbers(program, numbers), ranges)

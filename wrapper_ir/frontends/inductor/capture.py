@@ -13,7 +13,7 @@ from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
-from wrapper_ir.frontends.inductor.ahead import lowered, with_values
+from wrapper_ir.frontends.inductor.ahead import lower_graph, with_values
 from wrapper_ir.frontends.inductor.captured import (
     checked_examples,
     noted_guards,
@@ -36,7 +36,7 @@ from wrapper_ir.frontends.inductor.exported import (
     example_leaves,
     exported_guards,
     free_sizes,
-    originals,
+    original_objects,
     shape_env_of,
     warn_of_fixed_sizes,
 )
@@ -149,7 +149,7 @@ def _compile(
     numbers = take_numbers(module)
     session = _session(exported)
     with registered(session):
-        program, graph, packed = lowered(
+        program, graph, packed = lower_graph(
             lambda config: aot_compile(_flattened(module), inputs, options=config),
             freeze=freeze,
         )
@@ -227,7 +227,7 @@ def _finished(program: Program, exported: torch.export.ExportedProgram) -> Progr
     signature = exported.graph_signature
     program = with_values(program, values, signature.parameters, signature.buffers)
     objects, data = dict(program.objects), dict(program.data)
-    for name, original in originals(program, exported).items():
+    for name, original in original_objects(program, exported).items():
         objects[name] = dataclasses.replace(objects[name], qualified_name=original)
         data[name] = exported.constants[original]
     spec = exported.call_spec

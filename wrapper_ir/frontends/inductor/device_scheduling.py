@@ -100,7 +100,7 @@ def _codegen(kind: DeviceKind) -> Any:
     return codegen_common.DeviceCodegen(scheduling, PythonWrapperCodegen, None, WrapperFxCodegen)
 
 
-def tell_inductor(type_: str) -> Callable[[], None]:
+def answer_for_device(type_: str) -> Callable[[], None]:
     """Answer Inductor's other questions about a device as for the host, unless a vendor does.
 
     Inductor asks how many processors to split reductions for, and what its own wrapper would write
@@ -130,7 +130,7 @@ def tell_inductor(type_: str) -> Callable[[], None]:
     return take_back
 
 
-def telling(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
+def with_devices(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap Inductor's function for a graph so that it knows third-party devices in our contexts.
 
     The function takes the graph and its inputs first. A backward is compiled later, so the function

@@ -58,7 +58,7 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
         source = module_text(planned, settings)
     _share_constants(program, variables, graph)
     graph.torchbind_constants.update(passing.constants.values())
-    return ValueWithLineMap(source + _text_around(passing), [])
+    return ValueWithLineMap(source + _bypass_text(passing), [])
 
 
 def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program]:
@@ -111,7 +111,7 @@ def _show(program: Program, planned: Program) -> None:
                 target.write(content)
 
 
-def _text_around(passing: Passing) -> str:
+def _bypass_text(passing: Passing) -> str:
     """Return the end of a module's text that restores the values that bypass the program."""
     if passing.is_empty:
         return ""

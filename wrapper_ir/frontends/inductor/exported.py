@@ -75,7 +75,7 @@ def example_leaves(
     return list(leaves)
 
 
-def originals(program: Program, exported: torch.export.ExportedProgram) -> dict[str, str]:
+def original_objects(program: Program, exported: torch.export.ExportedProgram) -> dict[str, str]:
     """Map the objects of a program to the model's objects, by name.
 
     Inductor traces with copies that it names in the order of first use, so first uses are compared.

@@ -111,7 +111,8 @@ def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
     Raises:
         OptionValueError: An option asks for something that our libraries do not have.
     """
-    remaining = {name: value for name, value in spelled(options).items() if name != "cpp_wrapper"}
+    remaining = with_underscores(options)
+    remaining.pop("cpp_wrapper", None)
     config: Any = inductor_config
     settings: dict[str, Any] = {}
     for name in sorted(set(fates()) & set(config._config)):
@@ -140,7 +141,7 @@ def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
     return Delivery(*files, *specs, metadata, build, inductor), remaining
 
 
-def set_about_wrapper() -> Iterator[tuple[str, Any, Fate]]:
+def changed_wrapper_settings() -> Iterator[tuple[str, Any, Fate]]:
     """Yield Inductor's settings that affect the wrapper and differ from their defaults.
 
     Settings for libraries are left out, and so are those for CUDA graphs: without an option of ours
@@ -174,12 +175,12 @@ def with_mode(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**modes[mode], **explicit}
 
 
-def spelled(options: Mapping[str, Any] | None) -> dict[str, Any]:
+def with_underscores(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return options with underscores in their names, since torch accepts dashes too."""
     return {str(name).replace("-", "_"): value for name, value in (options or {}).items()}
 
 
-def without_inductors(
+def split_options(
     options: Mapping[str, Any], ours: Collection[str], emitter: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split options into ours, with the mapped ones, and those to pass on to Inductor.

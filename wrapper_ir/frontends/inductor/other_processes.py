@@ -56,7 +56,7 @@ class _State:
             yield
 
 
-def carrying(
+def with_context(
     within: Callable[[Session], contextlib.AbstractContextManager[None]],
     stock: Callable[..., Any],
 ) -> Callable[..., Any]:

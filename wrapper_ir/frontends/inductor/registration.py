@@ -25,7 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.devices import is_registered
-from wrapper_ir.frontends.inductor.artifacts import serving
+from wrapper_ir.frontends.inductor.artifacts import with_library_emission
 from wrapper_ir.frontends.inductor.compat import (
     CompilePackage,
     SerializedFxCompile,
@@ -36,10 +36,10 @@ from wrapper_ir.frontends.inductor.compat import (
     repro_writers,
 )
 from wrapper_ir.frontends.inductor.device_scheduling import (
+    answer_for_device,
     codegens,
     entry,
-    tell_inductor,
-    telling,
+    with_devices,
 )
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
 from wrapper_ir.frontends.inductor.identity import (
@@ -49,7 +49,7 @@ from wrapper_ir.frontends.inductor.identity import (
     maker,
     package_keys,
 )
-from wrapper_ir.frontends.inductor.other_processes import carrying
+from wrapper_ir.frontends.inductor.other_processes import with_context
 from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
 from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 
@@ -181,11 +181,11 @@ def registered(session: Session) -> Iterator[None]:
 
 #: Replaced functions of torch: module or class, name, and a function from theirs to ours.
 _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
-    (inductor_entry, "compile_fx", partial(telling, lambda: maker() is not None)),
-    (inductor_entry, "compile_fx_inner", partial(telling, lambda: maker() is not None)),
-    (inductor_entry, "compile_fx_aot", serving),
+    (inductor_entry, "compile_fx", partial(with_devices, lambda: maker() is not None)),
+    (inductor_entry, "compile_fx_inner", partial(with_devices, lambda: maker() is not None)),
+    (inductor_entry, "compile_fx_aot", with_library_emission),
     (CompilePackage, "source_id_from_fn", package_keys),
-    (SerializedFxCompile, "serialize_compile", partial(carrying, registered)),
+    (SerializedFxCompile, "serialize_compile", partial(with_context, registered)),
     *((module, "extra_imports", Scripts) for module in repro_writers),
 )
 
@@ -214,7 +214,7 @@ def _register() -> None:
         )
         previous.ours = codegen_common.device_codegens[device]
         if previous.codegen is None:
-            previous.take_back = tell_inductor(device)
+            previous.take_back = answer_for_device(device)
     if not _replaced:
         for place, name, make in _PLACES:
             stock = inspect.getattr_static(place, name)

@@ -186,7 +186,7 @@ def announce(message: str) -> None:
     )
 
 
-def announcing(source: str, error: Exception) -> str:
+def with_announcement(source: str, error: Exception) -> str:
     """Append a statement to Inductor's module that makes the announcement when it is loaded.
 
     A later process may load the module from a cache without running any of our code, so the module

@@ -14,10 +14,10 @@ from wrapper_ir.frontends.inductor.compat import inductor_config
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError
 from wrapper_ir.frontends.inductor.inductor_options import (
     MAPPED,
-    set_about_wrapper,
-    spelled,
+    changed_wrapper_settings,
+    split_options,
     with_mode,
-    without_inductors,
+    with_underscores,
 )
 from wrapper_ir.options import NO_OPTION, check_values, options_of
 from wrapper_ir.options import declared as take
@@ -79,12 +79,12 @@ class Settings:
         values: dict[str, Any] = {
             each.name: each.from_environment() for each in _OWN if each.variable
         }
-        values |= with_mode(spelled(options))
+        values |= with_mode(with_underscores(options))
         emitter = values["emitter"]
         take.EMITTER.check(emitter)
         emitter_options = options_of(emitter_class(emitter))
         names = [option.name for option in (*BACKEND_OPTIONS, *emitter_options)]
-        values, inductor = without_inductors(values, names, emitter)
+        values, inductor = split_options(values, names, emitter)
         settings = cls(**{each.name: values.pop(each.name) for each in _OWN if each.name in values})
         for name in _asked_for(inductor):
             if name in names:
@@ -106,7 +106,7 @@ class Settings:
         Our own settings take precedence. A setting without meaning here is logged once.
         """
         memory = self.memory
-        for name, value, fate in set_about_wrapper():
+        for name, value, fate in changed_wrapper_settings():
             if MAPPED.get(name, ("",))[0] == take.MEMORY.name and self.arena == "call":
                 memory = memory or MAPPED[name][1].get(value)
             elif fate.way == "refused":
@@ -151,7 +151,7 @@ def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
         OptionValueError: It is not a boolean, or another emitter is chosen as well.
         UnsupportedConfigError: Inductor's setting is on, and another emitter is chosen.
     """
-    values = spelled(options)
+    values = with_underscores(options)
     is_set = "cpp_wrapper" in values
     cpp_wrapper: object = values.pop("cpp_wrapper", bool(inductor_config.cpp_wrapper))
     take.CPP_WRAPPER.check(cpp_wrapper)

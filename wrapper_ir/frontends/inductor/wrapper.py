@@ -32,11 +32,11 @@ from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import AlternativesNote, ControlNote
 from wrapper_ir.frontends.inductor.session import (
     Session,
-    announcing,
     may_refuse,
     open_recorders,
     refuse,
     statistics,
+    with_announcement,
 )
 from wrapper_ir.frontends.inductor.triton import note_of_users_kernel
 from wrapper_ir.lines.expr import UnsupportedExprError
@@ -297,7 +297,7 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
         refuse(self.session, error)
         stock: Any = super()
         text, declarations = stock._generate(is_inference)
-        return ValueWithLineMap(announcing(text.value, error), text.line_map), declarations
+        return ValueWithLineMap(with_announcement(text.value, error), text.line_map), declarations
 
 
 class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):

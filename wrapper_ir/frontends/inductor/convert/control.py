@@ -147,7 +147,7 @@ def _keep(scope: Scope, node: Any, position: int, operand: Arg, origin: int | No
     """
     name = scope.leaves.get(node.get_name(), {}).get((position,))
     if name is not None and isinstance(operand, BufferArg):
-        scope.stand_for(name, copied(scope.draft, operand.buffer, origin=origin))
+        scope.alias(name, copied(scope.draft, operand.buffer, origin=origin))
 
 
 def _call(scope: Scope, node: Any) -> None:
@@ -158,7 +158,7 @@ def _call(scope: Scope, node: Any) -> None:
     for path, name in leaves.items():
         value = results[int(path[0])]
         if isinstance(value, BufferValue):
-            scope.stand_for(name, value.buffer)
+            scope.alias(name, value.buffer)
             # Inductor gives the result an offset, but treats it as a buffer without one.
             offset = scope.graph.get_buffer(name).get_layout().offset
             scope.count_from(name, scope.dim(offset))
@@ -172,7 +172,7 @@ def _chosen(scope: Scope, node: Any) -> None:
     operands += [_operand(scope, item) for item in node.inputs]
     (value,) = inline_subgraph(scope, graph, operands)
     if isinstance(value, BufferValue):
-        scope.stand_for(node.get_name(), value.buffer)
+        scope.alias(node.get_name(), value.buffer)
 
 
 def _operand(scope: Scope, node: Any, origin: int | None = None) -> Arg:
@@ -294,7 +294,7 @@ def inline_subgraph(outer: Scope, graph: Any, operands: Sequence[Arg]) -> list[V
             value = graph.graph_inputs.get(name)
             if isinstance(operand, BufferArg):
                 _learn_shape(scope, value, scope.layout(operand.buffer))
-                scope.stand_for(name, operand.buffer)
+                scope.alias(name, operand.buffer)
                 scope.lent.add(outer.draft.owner(operand.buffer))
             elif isinstance(operand, ScalarArg):
                 _learn(scope, value, operand.value)
@@ -306,7 +306,7 @@ def inline_subgraph(outer: Scope, graph: Any, operands: Sequence[Arg]) -> list[V
     outer.known = {**scope.known, **outer.known}
     names = [value.buffer for value in results if isinstance(value, BufferValue)]
     for name in names:
-        outer.stand_for(name, name)
+        outer.alias(name, name)
     outer.lent |= _shared_roots(outer, names, operands)
     return list(results)
 

@@ -67,7 +67,7 @@ _SCALARS: Final = {
 _LARGE: Final = 8192
 
 
-def to_tune(call: CallNote | None) -> Iterator[TritonNote]:
+def kernels_to_tune(call: CallNote | None) -> Iterator[TritonNote]:
     """Yield the kernels that must be tuned for a call."""
     if isinstance(call, TritonNote):
         yield call
@@ -77,7 +77,7 @@ def to_tune(call: CallNote | None) -> Iterator[TritonNote]:
 
 def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
     """Convert a ``KernelCallLine`` of a Triton kernel, using the note that was taken for it."""
-    passed = passed_to(line)
+    passed = launch_arguments(line)
     note = _with_first_writes(scope, note)
     name, kernel, pinned = _definition(scope, note, line.device, passed)
     by_name = _by_name(line, pinned, passed)
@@ -90,7 +90,7 @@ def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
     scope.emit_call(call, note.nodes)
 
 
-def passed_to(line: Any) -> list[Any]:
+def launch_arguments(line: Any) -> list[Any]:
     """Return the launcher's arguments: names of buffers, nodes, or numbers."""
     if line.raw_keys is None:
         return list(line.call_args)
@@ -246,7 +246,7 @@ def size_hint(scope: Scope, value: Scalar) -> int | float:
 
 def convert_choice(scope: Scope, line: Any, note: AlternativesNote) -> None:
     """Convert a call of several equivalent kernels to a call of the chosen one."""
-    passed = passed_to(line)
+    passed = launch_arguments(line)
     if note.shapes is None:
         number = fastest(
             note,

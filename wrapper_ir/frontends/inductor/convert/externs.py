@@ -205,7 +205,7 @@ class ExternConverter:
         results = tuple(_related(bound, result) for result in defined)
         for result in results:
             if isinstance(result, ResultBuffer):
-                scope.draft.buffers[result.out] = self._corrected(bound, result, node)
+                scope.draft.buffers[result.out] = self._corrected_layout(bound, result, node)
         node_device = node.get_device()
         device = to_device(node_device) if node_device is not None else CPU
         line = call_of(scope.draft, bound.op, ordered, bound.kwargs, results, device=device)
@@ -230,7 +230,7 @@ class ExternConverter:
             return args
         return (BufferArg(self._scope.rows(bias.buffer, matrix.size, origin)), *args[1:])
 
-    def _corrected(self, call: Bound, result: ResultBuffer, node: Any) -> Layout:
+    def _corrected_layout(self, call: Bound, result: ResultBuffer, node: Any) -> Layout:
         """Return a result's layout with what Inductor drops but the call or the trace knows.
 
         Inductor treats all tensors as strided tensors of plain numbers, and views as storage of
@@ -251,7 +251,7 @@ class ExternConverter:
             return layout
         if value.layout is not torch.strided:
             layout = replace(layout, kind=LayoutKind(str(value.layout).removeprefix("torch.")))
-        base = _viewed(call, traced[0])
+        base = _base_value(call, traced[0])
         if result.relation is Relation.ALIAS and len(result.of) == 1 and base is not None:
             viewed = self._scope.layout(result.of[0])
             distance = _first_byte(value) - _first_byte(base)
@@ -333,7 +333,7 @@ def _related(call: Bound, result: CallResult) -> CallResult:
     return ResultBuffer(result.out, result.path, relation, of)
 
 
-def _viewed(call: Bound, traced: torch.fx.Node) -> torch.Tensor | None:
+def _base_value(call: Bound, traced: torch.fx.Node) -> torch.Tensor | None:
     """Return the traced value of the only argument that a call can return a view of, if any."""
     position = handed_over(call.schema.name)
     pairs = enumerate(zip(call.schema.positional, traced.args, strict=False))

@@ -397,7 +397,7 @@ def allow_any_size(scope: Scope, node: Node) -> None:
     """Lift the range of a symbol that occurs only as a size of this input."""
     others = [n for n in scope.graph.module.graph.nodes if n is not node and n not in node.users]
     for symbol in layout_at_entry(node).size:
-        if isinstance(symbol, sympy.Symbol) and not any(_tells(n, symbol) for n in others):
+        if isinstance(symbol, sympy.Symbol) and not any(_mentions(n, symbol) for n in others):
             scope.draft.symbols[symbol.name] = replace(
                 scope.draft.symbols[symbol.name], lower=0, upper=None
             )
@@ -407,7 +407,7 @@ def _expression(number: int | torch.SymInt) -> sympy.Expr:
     return number.node.expr if isinstance(number, torch.SymInt) else sympy.Integer(number)
 
 
-def _tells(node: Node, symbol: sympy.Symbol) -> bool:
+def _mentions(node: Node, symbol: sympy.Symbol) -> bool:
     """Return whether a node's value contains a symbol; an unused input does not count."""
     value = node.meta.get("val")
     if isinstance(value, torch.SymInt):

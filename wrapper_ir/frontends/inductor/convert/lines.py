@@ -18,14 +18,17 @@ import torch
 
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, checked_op, inductor_config, ir
 from wrapper_ir.frontends.inductor.convert.control import convert_control
-from wrapper_ir.frontends.inductor.convert.cpp_and_triton import convert_kernel_call, to_tune
+from wrapper_ir.frontends.inductor.convert.cpp_and_triton import (
+    convert_kernel_call,
+    kernels_to_tune,
+)
 from wrapper_ir.frontends.inductor.convert.externs import (
     ExternConverter,
     bind_item,
     bind_unbacked,
     node_op,
 )
-from wrapper_ir.frontends.inductor.convert.memory import allocate, make_whole, reinterpret, reuse
+from wrapper_ir.frontends.inductor.convert.memory import allocate, combine_parts, reinterpret, reuse
 from wrapper_ir.frontends.inductor.convert.operators import (
     PRINT,
     add_check,
@@ -88,14 +91,14 @@ def _entries(wrapper: Any) -> Iterator[Entry]:
 def convert_lines(scope: Scope, wrapper: Any) -> None:
     """Convert all lines of one wrapper of ours into a scope, in Inductor's order."""
     entries = list(_entries(wrapper))
-    scope.shared.tuners.expect(kernel for e in entries for kernel in to_tune(e.call))
+    scope.shared.tuners.expect(kernel for e in entries for kernel in kernels_to_tune(e.call))
     to = _Lines(scope, ExternConverter(scope, [entry.line for entry in entries]))
     for entry in entries:
         if entry.control is not None:
             _refuse_on_stream(scope, entry.control)
             convert_control(scope, entry.control)
         elif entry.part is not None:
-            make_whole(scope, entry.part)
+            combine_parts(scope, entry.part)
         elif entry.handle:
             scope.handle = entry.handle
         elif isinstance(entry.line, str):

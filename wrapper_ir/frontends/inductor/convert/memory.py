@@ -122,7 +122,7 @@ _OPS: Final[Mapping[str, tuple[Any, Arg]]] = {
 }
 
 
-def make_whole(scope: Scope, note: PartNote) -> None:
+def combine_parts(scope: Scope, note: PartNote) -> None:
     """Combine the partial results of a buffer, by a sum or a product."""
     if note.reduction not in _OPS:
         raise UnsupportedLineError(

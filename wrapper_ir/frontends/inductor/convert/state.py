@@ -154,7 +154,7 @@ class Scope:
         self.defined.add(name)
         return name
 
-    def stand_for(self, name: str, existing: str) -> None:
+    def alias(self, name: str, existing: str) -> None:
         """Make one of Inductor's buffers another name of an existing one."""
         self._names[name] = existing
         self.defined.add(existing)
@@ -278,7 +278,7 @@ class Scope:
         """Return a size, stride, offset or count in terms of symbols that are bound here."""
         if isinstance(value, (int, sympy.Integer)):
             return int(value)
-        return to_dim(self._known(self._simplified(value)))
+        return to_dim(self._substituted(self._simplified(value)))
 
     def scalar(self, value: Any, *, simplify: bool = True) -> Scalar:
         """Return a number or condition in terms of symbols that are bound here."""
@@ -286,13 +286,13 @@ class Scope:
             value = value.node.expr
         if not isinstance(value, sympy.Basic):
             return to_scalar(value)
-        return to_scalar(self._known(self._simplified(value) if simplify else value))
+        return to_scalar(self._substituted(self._simplified(value) if simplify else value))
 
     def _simplified(self, value: Any) -> Any:
         is_expr = isinstance(value, sympy.Expr) and not value.is_number
         return self.graph.sizevars.simplify(value) if is_expr else value
 
-    def _known(self, value: Any) -> Any:
+    def _substituted(self, value: Any) -> Any:
         """Replace unbound symbols by expressions that torch knows to be equal."""
         free = getattr(value, "free_symbols", ())
         for symbol in sorted(free, key=str) if free else ():
@@ -391,7 +391,7 @@ class Scope:
             )
         draft = self.draft
         if draft.data.get(name) is tensor:
-            self.stand_for(name, name)  # another region has it already
+            self.alias(name, name)  # another region has it already
             return name
         qualified = self.graph.allocated_constant_name.get(name, name)
         kind = _constant_kind(tensor)
