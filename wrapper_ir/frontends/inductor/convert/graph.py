@@ -131,12 +131,7 @@ def _key(value: Any) -> Any:
 
 
 def convert_graph(
-    wrapper: Any,
-    graph: Any,
-    *,
-    is_inference: bool,
-    names: Sequence[str],
-    passing: Passing,
+    wrapper: Any, graph: Any, *, is_inference: bool, names: Sequence[str], passing: Passing
 ) -> Program:
     """Return the program of a scheduled graph.
 
