@@ -73,11 +73,11 @@ def test_it_is_the_program_of_the_model(model: nn.Module, exported: ExportedProg
 
 
 def test_arguments_that_it_was_not_made_for(exported: ExportedProgram) -> None:
-    with pytest.raises(CaptureError, match="do not fit"):
+    with pytest.raises(CaptureError, match="do not match"):
         wir.capture(exported, (torch.ones(5, 9),), KWARGS)
-    with pytest.raises(CaptureError, match="do not fit"):
+    with pytest.raises(CaptureError, match="do not match"):
         wir.capture(exported, (torch.ones(5, 8), torch.ones(5)), KWARGS)
-    with pytest.raises(CaptureError, match="dynamic shapes already") as caught:
+    with pytest.raises(CaptureError, match="already has its dynamic shapes") as caught:
         wir.capture(exported, dynamic_shapes=SHAPES)
     assert "torch.export.export" in str(caught.value.hint)
 

@@ -101,7 +101,7 @@ def test_memory_that_a_process_group_shares_is_refused(
         return x
 
     monkeypatch.setitem(lowering.lowerings, op, lower)
-    with pytest.raises(UnsupportedLineError, match=r"WIR3001.*memory shared by a process group"):
+    with pytest.raises(UnsupportedLineError, match=r"WIR3001.*memory is shared by a process group"):
         wir.capture(lambda x: op(x.sin()) @ x, (torch.ones(8, 8),))
 
 

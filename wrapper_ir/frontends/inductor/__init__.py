@@ -1,7 +1,7 @@
-"""The Inductor front end: Inductor schedules and writes kernels, the wrapper around them is ours.
+"""The Inductor front end: Inductor schedules and writes kernels; the wrapper around them is ours.
 
-``install`` sends every compilation in a block through us, ``record`` collects the programs that
-are made, ``capture`` makes one program of a model. All of it goes through the slots in which
+``install`` routes every compilation in a block through us, ``record`` collects the programs that
+are made, and ``capture`` makes one program from a model. All of them use the slots in which
 Inductor registers backends for a device; see ``registration``.
 """
 

@@ -1,7 +1,7 @@
-"""A graph that Inductor compiles ahead of time: the program of it, and not a wrapper of Inductor's.
+"""Ahead-of-time compilation by Inductor that yields a program instead of Inductor's own wrapper.
 
-Inductor then has only two wrappers to offer, one in C++ and one that makes an fx graph. We come in
-by the second one's slot: it compiles no kernel, makes one pass, and hands back whatever we return.
+Ahead of time Inductor offers only two wrappers: one in C++, and one that builds an fx graph. We use
+the slot of the second: it compiles no kernels, makes a single pass, and returns whatever we return.
 """
 
 from __future__ import annotations
@@ -21,71 +21,62 @@ from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-__all__ = ["lowered", "with_values"]
-
-#: How Inductor is set up.
+#: Inductor's settings for a compilation ahead of time.
 _CONFIG: Final[Mapping[str, Any]] = {
     "fx_wrapper": True,
     "cpp_wrapper": False,
-    # Small tensors, parameters included, would become literals in the kernels' text.
+    # Otherwise small tensors, parameters included, become literals in the kernels' text.
     "always_keep_tensor_constants": True,
-    # Folding takes the value of every tensor of one element, also of one that calls change: a batch
-    # norm would count to one and stay there.
+    # Constant folding reads the value of every one-element tensor, even of one that calls change: a
+    # batch norm would count to one and stop.
     "joint_graph_constant_folding": False,
-    # An ahead-of-time graph is one piece for us; cutting it up serves CUDA graphs.
+    # Partitioning only serves CUDA graphs; we need the graph in one piece.
     "graph_partition": False,
-    # What depends on constants alone is computed at each call. Inductor would make another graph
-    # of it, which it can only write in C++.
+    # Inductor would move what depends on constants alone into a second graph, which it can only
+    # write in C++. We compute it in each call.
     "aot_inductor.use_runtime_constant_folding": False,
+    # The model keeps its parameters even when they are frozen.
+    "freezing_discard_parameters": False,
 }
 
 
-#: Likewise where parameters are frozen; the model keeps them.
-_FREEZING: Final[Mapping[str, Any]] = {"freezing": True, "freezing_discard_parameters": False}
-
-
-def lowered(
+def lower_graph(
     run: Callable[[dict[str, Any]], Any], *, freeze: bool
 ) -> tuple[Program, torch.fx.GraphModule, dict[int, PackedBy]]:
-    """Return the program of a graph, in a session that captures.
+    """Return a graph's program, Inductor's graph of ATen ops, and how packed tensors were made.
 
-    Args:
-        run: Has Inductor compile the graph ahead of time, with settings that it is given.
-        freeze: Whether parameters are frozen.
-
-    Returns:
-        The program, the graph of ATen ops that Inductor scheduled, and how packed tensors are made.
+    Must run in a session that captures. ``run`` has Inductor compile the graph ahead of time with
+    the settings that it is passed.
 
     Raises:
         CaptureError: Inductor cannot lower the graph.
         UnsupportedLineError: Something in its wrapper has no typed form.
     """
-    config = {**_CONFIG, **(_FREEZING if freeze else {"freezing": False})}
     packed: dict[int, PackedBy] = {}
     try:
         with warnings.catch_warnings(), ExitStack() as stack:
             if freeze:
                 stack.enter_context(torch.no_grad())  # where gradients are on, nothing is frozen
                 packed = stack.enter_context(noted_packing())
-            # Inductor warns of graph inputs that it does not use; here they are the caller's.
+            # Inductor warns about unused graph inputs; here they are the caller's arguments.
             warnings.simplefilter("ignore")
-            product = run(config)
+            product = run({**_CONFIG, "freezing": freeze})
     except InductorError as error:
-        own = getattr(error, "inner_exception", None)
-        if isinstance(own, WrapperIRError):
-            if isinstance(own, UnsupportedLineError):
-                own.hint = "under torch.compile, Inductor's own wrapper can stand in"
-            raise own from None
+        inner = getattr(error, "inner_exception", None)
+        if isinstance(inner, WrapperIRError):
+            if isinstance(inner, UnsupportedLineError):
+                inner.hint = "under torch.compile, Inductor's own wrapper can stand in"
+            raise inner from None
         raise CaptureError(problem=f"Inductor says: {error}") from error
     except WrapperIRError:
         raise
-    except Exception as error:  # of what torch runs before Inductor, for aliased inputs say
+    except Exception as error:  # from torch's own steps before Inductor, such as for aliased inputs
         raise CaptureError(problem=f"torch says: {error}") from error
-    made = getattr(product, "meta", {})
-    program = made.get("program")
+    meta = getattr(product, "meta", {})
+    program = meta.get("program")
     if not isinstance(program, Program):
-        raise CaptureError(problem="Inductor went past the wrapper that makes the program")
-    return program, made["graph"], packed
+        raise CaptureError(problem="Inductor bypassed the wrapper that makes the program")
+    return program, meta["graph"], packed
 
 
 def with_values(
@@ -94,43 +85,27 @@ def with_values(
     parameters: Collection[str],
     buffers: Collection[str],
 ) -> Program:
-    """Return the program with a model's own tensors for constants, and what each is to it.
+    """Return the program with the model's own tensors as the values of its constants.
 
-    Args:
-        program: The program.
-        values: The model's tensors by their names there.
-        parameters: Which of them are parameters.
-        buffers: Which are buffers.
+    ``values`` has the model's tensors by qualified name; ``parameters`` and ``buffers`` are the
+    names of those that are one.
     """
     constants, data = {}, dict(program.data)
+    owners: dict[tuple[Any, ...], str] = {}
     for name, constant in program.constants.items():
         if constant.kind is ConstantKind.PACKED:
             constants[name] = constant
             continue
-        known = constant.qualified_name
-        original = values.get(known)
+        qualified = constant.qualified_name
+        original = values.get(qualified)
         if isinstance(original, torch.Tensor) and original.shape == data[name].shape:
-            # Detached it is still the model's memory; a program computes no gradients.
+            # A detached tensor shares the model's memory; a program computes no gradients.
             data[name] = original.detach()
-        kind = ConstantKind.BUFFER if known in buffers else ConstantKind.TENSOR
-        kind = ConstantKind.PARAMETER if known in parameters else kind
-        constants[name] = Constant(known, kind, constant.mutable, constant.tied_to)
-    tied = _tied({n: data[n] for n, c in constants.items() if c.kind is not ConstantKind.PACKED})
-    ties = {
-        n: Constant(c.qualified_name, c.kind, c.mutable, tied.get(n)) for n, c in constants.items()
-    }
-    return program.replace(constants=FrozenMap(ties), data=data)
-
-
-def _tied(data: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    """Return which constants are the same memory as an earlier one."""
-    first: dict[tuple[Any, ...], str] = {}
-    tied = {}
-    for name, tensor in data.items():
-        if tensor.numel() == 0 or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-            continue
-        key = (tensor.device, tensor.data_ptr())
-        owner = first.setdefault(key, name)
-        if owner != name:
-            tied[name] = owner
-    return tied
+        kind = ConstantKind.BUFFER if qualified in buffers else ConstantKind.TENSOR
+        kind = ConstantKind.PARAMETER if qualified in parameters else kind
+        owner, tensor = name, data[name]
+        if tensor.numel() and type(tensor) in (torch.Tensor, torch.nn.Parameter):
+            owner = owners.setdefault((tensor.device, tensor.data_ptr()), name)
+        tied_to = None if owner == name else owner  # an earlier constant in the same memory
+        constants[name] = Constant(qualified, kind, constant.mutable, tied_to)
+    return program.replace(constants=FrozenMap(constants), data=data)

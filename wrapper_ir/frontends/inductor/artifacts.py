@@ -1,8 +1,8 @@
-"""Libraries and packages that Inductor's callers ask for in an installation.
+"""Libraries and packages that Inductor's callers ask for inside an installation.
 
-``torch._inductor.aot_compile``, and so ``aoti_compile_and_package``, hand a graph to one function
-and are handed a library, or the files that go into a package. In an installation these are ours:
-the program of the graph as C++, built as ``export`` builds it.
+``torch._inductor.aot_compile``, and so ``aoti_compile_and_package``, pass a graph to one function
+that returns a library, or the files of a package. Inside an installation these are ours: the
+graph's program as C++, built the way ``export`` builds it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.frontends.inductor.ahead import lowered, with_values
+from wrapper_ir.frontends.inductor.ahead import lower_graph, with_values
 from wrapper_ir.frontends.inductor.captured import (
     noted_guards,
     take_numbers,
@@ -49,15 +49,9 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.inductor_options import Delivery
     from wrapper_ir.lines.program import Program
 
-__all__ = ["serving"]
 
-
-def serving(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Inductor's function for graphs ahead of time, which serves installations, too.
-
-    Args:
-        stock: Inductor's, which is called in any other context.
-    """
+def with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap Inductor's function for ahead-of-time graphs so that it serves installations too."""
 
     @wraps(stock)
     def compile_fx_aot(
@@ -75,8 +69,8 @@ def serving(stock: Callable[..., Any]) -> Callable[..., Any]:
             with use_session(session if session is not None and session.capture else None):
                 return run(config_patches)
         try:
-            delivery, theirs = delivery_of(config_patches or {})
-            settings = _settings(session.settings, theirs)
+            delivery, options = delivery_of(config_patches or {})
+            settings = _settings(session.settings, options)
             capturing = replace(session, settings=settings, capture=True, hold=None)
             with compile_lock, use_session(capturing):
                 examples = take_strings(model_, example_inputs_)
@@ -97,17 +91,17 @@ def serving(stock: Callable[..., Any]) -> Callable[..., Any]:
     return compile_fx_aot
 
 
-def _settings(settings: Settings, theirs: Mapping[str, Any]) -> Settings:
-    """Return settings for a library, with options that its compilation alone has.
+def _settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
+    """Return the settings for a library, with the options of its own compilation merged in.
 
     A library is C++, whatever else the installation emits.
 
     Raises:
-        OptionError: C++ lacks an option of the installation.
+        OptionError: The C++ emitter lacks an option of the installation.
     """
-    given = {option.name: getattr(settings, option.name) for option in options_of(Settings)}
-    given |= {**dict(settings.emitter_options), **theirs, "emitter": "cpp"}
-    return Settings.from_options(given)
+    values = {option.name: getattr(settings, option.name) for option in options_of(Settings)}
+    values |= {**dict(settings.emitter_options), **options, "emitter": "cpp"}
+    return Settings.from_options(values)
 
 
 def _program(
@@ -117,16 +111,17 @@ def _program(
     delivery: Delivery,
 ) -> tuple[Program, torch.fx.GraphModule]:
     """Return the program of a graph that takes and returns leaves, and Inductor's graph."""
-    passed = dict(settings.inductor)
-    freeze = bool(passed.get("freezing", inductor_config.freezing))
+    patches = dict(settings.inductor)
+    freeze = bool(patches.get("freezing", inductor_config.freezing))
     inputs = [node.name for node in model.graph.find_nodes(op="placeholder")]
     free, env = free_sizes(model.graph, inputs), shape_env_of(model.graph)
     ranges = {} if env is None else dict(env.var_to_range)
-    # To the tracer no size is 0 or 1; the module of an exported program has what users declared.
+    # The tracer assumes that no size is 0 or 1; an exported program's module has the declared
+    # ranges.
     ranges |= dict(getattr(model, "range_constraints", ()))
     numbers = take_numbers(model)
-    program, graph, packed = lowered(
-        lambda config: run({**passed, **delivery.inductor, **config}), freeze=freeze
+    program, graph, packed = lower_graph(
+        lambda config: run({**patches, **delivery.inductor, **config}), freeze=freeze
     )
     program = with_exported_ranges(with_numbers(program, numbers), ranges)
     program = with_guards(program, noted_guards(env, {}))
@@ -140,10 +135,9 @@ def _program(
 
 
 def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any] | str:
-    """Build a program; return the library, or the files of a package and values for it.
+    """Build a program; return the library's path, or a package's files and values.
 
-    Where nobody has said where to, they lie in Inductor's cache, in a folder named by what they
-    are.
+    Without a target they go to Inductor's cache, into a folder named after their contents.
     """
     from wrapper_ir.aot import export as shipping  # noqa: PLC0415 - only to build
 
@@ -151,19 +145,20 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any
     target = Path(delivery.target)
     if target.suffix == ".so" and not delivery.is_package:
         return str(shipping.export(artifact, target, **delivery.build))
-    top = Path(cache_dir()) / (target if delivery.target else "wrapper_ir")
-    top.mkdir(parents=True, exist_ok=True)
-    options = shipping.check(top / "model.so", delivery.metadata, **delivery.build)
-    with tempfile.TemporaryDirectory(dir=top) as room:
-        made = Path(room, "made")
-        made.mkdir()
+    root = Path(cache_dir()) / (target if delivery.target else "wrapper_ir")
+    root.mkdir(parents=True, exist_ok=True)
+    options = shipping.check(root / "model.so", delivery.metadata, **delivery.build)
+    with tempfile.TemporaryDirectory(dir=root) as scratch:
+        staging = Path(scratch, "made")
+        staging.mkdir()
         parts, _ = shipping.write_parts(
-            made, artifact, options, delivery.metadata, packaged=delivery.is_package
+            staging, artifact, options, delivery.metadata, packaged=delivery.is_package
         )
-        digest = hashlib.sha256(b"".join(map(_digest, parts[:3])))  # constants: the library's
-        folder = top / digest.hexdigest()
+        # The library, the third of them, identifies its constants.
+        digest = hashlib.sha256(b"".join(map(_digest, parts[:3])))
+        folder = root / digest.hexdigest()
         try:
-            made.rename(folder)
+            staging.rename(folder)
         except OSError:  # it is there, by an earlier call or another process
             if not folder.is_dir():
                 raise
@@ -174,7 +169,7 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any
 
 
 def _values(program: Program) -> Any:
-    """Return the values of constants as torch packs them into files of a package."""
+    """Return the values of the constants in the form that torch packs into a package."""
     from torch.export.pt2_archive._package_weights import (  # noqa: PLC0415 - seldom wanted
         TensorProperties,
         Weights,

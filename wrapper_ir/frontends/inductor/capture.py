@@ -1,6 +1,6 @@
-"""``capture``: one program of a model, its parameters being constants.
+"""``capture``: one program of a model, with its parameters as constants.
 
-The model goes through ``torch.export``; the exported graph goes to Inductor ahead of time.
+``torch.export`` exports the model, and Inductor compiles the exported graph ahead of time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
-from wrapper_ir.frontends.inductor.ahead import lowered, with_values
+from wrapper_ir.frontends.inductor.ahead import lower_graph, with_values
 from wrapper_ir.frontends.inductor.captured import (
     checked_examples,
     noted_guards,
@@ -36,7 +36,7 @@ from wrapper_ir.frontends.inductor.exported import (
     example_leaves,
     exported_guards,
     free_sizes,
-    originals,
+    original_objects,
     shape_env_of,
     warn_of_fixed_sizes,
 )
@@ -51,15 +51,13 @@ from wrapper_ir.lines.program import FrozenMap, Program
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["capture"]
-
 
 class _Function(torch.nn.Module):
-    """A function as a module, which is what ``torch.export`` takes."""
+    """A function as a module, because ``torch.export`` only takes modules."""
 
     def __init__(self, function: Any) -> None:
         super().__init__()
-        # The function itself, so that its parameters keep their names.
+        # Assigned, not wrapped, so that its parameters keep their names.
         self.forward = function
 
 
@@ -72,27 +70,27 @@ def capture(
     isa: str = "native",
     freeze: bool | None = None,
 ) -> Program:
-    """Return the wrapper program of a model: Inductor's schedule, the parameters as constants.
+    """Return the wrapper program of a model: Inductor's schedule, with the parameters as constants.
 
-    The constants' values share memory with the model's tensors. What the model writes to its
-    buffers (batch-norm statistics) the program writes to them.
+    The constants share memory with the model's tensors. Where the model writes to its buffers
+    (batch-norm statistics), so does the program.
 
-    Threads take turns: tracing patches modules of torch's, so it waits for other captures and for
-    what Dynamo compiles, under Dynamo's own lock.
+    Captures run one at a time, under Dynamo's own lock: tracing patches modules of torch, so a
+    capture waits for other captures and for Dynamo's compilations.
 
     Args:
         model: An ``nn.Module``, an exported program, or a function of tensors.
-        args: Example arguments; their shapes are the program's, unless ``dynamic_shapes``. Numbers
-            are inputs; strings are part of the program, which does not take them again. An
-            exported program brings its own, and takes others of the kind that it was made for.
+        args: Example arguments. Their shapes become the program's unless ``dynamic_shapes`` says
+            otherwise. Numbers become inputs; strings are fixed in the program and are not inputs.
+            An exported program has its own examples, and accepts others of the same kind.
         kwargs: Example keyword arguments.
-        dynamic_shapes: Which dimensions are symbolic, as for ``torch.export.export``; those of an
-            exported program are known already.
-        isa: What kernels are written for: ``native``, the best that this processor has, or a level
+        dynamic_shapes: The symbolic dimensions, as for ``torch.export.export``. An exported program
+            already has its own.
+        isa: The instruction set of the kernels: ``native``, the best of this processor, or a level
             such as ``x86-64-v3``, so that they can be built for any processor of that level.
-        freeze: Whether parameters are frozen: what depends on them alone is computed now, and
-            weights are packed in the form that oneDNN wants. They lose the names that they are
-            updated by. ``None`` goes by ``torch._inductor.config.freezing``.
+        freeze: Whether to freeze parameters: what depends on them alone is computed now, and
+            weights are packed into oneDNN's format. They can then no longer be updated by name.
+            ``None`` follows ``torch._inductor.config.freezing``.
 
     Raises:
         OptionValueError: There is no such ``isa``.
@@ -117,9 +115,9 @@ def _export(
     kwargs: Mapping[str, Any] | None,
     dynamic_shapes: Any,
 ) -> tuple[torch.export.ExportedProgram, Sequence[Any]]:
-    """Return the exported model and its example arguments as leaves, in order."""
-    given: object = args
-    if isinstance(given, torch.Tensor):
+    """Return the exported model and the leaves of its example arguments, in order."""
+    raw_args: object = args
+    if isinstance(raw_args, torch.Tensor):
         hint = "write (x,) for one argument"
         raise CaptureError(problem="args is a tensor, not a tuple of arguments", hint=hint)
     if isinstance(model, torch.export.ExportedProgram):
@@ -142,31 +140,31 @@ def _export(
 def _compile(
     exported: torch.export.ExportedProgram, examples: Sequence[Any], *, freeze: bool
 ) -> tuple[Program, torch.fx.GraphModule]:
-    """Return the program, and the graph of ATen ops that Inductor scheduled."""
+    """Return the program and the graph of ATen ops that Inductor scheduled."""
     module: Any = exported.module(check_guards=False)
     assumed = exported_guards(exported, module)
     free = free_sizes(exported.graph, exported.graph_signature.user_inputs)
     examples = take_strings(module, examples)
-    taken = checked_examples(examples)
+    inputs = checked_examples(examples)
     numbers = take_numbers(module)
     session = _session(exported)
     with registered(session):
-        program, graph, packed = lowered(
-            lambda config: aot_compile(_flattened(module), taken, options=config),
+        program, graph, packed = lower_graph(
+            lambda config: aot_compile(_flattened(module), inputs, options=config),
             freeze=freeze,
         )
     program = with_truth_values(with_numbers(program, numbers), examples)
     program = with_exported_ranges(program, exported.range_constraints)
-    better = free_names(program, _numbers_by_name(program, session.input_names))
-    noted = noted_guards(shape_env_of(exported.graph), better)
-    program = with_symbols_named(with_guards(program, [*assumed, *noted]), better)
+    names = free_names(program, _numbers_by_name(program, session.input_names))
+    noted = noted_guards(shape_env_of(exported.graph), names)
+    program = with_symbols_named(with_guards(program, [*assumed, *noted]), names)
     program = with_packing(_finished(program, exported), packed)
     warn_of_fixed_sizes(program, free)
     return program, graph
 
 
 def _session(exported: torch.export.ExportedProgram) -> Session:
-    """Return the session of a capture: inputs keep the names that the model gives them."""
+    """Return the session of a capture, in which inputs keep the names that the model gives them."""
     specs = exported.graph_signature.input_specs
     args = [spec.arg for spec in specs if spec.kind is InputKind.USER_INPUT]
     names = [arg.name for arg in args if not isinstance(getattr(arg, "value", None), str)]
@@ -174,7 +172,7 @@ def _session(exported: torch.export.ExportedProgram) -> Session:
 
 
 def _numbers_by_name(program: Program, names: Sequence[str]) -> dict[str, str]:
-    """Return what the model calls each symbol that is a number among its arguments."""
+    """Return the model's name for each symbol that is a number among its arguments."""
     if len(program.inputs) != len(names):
         return {}
     inputs = zip(program.inputs, names, strict=True)
@@ -182,10 +180,10 @@ def _numbers_by_name(program: Program, names: Sequence[str]) -> dict[str, str]:
 
 
 def _flattened(module: Any) -> torch.fx.GraphModule:
-    """Return an exported program's module, changed to take and return leaves, in order.
+    """Change an exported program's module to take and return leaves in order, and return it.
 
-    Inductor would flatten arguments itself, but insists on writing the trees as JSON, which not
-    every type of tree can be.
+    Inductor could flatten arguments itself, but it serialises the trees as JSON, which not every
+    type in a tree supports.
     """
     module.graph.set_codegen(torch.fx.graph.CodeGen())
     for name in ("_in_spec", "_out_spec"):
@@ -196,9 +194,9 @@ def _flattened(module: Any) -> torch.fx.GraphModule:
 
 
 def _spec(tree: pytree.TreeSpec | None) -> str:
-    """Return a tree's form as JSON, empty where it holds a type that has no name there.
+    """Return a tree's structure as JSON, or an empty string if it holds a type without a JSON name.
 
-    What ``sort`` and its like return, named tuples of torch's, become plain tuples.
+    Named tuples of torch, such as the result of ``sort``, become plain tuples.
     """
     if tree is None:
         return ""
@@ -213,23 +211,23 @@ def _spec(tree: pytree.TreeSpec | None) -> str:
 
 
 def _with_plain_tuples(tree: Any) -> Any:
-    """Return a tree's form with each named tuple of torch's replaced by a tuple."""
+    """Return a tree's structure with each of torch's named tuples replaced by a tuple."""
     children = [_with_plain_tuples(child) for child in tree.children()]
     if not children:
         return tree
-    # The type of a named tuple of the user's own is a function, collections.namedtuple.
+    # The type of a user's named tuple is a function, collections.namedtuple.
     is_torchs = getattr(tree.type, "__module__", "") == "torch.return_types"
     kind, context = (tuple, None) if is_torchs else (tree.type, tree.context)
     return type(tree)(kind, context, children)
 
 
 def _finished(program: Program, exported: torch.export.ExportedProgram) -> Program:
-    """Return the program with what the exported program knows: names, values, tree specs."""
+    """Return the program with the exported program's names, values and tree specs."""
     values = {**exported.constants, **exported.state_dict}
     signature = exported.graph_signature
     program = with_values(program, values, signature.parameters, signature.buffers)
     objects, data = dict(program.objects), dict(program.data)
-    for name, original in originals(program, exported).items():
+    for name, original in original_objects(program, exported).items():
         objects[name] = dataclasses.replace(objects[name], qualified_name=original)
         data[name] = exported.constants[original]
     spec = exported.call_spec

@@ -1,6 +1,6 @@
-"""Facts of an exported program that its captured program gets besides what Inductor makes of it.
+"""Facts of an exported program that Inductor drops and its captured program gets back.
 
-They are values that are no tensors, assumptions on sizes, and the making of frozen parameters.
+These are values that are not tensors, assumptions on sizes, and the recipes of frozen parameters.
 """
 
 from __future__ import annotations
@@ -35,52 +35,52 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.exported import Guard
 
 
-# Arguments and results that are no tensors.
+# Arguments and results that are not tensors.
 #
-# ``torch.export`` takes numbers, strings and None on both sides and writes them down as what they
-# are. Inductor knows integers, some floats and None. What it does not know is left out of the graph
-# that it gets, and comes back into the program where that has a form for it. A string has none: it
-# has decided what was exported and is no input any more, as in packages of AOTInductor's.
+# ``torch.export`` takes and returns numbers, strings and None, and records them as constants.
+# Inductor supports integers, some floats and None. The rest is removed from the graph before
+# Inductor sees it, and put back into the program if it has a form there. A string has none: the
+# export depends on its value and it is no longer an input, just as in AOTInductor's packages.
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def checked_examples(examples: Sequence[Any]) -> tuple[Any, ...]:
-    """Return example arguments as Inductor takes them: truth values as integers.
+    """Return example arguments as Inductor takes them, with booleans as integers.
 
     Raises:
         CaptureError: One is neither a tensor nor a number.
     """
     for value in examples:
         if not isinstance(value, (torch.Tensor, int, float, type(None), *_SYMBOLIC)):
-            shown = f"{value!r}" if isinstance(value, complex) else "one"
+            shown = f" ({value!r})" if isinstance(value, complex) else ""
             raise CaptureError(
-                problem=f"an argument is of type {type(value).__name__} ({shown}), and a program "
-                "takes tensors, integers, floats, truth values and strings",
-                hint="give it to the model beforehand, in a function that takes the tensors only",
+                problem=f"an argument has the type {type(value).__name__}{shown}, but a program "
+                "takes only tensors, integers, floats, booleans and strings",
+                hint="bind it beforehand, in a function that takes only the tensors",
             )
     return tuple(int(value) if isinstance(value, bool) else value for value in examples)
 
 
 def take_strings(module: torch.fx.GraphModule, examples: Sequence[Any]) -> list[Any]:
-    """Take the strings out of a graph's inputs, and return the examples of those that are left.
+    """Remove the strings from a graph's inputs, and return the examples of the remaining ones.
 
-    Ahead of time Inductor is handed None for an example that is no tensor; the graph tells then.
+    Ahead of time Inductor gets None for an example that is not a tensor, so the graph is asked too.
     """
-    left = []
+    remaining = []
     placeholders = module.graph.find_nodes(op="placeholder")
     for node, value in zip(placeholders, examples, strict=True):
         if isinstance(value, str) or isinstance(node.meta.get("val"), str):
             module.graph.erase_node(node)
         else:
-            left.append(value)
-    return left
+            remaining.append(value)
+    return remaining
 
 
 def take_numbers(module: torch.fx.GraphModule) -> dict[int, float]:
-    """Take the floats out of a graph's results, and return them by position.
+    """Remove the floats from a graph's results, and return them by position.
 
-    Arguments that are truth values become integers, like the examples.
+    Boolean arguments become integers, like the examples.
 
     Raises:
         CaptureError: A result is neither a tensor nor a number nor None.
@@ -90,24 +90,24 @@ def take_numbers(module: torch.fx.GraphModule) -> dict[int, float]:
             node.meta["val"] = int(node.meta["val"])
     (output,) = module.graph.find_nodes(op="output")
     results = list(output.args[0])
-    found = {}
+    floats = {}
     for position, value in enumerate(results):
         if isinstance(value, float):
-            found[position], results[position] = value, None
+            floats[position], results[position] = value, None
         elif not isinstance(value, (torch.fx.Node, int, type(None))):
             raise CaptureError(
-                problem=f"result {position} is the {type(value).__name__} {value!r}, and a program "
-                "returns tensors and numbers",
+                problem=f"result {position} is the {type(value).__name__} {value!r}, but a program "
+                "returns only tensors and numbers",
                 hint="return it from a function around the compiled program",
             )
     output.args = (tuple(results),)
-    return found
+    return floats
 
 
 def with_truth_values(program: Program, examples: Sequence[Any]) -> Program:
-    """Return the program with truth values where the examples have some, not integers.
+    """Return the program with boolean inputs where the examples have booleans, not integers.
 
-    They are part of what was exported: each is asserted to be that of the example.
+    Their values are part of the export: each is asserted to equal the example's.
     """
     symbols = dict(program.symbols)
     for item, value in zip(program.inputs, examples, strict=True):
@@ -117,31 +117,26 @@ def with_truth_values(program: Program, examples: Sequence[Any]) -> Program:
 
 
 def with_numbers(program: Program, numbers: Mapping[int, float]) -> Program:
-    """Return the program with numbers in the places of its results that they were taken from."""
-    if not numbers:
-        return program
-    results = list(program.results)
-    for position, number in numbers.items():
-        results[position] = ScalarValue(number)
-    return program.replace(results=tuple(results))
+    """Return the program with the numbers back at the positions that ``take_numbers`` removed."""
+    results = enumerate(program.results)
+    return program.replace(
+        results=tuple(ScalarValue(numbers[i]) if i in numbers else value for i, value in results)
+    )
 
 
 # Inductor's assumptions on sizes beyond what an exported program promises.
 #
-# Inductor may decide something by the example's sizes and note the decision as a guard. Under
-# ``torch.compile`` a guard that fails means another compile. Ahead of time there is no other
-# compile, and the guard narrows the symbol's range without a word. Here the exported ranges stay as
-# they were declared, and each guard becomes a check of the program's own.
+# Inductor may decide something by the example's sizes and record the decision as a guard. Under
+# ``torch.compile`` a failing guard triggers a recompile. Ahead of time there is none, and the guard
+# silently narrows the symbol's range. Here the ranges stay as they were exported, and each guard
+# becomes a check in the program.
 
 
 def noted_guards(env: Any, names: Mapping[str, str]) -> list[Guard]:
-    """Return what is noted in an environment of symbols (None: there is none), as conditions.
+    """Return every guard in a shape environment (None: no guards) as a condition.
 
-    All of it: of an exported program that is captured again, the notes of the first time count too.
-
-    Args:
-        env: The environment.
-        names: What messages call some of its symbols; conditions call them as torch does.
+    For an exported program that is captured again, the guards of the first capture count too.
+    ``names`` are better names for symbols, used in messages; conditions keep torch's names.
     """
     return [
         (to_scalar(env.replace(guard.expr)), f"{_named(guard.expr, names)}, as Inductor assumed")
@@ -156,7 +151,7 @@ def _named(expr: Any, names: Mapping[str, str]) -> Any:
 
 
 def with_guards(program: Program, guards: Sequence[Guard]) -> Program:
-    """Return the program with a check for each condition, as soon as the sizes are known."""
+    """Return the program with a check for each condition, placed where sizes are first known."""
     distinct = dict(reversed(guards))
     checks = [
         AssertSymbol(condition, message)
@@ -176,22 +171,20 @@ def with_guards(program: Program, guards: Sequence[Guard]) -> Program:
 
 
 def with_exported_ranges(program: Program, ranges: Mapping[Any, Any]) -> Program:
-    """Return the program with the symbols' ranges as they were exported."""
-    declared = {str(symbol): values for symbol, values in ranges.items()}
-    symbols = {}
-    for name, info in program.symbols.items():
-        if name in declared:
-            lower, upper = declared[name].lower, declared[name].upper
-            info = type(info)(info.kind, bound_of(lower), bound_of(upper), info.hint, info.unbacked)
-        symbols[name] = info
+    """Return the program with the ranges that its symbols had in the export."""
+    symbols = dict(program.symbols)
+    for name, values in ((str(symbol), values) for symbol, values in ranges.items()):
+        if name in symbols:
+            lower, upper = bound_of(values.lower), bound_of(values.upper)
+            symbols[name] = replace(symbols[name], lower=lower, upper=upper)
     return program.replace(symbols=FrozenMap(symbols))
 
 
-# Frozen parameters: how the packed ones were made, so that they can be made again elsewhere.
+# Frozen parameters: recipes for the packed ones, so that another machine can make them again.
 #
-# Under ``freezing`` Inductor computes what depends on parameters alone, the packing of weights by
-# oneDNN included, and keeps the results. A packed weight has a form that only the libraries of this
-# torch know. What it was packed of is an ordinary tensor, so that is noted while Inductor folds.
+# Under ``freezing`` Inductor computes what depends on parameters alone, including oneDNN's packing
+# of weights, and keeps the results. Only the libraries of this torch understand a packed weight,
+# but its source is an ordinary tensor; that is recorded while Inductor folds.
 
 
 class PackedBy(NamedTuple):
@@ -199,106 +192,80 @@ class PackedBy(NamedTuple):
 
     op: str
     args: tuple[Any, ...]
-    made: torch.Tensor  # kept, so that its identity stays its own
-    position: int | None = None  # of several that the op returns
+    made: torch.Tensor  # kept alive, so that its id stays unique
+    position: int | None = None  # among several results of the op
 
 
 @contextmanager
 def noted_packing() -> Iterator[dict[int, PackedBy]]:
-    """Note the packed tensors that Inductor makes meanwhile, by identity."""
-    found: dict[int, PackedBy] = {}
+    """Record the packed tensors that Inductor makes in the block, by identity."""
+    packed: dict[int, PackedBy] = {}
     folder: Any = ConstantFolder
     original = folder.run_node
 
     def run_node(self: Any, node: torch.fx.Node) -> Any:
         is_op = isinstance(node.target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
         args, kwargs = self.fetch_args_kwargs_from_env(node) if is_op else ((), {})
-        made = original(self, node)
+        result = original(self, node)
         if is_op and not kwargs:
             name = str(node.target).replace(".", "::", 1).removesuffix(".default")
-            several = enumerate(made) if isinstance(made, (list, tuple)) else ((None, made),)
+            several = enumerate(result) if isinstance(result, (list, tuple)) else ((None, result),)
             for position, each in several:
                 if isinstance(each, torch.Tensor) and each.is_mkldnn:
-                    found[id(each)] = PackedBy(name, args, each, position)
-        return made
+                    packed[id(each)] = PackedBy(name, args, each, position)
+        return result
 
     folder.run_node = run_node
     try:
-        yield found
+        yield packed
     finally:
         folder.run_node = original
 
 
 def with_packing(program: Program, noted: Mapping[int, PackedBy]) -> Program:
-    """Return a program whose packed constants are made of plain ones that it has as well."""
-    adding = _Adding(program)
-    for name, constant in program.constants.items():
-        by = noted.get(id(program.data[name]))
-        if constant.kind is ConstantKind.PACKED and by is not None:
-            adding.add(name, by)
-    return adding.program()
+    """Return the program with a recipe for each packed constant that any machine can repeat.
 
+    The plain tensors that are packed become constants as well; the packed ones come last.
+    """
+    plain: dict[str, Constant] = {}
+    packed: dict[str, Constant] = {}
+    buffers, data = dict(program.buffers), dict(program.data)
 
-class _Adding:
-    """Adds the constants that others are packed of."""
+    def add_plain(name: str, value: torch.Tensor) -> str:
+        new = f"{name}_plain"
+        while new in buffers or new in program.symbols:
+            new += "_"
+        qualified = program.constants[name].qualified_name
+        is_taken = any(constant.qualified_name == qualified for constant in plain.values())
+        plain[new] = Constant(new if is_taken else qualified, ConstantKind.TENSOR)
+        buffers[new], data[new] = tensor_layout(value), value.detach()
+        return new
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._plain: dict[str, Constant] = {}
-        self._packed: dict[str, Constant] = {}
-        self._layouts = dict(program.buffers)
-        self._data = dict(program.data)
-
-    def program(self) -> Program:
-        """The program with them; what is packed comes last."""
-        constants = {**self._program.constants, **self._plain}
-        for name in self._packed:
-            del constants[name]
-        constants |= self._packed
-        return self._program.replace(
-            constants=FrozenMap(constants), buffers=FrozenMap(self._layouts), data=self._data
-        )
-
-    def add(self, name: str, by: PackedBy) -> None:
-        """Say how a constant is packed, if it is by an op that may be repeated anywhere."""
-        if by.op not in PACKING_OPS or not all(map(_is_repeatable, by.args)):
-            return
-        args = tuple(self._arg(name, arg) for arg in by.args)
-        constant = self._program.constants[name]
-        self._packed[name] = replace(
-            constant,
-            qualified_name=f"{constant.qualified_name}.packed",
-            packing=Packing(by.op, args, by.position),
-        )
-
-    def _arg(self, name: str, value: Any) -> Arg:
+    def to_arg(name: str, value: Any) -> Arg:
         if isinstance(value, torch.Tensor):
-            return BufferArg(self._source(name, value))
+            return BufferArg(add_plain(name, value))
         if value is None:
             return NoneArg()
         if isinstance(value, (list, tuple)):
             return ListArg(tuple(ScalarArg(int(each)) for each in value))
         return ScalarArg(value)
 
-    def _source(self, name: str, value: torch.Tensor) -> str:
-        """The constant that holds a plain tensor: new, unless another is packed of it too."""
-        for known in self._plain:
-            if self._data[known] is value:
-                return known
-        made = f"{name}_plain"
-        while made in self._layouts or made in self._program.symbols:
-            made += "_"
-        qualified = self._program.constants[name].qualified_name
-        if any(constant.qualified_name == qualified for constant in self._plain.values()):
-            qualified = made
-        self._plain[made] = Constant(qualified, ConstantKind.TENSOR)
-        self._layouts[made] = tensor_layout(value)
-        self._data[made] = value.detach()
-        return made
+    for name, constant in program.constants.items():
+        by = noted.get(id(program.data[name]))
+        if constant.kind is not ConstantKind.PACKED or by is None:
+            continue
+        if by.op in PACKING_OPS and all(map(_is_repeatable, by.args)):
+            packing = Packing(by.op, tuple(to_arg(name, arg) for arg in by.args), by.position)
+            qualified = f"{constant.qualified_name}.packed"
+            packed[name] = replace(constant, qualified_name=qualified, packing=packing)
+    kept = {n: constant for n, constant in program.constants.items() if n not in packed}
+    return program.replace(
+        constants=FrozenMap({**kept, **plain, **packed}), buffers=FrozenMap(buffers), data=data
+    )
 
 
 def _is_repeatable(value: object) -> bool:
-    """Return whether an argument is a plain tensor, or of numbers."""
+    """Return whether an argument is a plain tensor, a number, None, or a list of integers."""
     if isinstance(value, torch.Tensor):
         is_plain = type(value) in (torch.Tensor, torch.nn.Parameter)
         return is_plain and value.layout == torch.strided

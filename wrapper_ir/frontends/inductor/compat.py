@@ -1,13 +1,12 @@
-"""The one place that names Inductor's private parts, and knows what differs between releases.
+"""The one place that names Inductor's private parts and knows how releases differ.
 
-Inductor has no stable interface for what this package does. What we use is imported here, and
-everything else in the package imports it from here; so a name that moved is repaired in one place,
-and a torch that lacks one gives one clear error instead of an ``ImportError`` from the middle of a
-compilation.
+Inductor has no stable interface for what this package does. The other modules import the private
+names from here, so a name that moved is fixed in one place, and a torch that lacks one raises one
+clear error instead of an ``ImportError`` in the middle of a compilation.
 
-What differs between the supported releases otherwise is a function here, which gives the same
-answer on all of them and names the release that brought the difference. Lines that only some
-releases have need none: they are told apart by the names of their classes (``convert.lines``).
+Each remaining difference between supported releases is a function that gives the same answer on
+all of them, and whose docstring names the release that brought the difference. Lines that only some
+releases have need no function: ``convert.lines`` looks lines up by class name.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def _check_version() -> None:
     """Refuse a torch that is not supported, unless the environment asks to try it.
 
     Raises:
-        UnsupportedTorchError: It is too old; or nobody has tried it, and nobody asks to.
+        UnsupportedTorchError: It is too old, or untested without a request to try it.
     """
     version = torch.__version__
     match releases.standing(version):
@@ -39,27 +38,26 @@ def _check_version() -> None:
             raise UnsupportedTorchError(version=version, problem="it is too old")
         case releases.Standing.UNTRIED:
             pass
-    problem = "nobody has tried it"
-    supported = f"supported are {releases.in_words()}"
+    supported = f"the supported releases are {releases.in_words()}"
     if not releases.is_to_be_tried():
-        hint = (
-            f"{supported}; with {releases.TRY}=1 in the environment it goes on with this one too, "
-            "where nothing is gone that it needs"
+        raise UnsupportedTorchError(
+            version=version,
+            problem="this release has not been tested",
+            hint=f"{supported}; set {releases.TRY}=1 in the environment to try this one anyway",
         )
-        raise UnsupportedTorchError(version=version, problem=problem, hint=hint)
     warnings.warn(
-        f"{problem}: torch {version}, with which the Inductor front end goes on as {releases.TRY} "
-        f"asks; {supported}",
+        f"torch {version} has not been tested with the Inductor front end, which continues because "
+        f"{releases.TRY} is set; {supported}",
         releases.UntriedTorchWarning,
         stacklevel=2,
     )
 
 
 def forget_last_trace() -> None:
-    """Empty the map by which torch.export looks for leaks in the trace that it made last.
+    """Clear the map in which torch.export looks for tensors leaked from its last trace.
 
-    Torch itself empties it when it begins the next trace. Until then it holds the traced graph, and
-    so the parameters of a model that may be gone; what is not there in another release is no loss.
+    Torch clears it only when the next trace begins. Until then it keeps the traced graph alive, and
+    with it the parameters of a model that may be gone. A release without the map needs nothing.
     """
     last = getattr(proxy_tensor, "_FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT", None)
     if isinstance(last, dict):
@@ -92,7 +90,6 @@ try:
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.codecache import BypassFxGraphCache as FxGraphBypass
     from torch._inductor.codegen import common as codegen_common
-    from torch._inductor.codegen import wrapper as wrapper_lines
     from torch._inductor.codegen.common import KernelArgs
     from torch._inductor.codegen.cpp import CppScheduling
     from torch._inductor.codegen.multi_kernel import (
@@ -112,7 +109,7 @@ try:
     from torch._inductor.exc import InductorError
     from torch._inductor.hooks import run_intermediate_hooks
     from torch._inductor.runtime.cache_dir_utils import cache_dir, triton_cache_dir
-    from torch._inductor.scheduler import BaseSchedulerNode, BaseScheduling
+    from torch._inductor.scheduler import BaseScheduling
     from torch._inductor.select_algorithm import extern_kernels
     from torch._inductor.utils import (  # type: ignore[attr-defined]  # 2.14 moved one elsewhere
         GPU_ALIGN_BYTES,
@@ -127,7 +124,10 @@ try:
 except ImportError as error:
     raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
 
-#: What writes scripts that show a failure again.
+#: Base of mixins for Inductor's classes, so that their ``super()`` may have any attribute.
+Mixin: Any = object
+
+#: Modules that write scripts to reproduce a failure.
 repro_writers = (after_aot, after_dynamo, aoti)
 
 _CONDITIONAL: Any = getattr(ir, "Conditional", ())
@@ -136,12 +136,13 @@ _SHALLOW_COPY: Any = getattr(getattr(torch.ops.aten, "shallow_copy_data_", ()), 
 
 
 class Choice(NamedTuple):
-    """Condition and branches of a node of Inductor's.
+    """Selector and branches of one of Inductor's nodes.
 
     Attributes:
-        selector: The node of a truth value, or else of the number of a branch.
-        branches: The subgraphs. Of a truth value that for true comes first, as in our lines.
-        is_cond: Whether the selector is a truth value.
+        selector: The node of a boolean, or of the index of a branch.
+        branches: The subgraphs. With a boolean selector the true branch comes first, as in
+            ``Cond``.
+        is_cond: Whether the selector is a boolean.
     """
 
     selector: Any
@@ -150,22 +151,22 @@ class Choice(NamedTuple):
 
 
 def choice_of(node: Any) -> Choice | None:
-    """Return the choice that a node stands for; None where it stands for something else.
+    """Return the choice that a node stands for, or None if it is another kind of node.
 
-    2.14 brought ``torch.switch``, and one node for that and for ``torch.cond``, of which it has the
-    branch for false first.
+    2.14 brought ``torch.switch``, and one node class for it and ``torch.cond``, in which the branch
+    for false comes first.
     """
     if isinstance(node, _CONDITIONAL):
         branches = (node.true_subgraph, node.false_subgraph)
         return Choice(node.predicate, branches, is_cond=True)
     if isinstance(node, _SWITCH):
-        found = tuple(node.branches)
-        return Choice(node.selector, found[::-1] if node.is_cond else found, node.is_cond)
+        subgraphs = tuple(node.branches)
+        return Choice(node.selector, subgraphs[::-1] if node.is_cond else subgraphs, node.is_cond)
     return None
 
 
 def checked_op(line: Any) -> str:
-    """Return whose result an ``AssertSizeStrideLine`` checks, ``input`` for an input.
+    """Return the op whose result an ``AssertSizeStrideLine`` checks, or ``input`` for an input.
 
     2.13 brought the field. 2.12 has such lines for inputs only, and text for results of ops; 2.11
     has text for both.
@@ -174,23 +175,23 @@ def checked_op(line: Any) -> str:
 
 
 def gives_data(target: Any) -> bool:
-    """Say whether a node calls an op that gives its first argument the data of its second.
+    """Return whether a node calls an op that gives its first argument the data of its second.
 
-    2.15 brought ``shallow_copy_data_``, and lowers it to ``set_``.
+    2.15 brought ``shallow_copy_data_``, which it lowers to ``set_``.
     """
     return target is torch.ops.aten.set_.source_Tensor or target is _SHALLOW_COPY
 
 
 def user_streams(line: Any) -> Mapping[int, int]:
-    """Return the streams that a device's block names, and which object of the user's each is.
+    """Map the streams of a device block to the user objects that they are.
 
-    2.12 brought streams of one's own; a block without any is of another class, without the field.
+    2.12 brought user streams. A block without any has another class, which lacks the field.
     """
     return getattr(line, "stream_idx_to_user_obj_idx", {})
 
 
 def current_stream() -> int | None:
-    """Return the number that the stream that is current always has among the user's objects.
+    """Return the index that always stands for the current stream among the user's objects.
 
     2.12 brought it.
     """
@@ -198,7 +199,7 @@ def current_stream() -> int | None:
 
 
 def processor() -> str:
-    """Return the processor that Inductor is told to write C++ for; empty where it is told none.
+    """Return the processor that Inductor writes C++ for, or an empty string if none is set.
 
     2.13 brought the setting ``cpp.march``.
     """
@@ -206,7 +207,7 @@ def processor() -> str:
 
 
 def loops_of_gpus() -> tuple[str, ...]:
-    """Return the settings by which Inductor changes loops so that kernels for GPUs can be fused.
+    """Return the settings with which Inductor changes loops so that GPU kernels can be fused.
 
     2.13 brought ``loop_reindexing_after_fusion``.
     """

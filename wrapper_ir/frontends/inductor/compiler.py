@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 def compile_graph(
     gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings
 ) -> Callable[..., Any]:
-    """Compile a graph of Dynamo's through Inductor with our wrapper.
+    """Compile one of Dynamo's graphs through Inductor with our wrapper.
 
-    A backward is lowered when it is first run, long after this has returned, perhaps by another
-    thread; so the session is entered again around each graph.
+    A backward is lowered when it first runs, long after this returns and perhaps in another thread,
+    so the session is entered again around each graph.
 
     Raises:
         UnsupportedLineError: The graph has no typed form (unless ``on_unsupported="stock"``).
     """
     session = Session(settings, recorders=open_recorders())
-    # In a fresh cache, what compilers make once is made while Inductor works out the schedule.
+    # With a fresh cache, compile the one-time parts while Inductor works on the schedule.
     types = {each.device.type for each in example_inputs if isinstance(each, torch.Tensor)}
     kinds = [kind_of(type_) for type_ in types]
     if not kinds or any(kind.runs(CPP) for kind in kinds):
@@ -54,9 +54,9 @@ def compile_graph(
             try:
                 compiled = compile_fx_inner(*args, **kwargs)
             except InductorError as error:
-                own = getattr(error, "inner_exception", None)
-                if isinstance(own, WrapperIRError):
-                    raise own from None
+                inner = getattr(error, "inner_exception", None)
+                if isinstance(inner, WrapperIRError):
+                    raise inner from None
                 raise
         return saved_for_minifier(compiled, lambda: registered(session))
 
@@ -66,9 +66,9 @@ def compile_graph(
 
 
 def _config(settings: Settings) -> Any:
-    """Set what the options say of Inductor, and have it write its plain wrapper.
+    """Patch Inductor's settings as the options say, and keep it on its Python wrapper.
 
-    Which wrapper is to be ours decides. With ``cpp_wrapper`` it would lower the graph for C++ of
-    its own.
+    We choose the target ourselves. With ``cpp_wrapper`` Inductor would lower the graph for its own
+    C++.
     """
     return inductor_config.patch({**dict(settings.inductor), "cpp_wrapper": False})

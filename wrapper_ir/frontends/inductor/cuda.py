@@ -1,6 +1,6 @@
-"""Inductor's words for CUDA alone: its graphs, blocks of its streams, its devices by number.
+"""Inductor's names for what only CUDA has: graphs, stream blocks, devices by number.
 
-Inductor would put a CUDA graph around each part of a graph; ours captures calls as a whole.
+Inductor would put a CUDA graph around each partition of a graph; we capture whole calls.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from wrapper_ir.devices import CUDA
 from wrapper_ir.lines.layout import Device
 from wrapper_ir.options.gpu import GRAPHS
 
-#: Inductor's option for what ours does.
+#: Inductor's option, and ours for the same.
 CAPTURES: Final = ("triton.cudagraphs", GRAPHS.name)
 
-#: Lines that begin and end the block of a stream, and that of a memory pool.
+#: Lines that open and close the block of a stream, and of a memory pool.
 STREAM_BLOCK: Final = ("EnterCudaStreamContextLine", "ExitCudaStreamContextLine")
 MEMPOOL_BLOCK: Final = ("EnterCudaMemPoolContextLine", "ExitCudaMemPoolContextLine")
 
-_REASON: Final = "a program of wrapper_ir is whole; its option cuda_graph captures its calls"
+_REASON: Final = "wrapper_ir does not partition graphs; its option cuda_graph captures whole calls"
 
 
 def numbered(index: int) -> Device:
@@ -27,12 +27,9 @@ def numbered(index: int) -> Device:
 
 
 def keep_whole(graph: Any) -> None:
-    """Tell Inductor that a graph has no parts, which it would look for in the finished module.
+    """Tell Inductor that a graph has no partitions, which it would look for in the finished module.
 
-    It then puts no CUDA graphs around them, and logs why.
-
-    Args:
-        graph: Inductor's, which has become one program.
+    It then puts no CUDA graphs around them, and logs the reason.
     """
     if graph.partition_maps:
         graph.partition_maps = None

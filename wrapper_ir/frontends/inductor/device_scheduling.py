@@ -1,8 +1,8 @@
-"""Who makes the kernels of a device, and how they leave typed notes.
+"""Schedulings: what makes the kernels of a device, and leaves typed notes on them.
 
-Inductor has a scheduling for C++ and one for Triton. A device that it does not know has what its
-kind says: one of those, one of a vendor's that derives from them, or none, so that every node is a
-library op.
+Inductor has a scheduling for C++ and one for Triton. For a device that it does not know, the kind
+names the scheduling: one of those, a vendor's class derived from one of them, or none, which makes
+every node a library op.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _OPS: Final = "ops"
 
 
 class OpsOnly(BaseScheduling):
-    """Makes no kernel: on its device every node is a library op."""
+    """A scheduling without kernels: every node on its device is a library op."""
 
     def group_fn(self, sizes: Any) -> Any:
-        """Return what nodes are grouped by, which is looked at before anybody makes a kernel."""
+        """Return the key that nodes are grouped by, which Inductor asks for before any kernel."""
         return tuple(tuple(size) for size in sizes)
 
     def can_fuse_vertical(self, node1: Any, node2: Any) -> bool:
@@ -57,61 +57,57 @@ class OpsOnly(BaseScheduling):
     can_fuse_horizontal = can_fuse_vertical
 
     def codegen_node(self, node: Any) -> None:
-        """Refuse a node that Inductor would have a kernel for.
-
-        Raises:
-            SchedulingError: Always.
-        """
+        """Refuse a node that Inductor would generate a kernel for."""
         device = node.get_device()
-        made = ", ".join(sorted(node.get_buffer_names()))
-        problem = f"{made} takes a kernel, and its kind has scheduling='{_OPS}'"
+        buffers = ", ".join(sorted(node.get_buffer_names()))
+        problem = f"{buffers} needs a kernel, but its kind has scheduling='{_OPS}'"
         raise SchedulingError(device=device.type, problem=problem)
 
     def flush(self) -> None:
-        """Write nothing: no kernel is being made."""
+        """Write nothing, since there are no kernels."""
 
 
 def codegens() -> Iterator[tuple[str, Any]]:
-    """Yield the device types that graphs may run on, each with Inductor's entry of its tables.
+    """Yield the device types that graphs may run on, each with its entry in Inductor's tables.
 
-    Of a device that Inductor does not know there is a new entry, as its kind says.
+    A device that Inductor does not know gets a new entry, as its kind says.
 
     Raises:
-        SchedulingError: A kind names a scheduling that is not there.
+        SchedulingError: A kind names a scheduling that does not exist.
     """
     codegen_common.init_backend_registration()
     tables = codegen_common.device_codegens
-    known = (*tables, torch._C._get_privateuse1_backend_name(), *(k.type for k in registered()))
-    for type_ in dict.fromkeys(known):
-        found = tables.get(type_) or _codegen(kind_of(type_))
-        if found is not None:
-            yield type_, found
+    types = (*tables, torch._C._get_privateuse1_backend_name(), *(k.type for k in registered()))
+    for type_ in dict.fromkeys(types):
+        codegen = tables.get(type_) or _codegen(kind_of(type_))
+        if codegen is not None:
+            yield type_, codegen
 
 
 def _codegen(kind: DeviceKind) -> Any:
-    """Return the entry of a device that Inductor does not know; None where nobody knows it."""
+    """Return the new entry of an unknown device, or None if its kind has no scheduling."""
     if not kind.scheduling:
         return None
-    own: dict[str, Callable[[], Any]] = {
+    classes: dict[str, Callable[[], Any]] = {
         _CPP: lambda: CppScheduling,
         _TRITON: _triton,
         _OPS: lambda: OpsOnly,
     }
     try:
-        scheduling = own.get(kind.scheduling, lambda: named(kind.scheduling))()
+        scheduling = classes.get(kind.scheduling, lambda: named(kind.scheduling))()
     except (ImportError, AttributeError) as error:
         raise SchedulingError(device=kind.type, problem=str(error)) from error
     return codegen_common.DeviceCodegen(scheduling, PythonWrapperCodegen, None, WrapperFxCodegen)
 
 
-def tell_inductor(type_: str) -> Callable[[], None]:
-    """Tell Inductor what else it asks of a device, unless a vendor has: it is told of the host.
+def answer_for_device(type_: str) -> Callable[[], None]:
+    """Answer Inductor's other questions about a device as for the host, unless a vendor does.
 
-    That is how many processors reductions are split for, and what a wrapper of Inductor's would
-    write around calls. Which device is current, torch's module for the type says.
+    Inductor asks how many processors to split reductions for, and what its own wrapper would write
+    around calls. The current device comes from torch's module for the type.
 
     Returns:
-        What takes that back.
+        A function that takes the registration back.
     """
     host = device_interface.get_interface_for_device("cpu")
 
@@ -134,13 +130,11 @@ def tell_inductor(type_: str) -> Callable[[], None]:
     return take_back
 
 
-def telling(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Inductor's function for a graph, told in our contexts of devices of others.
+def with_devices(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap Inductor's function for a graph so that it knows third-party devices in our contexts.
 
-    Args:
-        is_ours: Tells whether this context is.
-        stock: Inductor's, which takes the graph and its inputs first. What compiles the backward is
-            called later, so the one that it is given has the same settings then.
+    The function takes the graph and its inputs first. A backward is compiled later, so the function
+    that compiles it (``inner_compile``) gets the same settings.
     """
     signature = inspect.signature(stock)
 
@@ -171,35 +165,35 @@ def _types(model: Any, inputs: Any) -> set[str]:
 
 
 def _settings_for(types: Set[str]) -> dict[str, Any]:
-    """Return Inductor's settings for a graph on devices of some types.
+    """Return Inductor's settings for a graph on devices of the given types.
 
-    Where one has no kernels it is the mode in which nodes are library ops. Where one besides the
-    CPU has C++ kernels, Inductor has to be told: it asks for the type ``cpu`` to know the language,
-    and to leave alone the loops that it changes for GPUs.
+    For a device without kernels they are the mode in which nodes are library ops. For a device
+    other than the CPU with C++ kernels they name the language, and turn off loop changes meant for
+    GPUs: Inductor decides both by comparing the type with ``cpu``.
 
     Raises:
-        SchedulingError: A kind names a scheduling that is not there.
+        SchedulingError: A kind names a scheduling that does not exist.
     """
-    found: dict[str, Any] = {}
-    known = dict(codegens())
-    for type_ in sorted(types & known.keys()):
-        scheduling = known[type_].scheduling
+    settings: dict[str, Any] = {}
+    entries = dict(codegens())
+    for type_ in sorted(types & entries.keys()):
+        scheduling = entries[type_].scheduling
         if not isinstance(scheduling, type):
             continue  # Inductor's own choice, of the CPU or CUDA
         if issubclass(scheduling, _triton()):
             _check_triton(type_)
         if issubclass(scheduling, OpsOnly):
-            found |= list_mode_options("lite")
+            settings |= list_mode_options("lite")
         if issubclass(scheduling, (CppScheduling, OpsOnly)):
-            found |= {**dict.fromkeys(loops_of_gpus(), False), "cuda_backend": _CPP}
-    return found
+            settings |= {**dict.fromkeys(loops_of_gpus(), False), "cuda_backend": _CPP}
+    return settings
 
 
 def _check_triton(type_: str) -> None:
-    """Refuse a graph whose kernels Triton has to compile, where it cannot.
+    """Refuse a graph with Triton kernels if Triton cannot compile them here.
 
     Raises:
-        SchedulingError: Triton is not there, or has no driver for a device of this machine.
+        SchedulingError: Triton is missing, or has no driver for a device of this machine.
     """
     try:
         importlib.import_module("triton")
@@ -210,41 +204,39 @@ def _check_triton(type_: str) -> None:
         triton_tools.triton_hash_with_backend()
     except Exception as error:
         problem = f"Triton has no backend for it here: {error}"
-        hint = "install the vendor's backend for Triton, and see that the device is there"
+        hint = "install the vendor's backend for Triton, and check that the device is present"
         raise SchedulingError(device=type_, problem=problem, hint=hint) from error
 
 
-def entry(is_ours: Callable[[], bool], found: Any) -> type:
-    """Return what stands in for a scheduling's constructor: in our contexts, kernels leave notes.
+def entry(is_ours: Callable[[], bool], stock: Any) -> type:
+    """Return the entry for a scheduling's constructor: in our contexts, its kernels leave notes.
 
-    Inductor asks of a class whether it derives from the scheduling for Triton, so it is a class.
-
-    Args:
-        is_ours: Tells whether this context is.
-        found: The constructor that was registered before.
+    Inductor checks whether the entry derives from the Triton scheduling, so it must be a class.
     """
 
     def make(_: type, scheduler: Any) -> Any:
-        made = found(scheduler)
-        return noting(made, scheduler) if is_ours() else made
+        scheduling = stock(scheduler)
+        return noting(scheduling, scheduler) if is_ours() else scheduling
 
-    base = found if isinstance(found, type) else object
+    base = stock if isinstance(stock, type) else object
     return type("SchedulingEntry", (base,), {"__new__": make})
 
 
-def noting(made: Any, scheduler: Any) -> Any:
-    """Return the scheduling to use instead of ``made``: the same, whose kernels are noted.
+def noting(scheduling: Any, scheduler: Any) -> Any:
+    """Return a scheduling like the given one whose kernels leave notes.
 
-    That of NVIDIA GPUs is made of several, of which the one for Triton is ours.
+    The one for NVIDIA GPUs combines several, and only its Triton part is replaced.
     """
-    if hasattr(made, "_triton_scheduling"):
-        made._triton_scheduling = noting(made._triton_scheduling, scheduler)
-        return made
+    if hasattr(scheduling, "_triton_scheduling"):
+        scheduling._triton_scheduling = noting(scheduling._triton_scheduling, scheduler)
+        return scheduling
     for base, mixin in ((CppScheduling, NotingCpp), (_triton(), NotingTriton)):
-        if isinstance(made, base):
-            own: Any = type(f"Noting{type(made).__name__}", (mixin, type(made)), {})
-            return own(scheduler)
-    return made
+        if isinstance(scheduling, base):
+            noting_class: Any = type(
+                f"Noting{type(scheduling).__name__}", (mixin, type(scheduling)), {}
+            )
+            return noting_class(scheduler)
+    return scheduling
 
 
 def _triton() -> Any:

@@ -1,14 +1,15 @@
-"""From a program to what Inductor wants back: the text of a module.
+"""From a program to the module text that Inductor expects back.
 
-Text is kept in Inductor's caches, and in what ``aot_compile`` saves, and executed from there, in
-this process and in later ones; a graph, or another live object, they cannot keep. The emitters for
-Python and C++ give text of their own. Of others the module holds the program, and running it emits
-the program again, by the emitter that is installed by then.
+Inductor stores text in its caches, and in what ``aot_compile`` saves, and executes it in this and
+later processes. It cannot store a graph or another live object. The Python and C++ emitters write
+module text of their own. For other emitters the module holds the program, and loading it emits the
+program again with the emitter installed at that time.
 """
 
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,45 +28,28 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.settings import Settings
     from wrapper_ir.lines.program import Program
 
-    #: Takes the list of arguments, which it empties, and gives the results.
+    #: Takes a list of arguments, which it empties, and returns the results.
     BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
 
 
-class CapturedModule:
-    """Stands in for the product of Inductor's fx wrapper, and carries the program out.
-
-    Args:
-        program: The program.
-        graph: The graph that it was made of.
-    """
-
-    def __init__(self, program: Program, graph: torch.fx.GraphModule) -> None:
-        self.gm = torch.fx.GraphModule({}, torch.fx.Graph())
-        self.gm.meta["program"] = program
-        self.gm.meta["graph"] = graph
-
-
-def graph_of(graph: Any) -> torch.fx.GraphModule:
-    """Return the graph of ATen ops that Inductor lowers."""
-    module: torch.fx.GraphModule = graph.module
-    return module
-
-
 def emit_module(program: Program, session: Session, graph: Any, passing: Passing) -> Any:
-    """Return what ``_generate`` has to return for a program.
+    """Return what ``_generate`` must return for a program.
 
     Args:
         program: The program, memory not planned.
-        session: What to make of it.
-        graph: Inductor's graph, which hands the constants to the module of text.
-        passing: Which arguments and results go past the program.
+        session: The session, which says what to make of it.
+        graph: Inductor's graph, which passes the constants to the module.
+        passing: The arguments and results that bypass the program.
 
     Raises:
         EmitError: The emitter cannot render something in the program.
         UnsupportedError: The memory strategy is not available.
     """
     if session.capture:
-        return CapturedModule(program, graph_of(graph))
+        # The only attribute of an fx wrapper's result that Inductor reads is the module ``gm``.
+        carrier = torch.fx.GraphModule({}, torch.fx.Graph())
+        carrier.meta |= {"program": program, "graph": graph.module}
+        return SimpleNamespace(gm=carrier)
     settings = session.settings.with_inductors()
     artifact, planned = artifact_of(program, settings)
     source: str | None = getattr(artifact, "module_source", None)
@@ -74,11 +58,11 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
         source = module_text(planned, settings)
     _share_constants(program, variables, graph)
     graph.torchbind_constants.update(passing.constants.values())
-    return ValueWithLineMap(source + _text_around(passing), [])
+    return ValueWithLineMap(source + _bypass_text(passing), [])
 
 
 def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program]:
-    """Plan and emit a program; return what was made of it, and the planned program.
+    """Plan and emit a program; return the artifact and the planned program.
 
     Raises:
         EmitError: The emitter cannot render something in the program.
@@ -99,10 +83,10 @@ def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program
 
 
 def _show(program: Program, planned: Program) -> None:
-    """Show a program, its plan and what the passes changed, to whoever looks at compilations.
+    """Write a program, its plan and their difference to torch's compilation logs.
 
-    They are artefacts of a ``TORCH_TRACE``, and files of ``TORCH_COMPILE_DEBUG=1`` beside those of
-    Inductor, there with the origins of lines.
+    They become artifacts of a ``TORCH_TRACE``, and files of ``TORCH_COMPILE_DEBUG=1`` next to
+    Inductor's; the files include the origins of lines.
     """
 
     def changes() -> str:
@@ -112,8 +96,8 @@ def _show(program: Program, planned: Program) -> None:
 
     texts = {"program": program.__str__, "plan": planned.__str__, "diff": changes}
     for name, text in texts.items():
-        about = {"name": f"wrapper_ir_{name}", "encoding": "string"}
-        trace_structured("artifact", about.copy, payload_fn=text)
+        metadata = {"name": f"wrapper_ir_{name}", "encoding": "string"}
+        trace_structured("artifact", metadata.copy, payload_fn=text)
     if getattr(V.debug, "_path", None):
         from wrapper_ir.text import print_program
 
@@ -127,8 +111,8 @@ def _show(program: Program, planned: Program) -> None:
                 target.write(content)
 
 
-def _text_around(passing: Passing) -> str:
-    """Return what follows the text of a module so that it takes and returns what goes past."""
+def _bypass_text(passing: Passing) -> str:
+    """Return the end of a module's text that restores the values that bypass the program."""
     if passing.is_empty:
         return ""
     names = {position: name for position, (name, _) in passing.constants.items()}
@@ -140,7 +124,7 @@ def _text_around(passing: Passing) -> str:
 
 
 def _share_constants(program: Program, variables: Mapping[str, str], graph: Any) -> None:
-    """Have Inductor set the constants of subgraphs too, and where the module renames them."""
+    """Make Inductor set the constants of subgraphs too, under the names that the module uses."""
     for name, value in program.data.items():
         if name in program.objects:
             graph.torchbind_constants[name] = value
@@ -156,14 +140,10 @@ def _share_constants(program: Program, variables: Mapping[str, str], graph: Any)
 
 
 def module_text(program: Program, settings: Settings) -> str:
-    """Return a module that defines ``call``: it takes one list, which it empties.
+    """Return a module that defines ``call``, which takes one list and empties it.
 
-    Whoever loads the module sets the program's constants in it, by their names in the program,
-    before the first call.
-
-    Args:
-        program: The program, its memory planned.
-        settings: The emitter and its options.
+    The loader of the module sets the constants of the (planned) program in it, by their names
+    there, before the first call.
 
     Raises:
         UnprintableError: The program has no text.
@@ -190,15 +170,10 @@ def module_text(program: Program, settings: Settings) -> str:
 def boxed_call(
     text: str, emitter: str, options: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> BoxedCall:
-    """Return the function of such a module.
+    """Return the ``call`` function of such a module.
 
-    A program without constants is emitted and loaded now, another one in its first call.
-
-    Args:
-        text: The program.
-        emitter: Name of the emitter.
-        options: Those of the emitter.
-        variables: The module's, where the constants are when the first call comes.
+    A program without constants is emitted and loaded now, any other in its first call, when
+    ``variables``, the module's, hold the constants.
 
     Raises:
         WrapperIRError: The program cannot be emitted or loaded.

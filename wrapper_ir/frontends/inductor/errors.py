@@ -1,4 +1,4 @@
-"""Errors between Inductor and a program, one class per mistake."""
+"""Errors of the front end, one class per mistake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class UnsupportedLineError(WrapperIRError):
     """One of Inductor's wrapper lines has no typed form.
 
     Fields: ``kind`` is the class of the line (``raw string`` for text that Inductor wrote itself),
-    ``text`` shows it, ``why`` says what is missing.
+    ``text`` shows it, ``why`` gives the reason.
     """
 
     code = "WIR3001"
@@ -25,50 +25,50 @@ class UnsupportedTorchError(WrapperIRError):
     """
 
     code = "WIR3002"
-    template = "the Inductor front end does not take torch {version}: {problem}"
+    template = "the Inductor front end does not support torch {version}: {problem}"
     default_hint = f"it supports torch {in_words()}"
 
 
 class UnsupportedConfigError(WrapperIRError):
-    """Inductor is configured for another kind of wrapper than the one that we take.
+    """Inductor is configured to use a wrapper other than the one that we replace.
 
     Fields: ``setting`` names the configuration.
     """
 
     code = "WIR3003"
-    template = "Inductor's {setting} chooses a wrapper of its own, so no program can be taken"
-    default_hint = "leave it off, and choose the target with the option 'emitter': 'cpp' is C++"
+    template = "Inductor's {setting} selects a wrapper of its own, so no program can be made"
+    default_hint = "turn it off, and choose the target with the option 'emitter': 'cpp' is C++"
 
 
 class UnsupportedDeviceError(WrapperIRError):
-    """A graph runs on a device that the front end does not take programs for.
+    """A graph runs on a device that the front end does not support.
 
     Fields: ``device`` is its type.
     """
 
     code = "WIR3004"
-    template = "the Inductor front end takes no programs for the device type {device!r}"
+    template = "the Inductor front end does not support the device type {device!r}"
     default_hint = (
-        "a package can bring one (docs/devices.md); with on_unsupported='stock' Inductor's own "
+        "a package can register it (docs/devices.md); with on_unsupported='stock' Inductor's own "
         "wrapper is used for such graphs"
     )
 
 
 class SchedulingError(WrapperIRError):
-    """Kernels of a device cannot be made as its kind says.
+    """The kernels of a device cannot be generated as its ``DeviceKind`` says.
 
-    Fields: ``device`` is its type, ``problem`` says why.
+    Fields: ``device`` is its type, ``problem`` gives the reason.
     """
 
     code = "WIR3007"
-    template = "Inductor cannot make kernels for the device type {device!r}: {problem}"
-    default_hint = "the fault is in its DeviceKind: docs/devices.md has what 'scheduling' may be"
+    template = "Inductor cannot generate kernels for the device type {device!r}: {problem}"
+    default_hint = "correct its DeviceKind: docs/devices.md lists the values of 'scheduling'"
 
 
 class CaptureError(WrapperIRError):
     """``capture`` could not make a program of a model.
 
-    Fields: ``problem`` says why.
+    Fields: ``problem`` gives the reason.
     """
 
     code = "WIR3005"
@@ -76,8 +76,8 @@ class CaptureError(WrapperIRError):
 
 
 class InstallOrderError(WrapperIRError):
-    """``uninstall`` was called where nothing is installed."""
+    """``uninstall`` was called with nothing installed."""
 
     code = "WIR3006"
     template = "uninstall() was called, but nothing is installed in this context"
-    default_hint = "every install() takes one uninstall(), in the same thread"
+    default_hint = "call uninstall() once for each install(), in the same thread"

@@ -1,8 +1,8 @@
-"""Facts of an exported program besides its graph: examples, and assumptions on sizes.
+"""Facts of an exported program outside its graph: examples, and assumptions on sizes.
 
-``torch.export`` notes what tracing decided by the example's sizes (``if x.shape[0] % 2 == 0``) as
-Python text about its arguments, which is all that is left of it after saving and loading. The text
-is read here, in a small vocabulary; it is never executed.
+``torch.export`` records each decision that tracing based on the example's sizes
+(``if x.shape[0] % 2 == 0``) as Python text about the arguments, and only that text survives saving
+and loading. It is parsed here, with a small vocabulary, and never executed.
 """
 
 from __future__ import annotations
@@ -31,23 +31,12 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.program import Program
 
-__all__ = [
-    "FixedSizeWarning",
-    "Guard",
-    "example_leaves",
-    "exported_guards",
-    "free_sizes",
-    "originals",
-    "shape_env_of",
-    "warn_of_fixed_sizes",
-]
-
 Guard = tuple["Scalar", str]
 """A condition, and what to say where it does not hold."""
 
 
 def shape_env_of(graph: torch.fx.Graph) -> Any:
-    """Return the environment of a graph's symbols; None where all sizes are static."""
+    """Return the shape environment of a graph, or None if all sizes are static."""
     for node in graph.nodes:
         mode = getattr(node.meta.get("val"), "fake_mode", None)
         if mode is not None and mode.shape_env is not None:
@@ -61,36 +50,36 @@ def example_leaves(
     kwargs: Mapping[str, Any] | None,
     dynamic_shapes: Any,
 ) -> list[Any]:
-    """Return the leaves of example arguments: those given, else those that the program brings.
+    """Return the leaves of the example arguments: the given ones, or else the program's own.
 
     Raises:
-        CaptureError: The arguments are not of the kind that the program was made for.
+        CaptureError: The arguments do not have the structure that the program was exported with.
     """
     if dynamic_shapes is not None:
         raise CaptureError(
-            problem="an exported program has its dynamic shapes already",
+            problem="an exported program already has its dynamic shapes",
             hint="pass dynamic_shapes to torch.export.export",
         )
     if not args and not kwargs:
         return pytree.tree_leaves(exported.example_inputs or ((), {}))
     try:
-        # Torch's own comparison, in the words of who calls the exported program.
+        # Torch's own check, whose messages speak of a call of the exported program.
         check: Any = exported._get_flat_args_with_check
         leaves, spec = check(tuple(args or ()), dict(kwargs or {}))
     except Exception as error:
-        raise CaptureError(problem=f"its arguments do not fit: {error}") from error
+        raise CaptureError(problem=f"its arguments do not match: {error}") from error
     if spec != exported.call_spec.in_spec:
         raise CaptureError(
-            problem=f"its arguments do not fit: they are {spec}, not {exported.call_spec.in_spec}"
+            problem=f"its arguments do not match: they are {spec}, not {exported.call_spec.in_spec}"
         )
     return list(leaves)
 
 
-def originals(program: Program, exported: torch.export.ExportedProgram) -> dict[str, str]:
-    """Return which object of the model each object of a program is, by their names.
+def original_objects(program: Program, exported: torch.export.ExportedProgram) -> dict[str, str]:
+    """Map the objects of a program to the model's objects, by name.
 
-    Inductor traces with copies under names of its own, numbered as they are first used; so first
-    uses are compared. Where these differ, as where a use was without effect, the copies stay.
+    Inductor traces with copies that it names in the order of first use, so first uses are compared.
+    If their classes differ, for example because a use had no effect, the copies stay.
     """
     objects = {
         spec.arg.name: str(spec.target)
@@ -103,33 +92,29 @@ def originals(program: Program, exported: torch.export.ExportedProgram) -> dict[
         for arg in node.all_input_nodes
         if arg.name in objects and node.op == "call_function"
     ]
-    theirs = list(dict.fromkeys(first))
+    targets = list(dict.fromkeys(first))
     names = sorted(program.objects, key=lambda name: (len(name), name))
     classes = [program.objects[name].class_name for name in names]
-    if classes != [class_of(exported.constants[name]) for name in theirs]:
+    if classes != [class_of(exported.constants[name]) for name in targets]:
         return {}
-    return dict(zip(names, theirs, strict=True))
+    return dict(zip(names, targets, strict=True))
 
 
 def exported_guards(exported: torch.export.ExportedProgram, module: Any) -> list[Guard]:
-    """Return what an exported program assumed of its arguments' sizes.
+    """Return the assumptions on its arguments' sizes that an exported program records.
 
-    What an example was a view of does not count: a program sees the view alone, and checks its
-    layout.
-
-    Args:
-        exported: The program.
-        module: Its module, which knows how arguments are bound to names.
+    Assumptions on the base of an example that is a view do not count: a program sees only the view,
+    and checks its layout. The signature of ``module``, the program's, binds arguments to names.
 
     Raises:
-        CaptureError: An assumption is of a form that we do not know.
+        CaptureError: An assumption has an unknown form.
     """
     texts = [text for text in exported._guards_code if "._base." not in text]
     if not texts:
         return []
     reader = _Reader(_sources(exported, module))
-    found = [(reader.condition(text), _shown(text)) for text in texts]
-    return [(condition, f"{text}, as the model was exported") for condition, text in found]
+    suffix = ", as the model was exported"
+    return [(reader.condition(text), f"{_shown(text)}{suffix}") for text in texts]
 
 
 def _shown(text: str) -> str:
@@ -137,7 +122,7 @@ def _shown(text: str) -> str:
 
 
 def _sources(exported: torch.export.ExportedProgram, module: Any) -> dict[str, Any]:
-    """Return the fake value of each argument by the texts that may denote it."""
+    """Return the fake value of each argument, under every text that may refer to it."""
     specs = exported.graph_signature.input_specs
     names = [spec.arg.name for spec in specs if spec.kind is InputKind.USER_INPUT]
     values = {
@@ -146,15 +131,15 @@ def _sources(exported: torch.export.ExportedProgram, module: Any) -> dict[str, A
     spec: Any = exported.call_spec.in_spec
     args, kwargs = pytree.tree_unflatten(list(range(len(names))), spec)
     bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-    found = {}
+    sources = {}
     for path, index in pytree.tree_leaves_with_path(dict(bound)):
         value = values.get(names[index])
         text = f"L{pytree.keystr(path)}"
-        # Of *args, each is an argument of its own to the module: args_0 for args[0].
+        # The module sees each of *args as an argument of its own: args_0 for args[0].
         variadic = re.sub(r"^L\['(\w+)_(\d+)'\]", r"L['\1'][\2]", text)
         for source in (f"L['flat_args'][{index}]", text, variadic):
-            found[source] = value
-    return found
+            sources[source] = value
+    return sources
 
 
 Make = Callable[..., Any]
@@ -193,10 +178,10 @@ _FUNCTIONS: Final[Mapping[str, Make]] = {
 
 
 class _UnknownFormError(Exception):
-    """A text holds something that is not in the vocabulary."""
+    """A text contains something outside the vocabulary."""
 
 
-#: What reading a text that is no condition on arguments may raise.
+#: Errors from reading a text that is not a condition on arguments.
 _UNREADABLE: Final = (
     _UnknownFormError,
     ours.UnsupportedExprError,
@@ -208,27 +193,19 @@ _UNREADABLE: Final = (
 
 
 class _Reader:
-    """Reads conditions on arguments.
-
-    Args:
-        sources: The arguments' fake values by their text.
-    """
+    """Reads conditions on arguments, whose fake values it has by the texts that refer to them."""
 
     def __init__(self, sources: Mapping[str, Any]) -> None:
         self._sources = sources
 
     def condition(self, text: str) -> Scalar:
-        """Return the condition that a text states.
-
-        Raises:
-            CaptureError: The text has another form than those known.
-        """
+        """Return the condition that a text states."""
         try:
             tree = ast.parse(text.strip(), mode="eval").body
             return ours.scalar(self._value(tree))
         except _UNREADABLE as error:
             raise CaptureError(
-                problem=f"torch.export assumed {_shown(text)!r}, which has no form here"
+                problem=f"torch.export assumed {_shown(text)!r}, which has no form in a program"
             ) from error
 
     def _value(self, node: ast.expr) -> Any:
@@ -254,7 +231,7 @@ class _Reader:
         return sympy.And(*(_operator(op)(a, b) for op, a, b in pairs))
 
     def _number(self, node: ast.expr) -> Any:
-        """Return a number that an argument is, or that its metadata hold."""
+        """Return the number that an argument is, or that its metadata hold."""
         match node:
             case ast.Subscript(
                 value=ast.Call(func=ast.Attribute(value=source, attr="size" | "stride" as method)),
@@ -283,35 +260,30 @@ def _operator(op: ast.AST) -> Make:
 
 
 class FixedSizeWarning(UserWarning):
-    """Inductor fixed a size that the export left free, so the program takes no other one."""
+    """Inductor fixed a size that the export left free, so the program accepts no other."""
 
 
-def free_sizes(graph: torch.fx.Graph, given: Collection[object]) -> list[tuple[str, int]]:
-    """Return which sizes of inputs are free, by input and dimension, before Inductor fixes any.
-
-    Args:
-        graph: The graph.
-        given: The names of the inputs that callers give.
-    """
+def free_sizes(graph: torch.fx.Graph, input_names: Collection[object]) -> list[tuple[str, int]]:
+    """Return the free (input, dimension) pairs of the named inputs, before Inductor fixes any."""
     return [
         (node.name, dim)
         for node in graph.find_nodes(op="placeholder")
-        if node.name in given
+        if node.name in input_names
         for dim, size in enumerate(getattr(node.meta.get("val"), "shape", ()))
         if isinstance(size, torch.SymInt) and size.node.expr.free_symbols
     ]
 
 
 def warn_of_fixed_sizes(program: Program, free: Sequence[tuple[str, int]]) -> None:
-    """Warn of sizes that were free in the export and are numbers in the program."""
+    """Warn about sizes that were free in the export and are numbers in the program."""
     inputs = {each.name for each in program.inputs if isinstance(each, BufferInput)}
     sizes = [(n, dim, program.layout(n).size[dim]) for n, dim in free if n in inputs]
     fixed = [f"size {dim} of '{n}' is {size}" for n, dim, size in sizes if isinstance(size, int)]
     if fixed:
         warnings.warn(
-            f"Inductor fixed what the export left free: {', '.join(fixed)}. The program refuses "
-            "other sizes (AOTInductor's packages give wrong numbers for them). Capture a program "
-            "for each size, or try wir.from_fx on a fresh export, which fixes none",
+            f"Inductor fixed sizes that the export left free: {', '.join(fixed)}. The program "
+            "rejects other sizes (AOTInductor's packages compute wrong results for them). Capture "
+            "a program for each size, or try wir.from_fx on a fresh export, which fixes none",
             FixedSizeWarning,
             stacklevel=4,
         )

@@ -1,20 +1,20 @@
-"""Who makes a graph: caches keep our entries apart by it, and tools know whose a fault is.
+"""Identity of the compiler of a graph, for cache keys and for tools that look for faults.
 
-Whoever made a graph's forward makes its backward. An installation is a state of a context, and a
-backward is compiled when it is first run: after the block, or in a thread of autograd's, where
-there is no installation; or in the block, of a forward from before it. AOTAutogradCache files both
-together, under what held for the forward. So the session of an installation is that of the trace,
-which both share, and the first to ask decides.
+The compiler of a forward also compiles its backward. An installation belongs to a context, but a
+backward is compiled when it first runs: after the block or in one of autograd's threads, where
+there is no installation, or inside the block for a forward from before it. AOTAutogradCache stores
+both together under the facts of the forward. So the session of an installation is tied to the
+trace that both share, and the first query decides.
 
 AOTAutogradCache and FxGraphCache answer before any of our code runs, from a key that knows nothing
-of wrappers: after a stock compilation of the same model they would serve us stock's result, and
-the other way round. Both keys do contain the ``uuid`` of the pass in a device's registration slot
-(``device_custom_pass``). So we put a pass there that changes nothing and says who is compiling.
-It is false in a context that is not ours: then Inductor hashes None, exactly as without us, and
-the compilations of other threads keep their keys while we are registered.
+of wrappers: after a stock compilation of the same model they would return stock's result to us, and
+vice versa. Both keys contain the ``uuid`` of the pass in a device's registration slot
+(``device_custom_pass``). So we register a pass there that changes nothing and identifies the
+compiler. It is false outside our contexts: there Inductor hashes None, exactly as without us, so
+compilations in other threads keep their keys while we are registered.
 
-PyTorch's minifier and bisector know of Inductor alone, too. Each has a place where somebody from
-outside can say a word; what we put there asks in the same way.
+PyTorch's minifier and bisector, too, know only Inductor. Each has an extension point, and what we
+register there asks for the identity in the same way.
 """
 
 from __future__ import annotations
@@ -48,41 +48,41 @@ if TYPE_CHECKING:
 
 
 class CacheBypass(FxGraphBypass, AOTAutogradBypass):
-    """Raised where a key is asked for: both caches take it as "not this one", silently."""
+    """Raised in place of a key: both caches then silently bypass themselves."""
 
 
-#: Traces of graphs that went through an installation, with its session.
+#: Traces compiled in an installation, with its session.
 _makers: weakref.WeakKeyDictionary[TracingContext, Session] = weakref.WeakKeyDictionary()
 
-#: Those whose backward may come after the installation.
+#: Traces whose backward may be compiled after the installation has ended.
 _held: weakref.WeakSet[TracingContext] = weakref.WeakSet()
 
 
 def maker() -> Session | None:
-    """Return the session of the graph that is compiled now; None: Inductor makes it alone."""
+    """Return the session that compiles the current graph, or None if Inductor compiles it alone."""
     session = current_session()
     trace = TracingContext.try_get()
     if trace is None or (session is not None and session.hold is None):
         return session
-    known = _makers.get(trace)
-    if known is None and session is not None and not _is_backward(trace):
-        known = _makers[trace] = session
-    if known is not None and known.hold and trace not in _held and _is_training(trace):
+    owner = _makers.get(trace)
+    if owner is None and session is not None and not _is_backward(trace):
+        owner = _makers[trace] = session
+    if owner is not None and owner.hold and trace not in _held and _is_training(trace):
         _held.add(trace)
-        known.hold(trace)
-    return known
+        owner.hold(trace)
+    return owner
 
 
 def _is_training(trace: TracingContext) -> bool:
-    """Return whether a graph has a backward: whether anything has a gradient to begin with."""
+    """Return whether a graph has a backward, that is, whether it has any tangents."""
     return trace.fw_metadata is not None and bool(trace.fw_metadata.traced_tangents)
 
 
 def _is_backward(trace: TracingContext) -> bool:
-    """Return whether a graph is compiled whose forward has been.
+    """Return whether a backward is being compiled.
 
-    AOTAutograd describes a forward in the trace before it is compiled, and collects strides there
-    only while it is.
+    AOTAutograd describes a forward in the trace before compiling it, and collects output strides
+    there only during that compilation.
     """
     return trace.fw_metadata is not None and trace.output_strides is None
 
@@ -90,71 +90,64 @@ def _is_backward(trace: TracingContext) -> bool:
 class IdentityPass(CustomGraphModulePass):
     """A pass that does nothing but carry our identity into Inductor's cache keys.
 
-    Args:
-        device: The device type that it is registered for.
-        found: The pass that was registered before, which goes on working.
+    The pass that was registered before for the device type stays in effect.
     """
 
-    def __init__(self, device: str, found: CustomGraphModulePass | None) -> None:
+    def __init__(self, device: str, previous: CustomGraphModulePass | None) -> None:
         self._device = device
-        self._found = found
+        self._previous = previous
 
     def __bool__(self) -> bool:
         """Return whether there is anything to hash in this context."""
-        return self._maker() is not None or bool(self._found)
+        return self._maker() is not None or bool(self._previous)
 
     def _maker(self) -> Session | None:
         return maker() if is_registered(self._device) else None
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
-        """Run the pass that was there before, if any."""
-        if self._found:
-            self._found(gm)
+        """Run the pass that was registered before, if any."""
+        if self._previous:
+            self._previous(gm)
 
     def uuid(self) -> Any:
-        """Return what identifies this context's compilations.
+        """Return the identity of this context's compilations.
 
         Raises:
-            CacheBypass: What is compiled now must neither come from a cache nor go into one.
+            CacheBypass: The current compilation must neither come from a cache nor enter one.
         """
-        found = self._found.uuid() if self._found else None
+        previous = self._previous.uuid() if self._previous else None
         session = self._maker()
         if session is None:
-            return found
+            return previous
         _refuse_uncacheable(session)
         return (
             "wrapper_ir",
             source_digest(),
             repr(session.settings),
             _of_device(self._device),
-            found,
+            previous,
         )
 
 
-class PackageKeys:
-    """Keys of Dynamo's cache of whole functions, where installations have entries of their own.
+def package_keys(stock: Callable[..., str]) -> Any:
+    """Wrap Dynamo's key function for its package cache to keep our installations apart.
 
-    Dynamo makes a key of the function alone, whatever compiles it. It asks for it when nothing is
-    compiled yet, so the backend of ``torch.compile`` cannot be told from Inductor there.
-
-    Args:
-        found: Dynamo's function for keys.
+    Dynamo derives a key from the function alone, whatever compiles it. It asks for the key before
+    anything is compiled, so the backend of ``torch.compile`` cannot be told from Inductor there.
     """
 
-    def __init__(self, found: Callable[..., str]) -> None:
-        self._found = found
-
-    def __call__(self, fn: Callable[..., Any]) -> str:
-        """Return the key of a function in this context."""
-        key, session = self._found(fn), current_session()
+    def source_id_from_fn(fn: Callable[..., Any]) -> str:
+        key, session = stock(fn), current_session()
         if session is None:
             return key
-        told = repr((key, source_digest(), session.settings))
-        return hashlib.sha256(told.encode()).hexdigest()
+        text = repr((key, source_digest(), session.settings))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    return staticmethod(source_id_from_fn)
 
 
 def _of_device(device: str) -> str:
-    """Return what the kind of a device says of what is emitted: a vendor's may change."""
+    """Return the parts of a device's kind that affect emitted text; a vendor's may change."""
     kind = kind_of(device)
     return repr((kind.scheduling, kind.languages, kind.memory, kind.python, kind.cpp, kind.queues))
 
@@ -166,14 +159,14 @@ def _refuse_uncacheable(session: Session) -> None:
         raise CacheBypass("a program is being captured")
 
 
-#: What decides nothing of the text that is emitted for a graph. All else does: an edit there must
-#: not be served old text.
+#: Packages without influence on emitted text. Everything else has some: after an edit there, caches
+#: must not return old text.
 _APART: Final = ("cli", "debugging", "interpreter", "native", "testing")
 
 
 @functools.cache
 def source_digest() -> str:
-    """Return a digest of the sources that decide what is emitted, for caches across versions."""
+    """Return a digest of the sources that affect emitted text, for caches shared by versions."""
     root = Path(__file__).parents[2]
     files = [path for path in _sources(root) if path.relative_to(root).parts[0] not in _APART]
     digest = hashlib.sha256()
@@ -188,32 +181,28 @@ def _sources(root: Path) -> list[Path]:
     return sorted(each for ending in ("py", "txt") for each in root.rglob(f"*.{ending}"))
 
 
-# Scripts that show a failure again, which the minifier and ``TORCH_COMPILE_DEBUG=1`` write.
+# Scripts that reproduce a failure, written by the minifier and by ``TORCH_COMPILE_DEBUG=1``.
 
 
 class Scripts:
-    """Text that torch's scripts of failures begin with, as long as we are registered.
+    """Text that torch's reproducer scripts begin with while we are registered."""
 
-    Args:
-        found: What they began with before.
-    """
-
-    def __init__(self, found: str) -> None:
-        self._found = found
+    def __init__(self, previous: str) -> None:
+        self._previous = previous
 
     def __str__(self) -> str:
-        """Return what was found, and an installation where the failing graph is ours."""
+        """Return the earlier text, plus an installation if the failing graph is ours."""
         session = maker()
         if session is None or session.capture:
-            return self._found
-        return f"{self._found}\n{_installation(session.settings)}"
+            return self._previous
+        return f"{self._previous}\n{_installation(session.settings)}"
 
 
 def _installation(settings: Settings) -> str:
-    given = {option.name: getattr(settings, option.name) for option in options_of(type(settings))}
-    given = {name: value for name, value in given.items() if value is not None}
-    given |= dict(settings.emitter_options)
-    options = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    values = {option.name: getattr(settings, option.name) for option in options_of(type(settings))}
+    values = {name: value for name, value in values.items() if value is not None}
+    values |= dict(settings.emitter_options)
+    options = ", ".join(f"{name}={value!r}" for name, value in values.items())
     return (
         "# Without the next two lines, Inductor's own wrapper is tried.\n"
         "from wrapper_ir.frontends.inductor import install\n"
@@ -224,13 +213,9 @@ def _installation(settings: Settings) -> str:
 def saved_for_minifier(
     compiled: Callable[..., Any], within: Callable[[], Any]
 ) -> Callable[..., Any]:
-    """Return a compiled graph such that what the minifier writes when it is called is ours, too.
+    """Wrap a compiled graph so that what the minifier compiles during a call is ours too.
 
-    The minifier looks at the results of calls; where it is off, nothing is added to them.
-
-    Args:
-        compiled: The graph.
-        within: Makes the context in which compilations are ours.
+    The minifier examines the results of calls; while it is off, the graph is returned as it is.
     """
     if dynamo_config.repro_after != "aot":
         return compiled
@@ -243,9 +228,9 @@ def saved_for_minifier(
     return call
 
 
-# PyTorch's bisector: which backend is at fault, and which part of it, the how many-th time.
+# PyTorch's bisector: which backend is at fault, which part of it, and at which graph.
 
-#: What it calls us: a backend of its own, and a part of Inductor, which installations replace.
+#: Our name there: as a backend, and as the part of Inductor that installations replace.
 _NAME: Final = "wrapper_ir"
 
 BISECTED_BACKENDS["inductor"].insert(0, BisectSubsystem(_NAME))

@@ -1,7 +1,8 @@
 """Modes of torch.compile and options of Inductor: passed on, mapped to ours, or refused.
 
-What decides about scheduling and kernels is passed on to Inductor for the compilation. What decides
-about the wrapper is ours: it is mapped to an option of ours, or refused with what to say instead.
+Options that affect scheduling and kernels are passed on to Inductor for the compilation. Options
+that affect the wrapper are ours to handle: each is mapped to an option of ours, or refused with
+what to use instead.
 """
 
 from __future__ import annotations
@@ -20,20 +21,7 @@ from wrapper_ir.options.declared import MODE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = [
-    "LIBRARY_MAPPED",
-    "MAPPED",
-    "Delivery",
-    "Fate",
-    "delivery_of",
-    "fates",
-    "set_about_wrapper",
-    "spelled",
-    "with_mode",
-    "without_inductors",
-]
-
-#: Options of Inductor's that decide about the wrapper -> an option of ours, and its values there.
+#: Inductor's options that affect the wrapper -> an option of ours, and its values.
 MAPPED: Final[Mapping[str, tuple[str, Mapping[bool, Any]]]] = {
     CAPTURES[0]: (CAPTURES[1], {True: True, False: False}),
     "allow_buffer_reuse": ("memory", {False: "none"}),
@@ -41,12 +29,12 @@ MAPPED: Final[Mapping[str, tuple[str, Mapping[bool, Any]]]] = {
     "cpp.enable_kernel_profile": ("profile", {True: True, False: False}),
 }
 
-#: The beginning of the names of options for libraries.
+#: Prefix of the names of options for libraries.
 _LIBRARIES: Final = "aot_inductor"
 _ABOUT_LIBRARIES: Final = "AOTI_"
 
-#: The same of those for libraries. The options say how to build, or are the debug printer's; None
-#: leaves them as they are.
+#: The same for libraries. The options are build options, or the debug printer's; None leaves them
+#: as they are.
 LIBRARY_MAPPED: Final[Mapping[str, tuple[str, Mapping[Any, Any]]]] = {
     "aot_inductor.force_mmap_weights": ("constants", {True: "beside", False: "auto"}),
     "aot_inductor.package_constants_in_so": ("constants", {True: "auto", False: "none"}),
@@ -62,16 +50,16 @@ _FORMAT: Final = "package_constants_on_disk_format"
 
 _EXPORT: Final = "wir.capture and wir.export build libraries, and have options of their own"
 
-_UNKNOWN: Final = "nobody has said what it decides here; torch._inductor.config takes it"
+_UNKNOWN: Final = "its effect here is not known; torch._inductor.config takes it"
 
 
 class Fate(NamedTuple):
-    """The treatment of an option of Inductor's.
+    """Treatment of one of Inductor's options.
 
     Attributes:
-        way: ``passed`` on, ``mapped``, ``refused``; or, for those that say how a library is made
-            ahead of time, ``library passed``, ``library mapped``, ``library taken``.
-        instead: Of one that is refused, what to say instead.
+        way: ``passed`` on, ``mapped``, or ``refused``; or, for options of libraries made ahead of
+            time, ``library passed``, ``library mapped``, or ``library taken``.
+        instead: For a refused option, what to use instead.
     """
 
     way: str
@@ -82,27 +70,27 @@ class Fate(NamedTuple):
 def fates() -> Mapping[str, Fate]:
     """Return the treatment of each option that some supported release of torch has, by name."""
     file = files("wrapper_ir.frontends.inductor").joinpath("inductor_options.txt")
-    found: dict[str, Fate] = {}
+    table: dict[str, Fate] = {}
     fate = Fate("")
     for line in file.read_text(encoding="utf-8").splitlines():
         if line.startswith(" "):
-            found[line.strip()] = fate
+            table[line.strip()] = fate
         elif line and not line.startswith("#"):
             way, _, instead = line.partition(": ")
             fate = Fate(way, instead)
-    return found
+    return table
 
 
 class Delivery(NamedTuple):
-    """The wishes of a caller who wants a library.
+    """Request for a library.
 
     Attributes:
-        target: The library, or the folder for what is made; empty for Inductor's cache.
-        is_package: Whether the files of a package are wanted, not the library alone.
-        with_values: Whether values of constants are wanted beside these, for torch to pack.
+        target: The library, or the folder to write to; empty for Inductor's cache.
+        is_package: Whether to return the files of a package, not only the library.
+        with_values: Whether to add the values of constants, for torch to pack.
         in_spec: The tree of arguments, as text.
         out_spec: The tree of results, as text.
-        metadata: What a package is to say of itself.
+        metadata: Metadata of the package.
         build: Options of ``BuildOptions``.
         inductor: Options that are passed on to Inductor.
     """
@@ -118,19 +106,20 @@ class Delivery(NamedTuple):
 
 
 def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
-    """Return what options and Inductor's settings say of a library, and the other options.
+    """Return the request that options and Inductor's settings describe, and the remaining options.
 
     Raises:
-        OptionValueError: Something is asked for that libraries of ours do not have.
+        OptionValueError: An option asks for something that our libraries do not have.
     """
-    left = {name: value for name, value in spelled(options).items() if name != "cpp_wrapper"}
+    remaining = with_underscores(options)
+    remaining.pop("cpp_wrapper", None)
     config: Any = inductor_config
-    said: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in sorted(set(fates()) & set(config._config)):
         if name.startswith(_LIBRARIES):
-            said[name] = left.pop(name, getattr(config, name))
+            settings[name] = remaining.pop(name, getattr(config, name))
     build: dict[str, Any] = {}
-    for name, value in said.items():
+    for name, value in settings.items():
         fate = fates()[name]
         if name in LIBRARY_MAPPED:
             option, values = LIBRARY_MAPPED[name]
@@ -138,71 +127,71 @@ def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
                 expected = f"one of {', '.join(map(repr, values))}"
                 raise OptionValueError(option=name, value=value, expected=expected)
             if value != config._config[name].default and values[value] is not None:
-                (build if option == "constants" else left)[option] = values[value]
+                (build if option == "constants" else remaining)[option] = values[value]
         elif fate.way == "refused" and value != config._config[name].default:
             _refuse(name, value, fate.instead)
-    passed = {name: said[name] for name in said if fates()[name].way == "library passed"}
-    taken = {name.rpartition(".")[2]: value for name, value in said.items()}
-    specs = taken["serialized_in_spec"], taken["serialized_out_spec"]
-    about = taken["metadata"]
-    if isinstance(about, Mapping):
-        # Inductor writes what it says of its own libraries into this dict, and into the setting's.
-        about = {k: v for k, v in about.items() if not str(k).startswith(_ABOUT_LIBRARIES)}
-    files = taken["output_path"], taken["package"], taken[_FORMAT] == "pickle_weights"
-    return Delivery(*files, *specs, about, build, passed), left
+    inductor = {name: settings[name] for name in settings if fates()[name].way == "library passed"}
+    fields = {name.rpartition(".")[2]: value for name, value in settings.items()}
+    specs = fields["serialized_in_spec"], fields["serialized_out_spec"]
+    metadata = fields["metadata"]
+    if isinstance(metadata, Mapping):
+        # Inductor writes facts about its own libraries into this dict, and into the setting's.
+        metadata = {k: v for k, v in metadata.items() if not str(k).startswith(_ABOUT_LIBRARIES)}
+    files = fields["output_path"], fields["package"], fields[_FORMAT] == "pickle_weights"
+    return Delivery(*files, *specs, metadata, build, inductor), remaining
 
 
-def set_about_wrapper() -> Iterator[tuple[str, Any, Fate]]:
-    """Yield Inductor's settings that decide about the wrapper and differ from their defaults.
+def changed_wrapper_settings() -> Iterator[tuple[str, Any, Fate]]:
+    """Yield Inductor's settings that affect the wrapper and differ from their defaults.
 
-    Those for libraries are not among them, nor those for CUDA graphs: where calls are captured
-    without an option of ours, Inductor does it, around functions of ours, too.
+    Settings for libraries are left out, and so are those for CUDA graphs: without an option of ours
+    Inductor captures calls itself, even around our functions.
     """
     config: Any = inductor_config
     for name, fate in fates().items():
-        known = config._config.get(name)
+        entry = config._config.get(name)
         is_elsewhere = name.startswith(_LIBRARIES) or "cudagraph" in name or "_wrapper" in name
-        if known is None or fate.way not in ("mapped", "refused") or is_elsewhere:
+        if entry is None or fate.way not in ("mapped", "refused") or is_elsewhere:
             continue
-        if (value := getattr(config, name)) != known.default:
+        if (value := getattr(config, name)) != entry.default:
             yield name, value, fate
 
 
 def with_mode(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options in which a mode is replaced by Inductor's options for it.
+    """Return the options with a mode replaced by Inductor's options for it.
 
-    What is said besides the mode counts more.
+    Options given next to the mode take precedence.
 
     Raises:
         OptionValueError: This release of torch has no such mode.
     """
-    given = dict(options)
-    mode = given.pop("mode", MODE.default)
+    explicit = dict(options)
+    mode = explicit.pop("mode", MODE.default)
     MODE.check(mode)
-    known: Mapping[str, Mapping[str, Any]] = list_mode_options()
-    if mode not in known:  # 2.11 lacks one
-        expected = f"one of {', '.join(map(repr, known))}"
+    modes: Mapping[str, Mapping[str, Any]] = list_mode_options()
+    if mode not in modes:  # 2.11 lacks one
+        expected = f"one of {', '.join(map(repr, modes))}"
         raise OptionValueError(option="mode", value=mode, expected=expected)
-    return {**known[mode], **given}
+    return {**modes[mode], **explicit}
 
 
-def spelled(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return options with underscores in their names, where torch takes dashes, too."""
+def with_underscores(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return options with underscores in their names, since torch accepts dashes too."""
     return {str(name).replace("-", "_"): value for name, value in (options or {}).items()}
 
 
-def without_inductors(
+def split_options(
     options: Mapping[str, Any], ours: Collection[str], emitter: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options that are ours, with those mapped to them, and those to pass on.
+    """Split options into ours, with the mapped ones, and those to pass on to Inductor.
 
     Args:
-        options: What was given.
-        ours: The names of options of ours, the emitter's among them.
+        options: The given options.
+        ours: The names of our options, including the emitter's.
         emitter: The emitter's name, for errors.
 
     Raises:
-        OptionError: Neither we nor Inductor have an option of a name.
+        OptionError: Neither we nor Inductor have an option of that name.
         OptionValueError: A value has another type than Inductor's, or has no meaning here.
     """
     config: Any = inductor_config
@@ -219,9 +208,7 @@ def without_inductors(
         current = getattr(config, name)
         Option(name, config.get_type(name), current).check(value)
         if name in MAPPED:
-            option, values = MAPPED[name]
-            if value in values:
-                _map(kept, (name, value), (option, values[value]), ours, emitter)
+            _map(kept, name, value, ours, emitter)
             continue
         fate = fates().get(name, Fate("refused", _UNKNOWN))
         if value != current and fate.way != "passed":
@@ -232,19 +219,19 @@ def without_inductors(
 
 def _map(
     kept: dict[str, Any],
-    theirs: tuple[str, bool],
-    option: tuple[str, Any],
+    name: str,
+    value: Any,
     ours: Collection[str],
     emitter: str,
 ) -> None:
-    """Add an option of ours unless it is there; refuse what the emitter cannot do."""
-    name, value = option
-    if name in ours:
-        kept.setdefault(name, value)
-    elif theirs[1]:
-        expected = f"False with the emitter {emitter!r}, which has no option {name!r}"
-        raise OptionValueError(option=theirs[0], value=True, expected=expected)
+    """Set our option for one of Inductor's unless it is set; refuse one that the emitter lacks."""
+    option, values = MAPPED[name]
+    if option in ours and value in values:
+        kept.setdefault(option, values[value])
+    elif value and value in values:
+        expected = f"False with the emitter {emitter!r}, which has no option {option!r}"
+        raise OptionValueError(option=name, value=True, expected=expected)
 
 
 def _refuse(name: str, value: object, instead: str) -> NoReturn:
-    raise OptionValueError(option=name, value=value, expected=f"no value here: {instead}")
+    raise OptionValueError(option=name, value=value, expected=f"the option left out: {instead}")

@@ -1,22 +1,17 @@
-"""``install``: every compilation by Inductor in a block goes through us, whoever asked for it."""
+"""``install``: in its block every compilation by Inductor is ours, whoever starts it."""
 
 from __future__ import annotations
 
 import contextlib
 import weakref
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor.errors import InstallOrderError
 from wrapper_ir.frontends.inductor.registration import acquire, release, release_unawaited
 from wrapper_ir.frontends.inductor.session import Session, open_recorders, set_session
 from wrapper_ir.frontends.inductor.settings import Settings
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-__all__ = ["Installation", "install", "uninstall"]
 
 
 class Installation:
@@ -31,7 +26,7 @@ class Installation:
         _stack.set((*_stack.get(), self))
 
     def uninstall(self) -> None:
-        """Put back what ``install`` found, here and in what was installed inside; once."""
+        """Restore what ``install`` replaced, for this and all inner installations; only once."""
         stack = _stack.get()
         if self in stack:
             inner = stack[stack.index(self) + 1 :]
@@ -41,16 +36,11 @@ class Installation:
         self._undo.close()
 
     def __enter__(self) -> Installation:
-        """Go on with what ``install`` has begun."""
+        """Return the installation, which is already in effect."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Put back what was found, also after an exception."""
+    def __exit__(self, *error: object) -> None:
+        """Uninstall, also after an exception."""
         self.uninstall()
 
 
@@ -58,37 +48,32 @@ _stack: ContextVar[tuple[Installation, ...]] = ContextVar("wrapper_ir.installati
 
 
 def install(emitter: str | None = None, **options: Any) -> Installation:
-    """Send every compilation by Inductor in this context through us, from here on.
+    """Route every compilation by Inductor in this context through us, from now on.
 
-    Use it as a context manager, or end it by ``uninstall()``. Installations nest; the innermost
-    counts. Other threads are not concerned: their compilations stay Inductor's own. A function
-    that Dynamo has compiled already is not compiled anew. Whoever compiled a forward compiles its
-    backward, whenever and in whatever thread it is first run.
+    Use it as a context manager, or end it with ``uninstall()``. Installations nest; the innermost
+    wins. Other threads are not affected: their compilations remain Inductor's own. A function that
+    Dynamo has already compiled is not compiled again. A backward is compiled by whatever compiled
+    its forward, whenever and in whichever thread it first runs.
 
     Args:
-        emitter: Name of the emitter; by default what ``wir.settings`` or the environment says.
-        **options: As for ``torch.compile(..., backend="wrapper_ir", options=...)``, but for those
-            that would be passed on to Inductor.
+        emitter: Name of the emitter; the default comes from ``wir.settings`` or the environment.
+        **options: As for ``torch.compile(..., backend="wrapper_ir", options=...)``, except for
+            those that would be passed on to Inductor.
 
     Raises:
         OptionError: There is no such option.
-        OptionValueError: There is, but not with that value.
+        OptionValueError: The option exists, but not with that value.
     """
     chosen = {} if emitter is None else {"emitter": emitter}
     settings = Settings.from_options({**chosen, **options})
     for name, value in settings.inductor:  # a backward may come after the block
-        expected = "left out: say it in torch._inductor.config, or where torch.compile is called"
+        expected = "the option left out: set it in torch._inductor.config or in torch.compile"
         raise OptionValueError(option=name, value=value, expected=expected)
-    session = Session(
-        settings,
-        hold=_hold,
-        recorders=open_recorders(),
-    )
-    return Installation(session)
+    return Installation(Session(settings, hold=_hold, recorders=open_recorders()))
 
 
 def _hold(trace: object) -> None:
-    """Stay registered as long as a trace is there: its backward may be compiled yet."""
+    """Stay registered while a trace is alive, because its backward may still be compiled."""
     acquire()
     weakref.finalize(trace, release_unawaited)
 

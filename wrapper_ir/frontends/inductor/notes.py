@@ -1,6 +1,6 @@
 """Typed facts that are known while Inductor schedules, and lost in the lines that it writes.
 
-What has the C++ scheduling note them is here, too; that for Triton is beside it.
+The mixin that records them for C++ is here; the one for Triton is in ``triton``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 
 from wrapper_ir.frontends.inductor.compat import (
     KernelArgs,
+    Mixin,
     Placeholder,
     SymT,
     V,
@@ -48,16 +49,16 @@ class SizeNote:
 
     param: str
     value: sympy.Expr
-    type: ScalarType = ScalarType.INT64
+    type: ScalarType
 
 
 @dataclass(frozen=True, slots=True)
 class KernelNote:
-    """A C++ kernel and the arguments of one call to it, noted where Inductor defines it.
+    """A C++ kernel and the arguments of one call, recorded where Inductor defines it.
 
     Attributes:
         name: Inductor's name of the kernel, unique within a graph and its subgraphs.
-        code: The source, with the function's name filled in: it is ``name``.
+        code: The source; its function is called ``name``.
         params: The parameters in order, each with what this call passes.
         nodes: The IR nodes that the kernel computes.
     """
@@ -65,7 +66,7 @@ class KernelNote:
     name: str
     code: str
     params: tuple[BufferNote | SizeNote, ...]
-    nodes: tuple[Any, ...] = ()
+    nodes: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +86,18 @@ class ControlNote:
 
 @dataclass(frozen=True, slots=True)
 class PartNote:
-    """A result that a kernel leaves in parts, one a row of a matrix in its workspace.
+    """A result that a kernel leaves as partial results, one per row of a matrix in its workspace.
 
-    Inductor calls it a mix-order reduction: the kernel reduces the rows of what it reads, and on
-    the way the columns too, each block of rows for itself. A line of text makes the whole of it.
+    Inductor calls it a mix-order reduction: the kernel reduces the rows of its input, and at the
+    same time the columns, separately for each block of rows. A line of text combines them.
 
     Attributes:
         buffer: The result.
-        reduction: How parts become the whole, in Inductor's word: ``sum``, ``prod``.
-        workspace: Where the matrices lie, one after the other, of float32.
-        position: Which of them it is.
-        rows: Parts of each result.
-        columns: Elements of each part, as many as the result has.
+        reduction: Inductor's name of the reduction that combines them: ``sum``, ``prod``.
+        workspace: The buffer that holds the matrices one after another, in float32.
+        position: Index of this matrix.
+        rows: Number of partial results.
+        columns: Elements of each partial result, as many as the result has.
     """
 
     buffer: str
@@ -109,13 +110,13 @@ class PartNote:
 
 @dataclass(frozen=True, slots=True)
 class TritonNote:
-    """A Triton kernel, noted where Inductor defines it.
+    """A Triton kernel, recorded where Inductor defines it.
 
     Attributes:
         name: Inductor's name of the kernel, unique within a graph and its subgraphs.
         code: Inductor's text, with the function's name filled in.
-        entry: The function's name: ``name``, or what the user called it.
-        buffers: What this call passes for each pointer, by the parameter's name.
+        entry: The function's name: ``name``, or the user's name for it.
+        buffers: Parameter -> the buffer that this call passes for the pointer.
         nodes: The IR nodes that the kernel computes.
     """
 
@@ -123,21 +124,20 @@ class TritonNote:
     code: str
     entry: str
     buffers: Mapping[str, BufferNote]
-    nodes: tuple[Any, ...] = ()
+    nodes: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AlternativesNote:
-    """Kernels that compute the same, of which Inductor's wrapper would choose one in a call.
+    """Equivalent kernels, of which Inductor's wrapper would choose one in a call.
 
-    A call passes what all of them take, and then what each takes besides, one after the other.
+    A call passes the arguments common to all of them, then the extra ones of each in order.
 
     Attributes:
-        name: Inductor's name for all of them together.
+        name: Inductor's joint name for them.
         kernels: The kernels, in Inductor's order.
-        extra: How many arguments each one takes besides, in the same order.
-        shapes: For which shapes of its arguments each was tuned, where shapes decide; None where
-            time does.
+        extra: The number of extra arguments of each, in the same order.
+        shapes: The argument shapes that each was tuned for if shapes decide; None if time does.
     """
 
     name: str
@@ -145,9 +145,9 @@ class AlternativesNote:
     extra: tuple[int, ...]
     shapes: tuple[tuple[tuple[int, ...], ...], ...] | None = None
 
-    def taken_by(self, number: int, passed: int) -> tuple[slice, slice]:
-        """Return which arguments of a call a kernel takes, of so many that are passed."""
-        shared = passed - sum(self.extra)
+    def taken_by(self, number: int, count: int) -> tuple[slice, slice]:
+        """Return which of a call's ``passed`` arguments a kernel takes."""
+        shared = count - sum(self.extra)
         begin = shared + sum(self.extra[:number])
         return slice(0, shared), slice(begin, begin + self.extra[number])
 
@@ -156,22 +156,21 @@ CallNote: TypeAlias = KernelNote | TritonNote | AlternativesNote
 """What a line calls: a kernel, or the one of several that is chosen."""
 
 
-# Inductor's C++ kernels: a typed note of each that it defines, and what it is compiled with.
+# Inductor's C++ kernels: a typed note of each definition, and the compiler's flags.
 #
-# The definition line that Inductor writes holds one string of Python, the call line strings too.
-# But where ``define_kernel`` is called the source is plain C++, and the parameters are still
-# objects: the buffers by role, the sizes as expressions. That is where we look.
+# Inductor's definition line holds one Python string, and its call line strings too. But where it
+# calls ``define_kernel``, the source is plain C++ and the parameters are still objects: buffers by
+# role, sizes as expressions. So the note is taken there.
 
 
-class NotingCpp:
-    """Mixin: kernels are noted in the wrapper. Before Inductor's C++ scheduling in the order."""
+class NotingCpp(Mixin):  # type: ignore[misc]  # of no type
+    """Mixin that records kernels in the wrapper; precedes Inductor's C++ scheduling in the MRO."""
 
     kernel_group: Any
 
     def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> str:
-        """Define a kernel as Inductor does, and leave a note for the call that comes next."""
-        stock: Any = super()
-        name: str = stock.define_kernel(src_code, nodes, kernel_args)
+        """Define a kernel as Inductor does, and leave a note for the next call."""
+        name: str = super().define_kernel(src_code, nodes, kernel_args)
         leave_note = getattr(V.graph.wrapper_code, "note_kernel", None)
         if leave_note is not None:
             args = self.kernel_group.args if kernel_args is None else kernel_args
@@ -180,7 +179,7 @@ class NotingCpp:
 
 
 def kernel_note(name: str, src_code: str, args: KernelArgs, nodes: Sequence[Any]) -> KernelNote:
-    """Note a kernel: its source under its own name, and its parameters with what is passed."""
+    """Return the note on a kernel: its source under its own name, and its parameters."""
     code = src_code.replace(str(Placeholder.KERNEL_NAME), name)
     code = code.replace(str(Placeholder.DESCRIPTIVE_NAME), name)
     code = code.replace("#pragma CMT", "//")
@@ -192,10 +191,10 @@ def kernel_note(name: str, src_code: str, args: KernelArgs, nodes: Sequence[Any]
 def buffers_of(args: KernelArgs, produced: frozenset[str]) -> Iterator[BufferNote]:
     """Yield the pointers in the order of ``KernelArgs.cpp_argdefs``.
 
-    The access is the narrowest one that is certain. What a fused kernel makes itself it need not
-    read before, even where it is passed as an in-out pointer: then the first name under which the
-    storage goes is one of the kernel's own. A buffer that the kernel writes but does not make is
-    changed in place, perhaps in part, so its old contents count as read.
+    The access is the narrowest one that is certain. A fused kernel need not read what it computes
+    itself, even if that is passed as an in-out pointer: then the first name of the storage is one
+    of the kernel's own buffers. A buffer that the kernel writes but does not make is changed in
+    place, perhaps in part, so its old contents count as read.
     """
     seen: set[int] = set()
     inplaced: Any
@@ -228,22 +227,22 @@ def _sizes(args: KernelArgs) -> Iterator[SizeNote]:
 
 def nodes_of(nodes: Sequence[Any]) -> tuple[Any, ...]:
     """Return the IR nodes of scheduled nodes."""
-    found = (inner.node for node in nodes for inner in node.get_nodes())
-    return tuple(node for node in found if node is not None)
+    ir_nodes = (inner.node for node in nodes for inner in node.get_nodes())
+    return tuple(node for node in ir_nodes if node is not None)
 
 
-# Inductor's settings for C++ kernels that the toolchain does not know by itself.
+# Inductor's settings for C++ kernels that the toolchain does not know.
 #
-# The toolchain's own flags are Inductor's defaults, so only what Inductor is configured to do
-# differently is kept beside a kernel, besides the instruction set that its text was written for.
-# No path is among it: a program is the same text on every machine that has the instruction set.
+# The toolchain's own flags are Inductor's defaults, so a kernel stores only deviations from them,
+# and the instruction set that its text was written for. It stores no paths: a program is the same
+# text on every machine with that instruction set.
 
 
 NATIVE: Final = "native"
 """The best instruction set that this processor has."""
 
-#: Bits of a vector, by the level of the processors that kernels are written for. Where there is
-#: nothing to vectorise with, a width that no instruction set has keeps Inductor from trying.
+#: Bits of a vector, by level of the target processors. Without vectors, a width that no instruction
+#: set has keeps Inductor from vectorising.
 _WIDTHS: Final = {"x86-64-v2": 1, "x86-64-v3": 256, "x86-64-v4": 512}
 
 _LEVEL: contextvars.ContextVar[str] = contextvars.ContextVar("_LEVEL", default="")
@@ -251,13 +250,13 @@ _LEVEL: contextvars.ContextVar[str] = contextvars.ContextVar("_LEVEL", default="
 
 @contextlib.contextmanager
 def compiling_for(isa: str) -> Iterator[None]:
-    """Have Inductor write kernels for one instruction set, whatever this processor has.
+    """Make Inductor write kernels for one instruction set, whatever this processor has.
 
     Args:
         isa: ``native``, or a level of the x86-64 psABI.
 
     Raises:
-        OptionValueError: It is none of those.
+        OptionValueError: It is neither.
     """
     ISA.check(isa)
     if isa == NATIVE:

@@ -1,9 +1,10 @@
-"""Compilations that Inductor sends to another process, which are ours there, too.
+"""Compilations that Inductor sends to another process and that are ours there too.
 
-With ``TORCHINDUCTOR_FX_COMPILE_MODE=SUBPROCESS`` Inductor pickles a graph with all that compiling
-it depends on, has a process of its own compile it, and takes back the compiled graph. Whether a
-compilation is ours is state of a context, which stays behind: without what is here, the other
-process would use Inductor's own wrapper, and caches of this one would keep the result as ours.
+With ``TORCHINDUCTOR_FX_COMPILE_MODE=SUBPROCESS`` Inductor pickles a graph with everything that its
+compilation depends on, compiles it in a separate process, and takes back the compiled graph.
+Whether a compilation is ours is state of a context, which is not pickled: without this module the
+other process would use Inductor's own wrapper, and caches of this one would store the result as
+ours.
 """
 
 from __future__ import annotations
@@ -21,23 +22,21 @@ if TYPE_CHECKING:
 
     Within = Callable[[], contextlib.AbstractContextManager[None]]
 
-__all__ = ["carrying"]
-
 
 @dataclass(frozen=True)
 class _Request:
-    """A request to another process, with what makes compilations ours there.
+    """A request to another process that makes its compilation ours there.
 
     Attributes:
         stock: Inductor's request.
-        within: Makes the context in which it is to be compiled; picklable.
+        within: Makes the context in which to compile it; picklable.
     """
 
     stock: Any
     within: Within
 
     def deserialize(self) -> Any:
-        """Return the request as Inductor reads it, whose state brings our context along."""
+        """Return the request as Inductor reads it, with our context in its state."""
         request = self.stock.deserialize()
         request.virtualized = _State(request.virtualized, self.within)
         return request
@@ -45,30 +44,26 @@ class _Request:
 
 @dataclass(frozen=True)
 class _State:
-    """Inductor's global state of a compilation, with ours around it."""
+    """Inductor's global state of a compilation, inside our context."""
 
     stock: Any
     within: Within
 
     @contextlib.contextmanager
     def patch(self) -> Iterator[None]:
-        """Set it for the length of a block."""
+        """Set the state for the length of a block."""
         with self.within(), self.stock.patch():
             yield
 
 
-def carrying(
+def with_context(
     within: Callable[[Session], contextlib.AbstractContextManager[None]],
     stock: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """Return Inductor's function that makes requests to other processes, which takes ours along.
+    """Wrap Inductor's function that makes requests to other processes to add our context.
 
-    A program that somebody here waits for is made here: for such a graph it returns None, as
-    Inductor's own function does for one that cannot be pickled.
-
-    Args:
-        within: Makes the context in which compilations are of a session.
-        stock: Inductor's function.
+    A program that this process waits for must be made here: for such a graph it returns None, as
+    Inductor's function does for a graph that cannot be pickled.
     """
 
     @wraps(stock)
@@ -78,10 +73,10 @@ def carrying(
             return stock(self, *args)
         if session.capture or open_recorders(session):
             return None
-        made = stock(self, *args)
-        if made is None:
+        serialized = stock(self, *args)
+        if serialized is None:
             return None
-        request, constants = made
+        request, constants = serialized
         return _Request(request, partial(within, Session(session.settings))), constants
 
     return serialize_compile

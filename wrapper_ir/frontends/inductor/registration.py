@@ -1,16 +1,16 @@
-"""Putting ourselves into Inductor's device slots, and taking ourselves out again.
+"""Registration of our entries in Inductor's device slots, and its removal.
 
-``register_backend_for_device`` is the interface that Inductor offers to backends from outside. Its
-tables belong to the process. We therefore register *dispatching* entries, which ask at each use
-whether this context's compilations are ours, and hand everything else to what was found there. The
-first session registers, the last one to end puts back the very objects that it found.
+``register_backend_for_device`` is Inductor's interface for external backends. Its tables belong to
+the process. So we register *dispatching* entries, which check at each use whether this context's
+compilations are ours, and otherwise delegate to the entry that was there before. The first session
+registers them; the last one to end restores the very objects that it found.
 
-What goes past these tables is reached at other places of torch: compilations ahead of time and in
-other processes, keys of Dynamo's cache, scripts that show failures. What stands there meanwhile
-asks in the same way.
+Some code paths bypass these tables: compilations ahead of time and in other processes, keys of
+Dynamo's cache, reproducer scripts. There we replace functions of torch with ones that make the same
+check.
 
-Every device type gets such entries, also those that we take no programs for: otherwise a graph on
-such a device would be compiled by Inductor's own wrapper without a word.
+Every device type gets entries, even the types that we do not support: otherwise Inductor's own
+wrapper would silently compile a graph on such a device.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.devices import is_registered
-from wrapper_ir.frontends.inductor.artifacts import serving
+from wrapper_ir.frontends.inductor.artifacts import with_library_emission
 from wrapper_ir.frontends.inductor.compat import (
     CompilePackage,
     SerializedFxCompile,
@@ -36,76 +36,68 @@ from wrapper_ir.frontends.inductor.compat import (
     repro_writers,
 )
 from wrapper_ir.frontends.inductor.device_scheduling import (
+    answer_for_device,
     codegens,
     entry,
-    tell_inductor,
-    telling,
+    with_devices,
 )
-from wrapper_ir.frontends.inductor.emission import graph_of
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
 from wrapper_ir.frontends.inductor.identity import (
     IdentityPass,
-    PackageKeys,
     Scripts,
     is_bisected_away,
     maker,
+    package_keys,
 )
-from wrapper_ir.frontends.inductor.other_processes import carrying
+from wrapper_ir.frontends.inductor.other_processes import with_context
 from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
 from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Slot = tuple[bool, bool]
-"""Which wrapper of a device: (C++ wrapper, fx wrapper)."""
+    from wrapper_ir.errors import WrapperIRError
 
 
 class WrapperEntry:
     """Stands in for a wrapper class in a slot, and decides anew for each graph.
 
-    Inductor asks a wrapper class for ``create`` and ``supports_caching``; anything else is the
-    found class's business.
+    Inductor asks a wrapper class for ``create``; everything else is delegated to the previous
+    class.
 
     Args:
         device: The slot's device type.
-        found: The wrapper class that was registered before.
-        setting: Inductor's setting by which it takes this slot, where that is no business of ours.
+        stock: The wrapper class that was registered before.
+        setting: Inductor's setting that selects this slot, if we refuse the slot.
     """
 
-    def __init__(self, device: str, found: Any, setting: str | None) -> None:
+    def __init__(self, device: str, stock: Any, setting: str | None) -> None:
         self._device = device
-        self._found = found
+        self._stock = stock
         self._setting = setting
 
     def create(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the wrapper of a graph: ours in a context of ours, else the found one."""
+        """Make the wrapper of a graph: ours in one of our contexts, else the previous class's."""
         session = maker()
         if session is None or _is_stock(session, *args):
-            return self._found.create(*args, **kwargs)
-        refusal = _refusal(self._device, self._setting)  # a kind of device may have come since
-        if refusal is not None:
-            error = refusal()
+            return self._stock.create(*args, **kwargs)
+        error = _refusal(self._device, self._setting)  # a device kind may have come since
+        if error is not None:
             refuse(session, error)
             announce(str(error))
-            return self._found.create(*args, **kwargs)
+            return self._stock.create(*args, **kwargs)
         return create_wrapper(session, *args, **kwargs)
 
-    @property
-    def supports_caching(self) -> bool:
-        """True if compiled graphs may be cached; our own refusals are in ``IdentityPass``."""
-        return bool(self._found.supports_caching)
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Construct the found class."""
-        return self._found(*args, **kwargs)
+        """Construct the previous class."""
+        return self._stock(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._found, name)
+        return getattr(self._stock, name)
 
 
 class FxEntry(WrapperEntry):
-    """The fx slot: ours only while a program is being captured, which comes in by this door."""
+    """The fx slot: ours only while a program is being captured, which uses this slot."""
 
     def create(self, *args: Any, **kwargs: Any) -> Any:
         """Make the wrapper of a graph."""
@@ -116,8 +108,8 @@ class FxEntry(WrapperEntry):
 
 
 @dataclass(slots=True)
-class _Found:
-    """Entries of a device's slots before ours; all None for a device that Inductor did not know."""
+class _Previous:
+    """A device's entries before ours; all None for a device that Inductor did not know."""
 
     codegen: Any
     custom_pass: Any
@@ -128,17 +120,17 @@ class _Found:
 
 _lock = threading.RLock()
 _sessions = 0
-_found: dict[str, _Found] = {}
+_previous: dict[str, _Previous] = {}
 
 #: Uses that ended while another thread held the lock.
 _overdue: deque[None] = deque()
 
 
 def acquire() -> None:
-    """Register our entries unless they are registered; each call takes one ``release``.
+    """Register our entries unless they are registered; each call needs one ``release``.
 
-    A vendor's device may have come since the last call: its hook ``_inductor_backend_init``, since
-    PyTorch 2.15, is called by the function with which Inductor fills its tables.
+    A vendor's device may have appeared since the last call: since PyTorch 2.15, the function that
+    fills Inductor's tables calls the device's hook ``_inductor_backend_init``.
     """
     global _sessions
     with _lock:
@@ -151,7 +143,7 @@ def acquire() -> None:
 
 
 def release() -> None:
-    """End one use; the last one puts back what the first one found."""
+    """End one use; the last one restores what the first one found."""
     global _sessions
     with _lock:
         _sessions -= 1
@@ -163,9 +155,9 @@ def release() -> None:
 
 
 def release_unawaited() -> None:
-    """End one use where nothing may be waited for: while garbage is collected.
+    """End one use without waiting, for callers in garbage collection.
 
-    Where another thread holds the lock, the next use to end, ends this one, too.
+    If another thread holds the lock, the next use that ends also ends this one.
     """
     if _lock.acquire(blocking=False):
         try:
@@ -178,7 +170,7 @@ def release_unawaited() -> None:
 
 @contextlib.contextmanager
 def registered(session: Session) -> Iterator[None]:
-    """Send this context's compilations through us for the length of a block."""
+    """Route this context's compilations through us for the length of a block."""
     acquire()
     try:
         with use_session(session):
@@ -187,42 +179,42 @@ def registered(session: Session) -> Iterator[None]:
         release()
 
 
-#: Places in torch with something of ours: module or class, name, and what makes ours of theirs.
+#: Replaced functions of torch: module or class, name, and a function from theirs to ours.
 _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
-    (inductor_entry, "compile_fx", partial(telling, lambda: maker() is not None)),
-    (inductor_entry, "compile_fx_inner", partial(telling, lambda: maker() is not None)),
-    (inductor_entry, "compile_fx_aot", serving),
-    (CompilePackage, "source_id_from_fn", PackageKeys),
-    (SerializedFxCompile, "serialize_compile", partial(carrying, registered)),
+    (inductor_entry, "compile_fx", partial(with_devices, lambda: maker() is not None)),
+    (inductor_entry, "compile_fx_inner", partial(with_devices, lambda: maker() is not None)),
+    (inductor_entry, "compile_fx_aot", with_library_emission),
+    (CompilePackage, "source_id_from_fn", package_keys),
+    (SerializedFxCompile, "serialize_compile", partial(with_context, registered)),
     *((module, "extra_imports", Scripts) for module in repro_writers),
 )
 
-#: Those that are taken: place, name, what was found, and ours.
+#: The replacements in effect: place, name, their function, and ours.
 _replaced: list[tuple[Any, str, Any, Any]] = []
 
 
 def _register() -> None:
     for device, codegen in list(codegens()):
-        if device in _found:
+        if device in _previous:
             continue
-        found = _Found(
+        previous = _Previous(
             codegen_common.device_codegens.get(device),
             codegen_common.custom_backend_passes.get(device),
             codegen_common.custom_backend_codegen_configs.get(device),
         )
-        _found[device] = found
+        _previous[device] = previous
         codegen_common.register_backend_for_device(
             device,
             entry(partial(_is_ours, device), codegen.scheduling),
             _entry(device, codegen.wrapper_codegen),
             _entry(device, codegen.cpp_wrapper_codegen, "cpp_wrapper"),
             _fx_entry(device, codegen.fx_wrapper_codegen),
-            IdentityPass(device, found.custom_pass),
-            found.custom_config,
+            IdentityPass(device, previous.custom_pass),
+            previous.custom_config,
         )
-        found.ours = codegen_common.device_codegens[device]
-        if found.codegen is None:
-            found.take_back = tell_inductor(device)
+        previous.ours = codegen_common.device_codegens[device]
+        if previous.codegen is None:
+            previous.take_back = answer_for_device(device)
     if not _replaced:
         for place, name, make in _PLACES:
             stock = inspect.getattr_static(place, name)
@@ -231,33 +223,31 @@ def _register() -> None:
 
 
 def _restore() -> None:
-    for device, found in _found.items():
-        # Whoever registered over us in the meantime is not ours to remove.
-        if codegen_common.device_codegens.get(device) is found.ours:
-            codegen_common.device_codegens[device] = found.codegen
-            codegen_common.custom_backend_passes[device] = found.custom_pass
-            codegen_common.custom_backend_codegen_configs[device] = found.custom_config
-            if found.take_back is not None:
+    for device, previous in _previous.items():
+        # Leave an entry alone that somebody else has registered over ours.
+        if codegen_common.device_codegens.get(device) is previous.ours:
+            codegen_common.device_codegens[device] = previous.codegen
+            codegen_common.custom_backend_passes[device] = previous.custom_pass
+            codegen_common.custom_backend_codegen_configs[device] = previous.custom_config
+            if previous.take_back is not None:
                 del codegen_common.device_codegens[device]
-                found.take_back()
-    _found.clear()
+                previous.take_back()
+    _previous.clear()
     for place, name, stock, ours in _replaced:
         if inspect.getattr_static(place, name) is ours:
             setattr(place, name, stock)
     _replaced.clear()
 
 
-def _entry(device: str, found: Any, setting: str | None = None) -> Any:
-    if found is None:
-        return None
-    return WrapperEntry(device, found, setting)
+def _entry(device: str, stock: Any, setting: str | None = None) -> Any:
+    return None if stock is None else WrapperEntry(device, stock, setting)
 
 
-def _fx_entry(device: str, found: Any) -> Any:
-    """Return the entry of the fx slot, also where the vendor of a device of ours has none."""
-    if found is None and not is_registered(device):
+def _fx_entry(device: str, stock: Any) -> Any:
+    """Return the entry of the fx slot, even if the vendor of a registered device has none."""
+    if stock is None and not is_registered(device):
         return None
-    return FxEntry(device, found or WrapperFxCodegen, "fx_wrapper")
+    return FxEntry(device, stock or WrapperFxCodegen, "fx_wrapper")
 
 
 def _is_stock(
@@ -267,22 +257,19 @@ def _is_stock(
     parent: Any,
     *__: Any,
 ) -> bool:
-    """Return whether a graph of ours goes to Inductor's own wrapper while faults are looked for."""
-    return (
-        not hasattr(parent, "session")
-        if is_subgraph
-        else is_bisected_away(session, graph_of(V.graph).graph)
-    )
+    """Return whether one of our graphs gets Inductor's own wrapper during a bisection."""
+    if is_subgraph:
+        return not hasattr(parent, "session")
+    graph: Any = V.graph
+    return is_bisected_away(session, graph.module.graph)
 
 
 def _is_ours(device: str) -> bool:
     return is_registered(device) and maker() is not None
 
 
-def _refusal(device: str, setting: str | None) -> Callable[[], Exception] | None:
-    """Return what makes the error for which our contexts get no wrapper in a slot, if any."""
+def _refusal(device: str, setting: str | None) -> WrapperIRError | None:
+    """Return the error with which our contexts refuse a slot, or None if they do not."""
     if not is_registered(device):
-        return lambda: UnsupportedDeviceError(device=device)
-    if setting is not None:
-        return lambda: UnsupportedConfigError(setting=setting)
-    return None
+        return UnsupportedDeviceError(device=device)
+    return None if setting is None else UnsupportedConfigError(setting=setting)

@@ -1,9 +1,9 @@
 """Sessions: who is compiling, and how; state of a context, never of the process.
 
 Inductor's registration tables belong to the process, but whether a compilation is ours must not:
-two threads may compile at once, one through us and one not. So every decision is taken from a
-``ContextVar``, which each thread (and each asyncio task) has for itself. A session also says who
-records the programs, and what becomes of a graph without a typed form.
+two threads may compile at once, one through us and one not. So every decision is read from a
+``ContextVar``, of which each thread (and each asyncio task) has its own value. A session also says
+who records the programs, and how to treat a graph without a typed form.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Statistics:
-    """Counts of what went through the front end in this process; ``reset`` starts again.
+    """Counts of the graphs that this process compiled through the front end.
 
     Attributes:
-        programs: Graphs whose wrapper was made by us.
-        fallbacks: Graphs that Inductor's own wrapper served, by ``on_unsupported="stock"``.
+        programs: Graphs with our wrapper.
+        fallbacks: Graphs with Inductor's own wrapper, under ``on_unsupported="stock"``.
     """
 
     programs: int = 0
@@ -63,60 +63,51 @@ class Recording(list["Program"]):
     """Programs in the order in which they were made.
 
     Attributes:
-        graphs: The graph of ATen ops that each was made of, as Inductor had it in the end; what
-            ``bisect`` compares the program with.
+        graphs: For each program the graph of ATen ops that it was made from, in Inductor's final
+            form, which ``bisect`` compares the program with.
+        is_open: True until the block ends; nothing is added after that.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.graphs: list[torch.fx.GraphModule] = []
-
-
-class Recorder:
-    """Collects programs while it is open.
-
-    Args:
-        programs: What to append to.
-    """
-
-    def __init__(self, programs: Recording) -> None:
-        self._programs = programs
         self.is_open = True
 
     def add(self, program: Program, graph: torch.fx.GraphModule) -> None:
         """Append a program and its graph, unless the block has ended."""
         if self.is_open:
-            self._programs.append(program)
-            self._programs.graphs.append(graph)
+            self.append(program)
+            self.graphs.append(graph)
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One context's wish that Inductor's compilations go through us.
+    """A context's request that Inductor's compilations go through us.
 
     Attributes:
         settings: The options.
-        capture: Whether the program alone is wanted, and nothing is emitted (``capture``).
-        hold: Of an installation, called with the trace of each forward that it compiles: the
-            backward may come after the block. None of a session that comes back by itself.
-        input_names: What the inputs are called, in order; empty for Inductor's names.
-        recorders: Recorders that were open when the session was made. A backward is compiled when
-            it is first run, on devices with a thread of their own; the session carries them there.
+        capture: Whether only the program is wanted, and nothing is emitted (``capture``).
+        hold: For an installation: called with the trace of each forward that it compiles, because
+            the backward may come after the block. None for a session that is entered again.
+        input_names: Names for the inputs, in order; empty for Inductor's names.
+        recorders: The recordings that were open when the session was made. A backward is compiled
+            when it first runs, on some devices in a thread of its own; the session takes them
+            there.
     """
 
     settings: Settings
     capture: bool = False
     hold: Callable[[object], None] | None = field(default=None, repr=False, compare=False)
     input_names: tuple[str, ...] = ()
-    recorders: tuple[Recorder, ...] = ()
+    recorders: tuple[Recording, ...] = ()
 
 
 _session: ContextVar[Session | None] = ContextVar("wrapper_ir.session", default=None)
-_recorders: ContextVar[tuple[Recorder, ...]] = ContextVar("wrapper_ir.recorders", default=())
+_recorders: ContextVar[tuple[Recording, ...]] = ContextVar("wrapper_ir.recorders", default=())
 
 
 def current_session() -> Session | None:
-    """Return the session of this context; None: compilations here are not ours."""
+    """Return the session of this context, or None if compilations here are not ours."""
     return _session.get()
 
 
@@ -131,44 +122,43 @@ def use_session(session: Session | None) -> Iterator[None]:
 
 
 def set_session(session: Session | None) -> Session | None:
-    """Make ``session`` the current one and return the one before; for what cannot be a block."""
+    """Make ``session`` current and return the previous one, for code that cannot use a block."""
     before = _session.get()
     _session.set(session)
     return before
 
 
-def open_recorders(session: Session | None = None) -> tuple[Recorder, ...]:
-    """Return the recorders of this context and those that the session brought along."""
+def open_recorders(session: Session | None = None) -> tuple[Recording, ...]:
+    """Return the open recordings of this context and of the session."""
     carried = session.recorders if session is not None else ()
-    both = dict.fromkeys((*carried, *_recorders.get()))
-    return tuple(recorder for recorder in both if recorder.is_open)
+    distinct = {id(each): each for each in (*carried, *_recorders.get())}  # lists compare by value
+    return tuple(recorder for recorder in distinct.values() if recorder.is_open)
 
 
-# ``record``: look at the programs that compilations make.
+# ``record``: the programs that compilations make.
 
 
 @contextlib.contextmanager
 def record() -> Iterator[Recording]:
     """Collect every program that compilations in this block make, in order, and their graphs.
 
-    Forward, backward and the graphs between breaks are programs of their own. Caches are passed by
-    in the block, so a program is made also of what was compiled before by another process.
+    Forward, backward and the graphs between breaks are separate programs. The block bypasses
+    caches, so graphs that another process has compiled before still yield their programs.
 
     Yields:
-        The list, which grows while the block runs; its ``graphs`` are what the programs were made
-        of, for ``bisect(..., b="eager", graph=...)``.
+        The list, which grows while the block runs. Its ``graphs`` are what the programs were made
+        from, for ``bisect(..., b="eager", graph=...)``.
     """
     programs = Recording()
-    recorder = Recorder(programs)
-    token = _recorders.set((*_recorders.get(), recorder))
+    token = _recorders.set((*_recorders.get(), programs))
     try:
         yield programs
     finally:
-        recorder.is_open = False
+        programs.is_open = False
         _recorders.reset(token)
 
 
-# Refusals of graphs without a typed form: an error, or Inductor's wrapper and a warning.
+# Refusal of graphs without a typed form: an error, or Inductor's wrapper and a warning.
 
 
 class StockFallbackWarning(UserWarning):
@@ -176,22 +166,18 @@ class StockFallbackWarning(UserWarning):
 
 
 def may_refuse(session: Session) -> bool:
-    """Return whether a graph without a typed form is an error, not left to Inductor."""
+    """Return whether a graph without a typed form is an error, rather than left to Inductor."""
     return session.settings.on_unsupported == "raise" or session.capture
 
 
 def refuse(session: Session, error: Exception) -> None:
-    """Raise ``error``, unless the session lets Inductor's own wrapper stand in.
-
-    Raises:
-        Exception: ``error``, unless the session asks for ``on_unsupported="stock"``.
-    """
+    """Raise ``error``, unless the session lets Inductor's own wrapper serve the graph instead."""
     if may_refuse(session):
         raise error
 
 
 def announce(message: str) -> None:
-    """Count a graph that Inductor's own wrapper serves, and warn of it."""
+    """Count a graph that Inductor's own wrapper serves, and warn about it."""
     statistics.count_fallback()
     warnings.warn(
         f"a graph is compiled with Inductor's own wrapper: {message}",
@@ -200,11 +186,11 @@ def announce(message: str) -> None:
     )
 
 
-def announcing(source: str, error: Exception) -> str:
-    """Return Inductor's module with a last statement that announces it where it is loaded.
+def with_announcement(source: str, error: Exception) -> str:
+    """Append a statement to Inductor's module that makes the announcement when it is loaded.
 
-    A later process may load it from a cache, without any of our code having run; so the module
-    itself has to say it.
+    A later process may load the module from a cache without running any of our code, so the module
+    has to announce it itself.
     """
     module = __name__
     return f"{source}\n\nfrom {module} import announce\nannounce({str(error)!r})\n"

@@ -14,10 +14,10 @@ from wrapper_ir.frontends.inductor.compat import inductor_config
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError
 from wrapper_ir.frontends.inductor.inductor_options import (
     MAPPED,
-    set_about_wrapper,
-    spelled,
+    changed_wrapper_settings,
+    split_options,
     with_mode,
-    without_inductors,
+    with_underscores,
 )
 from wrapper_ir.options import NO_OPTION, check_values, options_of
 from wrapper_ir.options import declared as take
@@ -33,21 +33,21 @@ class Settings:
     Immutable and hashable: equal settings share compiled code, different ones never do.
 
     Attributes:
-        emitter: Name of an emitter of the registry, such as ``python``; ``WRAPPER_IR_EMITTER``
-            gives the default.
-        memory: How storage is planned; by default ``pool`` where arenas are kept from call to call
-            (the emitters' option ``arena``), ``reuse`` otherwise.
+        emitter: Name of a registered emitter, such as ``python``; ``WRAPPER_IR_EMITTER`` sets the
+            default.
+        memory: Strategy of the memory planner; the default is ``pool`` if arenas are kept between
+            calls (the emitters' option ``arena``), otherwise ``reuse``.
         on_unsupported: ``raise``, or ``stock``: Inductor's own wrapper, with a warning, for a graph
-            that fails while it is compiled; a compiled graph that fails in a call raises.
-            ``WRAPPER_IR_ON_UNSUPPORTED`` gives the default.
+            that fails to compile; a compiled graph that fails in a call raises.
+            ``WRAPPER_IR_ON_UNSUPPORTED`` sets the default.
         emitter_options: Options of the emitter itself, as sorted pairs.
         inductor: Options that are passed on to Inductor, as sorted pairs.
-        debug: Level of the debug printer: a name, or Inductor's number for it. The environment
-            variable ``WRAPPER_IR_DEBUG`` gives the default.
-        debug_filter: Pattern for the kernels that it shows; ``WRAPPER_IR_DEBUG_FILTER`` gives the
+        debug: Level of the debug printer: a name, or Inductor's number for it.
+            ``WRAPPER_IR_DEBUG`` sets the default.
+        debug_filter: Pattern for the kernels that it shows; ``WRAPPER_IR_DEBUG_FILTER`` sets the
             default.
-        debug_poison: Whether new memory is filled with NaN, so that reading it too early shows;
-            ``WRAPPER_IR_DEBUG_POISON`` gives the default.
+        debug_poison: Whether to fill new memory with NaN, which exposes reads before writes;
+            ``WRAPPER_IR_DEBUG_POISON`` sets the default.
     """
 
     emitter: str = take.EMITTER.field()
@@ -57,64 +57,60 @@ class Settings:
     debug_filter: str = take.DEBUG_FILTER.field()
     debug_poison: bool = take.DEBUG_POISON.field()
     emitter_options: tuple[tuple[str, Any], ...] = field(default=(), metadata=NO_OPTION)
-    # Inductor's own cache keys have these.
+    # Left out of hash and repr, because Inductor's own cache keys contain these.
     inductor: tuple[tuple[str, Any], ...] = field(
         default=(), repr=False, hash=False, metadata=NO_OPTION
     )
 
     def __post_init__(self) -> None:
-        """Check every value of our own.
-
-        Raises:
-            OptionValueError: A value is not one of those that exist.
-        """
+        """Check every value of our own."""
         for option in _OWN:
             option.check(getattr(self, option.name))
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any] | None) -> Settings:
-        """Make settings of the options that a user gave: ours and the emitter's, in one.
+        """Make settings from the options that a user passed, ours and the emitter's in one mapping.
 
         Raises:
             OptionError: There is no option of that name.
-            OptionValueError: There is, but not with that value.
+            OptionValueError: The option exists, but not with that value.
             UnknownEmitterError: No such emitter is installed.
         """
-        given: dict[str, Any] = {
+        values: dict[str, Any] = {
             each.name: each.from_environment() for each in _OWN if each.variable
         }
-        given |= with_mode(spelled(options))
-        emitter = given["emitter"]
+        values |= with_mode(with_underscores(options))
+        emitter = values["emitter"]
         take.EMITTER.check(emitter)
-        theirs = options_of(emitter_class(emitter))
-        names = [option.name for option in (*BACKEND_OPTIONS, *theirs)]
-        given, passed = without_inductors(given, names, emitter)
-        own = cls(**{each.name: given.pop(each.name) for each in _OWN if each.name in given})
-        for name in _asked_for(passed):
+        emitter_options = options_of(emitter_class(emitter))
+        names = [option.name for option in (*BACKEND_OPTIONS, *emitter_options)]
+        values, inductor = split_options(values, names, emitter)
+        settings = cls(**{each.name: values.pop(each.name) for each in _OWN if each.name in values})
+        for name in _asked_for(inductor):
             if name in names:
-                given.setdefault(name, True)
-        check_values((*BACKEND_OPTIONS, *theirs), given, owner="the backend 'wrapper_ir'")
-        make_emitter(emitter, given)  # refuses what only the emitter can tell
-        _check_plain(given)
-        if own.memory is not None:
-            take.ARENA.check_beside(given.get("arena"), {"memory": own.memory})
-        if given.get("out"):
+                values.setdefault(name, True)
+        check_values((*BACKEND_OPTIONS, *emitter_options), values, owner="the backend 'wrapper_ir'")
+        make_emitter(emitter, values)  # refuses values that only the emitter can check
+        _check_plain(values)
+        if settings.memory is not None:
+            take.ARENA.check_beside(values.get("arena"), {"memory": settings.memory})
+        if values.get("out"):
             expected = "False: functions of torch.compile take no out="
             raise OptionValueError(option="out", value=True, expected=expected)
-        pairs = tuple(sorted(given.items()))
-        return replace(own, emitter_options=pairs, inductor=tuple(sorted(passed.items())))
+        pairs = tuple(sorted(values.items()))
+        return replace(settings, emitter_options=pairs, inductor=tuple(sorted(inductor.items())))
 
     def with_inductors(self) -> Settings:
-        """Return these settings with what Inductor's say of the wrapper in this compilation.
+        """Return these settings with what Inductor's settings say about the wrapper.
 
-        What is said here counts more. Of what has no meaning here the log tells, once.
+        Our own settings take precedence. A setting without meaning here is logged once.
         """
         memory = self.memory
-        for name, value, fate in set_about_wrapper():
+        for name, value, fate in changed_wrapper_settings():
             if MAPPED.get(name, ("",))[0] == take.MEMORY.name and self.arena == "call":
                 memory = memory or MAPPED[name][1].get(value)
             elif fate.way == "refused":
-                _tell(f"torch._inductor.config.{name} = {value!r} changes nothing: {fate.instead}")
+                _tell(f"torch._inductor.config.{name} = {value!r} has no effect: {fate.instead}")
         return replace(self, memory=memory)
 
     @property
@@ -123,27 +119,18 @@ class Settings:
         return str(dict(self.emitter_options).get("arena", "call"))
 
 
-_logger: Final = logging.getLogger("wrapper_ir.inductor")
+#: Logs a warning once.
+_tell: Final = functools.cache(logging.getLogger("wrapper_ir.inductor").warning)
 
-
-@functools.cache
-def _tell(text: str) -> None:
-    _logger.warning(text)
-
-
-#: Options that are ours; all others are the emitter's.
+#: Our own options; all others are the emitter's.
 _OWN: Final = options_of(Settings)
 
-#: All options of the backend itself, in the order of the documents.
+#: All options of the backend itself, in the order of the documentation.
 BACKEND_OPTIONS: Final = (*_OWN, take.MODE, take.CPP_WRAPPER)
 
 
 def _asked_for(passed: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options of emitters that Inductor's settings turn on.
-
-    Args:
-        passed: Options of Inductor's that count more than its settings.
-    """
+    """Yield the emitter options that Inductor's settings, or the options passed to it, turn on."""
 
     def said(name: str) -> bool:
         return bool(passed.get(name, getattr(inductor_config, name, False)))
@@ -156,32 +143,32 @@ def _asked_for(passed: Mapping[str, Any]) -> Iterator[str]:
 
 
 def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return options in which Inductor's ``cpp_wrapper`` is the choice of the emitter for C++.
+    """Return the options with Inductor's ``cpp_wrapper`` turned into the choice of the C++ emitter.
 
-    It is an option here, or else Inductor's setting.
+    It may be an option here, or else Inductor's setting.
 
     Raises:
-        OptionValueError: It is no truth value, or another emitter is chosen as well.
+        OptionValueError: It is not a boolean, or another emitter is chosen as well.
         UnsupportedConfigError: Inductor's setting is on, and another emitter is chosen.
     """
-    given = spelled(options)
-    is_set = "cpp_wrapper" in given
-    wanted: object = given.pop("cpp_wrapper", bool(inductor_config.cpp_wrapper))
-    take.CPP_WRAPPER.check(wanted)
-    if not wanted or given.setdefault("emitter", "cpp") == "cpp":
-        return given
+    values = with_underscores(options)
+    is_set = "cpp_wrapper" in values
+    cpp_wrapper: object = values.pop("cpp_wrapper", bool(inductor_config.cpp_wrapper))
+    take.CPP_WRAPPER.check(cpp_wrapper)
+    if not cpp_wrapper or values.setdefault("emitter", "cpp") == "cpp":
+        return values
     if is_set:
-        take.CPP_WRAPPER.check_beside(wanted, given)
+        take.CPP_WRAPPER.check_beside(cpp_wrapper, values)
     raise UnsupportedConfigError(setting="cpp_wrapper")
 
 
 def _check_plain(options: Mapping[str, Any]) -> None:
-    """Refuse values that no text stands for: in caches, options are text that is read again."""
+    """Refuse values without a literal: caches store options as text that is parsed again."""
     for option, value in options.items():
         try:
             is_plain = ast.literal_eval(repr(value)) == value
         except (SyntaxError, ValueError):
             is_plain = False
         if not is_plain:
-            expected = "a plain value, of strings, finite numbers and truth values"
+            expected = "a plain value: strings, finite numbers and booleans"
             raise OptionValueError(option=option, value=value, expected=expected)

@@ -1,4 +1,4 @@
-"""Triton kernels, noted where they are defined: Inductor's own, and those of users."""
+"""Notes on Triton kernels, taken where they are defined: Inductor's own, and users'."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.frontends.inductor.compat import Placeholder, V, ir
+from wrapper_ir.frontends.inductor.compat import Mixin, Placeholder, V, ir
 from wrapper_ir.frontends.inductor.notes import (
     BufferNote,
     PartNote,
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
-class NotingTriton:
-    """Mixin: leaves a note for the call that comes next. Before Inductor's class in the order."""
+class NotingTriton(Mixin):  # type: ignore[misc]  # of no type
+    """Mixin that records kernels in the wrapper; precedes Inductor's scheduling in the MRO."""
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
         """Define a kernel as Inductor does, and note it."""
-        stock: Any = super()
-        name: str = stock.define_kernel(src_code, node_schedule, kernel)
+        name: str = super().define_kernel(src_code, node_schedule, kernel)
         leave_note = getattr(V.graph.wrapper_code, "note_kernel", None)
         if leave_note is not None:
             leave_note(_note(name, src_code, node_schedule, kernel))
@@ -36,12 +35,12 @@ class NotingTriton:
 
 
 class _Parts(list[Any]):
-    """A kernel's results that are in parts; the wrapper knows which one is being made whole.
+    """A kernel's partial results, which tell the wrapper which one is being combined.
 
-    Inductor goes through the list once the kernel is called, and writes text for each.
+    Inductor iterates over the list after the kernel's call, and writes text for each.
 
     Args:
-        kernel: A Triton kernel of Inductor's, its workspace included.
+        kernel: One of Inductor's Triton kernels, its workspace included.
     """
 
     def __init__(self, kernel: Any) -> None:
@@ -76,17 +75,17 @@ def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> Tri
     nodes = [node for node in schedule if hasattr(node, "get_buffer_names")]
     produced = frozenset(buffer for node in nodes for buffer in node.get_buffer_names())
     changed = frozenset(_changed(nodes))
-    found = {}
+    buffers = {}
     for note in buffers_of(kernel.args, produced):
         written_elsewhere = note.buffer in kernel.args.output_buffers
         if note.access is Access.READ and note.buffer in changed and not written_elsewhere:
-            # A template writes to what it lists among its inputs, such as sums of attention.
+            # A template may write to its listed inputs, such as the sums of attention.
             note = dataclasses.replace(note, access=Access.READ_WRITE)
-        found[note.param] = note
+        buffers[note.param] = note
     for workspace in getattr(kernel.args, "workspace_args", ()):
         param, buffer = workspace.inner_name, workspace.outer_name
-        found[param] = BufferNote(param, buffer, workspace.dtype, Access.READ_WRITE)
-    return TritonNote(name, code, name, found, nodes_of(nodes))
+        buffers[param] = BufferNote(param, buffer, workspace.dtype, Access.READ_WRITE)
+    return TritonNote(name, code, name, buffers, nodes_of(nodes))
 
 
 def _changed(nodes: Sequence[Any]) -> Iterator[str]:
@@ -100,30 +99,27 @@ def _changed(nodes: Sequence[Any]) -> Iterator[str]:
 
 
 def hint_for_export(error: Exception) -> str | None:
-    """Return what to do about an error of ``torch.export``; None if no kernel is to blame."""
-    # A kernel that is called as it is asks tensors without memory where theirs lies.
+    """Return advice for an error of ``torch.export``, or None if no Triton kernel is to blame."""
+    # A kernel that is called directly asks tensors without memory for their address.
     is_kernel = "data pointer" in str(error) or "from Triton" in str(error)
     return "kernels of Triton are exported through torch.library.wrap_triton" if is_kernel else None
 
 
-def note_of_users_kernel(name: str, definition: str, given: Mapping[str, Any]) -> TritonNote:
-    """Note a kernel of the user's, and what it is called with by the node that is written now.
+def note_of_users_kernel(name: str, definition: str, args: Mapping[str, Any]) -> TritonNote:
+    """Return the note on a user's kernel and its arguments (by parameter) in the current node.
 
-    Args:
-        name: Inductor's name of it.
-        definition: The expression of Python by which Inductor defines it.
-        given: What is passed, by parameter.
+    ``definition`` is the Python expression with which Inductor defines it.
     """
     call: Any = ast.parse(definition.strip(), mode="eval").body
     entry, code = (ast.literal_eval(argument) for argument in call.args[:2])
     current: Any = V.graph.scheduler.current_node
     nodes = nodes_of([current])
     user = next(node for node in nodes if isinstance(node, ir.UserDefinedTritonKernel))
-    changed = {name for made in user.get_outputs() for name in made.get_mutation_names()}
+    changed = {name for output in user.get_outputs() for name in output.get_mutation_names()}
     buffers = {}
-    for param, value in given.items():
+    for param, value in args.items():
         if isinstance(value, ir.IRNode):
-            # What was fused into the kernel may have it write another buffer than it was given.
+            # Fusion may have made the kernel write another buffer than the one that was passed.
             original: Any = user.kwargs[param]
             access = Access.READ_WRITE if original.get_name() in changed else Access.READ
             buffers[param] = BufferNote(param, value.get_name(), value.get_dtype(), access)

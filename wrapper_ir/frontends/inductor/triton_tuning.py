@@ -1,8 +1,8 @@
-"""Triton kernels of Inductor's, tuned once and pinned; of several the fastest one is chosen.
+"""Inductor's Triton kernels, tuned once and pinned, and the choice of the fastest of several.
 
 Inductor's text of a kernel holds a list of configurations and a decorator that tries them when the
-kernel is first run. A program is to be the same each time, so we have Inductor try them now, keep
-the one that won, and take the decorator off: what is left is plain Triton.
+kernel first runs. A program must not vary, so Inductor tries them now, and we keep the winner
+and remove the decorator, which leaves plain Triton.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.kernels import TritonKernel
 
 
-#: What Inductor's decorators and helpers for tuning are called in a kernel's text.
+#: The name of Inductor's module of decorators and helpers for tuning in a kernel's text.
 _TUNING: Final = "triton_heuristics"
 
 _HINTS: Final = "torch._inductor.runtime.hints"
 
-#: Options of Triton's compiler that change what a kernel computes or how it is launched.
+#: Options of Triton's compiler that change a kernel's results or its launch.
 _OPTIONS: Final = (
     "debug",
     "sanitize_overflow",
@@ -48,18 +48,18 @@ _OPTIONS: Final = (
     "launch_cooperative_grid",
 )
 
-#: Values of other options that are as if the option were not there (one thread block a cluster).
+#: Values of other options that equal their absence (one thread block per cluster).
 _ORDINARY: Final = (None, False, 0, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchGrid:
-    """Launch grid of a kernel, in the words of Inductor's launcher.
+    """Launch grid of a kernel, in the expressions of Inductor's launcher.
 
     Attributes:
-        sizes: Three expressions in Python over the kernel's parameters, or numbers.
-        steps: Assignments of what the expressions use besides.
-        extra: What the caller passes after the kernel's own arguments, by name.
+        sizes: Three Python expressions over the kernel's parameters, or numbers.
+        steps: Assignments to further names that the expressions use.
+        extra: Names of the values that the caller passes after the kernel's own arguments.
     """
 
     sizes: tuple[str | int, ...]
@@ -76,10 +76,10 @@ class Pinned:
         signature: Triton's type of each parameter, ``constexpr`` for constants, in order.
         constants: Values of constants.
         grid: Its grid.
-        warps: Warps a block.
+        warps: Warps per block.
         stages: Stages of software pipelining.
         options: Further options of Triton's compiler.
-        files: The folder of Triton's cache with its machine code, where that is known.
+        files: The folder in Triton's cache with its machine code, if known.
     """
 
     code: str
@@ -95,16 +95,16 @@ class Pinned:
 def pin(
     note: TritonNote, tuner: Any, device: torch.device, examples: Callable[[], Sequence[Any]]
 ) -> Pinned:
-    """Have Inductor try a kernel's configurations, and return it with the one that won.
+    """Have Inductor try a kernel's configurations, and return it with the winner.
 
     Args:
         note: The kernel.
         tuner: Inductor's tuner of it, its configurations compiled.
         device: The GPU that it runs on.
-        examples: Makes what to try them with: an argument for each that the launcher takes.
+        examples: Makes the launcher's arguments to try them with.
 
     Raises:
-        UnsupportedLineError: It asks for a launch of a kind that we do not know.
+        UnsupportedLineError: It needs an unknown kind of launch.
     """
     if len(tuner.launchers) > 1:
         timed = dynamo_timed("wrapper_ir.tune", log_pt2_compile_event=True)
@@ -117,7 +117,7 @@ def pin(
     # Since PyTorch 2.15 a user's launch may set any option of Triton's compiler.
     for name in sorted(options.keys() - {"num_warps", "num_stages", *_OPTIONS}):
         if options[name] not in _ORDINARY:
-            raise _unsupported(note, f"it is launched with {name}={options[name]}")
+            raise unsupported(note, f"it is launched with {name}={options[name]}")
     values = {name: getattr(v, "value", v) for name, v in meta["constants"].items()}
     types = {name: repr(v) for name, v in values.items() if _is_triton_type(v)}
     return Pinned(
@@ -137,13 +137,7 @@ def pin(
 
 
 def keep_machine_code(name: str, kernel: TritonKernel, pinned: Pinned) -> None:
-    """Have what the tuner compiled found where the program is loaded; if not, it is compiled anew.
-
-    Args:
-        name: The kernel's, in messages.
-        kernel: As it stands in the program.
-        pinned: What it was made of.
-    """
+    """Store what the tuner compiled where loading the program looks for it, if it still exists."""
     if pinned.files is None:
         return
     try:
@@ -161,11 +155,11 @@ def _launch_grid(meta: Mapping[str, Any], config: Any) -> LaunchGrid:
 
 
 def _constant(note: TritonNote, name: str, value: Any) -> Any:
-    """Return the value of a constant of the kernel, of a type that a program can hold."""
+    """Return the value of a kernel's constant if a program can hold its type."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     shown = type(value).__name__
-    raise _unsupported(note, f"its constant '{name}' is a {shown}, not a number or a string")
+    raise unsupported(note, f"its constant '{name}' is a {shown}, not a number or a string")
 
 
 def _is_triton_type(value: Any) -> bool:
@@ -173,20 +167,20 @@ def _is_triton_type(value: Any) -> bool:
 
 
 def _signature(names: Sequence[str], meta: Mapping[str, Any]) -> dict[str, str]:
-    """Return the type of each parameter, with ``:16`` where a multiple of 16 is promised."""
+    """Return the type of each parameter, with ``:16`` if a multiple of 16 is promised."""
     (promises,) = meta["configs"][:1]
-    found: dict[str, str] = {}
+    signature: dict[str, str] = {}
     for position, name in enumerate(names):
         type_ = str(meta["signature"].get(name, "constexpr"))
         if name in meta["constants"]:
             type_ = "constexpr"
         promised = any(what == ["tt.divisibility", 16] for what in promises.get((position,), ()))
-        found[name] = f"{type_}:16" if promised and type_ != "constexpr" else type_
-    return found
+        signature[name] = f"{type_}:16" if promised and type_ != "constexpr" else type_
+    return signature
 
 
 def plain_triton(code: str, name: str) -> str:
-    """Return a kernel's text without the decorator that tunes it and what only that needs."""
+    """Return a kernel's text without the tuning decorator and what only that needs."""
     tree = ast.parse(code)
     lines = code.splitlines()
     for node in tree.body:
@@ -196,7 +190,7 @@ def plain_triton(code: str, name: str) -> str:
                     if _mentions_tuning(decorator):
                         _cut(lines, decorator)
             case ast.ImportFrom(names=aliases) if any(a.name == _TUNING for a in aliases):
-                kept = ", ".join(_imported(a) for a in aliases if a.name != _TUNING)
+                kept = ", ".join(ast.unparse(a) for a in aliases if a.name != _TUNING)
                 _cut(lines, node)
                 if kept:
                     lines[node.lineno - 1] = f"from {node.module} import {kept}"
@@ -211,12 +205,9 @@ def plain_triton(code: str, name: str) -> str:
 
 
 def with_types(code: str, name: str, types: Mapping[str, str]) -> str:
-    """Return a kernel's text with parameters that are types of Triton's made constants of it.
+    """Return a kernel's text with parameters that are Triton types turned into constants.
 
-    Args:
-        code: Plain Triton.
-        name: The kernel.
-        types: What each of these parameters is, in Python.
+    ``types`` has the Python text of each such parameter's type.
     """
     if not types:
         return code
@@ -243,92 +234,84 @@ def _cut(lines: list[str], node: ast.stmt | ast.expr) -> None:
         lines[number] = _CUT
 
 
-def _imported(alias: ast.alias) -> str:
-    return f"{alias.name} as {alias.asname}" if alias.asname else alias.name
-
-
 def _mentions_tuning(node: ast.expr) -> bool:
     return any(isinstance(n, ast.Name) and n.id == _TUNING for n in ast.walk(node))
 
 
-def _unsupported(note: TritonNote, why: str) -> UnsupportedLineError:
+def unsupported(note: TritonNote, why: str) -> UnsupportedLineError:
+    """Return the error for a Triton kernel without a form."""
     return UnsupportedLineError(kind="Triton kernel", text=note.name, why=why)
 
 
-# Inductor's tuners of a graph's Triton kernels, compiled by Inductor's own pool of processes.
+# Inductor's tuners of a graph's Triton kernels, compiled by Inductor's own process pool.
 #
-# Inductor hands a kernel to its pool as soon as it has scheduled it, if the pool has started by
-# then, and else when the finished module is loaded. A program is finished only when each kernel has
-# been tuned; so all kernels of a graph are handed over before the first one is waited for. While
-# the pool has not started, kernels are compiled here, one by one, as Inductor does.
+# Inductor hands a kernel to its pool as soon as it is scheduled, if the pool has started by then,
+# and otherwise when the finished module is loaded. A program is finished only when each kernel has
+# been tuned, so all kernels of a graph are handed over before the first one is waited for. Until
+# the pool has started, kernels are compiled here one by one, as Inductor does.
 
 
 _AsyncCompile: Any = compat.AsyncCompile
 
 
 class Tuners:
-    """The tuners of kernels that are noted in one graph; each kernel is compiled once."""
+    """The tuners of one graph's kernels; each kernel is compiled once."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, TritonNote] = {}
         self._begun: dict[str, Any] = {}
 
     def expect(self, notes: Iterable[TritonNote]) -> None:
-        """Begin to compile kernels that will be asked for."""
+        """Start compiling kernels that will be needed."""
         self._waiting |= {note.code: note for note in notes if note.code not in self._begun}
         self._hand_over()
 
     def get(self, note: TritonNote) -> Any:
-        """Return Inductor's tuner of a kernel, each of its configurations compiled.
+        """Return Inductor's tuner of a kernel, with each of its configurations compiled.
 
         Raises:
-            UnsupportedTorchError: The tuner lacks what is needed.
+            UnsupportedTorchError: The tuner lacks an attribute that we need.
         """
         self._hand_over()
         self._waiting.pop(note.code, None)
         if note.code not in self._begun:
             self._begun[note.code] = _compiling(note)
-        found = self._begun[note.code]
-        if hasattr(found, "result"):
+        tuner = self._begun[note.code]
+        if hasattr(tuner, "result"):
             with dynamo_timed("wrapper_ir.wait_for_kernel", log_pt2_compile_event=True):
-                found = self._begun[note.code] = found.result()
+                tuner = self._begun[note.code] = tuner.result()
         try:
             for needed in ("launchers", "_create_compile_meta", "_create_compile_options"):
-                getattr(found, needed)
+                getattr(tuner, needed)
         except AttributeError as error:
             raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
-        return found
+        return tuner
 
     def _hand_over(self) -> None:
-        """Give the pool, once it has started, all kernels that it has not got."""
+        """Give the pool, once it has started, all kernels that it does not have yet."""
         if self._waiting and _AsyncCompile.use_process_pool():
             self._begun |= {code: _compiling(note) for code, note in self._waiting.items()}
             self._waiting.clear()
 
 
 def _compiling(note: TritonNote) -> Any:
-    """Return a kernel's tuner, or what waits for it; Inductor knows the kernel by its text."""
+    """Return a kernel's tuner, or a future of it; Inductor identifies the kernel by its text."""
     return _AsyncCompile().triton(note.entry, note.code)
 
 
 def compiled_files(tuner: Any, launcher: Any) -> Path | None:
-    """Return the folder of Triton's cache with what a launcher launches; None if it is not known.
-
-    Args:
-        tuner: Inductor's tuner of a kernel.
-        launcher: One of its launchers.
-    """
+    """Return the folder in Triton's cache with a launcher's machine code, or None if unknown."""
     key = getattr(launcher, "cache_hash", None)
     if key is None:
         return None
-    top: str = compat.triton_cache_dir(tuner.triton_meta.get("device") or 0)
-    return Path(top, key)
+    cache: str = compat.triton_cache_dir(tuner.triton_meta.get("device") or 0)
+    return Path(cache, key)
 
 
-# Which of several kernels Inductor would call, where all of them compute the same.
+# The kernel that Inductor would call among several equivalent ones.
 #
-# Inductor's own code is asked, so the answer is the one that its wrapper would find, settings
-# (``triton.multi_kernel=2`` is the first kernel, always) and its cache of answers included.
+# Inductor's own code decides, so the answer is the same as its wrapper's, including its settings
+# (``triton.multi_kernel=2`` always means the first kernel) and its cache of answers.
 
 
 def fastest(
@@ -337,43 +320,33 @@ def fastest(
     device: torch.device,
     examples: Callable[[], Sequence[Any]],
 ) -> int:
-    """Have Inductor time kernels, each with its best configuration, and return which one won.
+    """Have Inductor time kernels, each in its best configuration, and return the fastest's index.
 
-    Nothing is run where a setting or an earlier compilation has decided already.
-
-    Args:
-        note: The kernels.
-        tuners: Inductor's tuner of each, its configurations compiled.
-        device: The GPU that they run on.
-        examples: Makes what to try them with: an argument for each that a call passes.
+    Nothing runs if a setting or an earlier compilation has already decided. Otherwise ``examples``
+    makes the arguments of a call to try them with.
     """
-    everything = {number: [slice(None)] for number in range(len(tuners))}
+    all_args = {number: [slice(None)] for number in range(len(tuners))}
     make: Any = MultiKernelCall
-    call = make(note.name, list(tuners), everything)
+    call = make(note.name, list(tuners), all_args)
     if call.picked_kernel is None:
         with dynamo_timed("wrapper_ir.tune", log_pt2_compile_event=True):
-            found = times(call, device, examples)
-        call.picked_kernel = found.index(min(found))
+            durations = times(call, device, examples)
+        call.picked_kernel = durations.index(min(durations))
         if not call.disable_cache:
             call.store_cache()
     return int(call.picked_kernel)
 
 
 def times(call: Any, device: torch.device, examples: Callable[[], Sequence[Any]]) -> list[float]:
-    """Return how many milliseconds each kernel of a call takes, tuned before."""
+    """Return the time of each kernel of a call in milliseconds, already tuned."""
     with torch.cuda.device(device):
         stream = torch.cuda.current_stream().cuda_stream
-        found: list[float] = call.benchmark_sub_kernels(*examples(), stream=stream)
-    return found
+        durations: list[float] = call.benchmark_sub_kernels(*examples(), stream=stream)
+    return durations
 
 
 def nearest(note: AlternativesNote, shapes: Sequence[tuple[int, ...]]) -> int:
-    """Return which kernel was tuned for the shapes that are nearest to these.
-
-    Args:
-        note: The kernels, with the shapes that each was tuned for.
-        shapes: Those of the tensors that a call passes, in order.
-    """
+    """Return the index of the kernel that was tuned for the shapes nearest to the given ones."""
     measure: Any = SizeHintMultiKernelCall._dist_heuristic
     distances = [measure(None, shapes, tuned_for) for tuned_for in note.shapes or ()]
     return distances.index(min(distances))

@@ -1,10 +1,10 @@
-"""Our wrapper code generator: Inductor's, with notes taken, and another end.
+"""Our wrapper code generator: Inductor's, with notes taken and a different last step.
 
-Inductor drives the wrapper as ever and the wrapper writes the lines as ever; nothing that it does
-is replaced before the last step. Two things are noted along the way because the lines lose them:
-the parameters of C++ kernels, and which IR node was writing when a line of text came in. Then
-``_generate``, where Inductor would plan memory and print, makes a program instead. Since its lines
-are untouched, Inductor can still do its part: that is the fallback of ``on_unsupported="stock"``.
+Inductor drives the wrapper and the wrapper writes its lines as always; nothing is replaced before
+the last step. Facts that the lines lose are recorded along the way, such as the parameters of
+kernels and the IR node behind a line of text. Then ``_generate``, where Inductor would plan memory
+and print, makes a program instead. The lines themselves are unchanged, so Inductor can still finish
+its own way, which is the fallback of ``on_unsupported="stock"``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.emitters.base import EmitError
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.frontends.inductor.compat import (
+    Mixin,
     MultiKernelState,
     PythonWrapperCodegen,
     SubgraphPythonWrapperCodegen,
@@ -26,16 +27,16 @@ from wrapper_ir.frontends.inductor.compat import (
 )
 from wrapper_ir.frontends.inductor.convert.graph import convert_graph, passing_of
 from wrapper_ir.frontends.inductor.cuda import keep_whole
-from wrapper_ir.frontends.inductor.emission import emit_module, graph_of
+from wrapper_ir.frontends.inductor.emission import emit_module
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import AlternativesNote, ControlNote
 from wrapper_ir.frontends.inductor.session import (
     Session,
-    announcing,
     may_refuse,
     open_recorders,
     refuse,
     statistics,
+    with_announcement,
 )
 from wrapper_ir.frontends.inductor.triton import note_of_users_kernel
 from wrapper_ir.lines.expr import UnsupportedExprError
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.graph import Passing
     from wrapper_ir.frontends.inductor.notes import CallNote, PartNote
 
-#: Errors that mean "this graph has no typed form", as opposed to a fault of ours; a program that
-#: the verifier refuses may be what the model asked for, such as an op that reads what it writes.
+#: Errors that mean "this graph has no typed form", as opposed to a bug of ours. A program that the
+#: verifier rejects may be what the model asks for, such as an op that reads what it writes.
 UNSUPPORTED = (
     EmitError,
     UnsupportedError,
@@ -58,19 +59,19 @@ UNSUPPORTED = (
 )
 
 
-class _Notes:
-    """Mixin: keeps what the lines lose. Before Inductor's class in the order of resolution."""
+class _Notes(Mixin):  # type: ignore[misc]  # of no type
+    """Mixin that keeps what the lines lose; precedes Inductor's class in the MRO."""
 
     session: Session
 
-    #: Whether the layouts of inputs are to be checked.
+    #: Whether to check the layouts of inputs.
     checks_inputs: bool = False
 
-    #: Whether numbers that the graph took as they were are to be checked: nobody outside has
-    #: guards, or fixed them by the examples that were given.
+    #: Whether to check numbers that the graph took as constants, because no guard outside does and
+    #: the examples did not fix them.
     checks_numbers: bool = False
 
-    #: Whether the addresses of inputs are to be checked: nobody outside copies unaligned ones.
+    #: Whether to check the addresses of inputs, because nobody outside copies unaligned ones.
     checks_alignment: bool = False
 
     def _open_notes(self, session: Session) -> None:
@@ -82,62 +83,57 @@ class _Notes:
         self._next_call: CallNote | None = None
         #: Name of a kernel -> the last note of it.
         self._last_notes: dict[str, Any] = {}
-        #: Index of a remark -> the handle, in Inductor's provenance, of the call after it.
+        #: Index of a comment -> the next call's handle in Inductor's provenance.
         self.handle_notes: dict[int, str] = {}
-        #: Index of a line of text -> the result that it makes of its parts.
+        #: Index of a line of text -> the result that it combines from partial results.
         self.part_notes: dict[int, PartNote] = {}
-        #: The result that the text which comes next makes of its parts.
+        #: The result that the next text combines from partial results.
         self.writing_part: PartNote | None = None
         #: Name of a kernel -> how Inductor defines it.
         self.definitions: dict[str, str] = {}
-        #: Index of the first line of a choice, loop or call of a subgraph -> what wrote it.
+        #: Index of the first line of a choice, loop or subgraph call -> its note.
         self.control_notes: dict[int, ControlNote] = {}
         #: Wrappers of the graph's partitions, by name.
         self.partitions: dict[str, Any] = {}
 
     def note_kernel(self, note: CallNote) -> None:
-        """Keep a note for the call that comes next, of this kernel."""
+        """Record the kernel of the next call."""
         self._next_call = note
         self._last_notes[note.name] = note
 
     def note_alternatives(self, name: str, kernels: Sequence[Any], shapes: Any) -> None:
-        """Keep a note for the call of one of several kernels, which comes next.
+        """Record the equivalent kernels of the next call, each of which has been recorded itself.
 
-        Args:
-            name: What Inductor calls all of them together.
-            kernels: Inductor's kernels; each has been noted.
-            shapes: What each was tuned for, where they are templates; else None.
+        ``shapes`` are those that each was tuned for if they are templates, else None.
         """
-        found = tuple(self._last_notes[kernel.kernel_name] for kernel in kernels)
+        notes = tuple(self._last_notes[kernel.kernel_name] for kernel in kernels)
         if shapes is None:
-            self._next_call = AlternativesNote(name, found, (0,) * len(found))
+            self._next_call = AlternativesNote(name, notes, (0,) * len(notes))
             return
         extra = (kernel.additional_call_args_and_types()[0] for kernel in kernels)
         sizes = tuple(tuple(tuple(map(int, size)) for size in each) for each in shapes)
-        self._next_call = AlternativesNote(name, found, tuple(map(len, extra)), sizes)
+        self._next_call = AlternativesNote(name, notes, tuple(map(len, extra)), sizes)
 
     def define_kernel(self, kernel_name: str, kernel_body: str, *args: Any, **kwargs: Any) -> Any:
         """Define a kernel as Inductor does, keeping the text."""
         self.definitions[kernel_name] = kernel_body
-        stock: Any = super()
-        return stock.define_kernel(kernel_name, kernel_body, *args, **kwargs)
+        return super().define_kernel(kernel_name, kernel_body, *args, **kwargs)
 
     def define_user_defined_triton_kernel(
         self, kernel: Any, configs: Any, kwargs: Any, *args: Any
     ) -> Any:
-        """Define a kernel of the user's as Inductor does, noting what it is called with."""
-        stock: Any = super()
-        made = stock.define_user_defined_triton_kernel(kernel, configs, kwargs, *args)
-        name: str = made[0]
+        """Define a user's kernel as Inductor does, recording its arguments."""
+        result = super().define_user_defined_triton_kernel(kernel, configs, kwargs, *args)
+        name: str = result[0]
         self.note_kernel(note_of_users_kernel(name, self.definitions[name], kwargs))
-        return made
+        return result
 
     def register_alignment_check_inputs(self) -> None:
-        """Leave inputs that lie at odd addresses to the function that Inductor puts around ours."""
+        """Leave unaligned inputs to the function that Inductor puts around ours."""
 
     def writeline(self, line: Any) -> None:
-        """Append a line, noting who writes it."""
-        index = len(self.lines)  # type: ignore[attr-defined]  # of Inductor's class
+        """Append a line, recording its writer."""
+        index = len(self.lines)
         node = _writing_node()
         if node is not None:
             self.writing_node[index] = node
@@ -148,83 +144,71 @@ class _Notes:
             if line.kernel_name == note.name:
                 self.call_notes[index] = note
             self._next_call = None
-        super().writeline(line)  # type: ignore[misc]  # of Inductor's class
+        super().writeline(line)
 
     def write_provenance_debug_handle(
         self, kernel_name: str, debug_handle: int | None = None
     ) -> None:
-        """Write a call's handle as Inductor does, where it tracks provenance, noting it."""
+        """Write a call's provenance handle as Inductor does, recording it."""
         if debug_handle is not None:
-            self.handle_notes[len(self.lines)] = f"{kernel_name}:{debug_handle}"  # type: ignore[attr-defined]
-        stock: Any = super()
-        stock.write_provenance_debug_handle(kernel_name, debug_handle)
+            self.handle_notes[len(self.lines)] = f"{kernel_name}:{debug_handle}"
+        super().write_provenance_debug_handle(kernel_name, debug_handle)
 
     def codegen_conditional(self, conditional: Any) -> None:
-        """Write a choice as Inductor does until torch 2.13, noting which lines it is."""
-        stock: Any = super()
+        """Write a choice as Inductor does until torch 2.13, recording its lines."""
         with self._noted_control(conditional):
-            stock.codegen_conditional(conditional)
+            super().codegen_conditional(conditional)
 
     def codegen_switch(self, node: Any) -> None:
-        """Write a choice as Inductor does since torch 2.14, noting which lines it is."""
-        stock: Any = super()
+        """Write a choice as Inductor does since torch 2.14, recording its lines."""
         with self._noted_control(node):
-            stock.codegen_switch(node)
+            super().codegen_switch(node)
 
     def codegen_while_loop(self, while_loop: Any, *args: Any, **kwargs: Any) -> None:
-        """Write a loop as Inductor does, noting which lines it is."""
-        stock: Any = super()
+        """Write a loop as Inductor does, recording its lines."""
         with self._noted_control(while_loop):
-            stock.codegen_while_loop(while_loop, *args, **kwargs)
+            super().codegen_while_loop(while_loop, *args, **kwargs)
 
     def codegen_invoke_subgraph(self, invoke_subgraph: Any) -> None:
-        """Write the call of a subgraph as Inductor does, noting which lines it is."""
-        stock: Any = super()
+        """Write the call of a subgraph as Inductor does, recording its lines."""
         with self._noted_control(invoke_subgraph):
-            stock.codegen_invoke_subgraph(invoke_subgraph)
+            super().codegen_invoke_subgraph(invoke_subgraph)
 
     def codegen_subgraph_with_flattened_outputs(self, subgraph: Any, *args: Any) -> None:
-        """Write the call of a subgraph, noting which lines it is where tuning chose it for an op.
+        """Write the call of a subgraph, recording its lines if tuning chose it for an op.
 
-        Choices and loops, which are noted as a whole, call their subgraphs in the same way.
+        Choices and loops, which are recorded as a whole, call their subgraphs in the same way.
         """
-        stock: Any = super()
         node = _writing_node()
         is_chosen = isinstance(node, ir.SubgraphBuffer)
         with self._noted_control(node) if is_chosen else contextlib.nullcontext():
-            stock.codegen_subgraph_with_flattened_outputs(subgraph, *args)
+            super().codegen_subgraph_with_flattened_outputs(subgraph, *args)
 
     def codegen_partition_call(self, partition_id: int, *args: Any, **kwargs: Any) -> None:
-        """Write the call of a part of the graph, noting which lines it is."""
-        start = len(self.lines)  # type: ignore[attr-defined]
-        stock: Any = super()
-        stock.codegen_partition_call(partition_id, *args, **kwargs)
-        end = len(self.lines)  # type: ignore[attr-defined]
+        """Write the call of a partition, recording its lines."""
+        start = len(self.lines)
+        super().codegen_partition_call(partition_id, *args, **kwargs)
         called = self.partitions[f"partition_{partition_id}"]
-        self.control_notes[start] = ControlNote(None, end, called)
+        self.control_notes[start] = ControlNote(None, len(self.lines), called)
 
     @contextlib.contextmanager
     def _noted_control(self, node: Any) -> Iterator[None]:
-        """Note the lines that a block writes for a node with subgraphs.
+        """Record the lines that a block writes for a node with subgraphs.
 
-        Ahead of time Inductor writes subgraphs into the lines around them; for us they get
-        wrappers of their own, as otherwise.
+        Ahead of time Inductor inlines subgraphs into the lines around them; here they get wrappers
+        of their own, as in other compilations.
         """
-        start, aot_mode = len(self.lines), V.graph.aot_mode  # type: ignore[attr-defined]
+        start, aot_mode = len(self.lines), V.graph.aot_mode
         V.graph.aot_mode = False
         try:
             yield
         finally:
             V.graph.aot_mode = aot_mode
-        self.control_notes[start] = ControlNote(node, len(self.lines))  # type: ignore[attr-defined]
+        self.control_notes[start] = ControlNote(node, len(self.lines))
 
 
 class _NotingAlternatives(MultiKernelState):
-    """Inductor's list of kernels of which calls choose one, noted where they are defined.
-
-    Args:
-        wrapper: Our wrapper.
-    """
+    """Inductor's state of equivalent kernels, which records them where they are defined."""
 
     def __init__(self, wrapper: _Notes) -> None:
         self._wrapper = wrapper
@@ -232,18 +216,14 @@ class _NotingAlternatives(MultiKernelState):
         stock.__init__()
 
     def define_kernel(self, kernels: Any, kernel_shape_keys: Any = None) -> str:
-        """Define several kernels as one, as Inductor does, and note them for the call."""
+        """Define several kernels as one, as Inductor does, and record them for the call."""
         name = super().define_kernel(kernels, kernel_shape_keys)
         self._wrapper.note_alternatives(name, kernels, kernel_shape_keys)
         return name
 
 
 class NotingWrapper(_Notes, PythonWrapperCodegen):
-    """The wrapper of a graph that is compiled through us.
-
-    Args:
-        session: What to make of it.
-    """
+    """The wrapper of a graph that is compiled through us."""
 
     def __init__(self, session: Session) -> None:
         self._open_notes(session)
@@ -272,7 +252,7 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
         )
 
     def _generate(self, is_inference: bool) -> Any:  # noqa: FBT001 - Inductor's
-        """Make the program of the graph, and of the program what the session asks for."""
+        """Make the program of the graph, and from it what the session asks for."""
         try:
             passing = self._passing()
             with dynamo_timed("wrapper_ir.convert", log_pt2_compile_event=True):
@@ -287,18 +267,19 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
                 module = emit_module(program, self.session, V.graph, passing)
         except UNSUPPORTED as error:
             return self._stock(error, is_inference=is_inference)
-        keep_whole(V.graph)
+        graph: Any = V.graph
+        keep_whole(graph)
         if not self.session.capture:
             statistics.count_program()
             for recorder in open_recorders(self.session):
-                recorder.add(program, graph_of(V.graph))
+                recorder.add(program, graph.module)
         return module, None
 
     def _passing(self) -> Passing:
-        """Return what goes past the program.
+        """Return the values that bypass the program.
 
         Raises:
-            UnsupportedLineError: Something does, but there is to be nothing around the program.
+            UnsupportedLineError: There are some, but a capture has nothing around the program.
         """
         passing = passing_of(V.graph, self.get_graph_outputs())
         if self.session.capture and not passing.is_empty:
@@ -307,8 +288,8 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
             raise UnsupportedLineError(
                 kind="graph input or output",
                 text=names[0],
-                why="it is an object of Python's or a size without a value, of a tensor subclass",
-                hint="capture a function of the tensors inside",
+                why="it is a Python object or a size without a value, from a tensor subclass",
+                hint="capture a function of the inner tensors",
             )
         return passing
 
@@ -316,17 +297,13 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
         refuse(self.session, error)
         stock: Any = super()
         text, declarations = stock._generate(is_inference)
-        return ValueWithLineMap(announcing(text.value, error), text.line_map), declarations
+        return ValueWithLineMap(with_announcement(text.value, error), text.line_map), declarations
 
 
 class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
-    """The wrapper of a subgraph: a branch, a loop's body, a partition.
+    """The wrapper of a subgraph: a branch, a loop body, a partition.
 
     Its lines are converted with those of the graph around it.
-
-    Args:
-        session: The parent's.
-        *args: As Inductor passes them.
     """
 
     def __init__(self, session: Session, *args: Any) -> None:
@@ -342,7 +319,7 @@ class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
         """Keep the lines; print them only for a graph that Inductor's own wrapper may serve."""
         if may_refuse(self.session):
             return ValueWithLineMap("", []), ValueWithLineMap("", [])
-        lines = list(self.lines)  # planning puts others in their place
+        lines = list(self.lines)  # memory planning replaces them
         stock: Any = super()
         printed = stock._generate(is_inference)
         self.lines = lines
@@ -356,17 +333,17 @@ def create_wrapper(
     parent_wrapper: Any,
     partition_signatures: Any = None,
 ) -> Any:
-    """Make the wrapper of a graph or subgraph; takes what Inductor passes to ``create``."""
+    """Make the wrapper of a graph or subgraph, from Inductor's arguments of ``create``."""
     if not is_subgraph:
         return NotingWrapper(session)
-    made = NotingSubgraphWrapper(session, subgraph_name, parent_wrapper, partition_signatures)
+    wrapper = NotingSubgraphWrapper(session, subgraph_name, parent_wrapper, partition_signatures)
     if partition_signatures is not None:
-        parent_wrapper.partitions[subgraph_name] = made
-    return made
+        parent_wrapper.partitions[subgraph_name] = wrapper
+    return wrapper
 
 
 def _writing_node() -> Any:
-    """Return the IR node that Inductor is generating code for, None between nodes."""
+    """Return the IR node that Inductor is generating code for, or None between nodes."""
     scheduler = getattr(V.graph, "scheduler", None)
     current = getattr(scheduler, "current_node", None)
     return getattr(current, "node", None)

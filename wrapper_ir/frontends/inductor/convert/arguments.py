@@ -1,4 +1,4 @@
-"""Arguments of library ops in the order of the schema, and what else Inductor calls like an op."""
+"""Arguments of library ops in schema order, and other functions that Inductor calls like ops."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def bind_arguments(
     kwargs: Mapping[str, Any],
     origin: int | None,
 ) -> Bound:
-    """Return an op with its arguments, each where the schema has it.
+    """Bind an op's arguments to its schema.
 
     Raises:
         UnsupportedLineError: An argument has no place in the schema, or no form in the IR.
@@ -72,14 +72,7 @@ def is_tensor(value: Any) -> bool:
 def to_arg(
     scope: Scope, value: Any, origin: int | None = None, access: Access = Access.READ
 ) -> BufferArg | ScalarArg | NoneArg | None:
-    """Return a tensor, a number or None as an argument; None where it is something else.
-
-    Args:
-        scope: Where the argument is passed.
-        value: A node of Inductor's, or a number.
-        origin: The origin of views that are made for it.
-        access: What is done to a tensor.
-    """
+    """Return a tensor, a number or None as an argument, or None if the value is something else."""
     if value is None or isinstance(value, ir.NoneAsConstantBuffer):
         return NoneArg()
     if is_tensor(value):
@@ -90,11 +83,7 @@ def to_arg(
 
 
 def convert_results(scope: Scope, outputs: list[Any]) -> tuple[Value, ...]:
-    """Return the results in order; a result that is a view is made a buffer by a last line.
-
-    Raises:
-        UnsupportedLineError: A result is neither a tensor, nor a number, nor None.
-    """
+    """Return the results in order. A result that is a view becomes a buffer by a last line."""
     return tuple(_result(scope, node) for node in outputs)
 
 
@@ -120,17 +109,17 @@ def _plain(scope: Scope, value: Any) -> Arg:
         return ObjectArg(convert_object(scope, value))
     if isinstance(value, torch.dtype):
         return DTypeArg(to_dtype(value))
-    found = ops.plain_argument(value)
-    if found is not None:
-        return found
+    arg = ops.plain_argument(value)
+    if arg is not None:
+        return arg
     raise UnsupportedLineError(
         kind="argument of an op", text=type(value).__name__, why="the IR has no such argument"
     )
 
 
-# Objects of custom classes, and calls of their methods; generators of random numbers.
+# Objects of custom classes and calls of their methods; random number generators.
 
-#: Nodes of Inductor's for them.
+#: Inductor's nodes for them.
 OBJECTS: Final = (ir.TorchBindObject, ir.GeneratorState)
 
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
@@ -138,98 +127,86 @@ _OTHER: Final = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
 
 @dataclass(frozen=True)
 class Method:
-    """A method of a custom class, in the form that an op of torch's registry has.
+    """A method of a custom class, with the interface of an op in torch's registry.
 
     Attributes:
         class_name: The class, ``namespace::Class``.
-        _schema: What torch knows of it, the object being the first argument.
+        _schema: Torch's schema of the method; the object is the first argument.
     """
 
     class_name: str
     _schema: Any
 
     def name(self) -> str:
-        """Return what calls name it: ``namespace::Class.method``."""
+        """Return the name that calls use: ``namespace::Class.method``."""
         return f"{self.class_name}.{self._schema.name}"
 
     @property
     def source(self) -> TorchOp:
-        """Its declaration, under that name."""
+        """Its declaration under that name."""
         return TorchOp(f"{self.class_name}.{self._schema}", is_method=True)
 
 
 def method_of(receiver: Any, name: str) -> Method:
-    """Return the method of that name of one of Inductor's objects."""
+    """Return a method of one of Inductor's objects by name."""
     value = real_object(receiver.get_name(), receiver.get_value())
     return Method(class_of(value), value._get_method(name).schema)
 
 
 def traced_object(value: Any) -> Any:
-    """Return what Inductor has, or the object itself where it traced with another one."""
+    """Return the real object behind a fake one that Inductor traced with, or the value itself."""
     return getattr(value, "real_obj", value)
 
 
 def real_object(name: str, value: Any) -> torch.ScriptObject:
-    """Return the object itself where Inductor has what it traced with.
-
-    Raises:
-        UnsupportedLineError: It is no object of a class in ``torch.classes``.
-    """
-    found = traced_object(value)
-    if not class_of(found):
+    """Return the real object behind one that Inductor traced with; torch must know its class."""
+    obj = traced_object(value)
+    if not class_of(obj):
         raise UnsupportedLineError(
             kind="object",
-            text=f"{name}: {type(found).__name__}",
-            why="it is of no class that is registered with torch.classes",
+            text=f"{name}: {type(obj).__name__}",
+            why="its class is not registered with torch.classes",
         )
-    return found  # type: ignore[no-any-return]  # only objects have a class
+    return obj  # type: ignore[no-any-return]  # only objects have a class
 
 
 def object_input(scope: Scope, name: str, node: Any) -> ObjectInput:
-    """Return the input that an object of Inductor's is.
-
-    Raises:
-        UnsupportedLineError: It is of no class that torch knows, or an input of a region.
-    """
+    """Return the input for one of Inductor's objects, which a region cannot have."""
     if scope.is_region:
         raise _in_region(name)
-    made = scope.objects[name] = scope.name(name)
-    scope.draft.reserved.add(made)
+    input_name = scope.objects[name] = scope.name(name)
+    scope.draft.reserved.add(input_name)
     if isinstance(node, ir.GeneratorState):
-        return ObjectInput(made, GENERATOR)
-    return ObjectInput(made, class_of(real_object(name, node.get_value())))
+        return ObjectInput(input_name, GENERATOR)
+    return ObjectInput(input_name, class_of(real_object(name, node.get_value())))
 
 
 def convert_object(scope: Scope, node: Any) -> str:
-    """Return the name of an object that is passed as an argument.
-
-    Raises:
-        UnsupportedLineError: It is of no class that torch knows, or used in a region.
-    """
+    """Return the name of an object that is passed as an argument, which a region cannot do."""
     name = node.get_name()
     if scope.is_region:
         raise _in_region(name)
     if name not in scope.objects:
         value = real_object(name, node.get_value())
-        known = (n for n in scope.draft.names_of(value) if n in scope.draft.objects)
-        made = next(known, "") or scope.draft.fresh(_OTHER.sub("_", name))
-        scope.objects[name] = made
-        scope.draft.reserved.add(made)
-        scope.draft.objects[made] = ObjectConstant(class_of(value), name)
-        scope.draft.hold(made, value)
+        existing = (n for n in scope.draft.names_of(value) if n in scope.draft.objects)
+        new = next(existing, "") or scope.draft.fresh(_OTHER.sub("_", name))
+        scope.objects[name] = new
+        scope.draft.reserved.add(new)
+        scope.draft.objects[new] = ObjectConstant(class_of(value), name)
+        scope.draft.hold(new, value)
     return scope.objects[name]
 
 
 def _in_region(name: str) -> UnsupportedLineError:
     return UnsupportedLineError(
-        kind="object", text=name, why="it is used inside a choice, a loop or another subgraph"
+        kind="object", text=name, why="it is used inside a branch, a loop or another subgraph"
     )
 
 
-# Python functions that Inductor calls like ops, where tuning chose them: what they call.
+# Python functions that tuning chose and Inductor calls like ops, as the ops that they call.
 #
-# Each is one of ``extern_kernels``. What it decides when it runs, by layouts, is decided here; what
-# it asks a GPU or another library is not, and such a function has no form.
+# Each is one of ``extern_kernels``. Decisions that such a function makes from layouts at run time
+# are made here. A function that asks a GPU or another library has no form.
 
 
 Call: TypeAlias = "tuple[Any, tuple[Any, ...], Mapping[str, Any]]"
@@ -240,7 +217,7 @@ Function: TypeAlias = "Callable[[Scope, Any, Any], Iterator[Call]]"
 
 
 def function_of(node: Any) -> Function | None:
-    """Return the form of the function that a node calls; None where it calls something else."""
+    """Return the form of the function that a node calls, or None if it has none here."""
     name = str(node.python_kernel_name).removeprefix("extern_kernels.")
     return (
         _FUNCTIONS.get(name) if node.op_overload is None and hasattr(extern_kernels, name) else None
@@ -248,7 +225,7 @@ def function_of(node: Any) -> Function | None:
 
 
 def _bias_addmm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
-    """``addmm`` of one row that is added to all: with a vector, cuBLAS adds it on the way."""
+    """Yield ``addmm`` with an expanded bias reduced to one row, which cuBLAS adds on the fly."""
     bias, *matrices = node.inputs
     name = scope.reference(bias)
     layout = scope.layout(name)
@@ -259,7 +236,7 @@ def _bias_addmm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
 
 
 def _conv1x1_via_mm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
-    """A convolution of single pixels: a product of matrices, channels last."""
+    """Yield a 1x1 convolution as a matrix product, channels last."""
     x, weight = (scope.reference(item) for item in node.inputs)
     views = (
         scope.relaid(x, _chosen(scope.layout(x), (0, 2, 3, 1))),
@@ -272,14 +249,14 @@ def _conv1x1_via_mm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
 
 
 def _scaled_mm_with_output_scale(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
-    """A product of scaled matrices, then its own scale."""
+    """Yield a product of scaled matrices, then its output scale."""
     *args, scale = node.inputs
     yield torch.ops.aten._scaled_mm.out, tuple(args), {**node.kwargs, "out": out}
     yield torch.ops.aten.mul.out, (out, scale), {"out": out}
 
 
 def _chosen(layout: Layout, dims: Any) -> Layout:
-    """Return the layout of a view that has these dimensions, in this order."""
+    """Return the layout of a view with the given dimensions, in that order."""
     size = tuple(layout.size[dim] for dim in dims)
     return replace(layout, size=size, stride=tuple(layout.stride[dim] for dim in dims))
 

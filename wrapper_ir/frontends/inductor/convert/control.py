@@ -1,6 +1,6 @@
-"""Choices, loops and called subgraphs: the nodes that Inductor writes out as text around them.
+"""Branches, loops and called subgraphs: nodes that Inductor writes as text around their lines.
 
-Inductor lowers a branch or the body of a loop as a graph of its own, with symbols of the graph
+Inductor lowers a branch or a loop body as a graph of its own, which shares symbols with the graph
 around it. A region sees those symbols too, so numbers are passed only where a loop changes them.
 """
 
@@ -47,11 +47,7 @@ if TYPE_CHECKING:
 
 
 def convert_control(scope: Scope, node: Any) -> None:
-    """Convert a node that holds subgraphs.
-
-    Raises:
-        UnsupportedLineError: It, or something in its subgraphs, has no typed form.
-    """
+    """Convert a node that holds subgraphs."""
     choice = choice_of(node)
     if choice is not None:
         _choice(scope, node, choice)
@@ -65,14 +61,14 @@ def convert_control(scope: Scope, node: Any) -> None:
 
 def _choice(scope: Scope, node: Any, choice: Choice) -> None:
     origin = scope.origin(node)
-    given = [_operand(scope, item, origin) for item in node.operands]
+    args = [_operand(scope, item, origin) for item in node.operands]
     selector = _selector(scope, choice.selector, origin, is_cond=choice.is_cond)
-    branches = [_branch(scope, branch, given) for branch in choice.branches]
+    branches = [convert_region(scope, branch.graph, args) for branch in choice.branches]
     for branch in branches:
         branch.own_results()
     order = [i for i, param in enumerate(branches[0].params) if param is not None]
     results = _results(scope, node, branches[0].results, _outputs(node))
-    operands = passed(given, order, set().union(*(branch.written for branch in branches)))
+    operands = passed(args, order, set().union(*(branch.written for branch in branches)))
     regions = tuple(branch.region(order) for branch in branches)
     if choice.is_cond:
         scope.emit(Cond(results, selector, operands, *regions, origin=origin))
@@ -80,47 +76,43 @@ def _choice(scope: Scope, node: Any, choice: Choice) -> None:
         scope.emit(Switch(results, selector, operands, regions, origin=origin))
 
 
-def _branch(scope: Scope, subgraph: Any, operands: Sequence[Arg], carried: int = 0) -> RegionDraft:
-    return convert_region(scope, subgraph.graph, operands, carried)
-
-
 def _selector(
     scope: Scope, node: Any, origin: int | None, *, is_cond: bool
 ) -> BufferArg | ScalarArg:
-    """Return what decides: between two one bool or a condition, among many one integer."""
+    """Return the selector: a bool or a condition between two branches, an integer among many."""
     operand = _operand(scope, node, origin)
     if isinstance(operand, ScalarArg):
         return ScalarArg(_truth(operand.value)) if is_cond else operand
     if not isinstance(operand, BufferArg):
         raise UnsupportedLineError(
-            kind="selector", text=type(node).__name__, why="it is no tensor and no number"
+            kind="selector", text=type(node).__name__, why="it is neither a tensor nor a number"
         )
     layout = scope.layout(operand.buffer)
     if layout.dtype in ((DType.BOOL,) if is_cond else SELECTOR_TYPES):
         return operand
     if not is_cond:
-        why = f"it is {layout.dtype.torch_name}, and a choice among many is by an integer"
+        why = f"it is {layout.dtype.torch_name}, but a switch takes an integer"
         raise UnsupportedLineError(kind="selector", text=operand.buffer, why=why)
     truth = Layout(DType.BOOL, layout.device, layout.size, layout.stride)
     name = scope.draft.fresh(f"{operand.buffer}_truth")
-    made = ResultBuffer(scope.define(name, truth))
+    result = ResultBuffer(scope.define(name, truth))
     args = (operand, ScalarArg(0))
     op, device = torch.ops.aten.ne.Scalar, layout.device
-    scope.emit(call_of(scope.draft, op, args, results=(made,), device=device, origin=origin))
-    return BufferArg(made.out)
+    scope.emit(call_of(scope.draft, op, args, results=(result,), device=device, origin=origin))
+    return BufferArg(result.out)
 
 
 def _while(scope: Scope, node: Any) -> None:
     origin = scope.origin(node)
-    given = (*node.carried_inputs, *node.additional_inputs)
+    inputs = (*node.carried_inputs, *node.additional_inputs)
     count, stacks = len(node.carried_inputs), bool(node.stack_output)
-    operands = [_operand(scope, item, origin) for item in given]
-    condition = _branch(scope, node.cond_subgraph, operands, count)
-    body = _branch(scope, node.body_subgraph, operands, count)
-    # What a round gives back as it got it does not change from round to round.
-    lasting = [i for i in range(count) if _gives_back(body, i) and not stacks]
-    carried = [i for i in range(count) if i not in lasting]
-    captured = [*lasting, *range(count, len(given))]
+    operands = [_operand(scope, item, origin) for item in inputs]
+    condition = convert_region(scope, node.cond_subgraph.graph, operands, count)
+    body = convert_region(scope, node.body_subgraph.graph, operands, count)
+    # A carried value that the body returns unchanged is loop-invariant.
+    invariant = [i for i in range(count) if _gives_back(body, i) and not stacks]
+    carried = [i for i in range(count) if i not in invariant]
+    captured = [*invariant, *range(count, len(inputs))]
     captured = [i for i in captured if body.params[i] is not None]
     outputs = _outputs(node)
     body.results = [body.results[i] for i in carried]
@@ -144,18 +136,18 @@ def _while(scope: Scope, node: Any) -> None:
             origin=origin,
         )
     )
-    for i in lasting:
+    for i in invariant:
         _keep(scope, node, i, operands[i], origin)
 
 
 def _keep(scope: Scope, node: Any, position: int, operand: Arg, origin: int | None) -> None:
-    """Give a result that is an operand a name, where something asks for it.
+    """Name a loop-invariant result that is an operand, if anything uses it.
 
-    It is a copy: Inductor takes it for storage of its own.
+    It becomes a copy, because Inductor assumes that it has storage of its own.
     """
     name = scope.leaves.get(node.get_name(), {}).get((position,))
     if name is not None and isinstance(operand, BufferArg):
-        scope.stand_for(name, copied(scope.draft, operand.buffer, origin=origin))
+        scope.alias(name, copied(scope.draft, operand.buffer, origin=origin))
 
 
 def _call(scope: Scope, node: Any) -> None:
@@ -166,8 +158,8 @@ def _call(scope: Scope, node: Any) -> None:
     for path, name in leaves.items():
         value = results[int(path[0])]
         if isinstance(value, BufferValue):
-            scope.stand_for(name, value.buffer)
-            # Inductor gives the result its offset, and takes it for a buffer without one.
+            scope.alias(name, value.buffer)
+            # Inductor gives the result an offset, but treats it as a buffer without one.
             offset = scope.graph.get_buffer(name).get_layout().offset
             scope.count_from(name, scope.dim(offset))
 
@@ -180,19 +172,19 @@ def _chosen(scope: Scope, node: Any) -> None:
     operands += [_operand(scope, item) for item in node.inputs]
     (value,) = inline_subgraph(scope, graph, operands)
     if isinstance(value, BufferValue):
-        scope.stand_for(node.get_name(), value.buffer)
+        scope.alias(node.get_name(), value.buffer)
 
 
 def _operand(scope: Scope, node: Any, origin: int | None = None) -> Arg:
-    """Return what is passed for a node."""
-    found = to_arg(scope, node, origin)
-    if found is None:
+    """Return the argument for a node."""
+    arg = to_arg(scope, node, origin)
+    if arg is None:
         raise UnsupportedLineError(
             kind="operand of a subgraph",
             text=type(node).__name__,
             why="it is neither a tensor nor a number",
         )
-    return found
+    return arg
 
 
 def _results(
@@ -200,9 +192,9 @@ def _results(
     node: Any,
     values: Sequence[Value],
     outputs: Mapping[int, Any],
-    places: Mapping[int, int] | None = None,
+    positions: Mapping[int, int] | None = None,
 ) -> tuple[CallResult, ...]:
-    """Define what a choice or loop gives, under Inductor's names where it has some."""
+    """Define the results of a choice or loop, under Inductor's names where there are any."""
     results: list[CallResult] = []
     count = sum(not isinstance(value, NoneValue) for value in values)
     for position, value in enumerate(values):
@@ -214,44 +206,37 @@ def _results(
             )
         output = outputs.get(position)
         like = scope.layout(value.buffer) if output is None else scope.to_layout(output.layout)
-        wanted = f"{node.get_name()}_{position}" if output is None else output.get_name()
-        place = position if places is None else places[position]
-        scope.leaves.setdefault(node.get_name(), {})[(place,)] = wanted
+        name = f"{node.get_name()}_{position}" if output is None else output.get_name()
+        place = position if positions is None else positions[position]
+        scope.leaves.setdefault(node.get_name(), {})[(place,)] = name
         path = () if count == len(values) == 1 else (position,)
-        results.append(ResultBuffer(scope.define(wanted, at_start(like)), path))
+        results.append(ResultBuffer(scope.define(name, at_start(like)), path))
     return tuple(results)
 
 
 def _outputs(node: Any) -> dict[int, Any]:
-    """Return the nodes that stand for the results, by position."""
-    found = {}
+    """Return the nodes of the results, by position."""
+    outputs = {}
     for output in node.outputs or ():
         if isinstance(output, ir.MultiOutput):
-            found[int(output.indices[-1][1])] = output
-    return found
+            outputs[int(output.indices[-1][1])] = output
+    return outputs
 
 
 def _truth(value: Any) -> Any:
-    """Return a number as a condition: whether it is not zero."""
+    """Return a number as a condition: true if it is not zero."""
     if isinstance(value, sympy.Expr):
         return sympy.Ne(value, 0)
     return bool(value) if isinstance(value, (int, float)) else value
 
 
-# Subgraphs of Inductor's as regions: what is passed in, what comes out, what is written to.
+# Inductor's subgraphs as regions: parameters, results, and what they write to.
 
 
 def convert_region(
-    outer: Scope,
-    graph: Any,
-    operands: Sequence[Arg],
-    carried: int = 0,
+    outer: Scope, graph: Any, operands: Sequence[Arg], carried: int = 0
 ) -> RegionDraft:
-    """Convert a subgraph that takes the operands, of which the first are carried by a loop.
-
-    Raises:
-        UnsupportedLineError: Something in it has no typed form.
-    """
+    """Convert a subgraph whose first ``carried`` operands are carried by a loop."""
     with outer.draft.region():
         scope = _inner_scope(outer, graph)
         with V.set_graph_handler(graph):
@@ -266,7 +251,7 @@ def convert_region(
 
 
 def _param(scope: Scope, name: str, operand: Arg, *, is_passed: bool) -> Input | None:
-    """Return what stands for an operand inside, None where it is not passed."""
+    """Return the region's parameter for an operand, or None if it is not passed."""
     value = scope.graph.graph_inputs.get(name)
     if isinstance(operand, BufferArg):
         if not isinstance(value, ir.TensorBox):
@@ -291,7 +276,7 @@ def _param(scope: Scope, name: str, operand: Arg, *, is_passed: bool) -> Input |
 
 
 def _gives_back(region: RegionDraft, position: int) -> bool:
-    """Return whether the result at a position is the operand at that position itself."""
+    """Return whether the result at a position is the parameter at that position."""
     value, param = region.results[position], region.params[position]
     return (
         isinstance(value, BufferValue)
@@ -301,16 +286,7 @@ def _gives_back(region: RegionDraft, position: int) -> bool:
 
 
 def inline_subgraph(outer: Scope, graph: Any, operands: Sequence[Arg]) -> list[Value]:
-    """Convert a subgraph's lines in place of its call, and return what it gives.
-
-    Args:
-        outer: Where the call stands, and the lines go.
-        graph: The subgraph.
-        operands: What it is given.
-
-    Raises:
-        UnsupportedLineError: Something in it has no typed form.
-    """
+    """Convert a subgraph's lines in place of its call, and return its results."""
     scope = _inner_scope(outer, graph)
     scope.held, scope.is_region = outer.held, outer.is_region
     with V.set_graph_handler(graph):
@@ -318,7 +294,7 @@ def inline_subgraph(outer: Scope, graph: Any, operands: Sequence[Arg]) -> list[V
             value = graph.graph_inputs.get(name)
             if isinstance(operand, BufferArg):
                 _learn_shape(scope, value, scope.layout(operand.buffer))
-                scope.stand_for(name, operand.buffer)
+                scope.alias(name, operand.buffer)
                 scope.lent.add(outer.draft.owner(operand.buffer))
             elif isinstance(operand, ScalarArg):
                 _learn(scope, value, operand.value)
@@ -328,26 +304,24 @@ def inline_subgraph(outer: Scope, graph: Any, operands: Sequence[Arg]) -> list[V
         results = convert_results(scope, graph.wrapper_code.get_graph_outputs())
     outer.bound |= scope.bound
     outer.known = {**scope.known, **outer.known}
-    given = [value.buffer for value in results if isinstance(value, BufferValue)]
-    for name in given:
-        outer.stand_for(name, name)
-    outer.lent |= _shared_roots(outer, given, operands)
+    names = [value.buffer for value in results if isinstance(value, BufferValue)]
+    for name in names:
+        outer.alias(name, name)
+    outer.lent |= _shared_roots(outer, names, operands)
     return list(results)
 
 
-def _shared_roots(outer: Scope, given: Sequence[str], operands: Sequence[Arg]) -> set[str]:
-    """Return the storages of which a subgraph gives more than one name, or another one."""
-    roots = [outer.draft.owner(name) for name in given]
-    passed = {outer.draft.owner(arg.buffer) for arg in operands if isinstance(arg, BufferArg)}
-    return {root for root in roots if root in passed or roots.count(root) > 1}
+def _shared_roots(outer: Scope, names: Sequence[str], operands: Sequence[Arg]) -> set[str]:
+    """Return the storages that a subgraph's results share with each other or with an operand."""
+    roots = [outer.draft.owner(name) for name in names]
+    operand_roots = {
+        outer.draft.owner(arg.buffer) for arg in operands if isinstance(arg, BufferArg)
+    }
+    return {root for root in roots if root in operand_roots or roots.count(root) > 1}
 
 
 def _wrapper_of(graph: Any) -> Any:
-    """Return the wrapper of a subgraph, which must be ours.
-
-    Raises:
-        UnsupportedLineError: Inductor has made one of its own, which notes nothing.
-    """
+    """Return the wrapper of a subgraph, which must be ours: Inductor's own takes no notes."""
     wrapper = graph.wrapper_code
     if not hasattr(wrapper, "control_notes"):
         why = f"its wrapper is a {type(wrapper).__name__}, not ours"
@@ -361,15 +335,15 @@ def _inner_scope(outer: Scope, graph: Any) -> Scope:
 
 
 def _learn_shape(scope: Scope, value: Any, layout: Layout) -> None:
-    """Note what the sizes and strides of an input are outside."""
-    for inner, given in zip(value.get_size(), layout.size, strict=True):
-        _learn(scope, inner, given)
-    for inner, given in zip(value.get_stride(), layout.stride, strict=True):
-        _learn(scope, inner, given)
+    """Bind the symbols in an input's sizes and strides to the values outside."""
+    for inner, actual in zip(value.get_size(), layout.size, strict=True):
+        _learn(scope, inner, actual)
+    for inner, actual in zip(value.get_stride(), layout.stride, strict=True):
+        _learn(scope, inner, actual)
 
 
 def _learn(scope: Scope, inner: Any, outer: Any) -> None:
-    """Note what one of torch's symbols, known inside only, is outside."""
+    """Bind a symbol that is known only inside the region to its value outside."""
     if isinstance(inner, sympy.Symbol) and inner.name not in scope.bound:
         scope.known[inner] = sympy.sympify(outer)
         scope.bound.add(inner.name)
@@ -379,5 +353,5 @@ def _unknown(name: str, value: Any) -> UnsupportedLineError:
     return UnsupportedLineError(
         kind="input of a subgraph",
         text=f"{name}: {type(value).__name__}",
-        why="it is neither a tensor nor a number that a region takes",
+        why="it is neither a tensor nor a number that a region can take",
     )

@@ -1,4 +1,4 @@
-"""Calls of kernels in Triton, those of the user too, and in C++."""
+"""Calls of kernels, in C++ and in Triton, users' Triton kernels included."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from wrapper_ir.frontends.inductor.triton_tuning import (
     keep_machine_code,
     nearest,
     pin,
+    unsupported,
 )
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.args import Access, Arg, BufferArg, ScalarArg
@@ -66,8 +67,8 @@ _SCALARS: Final = {
 _LARGE: Final = 8192
 
 
-def to_tune(call: CallNote | None) -> Iterator[TritonNote]:
-    """Yield the kernels that have to be tuned for a call."""
+def kernels_to_tune(call: CallNote | None) -> Iterator[TritonNote]:
+    """Yield the kernels that must be tuned for a call."""
     if isinstance(call, TritonNote):
         yield call
     elif isinstance(call, AlternativesNote) and call.shapes is None:
@@ -75,26 +76,22 @@ def to_tune(call: CallNote | None) -> Iterator[TritonNote]:
 
 
 def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
-    """Convert a ``KernelCallLine`` of a Triton kernel by the note that was left for it.
-
-    Raises:
-        UnsupportedLineError: It passes something, or asks for a grid, that has no typed form.
-    """
-    passed = passed_to(line)
+    """Convert a ``KernelCallLine`` of a Triton kernel, using the note that was taken for it."""
+    passed = launch_arguments(line)
     note = _with_first_writes(scope, note)
     name, kernel, pinned = _definition(scope, note, line.device, passed)
-    given = _by_name(line, pinned, passed)
-    args = [_argument(scope, note, param, given[param.name]) for param in kernel.params]
+    by_name = _by_name(line, pinned, passed)
+    args = [_argument(scope, note, param, by_name[param.name]) for param in kernel.params]
     for param, arg in zip(kernel.params, args, strict=True):
         if isinstance(arg, BufferArg) and pinned.signature[param.name].endswith(":16"):
             scope.shared.aligned[scope.draft.owner(arg.buffer)] = GPU_ALIGN_BYTES
-    grid = _grid(scope, note, pinned, given)
+    grid = _grid(scope, note, pinned, by_name)
     call = KernelCall(kernel=name, args=tuple(args), device=to_device(line.device), grid=grid)
     scope.emit_call(call, note.nodes)
 
 
-def passed_to(line: Any) -> list[Any]:
-    """Return what the launcher is given: names of buffers, or nodes, or numbers."""
+def launch_arguments(line: Any) -> list[Any]:
+    """Return the launcher's arguments: names of buffers, nodes, or numbers."""
     if line.raw_keys is None:
         return list(line.call_args)
     pairs = zip(line.raw_args, line.call_args, strict=True)
@@ -102,18 +99,18 @@ def passed_to(line: Any) -> list[Any]:
 
 
 def _by_name(line: Any, pinned: Pinned, passed: list[Any]) -> dict[str, Any]:
-    """Return what is passed for each parameter, and for what the grid takes besides."""
+    """Return the argument of each parameter, and of the extra names that the grid uses."""
     extra = pinned.grid.extra
     names = pinned.signature if line.raw_keys is None else line.raw_keys
-    own = len(passed) - len(extra)
+    count = len(passed) - len(extra)
     return {
-        **dict(zip(names, passed[:own], strict=False)),
-        **dict(zip(extra, passed[own:], strict=True)),
+        **dict(zip(names, passed[:count], strict=False)),
+        **dict(zip(extra, passed[count:], strict=True)),
     }
 
 
 def _with_first_writes(scope: Scope, note: TritonNote) -> TritonNote:
-    """Narrow the access to memory that nothing has written to: there is nothing to read in it."""
+    """Narrow the access to memory that nothing has written to: it holds nothing to read."""
     buffers = {
         param: (
             dataclasses.replace(buffer, access=Access.WRITE)
@@ -146,23 +143,23 @@ def _definition(
             pinned.options,
         )
         params = tuple(_parameter(note, param, type_) for param, type_ in types.items())
-        made = KernelDefinition(name, params, source, origin=scope.origin(*note.nodes))
+        definition = KernelDefinition(name, params, source, origin=scope.origin(*note.nodes))
         keep_machine_code(name, source, pinned)
-        scope.draft.definitions[name] = made
-        shared.triton_kernels[key] = (name, made, pinned)
-    found: tuple[str, KernelDefinition, Pinned] = shared.triton_kernels[key]
-    return found
+        scope.draft.definitions[name] = definition
+        shared.triton_kernels[key] = (name, definition, pinned)
+    entry: tuple[str, KernelDefinition, Pinned] = shared.triton_kernels[key]
+    return entry
 
 
 def _pinned(scope: Scope, note: TritonNote, device: torch.device, passed: list[Any]) -> Pinned:
-    """Return a kernel with its configuration, tuned once however it accesses its buffers."""
-    key, found = (note.name, note.code), scope.shared.pinned
-    if key not in found:
+    """Return a kernel with its configuration. It is tuned once, however it accesses its buffers."""
+    key, cache = (note.name, note.code), scope.shared.pinned
+    if key not in cache:
         tuner = scope.shared.tuners.get(note)
-        found[key] = pin(
+        cache[key] = pin(
             note, tuner, device, lambda: [example(scope, note, value) for value in passed]
         )
-    pinned: Pinned = found[key]
+    pinned: Pinned = cache[key]
     return pinned
 
 
@@ -171,31 +168,31 @@ def _parameter(note: TritonNote, param: str, type_: str) -> Param:
     if plain.startswith("*"):
         buffer = note.buffers.get(param)
         if buffer is None:
-            raise _unsupported(note, f"its parameter '{param}' is no buffer of the graph")
+            raise unsupported(note, f"its parameter '{param}' is not a buffer of the graph")
         return BufferParam(param, to_dtype(buffer.dtype), buffer.access)
     if plain not in _SCALARS:
-        raise _unsupported(note, f"its parameter '{param}' has the type '{plain}'")
+        raise unsupported(note, f"its parameter '{param}' has the type '{plain}'")
     return ScalarParam(param, _SCALARS[plain])
 
 
-def _argument(scope: Scope, note: TritonNote, param: Param, given: Any) -> Arg:
+def _argument(scope: Scope, note: TritonNote, param: Param, value: Any) -> Arg:
     if isinstance(param, BufferParam):
-        if isinstance(given, ir.IRNode):
-            return BufferArg(scope.reference(given), param.access)
+        if isinstance(value, ir.IRNode):
+            return BufferArg(scope.reference(value), param.access)
         buffer = note.buffers[param.name]
         return BufferArg(scope.resolve(buffer.buffer), param.access)
     if param.name in note.buffers:
         return ScalarArg(_value_of(scope, note.buffers[param.name].buffer, param.type))
-    return ScalarArg(scope.scalar(_number(given)))
+    return ScalarArg(scope.scalar(_number(value)))
 
 
-def _number(given: Any) -> Any:
-    """A number that is passed; one that a line before has computed goes by its symbol."""
-    return getattr(given, "inner", given)
+def _number(value: Any) -> Any:
+    """Return a number that is passed, by its symbol if an earlier line computed it."""
+    return getattr(value, "inner", value)
 
 
 def _value_of(scope: Scope, buffer: str, type_: ScalarType) -> Scalar:
-    """Read the only element of a tensor on the host, which a kernel on a GPU takes by value."""
+    """Read the only element of a tensor on the host, for a GPU kernel that takes it by value."""
     is_real = type_ in (ScalarType.FLOAT32, ScalarType.FLOAT64)
     kind = SymbolKind.FLOAT if is_real else SymbolKind.INT
     name = scope.bind_fresh(f"{scope.name(buffer)}_value", kind)
@@ -204,25 +201,25 @@ def _value_of(scope: Scope, buffer: str, type_: ScalarType) -> Scalar:
 
 
 def _grid(
-    scope: Scope, note: TritonNote, pinned: Pinned, given: Mapping[str, Any]
+    scope: Scope, note: TritonNote, pinned: Pinned, by_name: Mapping[str, Any]
 ) -> tuple[Dim, ...]:
     try:
-        return grid_of(pinned.grid, lambda name: scope.dim(_number(given[name])))
+        return grid_of(pinned.grid, lambda name: scope.dim(_number(by_name[name])))
     except UnknownGridError as error:
-        raise _unsupported(note, str(error)) from error
+        raise unsupported(note, str(error)) from error
 
 
-def example(scope: Scope, note: TritonNote, given: Any) -> Any:
-    """Return an argument to try configurations with: zeros of a buffer's size, or a number."""
-    if isinstance(given, ir.IRNode):
-        name, dtype = scope.reference(given), given.get_dtype()
-    elif isinstance(given, str):
-        name = scope.resolve(given)
-        dtype = next(b.dtype for b in note.buffers.values() if b.buffer == given)
-    elif isinstance(given, (bool, int, float)):
-        return given
+def example(scope: Scope, note: TritonNote, value: Any) -> Any:
+    """Return an argument for tuning: zeros of a buffer's size, or a number."""
+    if isinstance(value, ir.IRNode):
+        name, dtype = scope.reference(value), value.get_dtype()
+    elif isinstance(value, str):
+        name = scope.resolve(value)
+        dtype = next(b.dtype for b in note.buffers.values() if b.buffer == value)
+    elif isinstance(value, (bool, int, float)):
+        return value
     else:
-        return size_hint(scope, scope.scalar(getattr(given, "inner_expr", given)))
+        return size_hint(scope, scope.scalar(getattr(value, "inner_expr", value)))
     layout = scope.layout(name)
     bytes_ = int(size_hint(scope, layout.extent)) * layout.dtype.itemsize
     device = torch.device(str(layout.device))
@@ -230,32 +227,26 @@ def example(scope: Scope, note: TritonNote, given: Any) -> Any:
 
 
 def size_hint(scope: Scope, value: Scalar) -> int | float:
-    """A size to expect; where the program knows none, one that keeps a GPU busy."""
+    """Return an expected size. Where the program has no hint, it is one that keeps a GPU busy."""
     symbols = scope.draft.symbols
     hints = {name: symbols[name].hint for name in ours.free_symbols(value)}
-    found = ours.substitute(value, {n: _LARGE if h is None else int(h) for n, h in hints.items()})
-    is_real = isinstance(found, float) or not float(found).is_integer()
-    return float(found) if is_real else int(found)
+    expected = ours.substitute(
+        value, {n: _LARGE if h is None else int(h) for n, h in hints.items()}
+    )
+    is_real = isinstance(expected, float) or not float(expected).is_integer()
+    return float(expected) if is_real else int(expected)
 
 
-def _unsupported(note: TritonNote, why: str) -> UnsupportedLineError:
-    return UnsupportedLineError(kind="Triton kernel", text=note.name, why=why)
-
-
-# Calls of one of several kernels that compute the same (Inductor's ``triton.multi_kernel``).
+# Calls of one of several equivalent kernels (Inductor's ``triton.multi_kernel``).
 #
-# Inductor decides in the first call which one is the fastest, or for matrices of sizes unknown in
-# each, which one was tuned for the nearest. A program is to be the same each time, so it is decided
-# now, and only the kernel that was chosen is in it.
+# Inductor picks the fastest in the first call. For matrices of unknown sizes it picks in each call
+# the kernel that was tuned for the nearest size. A program must not vary, so the choice is made
+# now, and the program contains only the chosen kernel.
 
 
 def convert_choice(scope: Scope, line: Any, note: AlternativesNote) -> None:
-    """Convert a call of several kernels to a call of the one that is chosen.
-
-    Raises:
-        UnsupportedLineError: That call has no typed form.
-    """
-    passed = passed_to(line)
+    """Convert a call of several equivalent kernels to a call of the chosen one."""
+    passed = launch_arguments(line)
     if note.shapes is None:
         number = fastest(
             note,
@@ -265,15 +256,15 @@ def convert_choice(scope: Scope, line: Any, note: AlternativesNote) -> None:
         )
     else:
         number = nearest(note, list(_shapes(scope, passed)))
-    shared, own = note.taken_by(number, len(passed))
+    shared, extra = note.taken_by(number, len(passed))
     call = copy.copy(line)
     call.kernel_name = note.kernels[number].name
-    call.call_args = (*line.call_args[shared], *line.call_args[own])
+    call.call_args = (*line.call_args[shared], *line.call_args[extra])
     convert_triton_call(scope, call, note.kernels[number])
 
 
 def _shapes(scope: Scope, passed: list[Any]) -> Iterator[tuple[int, ...]]:
-    """Yield what shapes to expect of the tensors that are passed."""
+    """Yield the expected shapes of the tensors that are passed."""
     for value in passed:
         name = value if isinstance(value, str) else None
         if isinstance(value, ir.IRNode):
@@ -283,32 +274,32 @@ def _shapes(scope: Scope, passed: list[Any]) -> Iterator[tuple[int, ...]]:
             yield tuple(int(size_hint(scope, size)) for size in layout.size)
 
 
-# Grids of Triton kernels: from the words of Inductor's launcher to expressions of a program.
+# Grids of Triton kernels: from the text of Inductor's launcher to expressions of a program.
 #
-# Inductor has one class for each kind of kernel that writes how many blocks it is launched over, as
-# a line of Python over the kernel's parameters. All of them use the same few operations. So the
-# line is worked out with our expressions in place of numbers, whatever kind it is of.
+# For each kind of kernel Inductor has a class that writes the number of blocks as a line of Python
+# over the kernel's parameters. All of them use the same few operations, so the line is evaluated
+# with our expressions in place of numbers, whatever the kind.
 
 
 class UnknownGridError(ValueError):
-    """A grid uses an operation, or a name, that we do not know."""
+    """A grid uses an operation, or a name, that has no form here."""
 
 
-def grid_of(grid: LaunchGrid, given: Callable[[str], Dim]) -> tuple[Dim, ...]:
-    """Return one to three sizes; those at the end that are always 1 are left out.
+def grid_of(grid: LaunchGrid, argument: Callable[[str], Dim]) -> tuple[Dim, ...]:
+    """Return one to three sizes, without trailing ones.
 
     Args:
-        grid: What Inductor's launcher would compute.
-        given: Returns what is passed for a parameter, or raises ``KeyError``.
+        grid: The expressions of Inductor's launcher.
+        argument: Returns the argument for a parameter, or raises ``KeyError``.
 
     Raises:
-        UnknownGridError: It does more than we know.
+        UnknownGridError: An expression has no form here.
     """
     steps: dict[str, Any] = {}
 
     def value(name: str) -> Any:
         try:
-            return steps[name] if name in steps else given(name)
+            return steps[name] if name in steps else argument(name)
         except KeyError:
             raise UnknownGridError(f"it uses '{name}', which is not passed") from None
 
@@ -354,7 +345,7 @@ def _value(node: ast.expr, value: Callable[[str], Any]) -> Any:
 
 
 def _divisor(value: Any) -> Any:
-    """Return what may be divided by: the number of blocks in a range without elements is 0."""
+    """Return a divisor that is never zero: a range without elements has 0 blocks."""
     return value if value.is_number else sympy.Max(1, value)
 
 
@@ -370,15 +361,11 @@ _OPERATIONS: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {"max": sympy.Max, "min": sympy.Min}
 
 
-# Calls of kernels in C++, and of whatever kernel Inductor calls.
+# Calls of C++ kernels, and the dispatch over all kinds of kernels.
 
 
 def convert_kernel_call(scope: Scope, line: Any, note: CallNote | None) -> None:
-    """Convert a ``KernelCallLine`` by the note that its scheduling left.
-
-    Raises:
-        UnsupportedLineError: There is no note: the kernel is not C++, or another scheduling's.
-    """
+    """Convert a ``KernelCallLine``, using the note that its scheduling took; there must be one."""
     if note is None:
         why = "it is Triton" if line.triton else "it is neither C++ nor Triton"
         raise UnsupportedLineError(kind="KernelCallLine", text=line.kernel_name, why=why)
@@ -405,9 +392,8 @@ def _cpp_argument(scope: Scope, param: BufferNote | SizeNote) -> Arg:
 def _cpp_definition(scope: Scope, note: KernelNote) -> str:
     """Return the name of the kernel's definition, made on first use.
 
-    Inductor lets calls share a kernel when the text is the same, also where they differ in what
-    they may assume of the buffers; the access belongs to the definition, so such calls have one
-    definition each.
+    Inductor shares a kernel between calls with equal text, even if they may assume different things
+    about the buffers. The access belongs to the definition, so each such call gets its own.
     """
     shared = scope.shared
     params = tuple(map(_cpp_parameter, note.params))

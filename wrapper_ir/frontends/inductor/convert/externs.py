@@ -1,4 +1,4 @@
-"""Calls of library ops, from the IR nodes that stand behind Inductor's extern lines."""
+"""Calls of library ops, from the IR nodes behind Inductor's extern lines."""
 
 from __future__ import annotations
 
@@ -23,12 +23,7 @@ from wrapper_ir.frontends.inductor.convert.arguments import (
 from wrapper_ir.frontends.inductor.convert.operators import (
     EXCHANGE_STATE,
     HOOK,
-    PRINT,
     hooked_name,
-    print_arguments,
-    runs_and_saves,
-    runs_with,
-    runs_with_generator,
     states_of,
 )
 from wrapper_ir.frontends.inductor.convert.streams import (
@@ -55,17 +50,17 @@ from wrapper_ir.lines.schema import GENERATOR
 from wrapper_ir.lines.symbols import ItemOf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
 
-#: Ops whose result is a quantised tensor, which fake tensors take for one of floats.
+#: Ops with a quantised result, which fake tensors represent as float.
 _QUANTISING: Final = frozenset(
     {"aten::quantize_per_channel", "aten::quantize_per_tensor", "aten::quantize_per_tensor_dynamic"}
 )
 
-#: Ops whose result is a C++ object in a tensor of bytes, which fake tensors take for one of floats.
+#: Ops whose result is a C++ object in a byte tensor, which fake tensors represent as float.
 _PACKING: Final = frozenset({"_quantized::_wrapped_linear_prepack"})
 _PACKED: Final = Layout(DType.UINT8, CPU, (8,), (1,))
 
@@ -73,17 +68,13 @@ _PACKED: Final = Layout(DType.UINT8, CPU, (8,), (1,))
 class ExternConverter:
     """Converts calls of library ops into a scope.
 
-    Inductor unpacks a result that is a tuple by lines of its own, which may stand far from the
-    call; ours defines the leaves itself. So all lines are looked through for them first.
-
-    Args:
-        scope: Where the converted lines go.
-        lines: All lines of the wrapper.
+    Inductor unpacks a tuple result in lines of its own, possibly far from the call. Our call
+    defines the leaves itself, so all lines of the wrapper are scanned for them first.
     """
 
     def __init__(self, scope: Scope, lines: Sequence[Any]) -> None:
         self._scope = scope
-        #: Symbols that each call's result defines, by the name of the whole.
+        #: Name of a call's whole result -> the line with the symbols that it defines.
         self._symbols: dict[str, Any] = {}
         for line in lines:
             kind = type(line).__name__
@@ -94,7 +85,7 @@ class ExternConverter:
                 self._symbols[line.output_name] = line
 
     def out(self, line: Any) -> None:
-        """Convert a call that writes into a buffer made before it."""
+        """Convert a call that writes into an existing buffer."""
         node = line.node
         target = node.output_view if node.output_view is not None else node
         function = function_of(node)
@@ -105,7 +96,7 @@ class ExternConverter:
         self.call(node, node_op(node), _plain_args(node), {**node.kwargs, "out": target})
 
     def alloc(self, line: Any) -> None:
-        """Convert a call that makes its results itself."""
+        """Convert a call that allocates its own results."""
         node = line.node
         if isinstance(node, ir.FallbackKernel):
             self._fallback(node)
@@ -114,34 +105,26 @@ class ExternConverter:
         self.show(node)
 
     def _fallback(self, node: Any) -> None:
-        """Convert a call of what Inductor has no lowering for."""
+        """Convert a call that Inductor has no lowering for."""
         args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
         kwargs = {**node.kwargs, **kwargs}
-        if runs_and_saves(node):
-            self._run_and_save(node, *args, **kwargs)
-        elif runs_with(node):
-            self._run_with(node, *args, **kwargs)
-        elif runs_with_generator(node):
-            self._run_with_generator(node, *args, **kwargs)
-        elif is_stream_op(node.op_overload):
-            given = (*args, *kwargs.values())
-            convert_stream_op(
-                self._scope.shared.queues,
-                node.op_overload,
-                given,
-                self._scope.origin(node),
-                is_region=self._scope.is_region,
-            )
-        elif node.op_overload is torch.ops.higher_order.call_torchbind:
-            receiver, method, *rest = args
-            self.call(
-                node, method_of(receiver, method), (receiver, *rest), kwargs, self._results(node)
-            )
+        op = node.op_overload
+        if op in _HIGHER_ORDER:
+            _HIGHER_ORDER[op](self, node, *args, **kwargs)
+        elif is_stream_op(op):
+            queues, is_region = self._scope.shared.queues, self._scope.is_region
+            values, origin = (*args, *kwargs.values()), self._scope.origin(node)
+            convert_stream_op(queues, op, values, origin, is_region=is_region)
         else:
             self.call(node, node_op(node), args, kwargs, self._results(node))
 
+    def _call_method(self, node: Any, receiver: Any, name: str, *args: Any, **kwargs: Any) -> None:
+        """Convert a call of a custom object's method."""
+        method = method_of(receiver, name)
+        self.call(node, method, (receiver, *args), kwargs, self._results(node))
+
     def _run_and_save(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
-        """Convert a call of a random op that gives a pair: the generator's state, its results."""
+        """Convert a random op whose result is a pair: the generator's state, its own results."""
         parts: tuple[list[CallResult], list[CallResult]] = ([], [])
         for result in self._results(node):
             first, *path = result.path
@@ -152,64 +135,58 @@ class ExternConverter:
         self.call(node, op, args, kwargs, parts[1])
 
     def _run_with(self, node: Any, state: Any, op: Any, *args: Any, **kwargs: Any) -> None:
-        """Convert a call of a random op with a state of the generator, which is as before then."""
+        """Convert a random op that runs under a given generator state, and restore the state."""
         scope, states = self._scope, states_of(node.get_device())
         before = scope.define(scope.draft.fresh(f"{node.get_name()}_state"), states.layout)
-        where = tuple(DeviceArg(to_device(device)) for device in states.where)
+        device_args = tuple(DeviceArg(to_device(device)) for device in states.where)
         self.call(node, states.get, states.where, {}, [ResultBuffer(before)])
         self.call(node, states.set, (state, *states.where), {}, [])
         self.call(node, op, args, kwargs, self._results(node))
-        scope.emit(call_of(scope.draft, states.set, (BufferArg(before), *where)))
+        scope.emit(call_of(scope.draft, states.set, (BufferArg(before), *device_args)))
 
     def _run_with_generator(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
-        """Convert a call of a random op that draws from a generator which the program is given."""
+        """Convert a call of a random op that draws from a generator passed to the program."""
         scope, exchange = self._scope, partial(call_of, self._scope.draft, EXCHANGE_STATE)
         before = scope.draft.fresh(f"{node.get_name()}_generator")
         scope.draft.reserved.add(before)
-        given = ObjectArg(convert_object(scope, kwargs.pop("rng_state")))
+        generator = ObjectArg(convert_object(scope, kwargs.pop("rng_state")))
         origin = scope.origin(node)
-        scope.emit(exchange((given,), results=(ResultObject(before, GENERATOR),), origin=origin))
+        scope.emit(
+            exchange((generator,), results=(ResultObject(before, GENERATOR),), origin=origin)
+        )
         self.call(node, op, args, kwargs, self._results(node))
         scope.emit(exchange((ObjectArg(before),), origin=origin))
 
     def show(self, node: Any) -> None:
-        """Show the tensor that a node computes to Inductor's hooks, where they are asked for."""
+        """Show a node's tensor to Inductor's intermediate hooks, if they are enabled."""
         name = hooked_name(node)
         if name:
             self.call(node, HOOK, (node, name), {})
 
-    def print(self, node: Any) -> None:
-        """Convert a call that prints."""
-        self.call(node, PRINT, print_arguments(node), {})
-
     def multi_out(self, line: Any) -> None:
-        """Convert a call that writes several buffers made before it."""
+        """Convert a call that writes into several existing buffers."""
         node = line.node
         args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
         outs = dict(zip(node.out_arg_names, node.out_variant_output_nodes, strict=True))
         self.call(node, node_op(node), args, {**node.kwargs, **kwargs, **outs})
 
     def index_put(self, line: Any) -> None:
-        """Convert an ``index_put_`` in place."""
+        """Convert an in-place ``index_put_``."""
         node = line.node
         target, values = node.inputs[:2]
         args = (target, list(line.indices), values, *node.constant_args)
         self.call(node, torch.ops.aten.index_put_.default, args, {})
 
     def scatter(self, line: Any) -> None:
-        """Convert a ``scatter_`` or ``scatter_reduce_`` in place."""
+        """Convert an in-place ``scatter_`` or ``scatter_reduce_``."""
         node = line.node
         op = node_op(node)
         target, index, *source = node.inputs
         dim, *constant = node.constant_args
-        # Inductor keeps arguments of both ops on the node; each overload has only some of them.
+        # Inductor keeps the arguments of both ops on the node; each overload has only some of them.
         names = {arg.name for arg in op._schema.arguments}
-        given = {k: v for k, v in node.kwargs.items() if k in names and v is not None}
-        self.call(node, op, (target, dim, index, *source, *constant), given)
-
-    def copy(self, node: Any, target: Any, source: Any, non_blocking: Any) -> None:
-        """Convert a copy between buffers, of one device or of two."""
-        self.call(node, torch.ops.aten.copy_.default, (target, source, non_blocking), {})
+        kwargs = {k: v for k, v in node.kwargs.items() if k in names and v is not None}
+        self.call(node, op, (target, dim, index, *source, *constant), kwargs)
 
     def call(
         self,
@@ -219,7 +196,7 @@ class ExternConverter:
         kwargs: Mapping[str, Any],
         defined: Sequence[CallResult] = (),
     ) -> None:
-        """Emit the call of an op that stands behind a node."""
+        """Emit the call of the op behind a node."""
         scope, origin = self._scope, self._scope.origin(node)
         bound = bind_arguments(scope, op, args, kwargs, origin)
         ordered = bound.args
@@ -228,9 +205,9 @@ class ExternConverter:
         results = tuple(_related(bound, result) for result in defined)
         for result in results:
             if isinstance(result, ResultBuffer):
-                scope.draft.buffers[result.out] = self._corrected(bound, result, node)
-        where = node.get_device()
-        device = to_device(where) if where is not None else CPU
+                scope.draft.buffers[result.out] = self._corrected_layout(bound, result, node)
+        node_device = node.get_device()
+        device = to_device(node_device) if node_device is not None else CPU
         line = call_of(scope.draft, bound.op, ordered, bound.kwargs, results, device=device)
         names = self._scope.leaves.get(node.get_name(), {}).values() if defined else ()
         scope.emit_call(line, [node], [scope.graph.get_buffer(name) for name in names])
@@ -238,10 +215,11 @@ class ExternConverter:
     def _with_rows(
         self, args: tuple[Arg, ...], named: Mapping[str, Arg], origin: int | None
     ) -> tuple[Arg, ...]:
-        """Return arguments of ``addmm`` with a vector that is added to each row made a matrix.
+        """Expand the vector that ``addmm`` adds to each row into a matrix.
 
-        On a CPU the op would begin with this view, through the dispatcher: a sixth of a small call.
-        Ours is made once where the vector stays where it is. (A GPU has kernels for vectors.)
+        On a CPU the op would start by making this view through the dispatcher, a sixth of the time
+        of a small call. Our view is made once if the vector stays where it is. (A GPU has kernels
+        for vectors.)
         """
         bias, out = args[0], named["out"]
         if not isinstance(bias, BufferArg) or not isinstance(out, BufferArg):
@@ -252,10 +230,11 @@ class ExternConverter:
             return args
         return (BufferArg(self._scope.rows(bias.buffer, matrix.size, origin)), *args[1:])
 
-    def _corrected(self, call: Bound, result: ResultBuffer, node: Any) -> Layout:
-        """Return a result's layout with what Inductor forgets, and the call or the trace knows.
+    def _corrected_layout(self, call: Bound, result: ResultBuffer, node: Any) -> Layout:
+        """Return a result's layout with what Inductor drops but the call or the trace knows.
 
-        It takes all tensors for strided ones of plain numbers, and views for storage of their own.
+        Inductor treats all tensors as strided tensors of plain numbers, and views as storage of
+        their own.
         """
         layout = self._scope.layout(result.out)
         if call.name in _PACKING:
@@ -265,75 +244,79 @@ class ExternConverter:
             dtypes = (arg.dtype for arg in every if isinstance(arg, DTypeArg))
             layout = replace(layout, dtype=next(dtypes, layout.dtype))
         traced = [each for each in getattr(node, "origins", None) or () if each.target is call.op]
-        found: Any = traced[0].meta.get("val") if len(traced) == 1 else None
-        for step in result.path if found is not None else ():
-            found = found[step]
-        if not isinstance(found, torch.Tensor):
+        value: Any = traced[0].meta.get("val") if len(traced) == 1 else None
+        for step in result.path if value is not None else ():
+            value = value[step]
+        if not isinstance(value, torch.Tensor):
             return layout
-        if found.layout is not torch.strided:
-            layout = replace(layout, kind=LayoutKind(str(found.layout).removeprefix("torch.")))
-        given = _viewed(call, traced[0])
-        if result.relation is Relation.ALIAS and len(result.of) == 1 and given is not None:
+        if value.layout is not torch.strided:
+            layout = replace(layout, kind=LayoutKind(str(value.layout).removeprefix("torch.")))
+        base = _base_value(call, traced[0])
+        if result.relation is Relation.ALIAS and len(result.of) == 1 and base is not None:
             viewed = self._scope.layout(result.of[0])
-            distance = _first_byte(found) - _first_byte(given)
+            distance = _first_byte(value) - _first_byte(base)
             begin = viewed.offset * viewed.dtype.itemsize + self._scope.dim(distance)
             offset = self._scope.dim(begin / sympy.Integer(layout.dtype.itemsize))
             layout = replace(layout, offset=offset)
         return layout
 
     def _results(self, node: Any) -> list[CallResult]:
-        """Define what the call returns: one tensor, the leaves of a tuple, numbers, or nothing."""
+        """Define the results of a call: one tensor, the leaves of a tuple, symbols, or nothing."""
         name = node.get_name()
         if isinstance(node.layout, ir.NoneLayout):
             return []
         if isinstance(node.layout, ir.Layout):
-            made = self._scope.define(name, self._scope.to_layout(node.layout))
+            buffer = self._scope.define(name, self._scope.to_layout(node.layout))
             self._scope.leaves[name] = {(): name}
-            return [ResultBuffer(made)]
+            return [ResultBuffer(buffer)]
         leaves = self._scope.leaves.setdefault(name, {})
         line = self._symbols.get(name)
         if line is not None:
-            # A tensor whose size is wanted must have a name, also when nothing else wants it.
+            # A tensor whose size defines a symbol needs a name even if nothing else uses it.
             for path, leaf in _tensor_leaves(line):
                 leaves.setdefault(path, leaf.get_name())
-        found: list[CallResult] = []
+        results: list[CallResult] = []
         for path, leaf_name in leaves.items():
             leaf = self._scope.graph.get_buffer(leaf_name)
             if not isinstance(leaf.layout, ir.Layout):
                 raise UnsupportedLineError(
                     kind="result of an op",
                     text=f"{leaf_name} of {node.python_kernel_name}",
-                    why="it is no tensor",
+                    why="it is not a tensor",
                 )
-            made = self._scope.define(leaf_name, self._scope.to_layout(leaf.layout))
-            found.append(ResultBuffer(made, path))
+            buffer = self._scope.define(leaf_name, self._scope.to_layout(leaf.layout))
+            results.append(ResultBuffer(buffer, path))
         if line is not None:
-            own = [each for each in bindings_of(line.unbacked_bindings) if not each.keys]
-            found += [ResultSymbol(self._scope.bind(each.symbol), each.path) for each in own]
-        return found
+            symbols = [each for each in bindings_of(line.unbacked_bindings) if not each.keys]
+            results += [ResultSymbol(self._scope.bind(each.symbol), each.path) for each in symbols]
+        return results
+
+
+_HIGHER_ORDER: Final[Mapping[Any, Callable[..., None]]] = {
+    torch.ops.higher_order.call_torchbind: ExternConverter._call_method,
+    torch.ops.higher_order.run_and_save_rng_state: ExternConverter._run_and_save,
+    torch.ops.higher_order.run_with_rng_state: ExternConverter._run_with,
+    torch.ops.higher_order.graphsafe_run_with_rng_state: ExternConverter._run_with_generator,
+}
 
 
 def node_op(node: Any) -> torch._ops.OpOverload:
-    """Return the registered op that a node calls.
-
-    Raises:
-        UnsupportedLineError: It calls something else: a Python function, a higher-order op.
-    """
+    """Return the registered op that a node calls, not a Python function or a higher-order op."""
     op = node.op_overload
     if isinstance(op, torch._ops.OpOverload):
         return op
     name = str(node.python_kernel_name)
     if name.startswith("extern_kernels."):
-        found: Any = getattr(extern_kernels, name.removeprefix("extern_kernels."), None)
-        if isinstance(found, types.BuiltinFunctionType):  # torch's own name for an op
-            found = getattr(torch.ops.aten, found.__name__, None)
-        is_op = isinstance(found, torch._ops.OpOverloadPacket)
-        overloads: Any = found.overloads if is_op else tuple
+        packet: Any = getattr(extern_kernels, name.removeprefix("extern_kernels."), None)
+        if isinstance(packet, types.BuiltinFunctionType):  # torch's own name for an op
+            packet = getattr(torch.ops.aten, packet.__name__, None)
+        is_op = isinstance(packet, torch._ops.OpOverloadPacket)
+        overloads: Any = packet.overloads if is_op else tuple
         if len(overloads()) == 1:
-            only: torch._ops.OpOverload = getattr(found, overloads()[0])
+            only: torch._ops.OpOverload = getattr(packet, overloads()[0])
             return only
     raise UnsupportedLineError(
-        kind="call of an op", text=name, why="it is no operator of torch's registry"
+        kind="call of an op", text=name, why="it is not an operator in torch's registry"
     )
 
 
@@ -346,39 +329,32 @@ def _related(call: Bound, result: CallResult) -> CallResult:
         return result
     relation, of = call.relation(result.path)
     if relation is Relation.FRESH and any(isinstance(arg, ObjectArg) for arg in call.args):
-        relation = Relation.HELD  # an object may give out what it keeps
+        relation = Relation.HELD  # an object may return what it keeps
     return ResultBuffer(result.out, result.path, relation, of)
 
 
-def _viewed(call: Bound, traced: torch.fx.Node) -> torch.Tensor | None:
-    """Return the traced value of the one argument that a call gives a view of, if it is one."""
+def _base_value(call: Bound, traced: torch.fx.Node) -> torch.Tensor | None:
+    """Return the traced value of the only argument that a call can return a view of, if any."""
     position = handed_over(call.schema.name)
     pairs = enumerate(zip(call.schema.positional, traced.args, strict=False))
-    given = [
+    candidates = [
         value
         for index, (declared, value) in pairs
         if (declared.type.alias if position is None else index == position)
     ]
-    return given[0].meta.get("val") if len(given) == 1 and hasattr(given[0], "meta") else None  # type: ignore[union-attr]
+    only = candidates[0] if len(candidates) == 1 else None
+    return only.meta.get("val") if isinstance(only, torch.fx.Node) else None
 
 
 def _first_byte(value: torch.Tensor) -> Any:
     return value.storage_offset() * value.itemsize
 
 
-# Symbols whose value only the data gives, by what Inductor's lines and nodes note of them.
+# Unbacked symbols, from what Inductor's lines and nodes record about them.
 
 
 def bind_unbacked(scope: Scope, line: Any) -> None:
-    """Convert an ``UnbackedSymbolDefsLine``: bind what a call's result decides.
-
-    Args:
-        scope: Where the lines go.
-        line: Inductor's.
-
-    Raises:
-        UnsupportedLineError: The way from the result to the symbol is none that we know.
-    """
+    """Convert an ``UnbackedSymbolDefsLine``: bind the symbols that a call's result determines."""
     for each in bindings_of(line.unbacked_bindings):
         if each.keys and each.name not in scope.bound:  # else the call itself has defined it
             _bind(scope, each, scope.resolve(scope.leaves[line.output_name][each.path]))
@@ -394,7 +370,7 @@ def bind_item(scope: Scope, line: Any) -> None:
 
 
 def _tensor_leaves(line: Any) -> Iterator[tuple[Path, Any]]:
-    """Yield the tensors of a call's result whose metadata decide symbols, with their paths."""
+    """Yield the tensors of a call's result whose metadata define symbols, with their paths."""
     for each in bindings_of(line.unbacked_bindings):
         if each.keys:
             leaf = line.outputs
@@ -411,5 +387,5 @@ def _bind(scope: Scope, binding: Binding, start: str | ItemOf) -> None:
         raise UnsupportedLineError(
             kind="definition of a symbol",
             text=f"{binding.name}: {error.shown}",
-            why="unknown way to its value",
+            why="no known path leads from the result to its value",
         ) from None

@@ -1,4 +1,4 @@
-"""A whole graph: inputs, lines, results, put together; and what goes past its ``Program``."""
+"""The conversion of a whole graph, and the values that bypass its ``Program``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import sympy
 import torch
@@ -46,28 +46,26 @@ if TYPE_CHECKING:
 
     from torch.fx import Node
 
-    from wrapper_ir.lines.args import (
-        Value,
-    )
+    from wrapper_ir.lines.args import Value
 
 
-# Values that go past a program: a graph takes them, never looks into them, and may return them.
+# Values that bypass a program: a graph takes them, never looks inside, and may return them.
 #
-# Tensor subclasses bring them: the ragged size of a nested tensor is an integer without a value,
-# the mesh of a distributed tensor is an object of Python's. Compiled autograd has a graph take the
-# hooks of its backward, for the trace alone. No line could use any of these; so the program is made
+# They come from tensor subclasses: the ragged size of a nested tensor is an integer without a
+# value, the mesh of a distributed tensor is a Python object. Compiled autograd passes a graph the
+# hooks of its backward, for tracing only. No line could use any of these, so the program is made
 # without them, and the function that is called puts them where they belong.
 
 
 @dataclass(frozen=True)
 class Passing:
-    """Positions of what goes past a program.
+    """The values that bypass a program, by position.
 
     Attributes:
-        inputs: Among the arguments of the graph.
-        results: Position among its results -> that of the argument which is returned there.
-        constants: Position among its results -> the object which is returned there, and the name
-            under which Inductor gives it to the module.
+        inputs: Positions among the arguments of the graph.
+        results: Position among the results -> position of the argument that is returned there.
+        constants: Position among the results -> Inductor's name in the module of the object that is
+            returned there, and the object.
     """
 
     inputs: tuple[int, ...] = ()
@@ -76,21 +74,16 @@ class Passing:
 
     @property
     def is_empty(self) -> bool:
-        """True if the program takes and returns everything."""
+        """True if nothing bypasses the program."""
         return not (self.inputs or self.constants)
 
     def returns(self, position: int) -> bool:
-        """Return whether the result at a position goes past the program."""
+        """Return whether the result at a position bypasses the program."""
         return position in self.results or position in self.constants
 
 
 def passing_of(graph: Any, outputs: Sequence[Any]) -> Passing:
-    """Return what goes past the program of a graph.
-
-    Args:
-        graph: Inductor's graph.
-        outputs: Its results, as Inductor's wrapper has them.
-    """
+    """Return the values that bypass the program of a graph with the given outputs."""
     positions: dict[Any, int] = {}
     inputs = []
     examples = graph.example_inputs or ()
@@ -112,7 +105,7 @@ def passing_of(graph: Any, outputs: Sequence[Any]) -> Passing:
 
 
 def _opaque(graph: Any, value: Any) -> Any:
-    """Return by what an input is known again, None if lines may use it."""
+    """Return the key that identifies an input, or None if lines may use it."""
     if _is_of_python(value):
         return _key(value)
     if isinstance(value, sympy.Symbol):
@@ -121,7 +114,7 @@ def _opaque(graph: Any, value: Any) -> Any:
 
 
 def _is_of_python(value: Any) -> bool:
-    """Return whether a node is an object of no custom class."""
+    """Return whether a node is a Python object, not one of a custom class."""
     return isinstance(value, ir.TorchBindObject) and not class_of(_real(value))
 
 
@@ -130,23 +123,15 @@ def _real(value: Any) -> Any:
 
 
 def _key(value: Any) -> Any:
-    """Return by what a value is known as an input: nodes of the graph by name, numbers as such."""
+    """Return the key of a value among the inputs: a name for objects, the symbol for numbers."""
     if isinstance(value, ir.TorchBindObject):
         return ("object", value.get_name())
     value = value.expr if isinstance(value, ir.ShapeAsConstantBuffer) else value
     return value if isinstance(value, sympy.Symbol) else None
 
 
-_NOTHING: Final = Passing()
-
-
 def convert_graph(
-    wrapper: Any,
-    graph: Any,
-    *,
-    is_inference: bool,
-    names: Sequence[str] = (),
-    passing: Passing = _NOTHING,
+    wrapper: Any, graph: Any, *, is_inference: bool, names: Sequence[str], passing: Passing
 ) -> Program:
     """Return the program of a scheduled graph.
 
@@ -154,8 +139,8 @@ def convert_graph(
         wrapper: Our wrapper, which holds the lines.
         graph: Inductor's graph, alive.
         is_inference: Whether nothing is kept for a backward.
-        names: What to call the inputs, in order; empty for Inductor's names.
-        passing: Which inputs and results go past the program.
+        names: Names for the inputs, in order; empty for Inductor's names.
+        passing: The inputs and results that bypass the program.
 
     Raises:
         UnsupportedLineError: Something has no typed form.
@@ -193,50 +178,46 @@ def _convert(
 
 
 def _calls_subgraphs(wrapper: Any) -> bool:
-    """Return whether a graph calls subgraphs: its forward may have given it the same storage twice.
+    """Return whether a graph calls subgraphs, so its forward may have passed it a storage twice.
 
-    What a subgraph keeps for its backward can be what it was given, or gives as a result too;
-    nobody traces that, so such an input may be a tensor of the user's.
+    What a subgraph saves for its backward can be one of its inputs, or also one of its results.
+    Nobody tracks that, so such an input may be a tensor of the user's.
     """
     notes = wrapper.control_notes.values()
     return any(isinstance(note.node, ir.InvokeSubgraph) for note in notes)
 
 
 def _refuse_clashes(graph: Any) -> None:
-    """Refuse a constant called as one of Inductor's buffers is: kernels would mix them up.
-
-    Raises:
-        UnsupportedLineError: There is one.
-    """
+    """Refuse a constant with the name of one of Inductor's buffers: kernels would confuse them."""
     taken = [*graph.name_to_buffer, *graph.graph_input_names]
     for name in sorted(graph.constants.keys() & taken):
         raise UnsupportedLineError(
             kind="name of a constant",
             text=str(graph.allocated_constant_name.get(name, name)),
-            why=f"Inductor calls a buffer {name!r} too, and would mix them up",
-            hint="give the parameter another name",
+            why=f"Inductor has a buffer named {name!r} too, and kernels would confuse them",
+            hint="rename the parameter",
         )
 
 
 def _missing_checks(scope: Scope, inputs: tuple[Input, ...]) -> list[AssertLayout]:
-    """Return checks of the inputs in use that no line checks: in torch 2.11 they are all text."""
+    """Return checks for the used inputs that no line checks; in torch 2.11 they are all text."""
     checked = {line.buffer for line in scope.body if isinstance(line, AssertLayout)}
     names = [value.name for value in inputs if isinstance(value, BufferInput)]
     return [AssertLayout(name) for name in names if name in scope.used - checked]
 
 
 def _check_alignment(scope: Scope, start: int, inputs: tuple[Input, ...]) -> None:
-    """Have the addresses checked of inputs that a kernel takes to be multiples of 16 bytes.
+    """Check the addresses of inputs that a kernel assumes to be multiples of 16 bytes.
 
-    Functions of ``torch.compile`` are called by one of Inductor's that copies such inputs.
+    Functions of ``torch.compile`` need no check: a function of Inductor's copies such inputs.
     """
     names = [value.name for value in inputs if isinstance(value, BufferInput)]
     aligned = scope.shared.aligned
-    wanted = {name: aligned[name] for name in names if name in aligned}
+    pending = {name: aligned[name] for name in names if name in aligned}
     for index, line in enumerate(scope.body):
-        if isinstance(line, AssertLayout) and line.buffer in wanted:
-            scope.body[index] = dataclasses.replace(line, alignment=wanted.pop(line.buffer))
-    scope.body[start:start] = [AssertLayout(name, alignment=each) for name, each in wanted.items()]
+        if isinstance(line, AssertLayout) and line.buffer in pending:
+            scope.body[index] = dataclasses.replace(line, alignment=pending.pop(line.buffer))
+    scope.body[start:start] = [AssertLayout(name, alignment=each) for name, each in pending.items()]
 
 
 def _role(graph: Any, *, is_inference: bool) -> GraphRole:
@@ -246,59 +227,51 @@ def _role(graph: Any, *, is_inference: bool) -> GraphRole:
 
 
 def _tangents(graph: Any) -> tuple[int, ...]:
-    """Return which results of its forward the last inputs of a backward are the gradients of.
+    """Return which results of its forward a backward's last inputs are the gradients of.
 
-    Nothing where AOTAutograd does more between the two than hand on what the forward kept, and take
-    a gradient for each input: where inputs or their views are among the forward's results, say.
+    Empty where AOTAutograd does more between the two than pass on the saved values and take one
+    gradient per input; for example where inputs or their views are results of the forward.
     """
     trace = TracingContext.try_get()
-    about = None if trace is None else trace.fw_metadata
-    if about is None or about.tokens or about.num_outputs_aliased:
+    metadata = None if trace is None else trace.fw_metadata
+    if metadata is None or metadata.tokens or metadata.num_outputs_aliased:
         return ()
-    if about.num_mutated_inp_runtime_indices or about.num_intermediate_bases:
+    if metadata.num_mutated_inp_runtime_indices or metadata.num_intermediate_bases:
         return ()
     (output,) = graph.module.graph.find_nodes(op="output")
-    given = output.meta.get("desc") or [object()]
-    if not all(_is_gradient_of(each, position) for position, each in enumerate(given)):
+    descriptors = output.meta.get("desc") or [object()]
+    if not all(_is_gradient_of(each, position) for position, each in enumerate(descriptors)):
         return ()
     inputs = [node.meta.get("desc") for node in graph.module.graph.find_nodes(op="placeholder")]
-    kept = [each for each in inputs if not isinstance(each, TangentAOTInput)]
-    last = inputs[len(kept) :]
-    wanted = [each.output.idx for each in last if _is_of_a_result(each)]
-    return tuple(wanted) if len(wanted) == len(last) else ()
-
-
-def _is_of_a_result(value: Any) -> bool:
-    """Return whether an input of a backward is the gradient of a result of the user's function."""
-    return isinstance(value, TangentAOTInput) and isinstance(value.output, PlainAOTOutput)
+    saved = [each for each in inputs if not isinstance(each, TangentAOTInput)]
+    last = inputs[len(saved) :]
+    # An input may also be the gradient of something that is no result of the user's function.
+    tangents = [each.output for each in last if isinstance(each, TangentAOTInput)]
+    results = [output.idx for output in tangents if isinstance(output, PlainAOTOutput)]
+    return tuple(results) if len(results) == len(last) else ()
 
 
 def _is_gradient_of(value: Any, position: int) -> bool:
-    """Return whether a result of a backward is for the input there: a gradient, or nothing."""
+    """Return whether a backward's result is for the input at a position: a gradient, or None."""
     if value is None:
         return True
     return isinstance(value, GradAOTOutput) and getattr(value.grad_of, "idx", None) == position
 
 
-# The border of a region: what comes in, what goes out.
+# The inputs of a graph.
 
 
-#: What sympy makes of a float.
+#: The sympy types of a float.
 _FLOATS = (sympy.Float, Infinity, NegativeInfinity, NaN)
 
 
-def convert_inputs(
-    scope: Scope, left_out: Container[int] = (), *, donates: bool = True
-) -> tuple[Input, ...]:
-    """Return the inputs in the caller's order, and bind the symbols found in their shapes.
+def convert_inputs(scope: Scope, left_out: Container[int], *, donates: bool) -> tuple[Input, ...]:
+    """Return the inputs in the caller's order, and bind the symbols in their shapes.
 
     Args:
-        scope: Where they come in.
-        left_out: Positions of inputs that the program does not get.
-        donates: Whether to believe that the caller gives up what Inductor calls donated.
-
-    Raises:
-        UnsupportedLineError: An input is neither a tensor, a number nor an object.
+        scope: The scope that they belong to.
+        left_out: Positions of inputs that bypass the program.
+        donates: Whether to trust that the caller gives up the inputs that Inductor calls donated.
     """
     graph = scope.graph
     names = [n for i, n in enumerate(graph.graph_input_names) if i not in left_out]
@@ -344,12 +317,12 @@ def _input(scope: Scope, name: str, value: Any, donated: set[str]) -> Input:
     raise UnsupportedLineError(
         kind="graph input",
         text=f"{name}: {type(value).__name__}",
-        why="it is no tensor and no number",
+        why="it is neither a tensor nor a number",
     )
 
 
 def _unnamed_number(scope: Scope, name: str, kind: SymbolKind) -> ScalarInput:
-    """Return an input that binds a symbol which nothing uses: its value is known otherwise."""
+    """Return an input that binds an unused symbol: the graph knows its value."""
     name = scope.name(name)
     scope.bound.add(name)
     scope.draft.bind(name, SymbolInfo(kind))
@@ -357,7 +330,7 @@ def _unnamed_number(scope: Scope, name: str, kind: SymbolKind) -> ScalarInput:
 
 
 def _check_known(scope: Scope, symbol: str, value: sympy.Basic) -> None:
-    """Have an input checked that the graph took for a number which is always the same."""
+    """Check an input that the graph took for a constant number."""
     if isinstance(value, sympy.Integer):
         condition, number = sympy.Eq(ours.symbol(symbol), value), str(value)
     elif isinstance(value, _FLOATS):
@@ -367,32 +340,32 @@ def _check_known(scope: Scope, symbol: str, value: sympy.Basic) -> None:
     scope.emit(AssertSymbol(ours.scalar(condition), f"{symbol} to be {number}"))
 
 
-def _is_float(stands: sympy.Symbol, value: sympy.Basic) -> sympy.Basic:
-    """Return the condition that a number is a certain float, for which no equation may exist."""
+def _is_float(number: sympy.Symbol, value: sympy.Basic) -> sympy.Basic:
+    """Return the condition that a number is a given float, which may have no equation."""
     largest = sympy.Float(sys.float_info.max)
     if isinstance(value, Infinity):
-        return stands > largest
+        return number > largest
     if isinstance(value, NegativeInfinity):
-        return stands < -largest
+        return number < -largest
     if isinstance(value, NaN):
-        # What is not a number is on neither side of zero; sympy would take "or" for true.
-        sides = [ours.Where(side, sympy.S.One, sympy.S.Zero) for side in (stands < 0, stands >= 0)]
+        # NaN is on neither side of zero; sympy would simplify an "or" to true.
+        sides = [ours.Where(side, sympy.S.One, sympy.S.Zero) for side in (number < 0, number >= 0)]
         return sympy.Eq(sympy.Add(*sides), 0)
-    return sympy.Eq(stands, value)
+    return sympy.Eq(number, value)
 
 
 def _bind_shape(scope: Scope, name: str, layout: Any) -> None:
-    """Bind the symbols that are a size or a stride of an input, where it is first met."""
+    """Bind the symbols that are a size or stride of an input, where each first occurs."""
     for value, source in metadata_of(name, layout):
         if isinstance(value, sympy.Symbol) and value.name not in scope.bound:
             scope.emit(BindSymbol(scope.bind(value), source))
 
 
-# Inputs that a graph gives other data (``x.data = y``) and reads nothing of.
+# Inputs that a graph only gives other data (``x.data = y``) and never reads.
 #
-# That changes what a tensor is. Dynamo's guards and, before torch 2.15, Inductor's graphs tell of
-# such an input what it is afterwards; the node that stands for it tells what it comes with. Since
-# nothing is read, any size will do, one of 0 or 1 that its symbol's range excludes among them.
+# The assignment changes what the tensor is. Dynamo's guards and, before torch 2.15, Inductor's
+# graphs describe such an input as it is afterwards; its fx node describes it at entry. Since
+# nothing reads it, any size is fine, including a 0 or 1 that its symbol's range excludes.
 
 
 def replaced_inputs(graph: Any) -> Mapping[str, Node]:
@@ -409,17 +382,17 @@ def replaced_inputs(graph: Any) -> Mapping[str, Node]:
 
 
 def layout_at_entry(node: Node) -> Any:
-    """Return the layout that an input has before it is given other data."""
+    """Return the layout of an input before it is given other data."""
     value = node.meta["val"]
     size, stride = ([_expression(n) for n in numbers] for numbers in (value.shape, value.stride()))
     return ir.FixedLayout(value.device, value.dtype, size, stride)
 
 
 def allow_any_size(scope: Scope, node: Node) -> None:
-    """Lift the range of a symbol that is a size of this input and of nothing else."""
+    """Lift the range of a symbol that occurs only as a size of this input."""
     others = [n for n in scope.graph.module.graph.nodes if n is not node and n not in node.users]
     for symbol in layout_at_entry(node).size:
-        if isinstance(symbol, sympy.Symbol) and not any(_tells(n, symbol) for n in others):
+        if isinstance(symbol, sympy.Symbol) and not any(_mentions(n, symbol) for n in others):
             scope.draft.symbols[symbol.name] = replace(
                 scope.draft.symbols[symbol.name], lower=0, upper=None
             )
@@ -429,8 +402,8 @@ def _expression(number: int | torch.SymInt) -> sympy.Expr:
     return number.node.expr if isinstance(number, torch.SymInt) else sympy.Integer(number)
 
 
-def _tells(node: Node, symbol: sympy.Symbol) -> bool:
-    """Say whether a symbol is in what a node gives; one that is only an input tells nothing."""
+def _mentions(node: Node, symbol: sympy.Symbol) -> bool:
+    """Return whether a node's value contains a symbol; an unused input does not count."""
     value = node.meta.get("val")
     if isinstance(value, torch.SymInt):
         return bool(node.users) and symbol in value.node.expr.free_symbols

@@ -1,10 +1,10 @@
 """Inductor's lines, one handler each; a line without a handler is an error that names it.
 
-Lines are told apart by class name, so that one table serves releases that differ in which classes
-they have. Text arrives only from IR nodes that print themselves: the wrapper notes which node was
-writing, and the node is converted instead, once for all of its text. The only text that is looked
-at is a comment's first character, and what checks, zeroes or shows a buffer, which is compared with
-what Inductor would write for it.
+Handlers are looked up by class name, so that one table serves releases with different classes.
+Text comes only from IR nodes that print themselves. The wrapper records which node was writing, and
+that node is converted instead, once for all of its text. The only text that is inspected is the
+first character of a comment, and text that checks, zeroes or shows a buffer, which is compared with
+what Inductor would write.
 """
 
 from __future__ import annotations
@@ -14,18 +14,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
+import torch
 
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, checked_op, inductor_config, ir
 from wrapper_ir.frontends.inductor.convert.control import convert_control
-from wrapper_ir.frontends.inductor.convert.cpp_and_triton import convert_kernel_call, to_tune
+from wrapper_ir.frontends.inductor.convert.cpp_and_triton import (
+    convert_kernel_call,
+    kernels_to_tune,
+)
 from wrapper_ir.frontends.inductor.convert.externs import (
     ExternConverter,
     bind_item,
     bind_unbacked,
     node_op,
 )
-from wrapper_ir.frontends.inductor.convert.memory import allocate, make_whole, reinterpret, reuse
-from wrapper_ir.frontends.inductor.convert.operators import add_check, hooked_name, prints
+from wrapper_ir.frontends.inductor.convert.memory import allocate, combine_parts, reinterpret, reuse
+from wrapper_ir.frontends.inductor.convert.operators import (
+    PRINT,
+    add_check,
+    hooked_name,
+    print_arguments,
+)
 from wrapper_ir.frontends.inductor.convert.values import op_called
 from wrapper_ir.frontends.inductor.cuda import MEMPOOL_BLOCK, STREAM_BLOCK
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
@@ -43,15 +52,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line and what the wrapper noted of it, or a node that is converted whole.
+    """A line with the wrapper's notes on it, or a node that is converted as a whole.
 
     Attributes:
         line: Inductor's line.
-        writer: The IR node that was writing.
-        call: The kernel that a line calls.
+        writer: The IR node that wrote it.
+        call: The kernel that it calls.
         control: A choice, a loop or a call of a subgraph, in place of its lines.
-        part: The result that text makes of its parts.
-        handle: Of a remark: what Inductor's provenance calls the call that comes next.
+        part: The result that its text reduces from partial results.
+        handle: For a comment: the next call's handle in Inductor's provenance.
     """
 
     line: Any = None
@@ -63,7 +72,7 @@ class Entry:
 
 
 def _entries(wrapper: Any) -> Iterator[Entry]:
-    """Yield the lines of a wrapper; those of its partitions in the places of their calls."""
+    """Yield the lines of a wrapper, with the lines of a partition in place of its call."""
     end = 0
     for index, line in enumerate(wrapper.lines):
         note = wrapper.control_notes.get(index)
@@ -80,24 +89,16 @@ def _entries(wrapper: Any) -> Iterator[Entry]:
 
 
 def convert_lines(scope: Scope, wrapper: Any) -> None:
-    """Convert all lines of one wrapper into a scope, in Inductor's order.
-
-    Args:
-        scope: Where the converted lines go.
-        wrapper: Our wrapper, with its lines and what it noted while they were written.
-
-    Raises:
-        UnsupportedLineError: A line has no typed form.
-    """
+    """Convert all lines of one wrapper of ours into a scope, in Inductor's order."""
     entries = list(_entries(wrapper))
-    scope.shared.tuners.expect(kernel for e in entries for kernel in to_tune(e.call))
+    scope.shared.tuners.expect(kernel for e in entries for kernel in kernels_to_tune(e.call))
     to = _Lines(scope, ExternConverter(scope, [entry.line for entry in entries]))
     for entry in entries:
         if entry.control is not None:
             _refuse_on_stream(scope, entry.control)
             convert_control(scope, entry.control)
         elif entry.part is not None:
-            make_whole(scope, entry.part)
+            combine_parts(scope, entry.part)
         elif entry.handle:
             scope.handle = entry.handle
         elif isinstance(entry.line, str):
@@ -111,27 +112,22 @@ def _refuse_on_stream(scope: Scope, node: Any) -> None:
         raise UnsupportedLineError(
             kind=type(node).__name__,
             text=str(node.get_name()),
-            why="branches, loops and subgraphs run on the caller's stream, with usual memory",
+            why="branches, loops and subgraphs run on the caller's stream and default memory",
         )
 
 
 class _Lines:
-    """Converts single lines into a scope.
-
-    Args:
-        scope: Where the converted lines go.
-        externs: Converts calls of ops.
-    """
+    """Converts single lines into a scope, and the library ops among them with ``externs``."""
 
     def __init__(self, scope: Scope, externs: ExternConverter) -> None:
         self.scope = scope
         self.externs = externs
         self._done: set[int] = set()
-        #: The kernel that was called last, and the names of what it was called with.
+        #: The last kernel called, and the names of its arguments.
         self._called: tuple[str, Sequence[str]] = ("", ())
 
     def line(self, entry: Entry) -> None:
-        """Convert a line that is no text."""
+        """Convert a line that is not text."""
         kind = type(entry.line).__name__
         if kind in _LINES:
             _LINES[kind](self.scope, entry.line)
@@ -140,7 +136,7 @@ class _Lines:
         elif kind in _NOTED:
             _NOTED[kind](self, entry)
         elif kind not in _SILENT:
-            raise UnsupportedLineError(kind=kind, text=_shown(entry), why="no handler for it")
+            raise UnsupportedLineError(kind=kind, text=_shown(entry), why="it has no handler")
 
     def text(self, text: str, node: Any) -> None:
         """Convert one line of text that ``node`` wrote."""
@@ -150,7 +146,8 @@ class _Lines:
             return
         if add_check(self.scope, text, *self._called):
             return
-        handler = _Lines.print if prints(node) else _NODES.get(type(node).__name__)
+        prints = getattr(node, "op_overload", None) is torch.ops.higher_order.print
+        handler = _Lines.print if prints else _NODES.get(type(node).__name__)
         if handler is None:
             writer = "unknown" if node is None else f"{type(node).__name__} {node.name}"
             raise UnsupportedLineError(
@@ -162,10 +159,10 @@ class _Lines:
     # Text.
 
     def _checks_result(self, text: str, node: Any) -> bool:
-        """Return whether text checks a node's result, after adding the check.
+        """Add the check of a node's result if the text is one, and return whether it is.
 
-        A call that only changes others has no name, and no result whose layout is checked. Torch
-        2.13 has a line for a layout's check.
+        A call that only mutates has no name, and no result whose layout is checked. Since 2.13 the
+        check of a layout is a line of its own.
         """
         if getattr(node, "name", None) is None:
             return False
@@ -184,7 +181,7 @@ class _Lines:
         return False
 
     def _zeroes_workspace(self, text: str) -> bool:
-        """Return whether the text zeroes the workspace just allocated, which is zero already."""
+        """Return whether the text zeroes the workspace just allocated, which is already zero."""
         scope = self.scope
         last = scope.body[-1] if scope.body else None
         if not isinstance(last, Allocate) or not last.zeroed:
@@ -193,7 +190,7 @@ class _Lines:
         return text == filling
 
     def _shows(self, text: str) -> bool:
-        """Return whether the text shows a kernel's result to Inductor's hooks, as a call."""
+        """Show a kernel's result to Inductor's hooks if the text does; return whether it does."""
         if not inductor_config.generate_intermediate_hooks:
             return False
         for buffer in self.scope.graph.buffers:
@@ -225,17 +222,17 @@ class _Lines:
     # Nodes behind text.
 
     def print(self, node: Any) -> None:
-        self.externs.print(node)
+        self.externs.call(node, PRINT, print_arguments(node), {})
 
     def assert_scalar(self, node: Any) -> None:
-        # Not simplified: torch simplifies by what is asserted, so it would come out as True.
+        # Not simplified: torch simplifies by what is asserted, so the result would be True.
         condition = self.scope.scalar(node.scalar, simplify=False)
         if condition is not True:
             origin = self.scope.origin(node)
             self.scope.emit(AssertSymbol(condition, str(node.msg), origin=origin))
 
     def copy_into(self, node: Any) -> None:
-        self.externs.copy(node, *node.inputs, *node.constant_args)
+        self._copy(node, *node.inputs, *node.constant_args)
 
     def copy_to_device(self, node: Any) -> None:
         (source,) = node.inputs
@@ -243,10 +240,13 @@ class _Lines:
         target = node.output_view if node.output_view is not None else node
         if node.get_layout().is_pinned:
             non_blocking = False  # Inductor waits for the copy right after it
-        self.externs.copy(node, target, source, non_blocking)
+        self._copy(node, target, source, non_blocking)
+
+    def _copy(self, node: Any, *args: Any) -> None:
+        self.externs.call(node, torch.ops.aten.copy_.default, args, {})
 
     def check_memory(self, node: Any) -> None:
-        """Keep what Inductor expects of its own plan as a comment: the plan will be another."""
+        """Keep what Inductor expects of its own memory plan as a comment, since ours differs."""
         allocated, freed, *_ = node.constant_args
         expected = f"allocated {', '.join(allocated)}; freed {', '.join(freed)}"
         text = f"Inductor expects here: {expected}"
@@ -263,7 +263,7 @@ class _Lines:
         raise UnsupportedLineError(
             kind="tensor descriptor",
             text=str(node.name),
-            why="kernels take none that is made on the host",
+            why="kernels cannot take one that is made on the host",
             hint="make it in the kernel, with tl.make_tensor_descriptor",
         )
 
@@ -271,9 +271,9 @@ class _Lines:
         self.externs.call(node, node_op(node), (*node.inputs, *node.constant_args), {})
 
     def select_offset(self, node: Any) -> None:
-        """Compute where a selected element lies; an index below zero counts from the end."""
+        """Compute the offset of a selected element; a negative index counts from the end."""
         scope = self.scope
-        index, size = _expr(scope.scalar(node.index)), _expr(scope.scalar(node.size))
+        index, size = (sympy.sympify(scope.scalar(x)) for x in (node.index, node.size))
         position = ours.Where(sympy.Lt(index, 0), index + size, index)
         if node.clamp:
             position = sympy.Max(0, sympy.Min(size, position))
@@ -282,10 +282,11 @@ class _Lines:
         scope.emit(ComputeSymbol(symbol, base + stride * position, origin=scope.origin(node)))
 
     def slice_size(self, node: Any) -> None:
-        """Compute the length of a slice; its ends count from the end when below zero, and clamp."""
+        """Compute the length of a slice; negative ends count from the end, and both ends clamp."""
         scope = self.scope
-        size, step = _expr(scope.scalar(node.size)), _expr(scope.scalar(node.step))
-        start, end = (_clamped(_expr(scope.scalar(x)), size) for x in (node.start, node.end))
+        values = (node.size, node.step, node.start, node.end)
+        size, step, *ends = (sympy.sympify(scope.scalar(x)) for x in values)
+        start, end = (_clamped(x, size) for x in ends)
         length = sympy.Max(0, ours.FloorDiv(end - start + step - 1, step))
         symbol = scope.bind(node.unbacked_size_symbol)
         scope.emit(ComputeSymbol(symbol, length, origin=scope.origin(node)))
@@ -306,24 +307,24 @@ def _enter_mempool(scope: Scope, line: Any) -> None:
 
 
 def _refuse_in_region(scope: Scope, line: Any) -> None:
-    """Refuse a block in a branch, a loop's body or a subgraph, unless it is the caller's."""
+    """Refuse a block in a branch, a loop body or a subgraph, unless it is the caller's stream."""
     if scope.is_region and getattr(line, "stream_idx", -1) != 0:
         raise UnsupportedLineError(
             kind=type(line).__name__,
             text=_shown(Entry(line)),
-            why="branches, loops and subgraphs run on one stream, with the usual memory",
+            why="branches, loops and subgraphs run on one stream and default memory",
         )
 
 
 def _compute_argument(scope: Scope, line: Any) -> None:
-    """Compute a number that a kernel is given."""
+    """Compute a number that is passed to a kernel."""
     arg = line.arg
     value = scope.scalar(arg.inner_expr)
     scope.emit(ComputeSymbol(scope.bind(arg.inner), value))
 
 
-#: Lines that say nothing to us: ends of storage are derived from the program, comments from the
-#: origins, definitions from the calls, and devices from the buffers.
+#: Ignored lines: we derive the ends of storages from the program, comments from origins,
+#: definitions from calls, and devices from buffers.
 _SILENT: Final = (
     *("FreeIfNotReusedLine", "FreeLine", "NullLine", "CommentLine", "LineContext"),
     *("KernelDefinitionLine", "MultiOutputLine", "ExitDeviceContextManagerLine"),
@@ -353,7 +354,7 @@ _CALLS: Final[Mapping[str, Callable[[ExternConverter, Any], None]]] = {
     "ScatterFallbackLine": ExternConverter.scatter,
 }
 
-#: Lines of which the wrapper noted something.
+#: Lines that the wrapper takes notes on.
 _NOTED: Final[Mapping[str, Callable[[_Lines, Entry], None]]] = {
     "KernelCallLine": _Lines.kernel_call,
     "AssertSizeStrideLine": _Lines.check_layout,
@@ -376,7 +377,7 @@ _NODES: Final[Mapping[str, Callable[[_Lines, Any], None]]] = {
 
 
 def _shown(entry: Entry) -> str:
-    """Return a short text that tells which line it is, without printing the whole graph."""
+    """Return a short text that identifies a line, without printing the whole graph."""
     fields = []
     for name in ("kernel_name", "name", "result_name", "output_name", "device_idx", "stream_idx"):
         value = getattr(entry.line, name, None)
@@ -393,24 +394,17 @@ def _clamped(index: sympy.Expr, size: sympy.Expr) -> sympy.Expr:
     return ours.Where(sympy.Ge(index, 0), positive, negative)
 
 
-def _expr(value: Any) -> sympy.Expr:
-    return sympy.sympify(value)
-
-
-# Checks of what a graph is given and of what library ops return: layouts and addresses.
-
-
-_INPUT: Final = "input"
+# Checks of a graph's inputs and of library ops' results: layouts and addresses.
 
 
 def assert_layout(scope: Scope, name: str, op_name: str, writer: Any) -> None:
     """Check the layout of an input or of an op's result.
 
     Args:
-        scope: Where the check goes.
+        scope: The scope that the check goes into.
         name: Inductor's name of the buffer.
         op_name: Inductor's name of the op, ``input`` for an input.
-        writer: The node whose result it is.
+        writer: The node that made the result.
     """
     check = _check(scope, name, op_name, writer)
     if _last_check(scope, check) is None:
@@ -418,14 +412,10 @@ def assert_layout(scope: Scope, name: str, op_name: str, writer: Any) -> None:
 
 
 def assert_alignment(scope: Scope, name: str, bytes_: int, op_name: str, writer: Any) -> None:
-    """Check an address too, in the same line as the layout where that comes right before.
+    """Check an address too, in the same line as the layout if that check is directly before it.
 
-    Args:
-        scope: Where the check goes.
-        name: Inductor's name of the buffer.
-        bytes_: What the address has to be a multiple of.
-        op_name: Inductor's name of the op, ``input`` for an input.
-        writer: The node whose result it is.
+    The address must be a multiple of ``bytes_``. The other arguments are those of
+    ``assert_layout``.
     """
     check = _check(scope, name, op_name, writer)
     last = _last_check(scope, check)
@@ -436,12 +426,12 @@ def assert_alignment(scope: Scope, name: str, bytes_: int, op_name: str, writer:
 
 def _check(scope: Scope, name: str, op_name: str, writer: Any) -> AssertLayout:
     subject = op_called(op_name, writer)
-    origin = scope.origin(writer) if subject != _INPUT else None
+    origin = scope.origin(writer) if subject != "input" else None
     return AssertLayout(scope.resolve(name), subject, origin=origin)
 
 
 def _last_check(scope: Scope, check: AssertLayout) -> AssertLayout | None:
-    """Return the check of the same buffer among those that the body ends with."""
+    """Return the check of the same buffer among the checks at the end of the body."""
     for line in reversed(scope.body):
         if not isinstance(line, AssertLayout):
             return None

@@ -1,8 +1,8 @@
-"""Lines that make, hand on and re-name storage, as Inductor's scheduling decided them.
+"""Lines that allocate, pass on and rename storage, as Inductor's scheduler decided.
 
-Inductor's planner has not run. What it would do later (reuse, ends) is the business of our own;
-what is decided already must be kept: where a kernel works in place, its text has one pointer for
-the old buffer and the new one.
+Inductor's memory planner has not run; reuse and ends of storages are left to our own. Decisions
+that are already made must be kept: the text of a kernel that works in place has a single pointer
+for the old buffer and the new one.
 """
 
 from __future__ import annotations
@@ -28,34 +28,31 @@ if TYPE_CHECKING:
 
 
 def allocate(scope: Scope, line: Any) -> None:
-    """Convert an ``AllocateLine``.
-
-    Raises:
-        UnsupportedLineError: It asks for memory that a group of devices shares.
-    """
+    """Convert an ``AllocateLine``, unless its memory is shared by a group of devices."""
     name = line.node.get_name()
     if name in scope.graph.removed_buffers:
         return
     if line.comm_buffer:
         raise UnsupportedLineError(
-            kind="AllocateLine", text=name, why="memory shared by a process group"
+            kind="AllocateLine", text=name, why="its memory is shared by a process group"
         )
     make(scope, line.node)
 
 
 def make(scope: Scope, node: Any) -> None:
-    """Make the storage of a buffer of Inductor's."""
+    """Allocate the storage of one of Inductor's buffers."""
     name = node.get_name()
     layout = _view_layout(scope, node)
     origin = scope.origin(node)
     memory = MemoryKind.PINNED if node.get_is_pinned() else MemoryKind.DEFAULT
-    zeroed = _is_zeroed(node)
+    mode = getattr(node, "zero_mode", None)  # which only workspaces of kernels have
+    zeroed = mode is not None and mode.name != "UNINITIALIZED"
     storage = tuple(map(scope.dim, scope.graph.get_allocation_size(node)))
     if storage == layout.size:
         name = scope.define(name, layout)
         scope.emit(Allocate(out=name, memory=memory, zeroed=zeroed, origin=origin))
         return
-    # The buffer is padded: its storage is larger than what is looked at.
+    # The buffer is padded: its storage is larger than the view of it.
     owner = scope.draft.fresh(f"{name}_storage")
     owner = scope.define(owner, Layout(layout.dtype, layout.device, storage, layout.stride))
     scope.emit(Allocate(out=owner, memory=memory, origin=origin))
@@ -63,21 +60,15 @@ def make(scope: Scope, node: Any) -> None:
     scope.emit(Reinterpret(out=name, source=owner, origin=origin))
 
 
-def _is_zeroed(node: Any) -> bool:
-    """Return whether it is a workspace of a kernel that has to hold zeros."""
-    mode = getattr(node, "zero_mode", None)
-    return mode is not None and mode.name != "UNINITIALIZED"
-
-
 def reuse(scope: Scope, line: Any) -> None:
-    """Convert a ``ReuseLine``: a kernel's result takes over the storage of a dying argument."""
+    """Convert a ``ReuseLine``: a kernel's result takes over the storage of a dead argument."""
     if line.node.get_name() in scope.graph.removed_buffers:
         return
     origin = scope.origin(line.reused_as)
     donor = scope.resolve(line.node.get_name())
     layout = _view_layout(scope, line.reused_as)
-    # A padded buffer, or what a subgraph gives, may be a view of all of a storage; of what begins
-    # inside of one, the rest may be wanted.
+    # A padded buffer or a subgraph's result may be a view of a whole storage. If the view begins
+    # inside the storage, the rest of it may still be needed.
     begins_inside = scope.layout(donor).offset != 0
     if begins_inside or _is_kept(scope, donor):
         donor = copied(scope.draft, donor, origin=origin)
@@ -88,18 +79,18 @@ def reuse(scope: Scope, line: Any) -> None:
 
 
 def _is_kept(scope: Scope, name: str) -> bool:
-    """Return whether a buffer's storage is wanted later, which Inductor does not know.
+    """Return whether a buffer's storage outlives it in a way that Inductor does not know of.
 
-    Inductor takes inputs of a backward's subgraphs for its own, by the numbers of the backward's
-    inputs; but they are the caller's, who may look at them again. Results of a subgraph may share
-    storage. And what an object was given it may keep.
+    Inductor identifies donated inputs of a backward's subgraphs by the positions of the backward's
+    own inputs, but they belong to the caller, who may still use them. Results of a subgraph may
+    share storage. And an object may hold on to what it was passed.
     """
     root = scope.draft.owner(name)
     return root in scope.lent or root in scope.held or root in scope.draft.constants
 
 
 def reinterpret(scope: Scope, line: Any) -> None:
-    """Convert a ``ReinterpretLine``: a buffer inside another one, as the parts of a cat are."""
+    """Convert a ``ReinterpretLine``: a buffer inside another one, such as a part of a cat."""
     name = line.reused_as.get_name()
     if name in scope.graph.removed_buffers:
         return
@@ -113,31 +104,26 @@ def reinterpret(scope: Scope, line: Any) -> None:
 
 def _view_layout(scope: Scope, node: Any) -> Layout:
     """Return a buffer's layout, counted from its own first element."""
-    spec = node.get_output_spec()
-    return at_start(scope.to_layout(spec))
+    return at_start(scope.to_layout(node.get_output_spec()))
 
 
-# Results that a kernel leaves in parts: the last step, which Inductor writes as text.
+# Results that a kernel leaves as partial results: the final reduction, which Inductor writes as
+# text.
 #
-# Its text is ``buf5 = workspace_0[a : b].view(rows, columns).sum(dim=0)``, with another shape and
-# type where the result has them. Here that is a view of the workspace, and an op which writes into
-# a buffer made before: it is the kernel of torch's that the text comes to, so the bits are the
-# same.
+# The text is ``buf5 = workspace_0[a : b].view(rows, columns).sum(dim=0)``, with another shape and
+# type if the result has them. Here it is a view of the workspace and an op that writes into an
+# allocated buffer: the same kernel of torch's that the text would call, so the bits are equal.
 
 
-#: The op of each reduction, and how it is told that rows are what to reduce.
+#: The op of each reduction, and its argument for reducing the rows.
 _OPS: Final[Mapping[str, tuple[Any, Arg]]] = {
     "sum": (torch.ops.aten.sum.IntList_out, ListArg((ScalarArg(0),))),
     "prod": (torch.ops.aten.prod.int_out, ScalarArg(0)),
 }
 
 
-def make_whole(scope: Scope, note: PartNote) -> None:
-    """Reduce the parts of a result.
-
-    Raises:
-        UnsupportedLineError: They are parts of something that is neither a sum nor a product.
-    """
+def combine_parts(scope: Scope, note: PartNote) -> None:
+    """Combine the partial results of a buffer, by a sum or a product."""
     if note.reduction not in _OPS:
         raise UnsupportedLineError(
             kind="result in parts",
@@ -155,7 +141,7 @@ def make_whole(scope: Scope, note: PartNote) -> None:
         make(scope, node)
     result = scope.resolve(note.buffer)
     layout = scope.layout(result)
-    # What the whole is to be besides, of another type or among other elements, a copy makes of it.
+    # A copy converts the type or spreads the elements where the buffer needs it.
     is_copied = layout.dtype is not DType.FLOAT32 or not layout.is_contiguous
     whole = _plain(scope, result, layout) if is_copied else result
     out = BufferArg(scope.block(whole, (columns,), 0, origin), Access.WRITE)
@@ -166,7 +152,7 @@ def make_whole(scope: Scope, note: PartNote) -> None:
 
 
 def _plain(scope: Scope, result: str, layout: Layout) -> str:
-    """Make a buffer of a result's size for what its parts come to."""
+    """Allocate a contiguous float32 buffer of a result's size."""
     plain = Layout.contiguous(DType.FLOAT32, layout.size, layout.device)
     name = scope.define(scope.draft.fresh(f"{result}_whole"), plain)
     scope.emit(Allocate(name))

@@ -1,7 +1,7 @@
-"""Operators of our own, for what Inductor writes as calls of Python functions.
+"""Operators of our own, in place of Python functions that Inductor's wrapper calls.
 
-A program calls operators only. So such a function is one of torch's registry, and every emitter
-calls it like any other.
+A program calls only operators. So each such function is registered as one with torch, and every
+emitter calls it like any other.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def define(
     fake: Callable[..., Any] | None = None,
     tags: Sequence[torch.Tag] = (),
 ) -> Any:
-    """Register an op and give its overload; passes over a graph keep its calls.
+    """Register an op and return its overload; graph passes keep calls of it.
 
     Args:
-        schema: Its schema without the namespace.
-        function: What it does, on any device.
-        fake: What it does with tensors without data, where that is something else.
-        tags: What torch is to know of it.
+        schema: The schema without the namespace.
+        function: The implementation, for all devices.
+        fake: The implementation for fake tensors, if it differs.
+        tags: Torch's tags for the op.
     """
     name = schema.partition("(")[0]
     _library.define(schema, tags=tuple(tags))
@@ -54,18 +54,16 @@ def define(
     return has_side_effect(getattr(getattr(torch.ops, _NAMESPACE), name).default)
 
 
-# Inductor's checks for NaN and infinity (``nan_asserts``), as calls of an op.
+# Inductor's checks for NaN and infinity (``nan_asserts``).
 #
-# Inductor asserts in Python that what a graph is given and what it returns is finite, and what each
-# Triton kernel was given and has written, in lines of text after its call. A program calls
-# operators only, so the check is one of torch's registry, and every emitter calls it like any
-# other.
+# Inductor asserts in Python that a graph's inputs and results are finite, and also, in text after
+# its call, each Triton kernel's arguments.
 
 
 def _check(value: torch.Tensor, name: str) -> None:
-    """Raise what Inductor's assertion does unless every element is finite."""
-    for found, what in ((torch.isnan, "NaN"), (torch.isinf, "infinity")):
-        if bool(found(value).any()):
+    """Raise Inductor's AssertionError unless every element is finite."""
+    for test, what in ((torch.isnan, "NaN"), (torch.isinf, "infinity")):
+        if bool(test(value).any()):
             raise AssertionError(f"{name} has {what} (torch._inductor.config.nan_asserts)")
 
 
@@ -75,28 +73,20 @@ FINITE: Final = define(
 
 
 def add_checks(scope: Scope, start: int, inputs: Sequence[Input], results: Sequence[Value]) -> None:
-    """Check inputs before the line ``start`` and results after the last one, where asked for."""
+    """Check the inputs before the line ``start`` and the results at the end, if enabled."""
     if not inductor_config.nan_asserts:
         return
-    given = [
-        (each.name, f"input '{each.name}'") for each in inputs if isinstance(each, BufferInput)
-    ]
-    made = {each.buffer: None for each in results if isinstance(each, BufferValue)}
-    scope.body[start:start] = [_line(scope, *each) for each in given]
-    scope.body += [_line(scope, name, f"result '{name}'") for name in made]
+    names = [each.name for each in inputs if isinstance(each, BufferInput)]
+    returned = dict.fromkeys(each.buffer for each in results if isinstance(each, BufferValue))
+    scope.body[start:start] = [_line(scope, name, f"input '{name}'") for name in names]
+    scope.body += [_line(scope, name, f"result '{name}'") for name in returned]
 
 
 def add_check(scope: Scope, text: str, kernel: str, passed: Sequence[str]) -> bool:
-    """Check a buffer after the call of a kernel, if that is what a line of text does.
+    """Check a buffer after a kernel call if that is what the text does, and return whether it is.
 
-    Args:
-        scope: Where the check goes.
-        text: Inductor's; it has one such line for NaN, and one for infinity.
-        kernel: The kernel that was called last.
-        passed: Inductor's names of what it was called with.
-
-    Returns:
-        Whether the line is such a check.
+    Inductor has one such text for NaN and one for infinity. ``kernel`` is the last kernel called,
+    and ``passed`` are Inductor's names of its arguments.
     """
     if not inductor_config.nan_asserts:
         return False
@@ -113,23 +103,22 @@ def _line(scope: Scope, buffer: str, name: str) -> ExternKernel:
     return call_of(scope.draft, FINITE, (BufferArg(buffer), StringArg(name)))
 
 
-# Inductor's hooks for intermediate values (``generate_intermediate_hooks``), as calls of an op.
+# Inductor's hooks for intermediate values (``generate_intermediate_hooks``).
 #
-# Inductor writes a call of a Python function behind what it wants to show. A program calls
-# operators only, so the function is one of torch's registry here, and every emitter calls it like
-# any other. The hooks themselves stay where Inductor has them, and are asked for at each call.
+# Inductor calls a Python function after each node that it shows. The hooks stay in Inductor's list,
+# which is read at each call.
 
 
 def _show(value: torch.Tensor, name: str) -> None:
     run_intermediate_hooks(name, value)  # type: ignore[no-untyped-call]
 
 
-#: Shows a tensor to the hooks, under the name of the node of the graph that it comes from.
+#: Shows a tensor to the hooks, under the name of the fx node that it comes from.
 HOOK: Final = define("intermediate_hook(Tensor value, str name) -> ()", _show)
 
 
 def hooked_name(node: Any) -> str:
-    """Return under which name the hooks see what an IR node computes; empty when they do not.
+    """Return the name under which the hooks see an IR node's result; empty if they do not.
 
     Inductor knows the origin of single tensors only, not of several results of one call.
     """
@@ -139,11 +128,10 @@ def hooked_name(node: Any) -> str:
     return str(origin.name) if origin is not None else ""
 
 
-# ``torch._higher_order_ops.print``, which prints while a program runs, as calls of an op.
+# ``torch._higher_order_ops.print``, which prints while a program runs.
 #
-# Inductor writes a call of Python's ``print``. A program calls operators only, so there is one of
-# torch's registry that prints, and every emitter calls it like any other. What is printed comes in
-# two lists, for an op takes tensors and numbers apart; a third one tells how they were given.
+# Inductor calls Python's ``print``. An op takes tensors and numbers separately, so the values are
+# passed in two lists, and a third list says how to put them back together.
 
 
 _TENSOR, _NUMBER = "tensor", "number"
@@ -152,14 +140,14 @@ _TENSOR, _NUMBER = "tensor", "number"
 def _print(
     text: str, tensors: Sequence[torch.Tensor], numbers: Sequence[float], given: Sequence[str]
 ) -> None:
-    """Print a text with values in the places that ``str.format`` has for them.
+    """Print a format string with the given values.
 
     Args:
-        text: With places in curly brackets.
-        tensors: The values that are tensors, in order.
-        numbers: Those that are numbers.
-        given: For each value what it is, ``tensor`` or ``number``, and with an equals sign before
-            it the name that it was given by.
+        text: A format string for ``str.format``.
+        tensors: The tensor values, in order.
+        numbers: The numeric values, in order.
+        given: The kind of each value, ``tensor`` or ``number``; for a keyword argument, its name
+            and an equals sign come first.
     """
     values = {_TENSOR: iter(tensors), _NUMBER: iter(numbers)}
     args, kwargs = [], {}
@@ -177,23 +165,9 @@ PRINT: Final = define(
     "print(str text, Tensor[] tensors, Scalar[] numbers, str[] given) -> ()", _print
 )
 
-_HOP: Final = torch.ops.higher_order.print
-
-
-def prints(node: Any) -> bool:
-    """Return whether an IR node prints."""
-    return getattr(node, "op_overload", None) is _HOP
-
 
 def print_arguments(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of the op for an IR node that prints.
-
-    Args:
-        node: The node.
-
-    Raises:
-        UnsupportedLineError: A value is neither a tensor nor a number.
-    """
+    """Return the op's arguments for an IR node that prints tensors and numbers."""
     (text, *args), kwargs = node.unflatten_args(node.inputs, node.constant_args)
     tensors: list[Any] = []
     numbers: list[Any] = []
@@ -212,33 +186,33 @@ def print_arguments(node: Any) -> tuple[Any, ...]:
     return text, tensors, numbers, given
 
 
-# Random ops that are run again with the state of the generator that they had the first time.
+# Random ops that are rerun with the generator state of their first run.
 #
-# What is checkpointed in training calls random ops in the forward and once more in the backward,
-# and has to draw the same numbers. For that Inductor calls two higher-order ops of torch
-# (``run_and_save_rng_state``, ``run_with_rng_state``), which take an op and its arguments. A
-# program has the op itself, and beside it ops that give and set the state of the generator. On a
-# GPU there is another (``graphsafe_run_with_rng_state``), in the forward and in the backward: each
-# is given a generator for it, which moves on from call to call. It is not used with
-# ``fallback_random``, nor where a graph draws on several GPUs.
+# Checkpointed code calls random ops in the forward and again in the backward, and must draw the
+# same numbers. Inductor uses two higher-order ops of torch for that (``run_and_save_rng_state``,
+# ``run_with_rng_state``), which take an op and its arguments. A program has the op itself, next to
+# ops that get and set the generator's state. On a GPU there is a third
+# (``graphsafe_run_with_rng_state``): the forward and the backward are each passed a generator of
+# their own, which advances from call to call. It is not used with ``fallback_random``, nor for a
+# graph that draws on several GPUs.
 
 
 _BYTES: Final = torch.get_rng_state().numel()
 
-#: Gives the state of the CPU's generator. Of two calls neither is superfluous: something may have
-#: been drawn in between.
+#: Returns the state of the CPU's generator. No call is redundant: something may have been drawn
+#: since the previous one.
 _GET_STATE: Final = define(
     "random_state() -> Tensor",
     torch.get_rng_state,
     fake=lambda: torch.empty(_BYTES, dtype=torch.uint8),
     tags=(torch.Tag.nondeterministic_seeded,),
 )
-#: Sets it.
+#: Sets the state of the CPU's generator.
 _SET_STATE: Final = define(
     "set_random_state(Tensor state) -> ()", torch.set_rng_state, fake=lambda state: None
 )
 
-#: A seed and an offset.
+#: Size of the state of another device's generator: a seed and an offset.
 _BYTES_OF_DEVICE: Final = 16
 
 
@@ -251,8 +225,8 @@ def _set_state_of(state: torch.Tensor, device: torch.device) -> None:
     torch.get_device_module(device).set_rng_state(state.cpu(), device)
 
 
-#: The same for the generator of another device. They have no form without Python: only training
-#: comes to them.
+#: The same for another device's generator. These have no form without Python: only training uses
+#: them.
 _GET_STATE_OF: Final = define(
     "random_state_of(Device device) -> Tensor",
     _get_state_of,
@@ -270,10 +244,10 @@ class States(NamedTuple):
     """Ops for the state of a device's generator.
 
     Attributes:
-        get: Gives it, as a tensor on the host.
-        set: Sets it to such a tensor.
-        where: What both are given besides.
-        layout: How it is kept.
+        get: Returns the state, as a tensor on the host.
+        set: Sets the state to such a tensor.
+        where: Extra arguments of both.
+        layout: The layout of the state.
     """
 
     get: Any
@@ -283,7 +257,7 @@ class States(NamedTuple):
 
 
 def states_of(device: torch.device | None) -> States:
-    """Return the ops for the generator of a device; of the CPU where a node has none."""
+    """Return the ops for a device's generator, or the CPU's for a node without a device."""
     if device is None or device.type == "cpu":
         return States(_GET_STATE, _SET_STATE, (), Layout(DType.UINT8, CPU, (_BYTES,), (1,)))
     layout = Layout(DType.UINT8, CPU, (_BYTES_OF_DEVICE,), (1,))
@@ -291,12 +265,10 @@ def states_of(device: torch.device | None) -> States:
 
 
 def _exchange(state: torch.Generator) -> torch.Generator:
-    """Have the generator of a device go on from another's state; return the state that it had.
+    """Make a device's generator continue from another one's state; return the state it had.
 
-    Both are the states themselves and no copies: what is drawn moves the one that is in use on.
-
-    Args:
-        state: A generator of the device, such as those that torch keeps for a graph.
+    Both are the states themselves, not copies: drawing advances the one in use. The generator
+    passed may be one of those that torch keeps for a graph.
     """
     module = torch.get_device_module(state.device)
     generator: torch.Generator = module.default_generators[state.device.index]
@@ -309,22 +281,3 @@ def _exchange(state: torch.Generator) -> torch.Generator:
 EXCHANGE_STATE: Final = define(
     "exchange_random_state(Generator state) -> Generator", _exchange, fake=lambda state: state
 )
-
-_SAVES: Final = torch.ops.higher_order.run_and_save_rng_state
-_RUNS_WITH: Final = torch.ops.higher_order.run_with_rng_state
-_RUNS_WITH_GENERATOR: Final = torch.ops.higher_order.graphsafe_run_with_rng_state
-
-
-def runs_and_saves(node: Any) -> bool:
-    """Return whether an IR node calls a random op and gives the state before, too."""
-    return getattr(node, "op_overload", None) is _SAVES
-
-
-def runs_with(node: Any) -> bool:
-    """Return whether an IR node calls a random op with a state that it is given."""
-    return getattr(node, "op_overload", None) is _RUNS_WITH
-
-
-def runs_with_generator(node: Any) -> bool:
-    """Return whether an IR node calls a random op on a GPU with a state that is a generator."""
-    return getattr(node, "op_overload", None) is _RUNS_WITH_GENERATOR

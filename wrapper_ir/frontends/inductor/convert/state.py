@@ -26,12 +26,7 @@ from wrapper_ir.frontends.inductor.triton_tuning import Tuners
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, Reinterpret
-from wrapper_ir.lines.program import (
-    Constant,
-    ConstantKind,
-    SymbolInfo,
-    SymbolKind,
-)
+from wrapper_ir.lines.program import Constant, ConstantKind, SymbolInfo, SymbolKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,12 +38,12 @@ if TYPE_CHECKING:
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
-#: Names that torch makes: of buffers, inputs, symbols.
+#: Names that torch generates for buffers, inputs and symbols.
 _GENERATED: Final = re.compile(r"(buf|arg|op|s|u|ps|zf|zuf)\d+(_.*)?")
 
 
 class Shared:
-    """State of the program as a whole: names are unique in it, kernels are global.
+    """State of the whole program, in which names are unique and kernels are global.
 
     Args:
         wrapper: The root graph's wrapper.
@@ -56,12 +51,12 @@ class Shared:
 
     Attributes:
         draft: The program so far.
-        kernel_names: Name of the definition of each (kernel, parameters).
-        triton_kernels: Name, definition and configuration of each (Triton kernel, accesses).
-        pinned: Configuration of each Triton kernel, by its name and text.
+        kernel_names: (Kernel, parameters) -> name of the definition.
+        triton_kernels: (Triton kernel, accesses) -> name, definition and configuration.
+        pinned: Name and text of a Triton kernel -> its configuration.
         tuners: Inductor's tuners of Triton kernels.
-        aligned: Storages whose addresses kernels take to be multiples of so many bytes.
-        queues: Where Inductor's blocks put lines.
+        aligned: Storage -> the multiple of bytes that kernels assume its address to be.
+        queues: The streams and memory pools of Inductor's open blocks.
     """
 
     def __init__(self, wrapper: Any, convert_lines: Callable[[Scope, Any], None]) -> None:
@@ -77,7 +72,7 @@ class Shared:
         self.queues = Queues(self.draft)
 
     def position(self, node: torch.fx.Node) -> tuple[int, str]:
-        """Return where a node stands in its graph: sets of nodes have no order of their own."""
+        """Return a sort key for an fx node: sets of nodes have no order of their own."""
         if node.graph not in self._order:
             self._order[node.graph] = {n: i for i, n in enumerate(node.graph.nodes)}
         order = self._order[node.graph]
@@ -85,12 +80,12 @@ class Shared:
 
 
 class Scope:
-    """One region being converted, the one that is open: its graph, and the names that it sees.
+    """One region during its conversion, while it is open: its graph and the names that it sees.
 
     Args:
-        shared: What belongs to the whole program.
+        shared: The state of the whole program.
         graph: Inductor's graph (``GraphLowering``) of this region.
-        outer: The scope around it, whose symbols it sees; its buffers it does not.
+        outer: The surrounding scope. Its symbols are visible here; its buffers are not.
     """
 
     def __init__(self, shared: Shared, graph: Any, outer: Scope | None = None) -> None:
@@ -99,53 +94,53 @@ class Scope:
         self.graph = graph
         self.body = self.draft.bodies[-1]
         self.defined: set[str] = set()
-        #: Names of torch's symbols that have a value here.
+        #: Names of torch's symbols that are bound here.
         self.bound: set[str] = set() if outer is None else set(outer.bound)
-        #: Names chosen for symbols that a line is yet to bind.
+        #: Names chosen for symbols that a later line binds.
         self._promised: dict[sympy.Symbol, str] = {}
-        #: What stands here for torch's symbols that are bound under other names.
+        #: Replacements for torch's symbols that are bound under other names here.
         self.known: dict[sympy.Symbol, Any] = {} if outer is None else dict(outer.known)
         self.used: set[str] = set()
-        #: Names whose storage belongs to the lines around this region, or has several names.
+        #: Names whose storage belongs to the code around this region, or has several names.
         self.lent: set[str] = set()
         #: Names whose storage an object may hold.
         self.held: set[str] = set()
-        #: Names of the leaves of each call's result, by the name of the whole and by path.
+        #: Name of a call's whole result -> names of its leaves by path.
         self.leaves: dict[str, dict[Path, str]] = {}
-        #: What objects of Inductor's are called here.
+        #: Inductor's name of an object -> its name here.
         self.objects: dict[str, str] = {}
         self.is_region = outer is not None
-        #: What Inductor's provenance calls the call that comes next.
+        #: The next call's handle in Inductor's provenance.
         self.handle = ""
         self._views: dict[tuple[str, Layout], str] = {}
-        #: Memory made without contents.
+        #: Allocations that are not zeroed.
         self._unzeroed: set[str] = set()
         self._names: dict[str, str] = {}
-        #: Buffers of Inductor's that begin inside of a storage -> from where Inductor counts there.
+        #: Inductor's buffers that begin inside a storage -> the offset that Inductor counts from.
         self._ahead: dict[str, Dim] = {}
         self._claimed: set[str] = set()
         self._real_names: Mapping[str, str] = graph.scheduler.mutation_real_name
 
     # Names ------------------------------------------------------------------------------------
 
-    def rename(self, names: Sequence[str], wanted: Sequence[str]) -> None:
-        """Give inputs other names than Inductor's, where nothing else has or may get that name."""
-        if len(names) != len(wanted):
+    def rename(self, names: Sequence[str], new_names: Sequence[str]) -> None:
+        """Rename inputs from Inductor's names, unless the new name is taken or may be generated."""
+        if len(names) != len(new_names):
             return
-        for name, better in zip(names, wanted, strict=True):
-            is_free = better not in self.draft.reserved and not _GENERATED.fullmatch(better)
-            if is_free and _IDENTIFIER.fullmatch(better):
-                self._names[name] = better
-                self.draft.reserved.add(better)
+        for name, new in zip(names, new_names, strict=True):
+            is_free = new not in self.draft.reserved and not _GENERATED.fullmatch(new)
+            if is_free and _IDENTIFIER.fullmatch(new):
+                self._names[name] = new
+                self.draft.reserved.add(new)
 
     def name(self, name: str) -> str:
-        """Return what an input of Inductor's is called here."""
+        """Return the name here of one of Inductor's inputs."""
         return self._names.get(name, name)
 
     def claim(self, name: str) -> str:
-        """Return the name to give to a buffer of Inductor's: its own unless that is taken.
+        """Return the name for one of Inductor's buffers: its own unless that is taken.
 
-        It is where a graph is converted for the second time.
+        It is taken if a graph is converted a second time.
         """
         if name not in self._claimed and self.name(name) in self.draft.buffers:
             self._names[name] = self.draft.fresh(name)
@@ -153,38 +148,34 @@ class Scope:
         return self.name(name)
 
     def define(self, name: str, layout: Layout) -> str:
-        """Introduce a buffer with storage of its own; returns what it is called here."""
+        """Introduce a buffer with storage of its own, and return its name here."""
         name = self.claim(name)
         self.draft.buffers[name] = layout
         self.defined.add(name)
         return name
 
-    def stand_for(self, name: str, existing: str) -> None:
-        """Have a buffer of Inductor's be another name of one that is there already."""
+    def alias(self, name: str, existing: str) -> None:
+        """Make one of Inductor's buffers another name of an existing one."""
         self._names[name] = existing
         self.defined.add(existing)
 
     def count_from(self, name: str, distance: Dim) -> None:
-        """Note that kernels and views count from so many elements before a buffer of Inductor's."""
+        """Note how many elements before a buffer kernels and views count from."""
         if distance != 0:
             self._ahead[name] = distance
 
     def is_unwritten(self, name: str) -> bool:
-        """Return whether a buffer lies in memory that was allocated and not written to since."""
+        """Return whether a buffer's memory has not been written to since it was allocated."""
         owner = self.draft.owner(self.resolve(name))
         return owner in self._unzeroed and not self.draft.is_written(owner)
 
     def retire(self, donor: str) -> None:
-        """Forget a storage's views: its names end where it is taken over."""
+        """Forget the views of a storage, whose names end when it is taken over."""
         owner = self.draft.owner(donor)
         self._views = {key: view for key, view in self._views.items() if key[0] != owner}
 
     def resolve(self, name: str) -> str:
-        """Return the name under which a buffer of Inductor's is known here.
-
-        Raises:
-            UnsupportedLineError: Nothing has defined it.
-        """
+        """Return the name here of one of Inductor's buffers, which a line must have defined."""
         name = self.name(name)
         self.used.add(name)
         if name in self.defined:
@@ -195,7 +186,7 @@ class Scope:
         if real in self.graph.constants:
             return self._constant(real)
         raise UnsupportedLineError(
-            kind="use of a buffer", text=name, why="no typed line has defined it"
+            kind="use of a buffer", text=name, why="no typed line defines it"
         )
 
     def layout(self, name: str) -> Layout:
@@ -205,7 +196,7 @@ class Scope:
     # References -------------------------------------------------------------------------------
 
     def reference(self, node: Any, origin: int | None = None) -> str:
-        """Return the name of an IR node passed as an argument, after making the view that it is."""
+        """Return the name of an IR node that is passed as an argument, making views as needed."""
         while isinstance(node, ir.MutableBox):
             node = node.data
         if isinstance(node, ir.ReinterpretView):
@@ -213,7 +204,7 @@ class Scope:
         return self.resolve(node.get_name())
 
     def kernel_argument(self, name: str) -> str:
-        """Return what a kernel takes for a buffer of Inductor's: where its indices count from."""
+        """Return what a kernel takes for a buffer, which may begin at an earlier element."""
         buffer = self.resolve(name)
         if name not in self._ahead:
             return buffer
@@ -222,10 +213,10 @@ class Scope:
         return self.relaid(buffer, dataclasses.replace(layout, offset=begin), None)
 
     def view(self, base: str, inductor_layout: Any, origin: int | None = None) -> str:
-        """Return the name of a view of ``base``, made now unless it is there already.
+        """Return the name of a view of ``base``, making it unless it exists.
 
         Inductor counts a view's offset from the first element of the named buffer, we count from
-        the start of the storage, so the base's own offset comes on top.
+        the start of the storage, so the base's own offset is added.
         """
         ahead = self._ahead.get(base, 0)
         base = self.resolve(base)
@@ -235,18 +226,18 @@ class Scope:
             raise UnsupportedLineError(
                 kind="view",
                 text=f"{base} as {layout.dtype.torch_name}",
-                why="the element sizes differ, so its offset has no unit",
+                why="the element sizes differ, so the offset has no unit",
             )
         begin = self.dim(base_layout.offset + layout.offset - ahead)
         return self.relaid(base, dataclasses.replace(layout, offset=begin), origin)
 
     def block(self, base: str, size: tuple[Dim, ...], begin: Dim, origin: int | None) -> str:
-        """Return the name of a view of elements that follow each other, from one of a buffer's on.
+        """Return the name of a contiguous view into a buffer.
 
         Args:
             base: A buffer without gaps.
-            size: The size of the view, which is contiguous.
-            begin: Its first element, counted from the buffer's.
+            size: The size of the view.
+            begin: Its first element, counted from the buffer's first.
             origin: The origin of the line that makes it.
         """
         layout = self.layout(base)
@@ -255,13 +246,13 @@ class Scope:
         return self.relaid(base, dataclasses.replace(plain, offset=begin), origin)
 
     def rows(self, vector: str, size: tuple[Dim, ...], origin: int | None) -> str:
-        """Return the name of a view of a vector as a matrix of that size, each row the vector."""
+        """Return the name of a view of a vector as a matrix, with the vector as each row."""
         layout = self.layout(vector)
         layout = dataclasses.replace(layout, size=size, stride=(0, *layout.stride))
         return self.relaid(vector, layout, origin)
 
     def relaid(self, base: str, layout: Layout, origin: int | None = None) -> str:
-        """Return the name of a view of another layout, made now unless it is there already."""
+        """Return the name of a view with another layout, making it unless it exists."""
         if layout == self.layout(base):
             return base
         key = (self.draft.owner(base), layout)
@@ -287,7 +278,7 @@ class Scope:
         """Return a size, stride, offset or count in terms of symbols that are bound here."""
         if isinstance(value, (int, sympy.Integer)):
             return int(value)
-        return to_dim(self._known(self._simplified(value)))
+        return to_dim(self._substituted(self._simplified(value)))
 
     def scalar(self, value: Any, *, simplify: bool = True) -> Scalar:
         """Return a number or condition in terms of symbols that are bound here."""
@@ -295,14 +286,14 @@ class Scope:
             value = value.node.expr
         if not isinstance(value, sympy.Basic):
             return to_scalar(value)
-        return to_scalar(self._known(self._simplified(value) if simplify else value))
+        return to_scalar(self._substituted(self._simplified(value) if simplify else value))
 
     def _simplified(self, value: Any) -> Any:
         is_expr = isinstance(value, sympy.Expr) and not value.is_number
         return self.graph.sizevars.simplify(value) if is_expr else value
 
-    def _known(self, value: Any) -> Any:
-        """Replace symbols that nothing binds by what torch knows them to be equal to."""
+    def _substituted(self, value: Any) -> Any:
+        """Replace unbound symbols by expressions that torch knows to be equal."""
         free = getattr(value, "free_symbols", ())
         for symbol in sorted(free, key=str) if free else ():
             self._promise(symbol)
@@ -317,9 +308,9 @@ class Scope:
         return value
 
     def _promise(self, symbol: sympy.Symbol) -> None:
-        """Choose the name of a symbol that another region binds, and that is to be bound here too.
+        """Choose a name for a symbol that another region has bound and this one will bind too.
 
-        A call's result names the symbol in its layout before a line binds it.
+        The layout of a call's result uses the symbol before a line binds it.
         """
         taken = symbol.name in self.draft.bound and symbol.name not in self.bound
         if taken and symbol not in self.known and self._replacement(symbol) is None:
@@ -336,7 +327,7 @@ class Scope:
         return precomputed or sizevars.shape_env.replacements.get(symbol)
 
     def bind(self, symbol: sympy.Symbol) -> str:
-        """Note that a line binds this symbol from here on, and what is known of it.
+        """Note that a line binds this symbol from here on, with the facts known about it.
 
         Returns:
             Its name: torch's, unless another region has bound a symbol of that name.
@@ -346,11 +337,11 @@ class Scope:
             name = self.draft.fresh(name)
             self.known[symbol] = sympy.Symbol(name, **symbol.assumptions0)
         self.bound |= {symbol.name, name}
-        known = self.draft.symbols.get(name)
-        return self.draft.bind(name, known or symbol_info(symbol, self.graph))
+        info = self.draft.symbols.get(name)
+        return self.draft.bind(name, info or symbol_info(symbol, self.graph))
 
     def bind_fresh(self, stem: str, kind: SymbolKind = SymbolKind.INT) -> str:
-        """Introduce a symbol of our own, which a line or a region binds; returns its name."""
+        """Introduce a symbol of our own, which a line or a region binds, and return its name."""
         name = self.draft.bind(self.draft.fresh(stem), SymbolInfo(kind, unbacked=True))
         self.bound.add(name)
         return name
@@ -366,12 +357,10 @@ class Scope:
     def emit_call(
         self, line: KernelCall | ExternKernel, nodes: Sequence[Any], leaves: Sequence[Any] = ()
     ) -> None:
-        """Append a call, noting which fx nodes' values it leaves in buffers.
+        """Append a call, recording the fx nodes whose values it leaves in buffers.
 
-        Args:
-            line: The call, without an origin.
-            nodes: The IR nodes that it computes.
-            leaves: The IR nodes of its results, where these are nodes of their own.
+        ``nodes`` are the IR nodes that it computes, and ``leaves`` those of its results if they are
+        separate nodes.
         """
         held = held_values((*nodes, *leaves), self._real_names, self.graph)
         held = {self.name(name): value for name, value in held.items()}
@@ -382,16 +371,16 @@ class Scope:
         self.held.update(map(self.draft.owner, effects(line).held))
 
     def origin(self, *nodes: Any, values: tuple[str, ...] = (), handle: str = "") -> int | None:
-        """Return the number of the joint origin of IR nodes, None where nothing is known.
+        """Return the number of the joint origin of IR nodes, or None if nothing is known.
 
         Args:
             *nodes: The IR nodes.
-            values: Of a call: the fx nodes whose values it leaves in buffers.
-            handle: Of a call: what Inductor's provenance calls it.
+            values: For a call: the fx nodes whose values it leaves in buffers.
+            handle: For a call: its handle in Inductor's provenance.
         """
-        found = {each for node in nodes for each in getattr(node, "origins", None) or ()}
-        ordered = sorted(found, key=self.shared.position)
-        known = found or handle
+        fx_nodes = {each for node in nodes for each in getattr(node, "origins", None) or ()}
+        ordered = sorted(fx_nodes, key=self.shared.position)
+        known = fx_nodes or handle
         return self.draft.origin(origin_of(ordered, values, handle)) if known else None
 
     def _constant(self, name: str) -> str:
@@ -402,15 +391,15 @@ class Scope:
             )
         draft = self.draft
         if draft.data.get(name) is tensor:
-            self.stand_for(name, name)  # another region has it already
+            self.alias(name, name)  # another region has it already
             return name
         qualified = self.graph.allocated_constant_name.get(name, name)
         kind = _constant_kind(tensor)
         mutable = name in self.graph.mutated_buffers
-        made = self.define(name, tensor_layout(tensor))
-        draft.constants[made] = Constant(str(qualified), kind, mutable)
-        draft.hold(made, tensor)
-        return made
+        new = self.define(name, tensor_layout(tensor))
+        draft.constants[new] = Constant(str(qualified), kind, mutable)
+        draft.hold(new, tensor)
+        return new
 
 
 def _constant_kind(tensor: torch.Tensor) -> ConstantKind:

@@ -1,8 +1,8 @@
-"""Streams: Inductor's blocks become fields of the lines in them, its ops lines of ours.
+"""Streams: Inductor's blocks become fields of their lines, its stream ops become lines of ours.
 
-Inductor counts streams as the graph's nodes name them; ours are declared by the objects of the
-user's that they are. Ops that have one stream wait for another, or the host for a stream, become an
-event of the program's own that is recorded and waited for: that is what torch does in them.
+Inductor numbers streams as they occur in the graph's nodes; ours are declared by the user objects
+that they are. An op with which a stream waits for another, or the host for a stream, becomes an
+event of the program's own that is recorded and waited for, which is what torch does in it.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from wrapper_ir.runtime import user_object
 from wrapper_ir.verify import diagnose, rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from wrapper_ir.build.draft import ProgramDraft
     from wrapper_ir.lines.program import AnyLine, Program
 
 
 class Queues:
-    """Streams and memory pools of the next lines, by the blocks that Inductor has opened.
+    """Stream and memory pool of the next lines, according to the blocks that Inductor has opened.
 
     Args:
         draft: The program, which holds the streams, events and memory pools so far.
 
     Attributes:
         device: The device whose lines are being converted.
-        numbers: Inductor's number of each stream there -> the number of the user's object.
+        numbers: Inductor's number of a stream there -> the number of the user's object.
     """
 
     def __init__(self, draft: ProgramDraft) -> None:
@@ -63,55 +63,50 @@ class Queues:
 
     @property
     def is_open(self) -> bool:
-        """True while lines go to a stream or a memory pool besides the caller's."""
+        """True while lines go to a stream or a memory pool other than the caller's."""
         return bool(self.draft.stream or self.draft.mempool)
 
     def enter_device(self, line: Any) -> None:
-        """Note what a device's block says of its streams."""
+        """Record the device of a block, and its streams."""
         self.device = numbered(line.device_idx)
         self.numbers = user_streams(line)
 
     def enter_stream(self, line: Any) -> None:
-        """Begin a stream's block."""
+        """Open a stream's block."""
         number = self.numbers.get(line.stream_idx)
         self.draft.stream = 0 if number is None else self.find_stream(number)[1]
 
     def exit_stream(self) -> None:
-        """End a stream's block."""
+        """Close a stream's block."""
         self.draft.stream = 0
 
     def enter_mempool(self, line: Any) -> None:
-        """Begin a memory pool's block."""
+        """Open a memory pool's block."""
         pool = MemoryPool(numbered(line.device_index), line.mempool_index)
         self.draft.mempool = self.draft.number(self.draft.mempools, pool)
 
     def exit_mempool(self) -> None:
-        """End a memory pool's block."""
+        """Close a memory pool's block."""
         self.draft.mempool = 0
 
     def find_stream(self, number: int) -> tuple[Device, int]:
-        """Return the device and our number of a stream of the user's; 0 for the current one."""
-        found = device_of_stream(number)
-        device = self.device if found is None else to_device(found)
+        """Return the device and our number of a user's stream; 0 is the current stream."""
+        torch_device = device_of_stream(number)
+        device = self.device if torch_device is None else to_device(torch_device)
         if is_current_stream(number):
             return device, 0
         return device, self.draft.number(self.draft.streams, Stream(device, number))
 
     def find_event(self, number: int) -> int:
-        """Return our number of an event of the user's."""
+        """Return our number of a user's event."""
         return self.draft.number(self.draft.events, Event(number))
 
-    def own_event(self) -> int:
-        """Return the number of a new event of the program's own."""
-        self.draft.events.append(Event())
-        return len(self.draft.events)
-
     def _placed(self, line: AnyLine) -> AnyLine:
-        """Return a line with the stream and the memory pool of the block that it is in."""
+        """Return a line with the stream and the memory pool of its block."""
         if not self.is_open:
             return line
-        found = effects(line)
-        names = (*found.reads, *found.written)
+        line_effects = effects(line)
+        names = (*line_effects.reads, *line_effects.written)
         if all(self.draft.buffers[name].device != self.device for name in names):
             return line
         match line:
@@ -130,23 +125,22 @@ class Queues:
 
 
 def host_waits(queues: Queues) -> None:
-    """Have the host wait for the stream of the block, before it reads what is computed there."""
+    """Make the host wait for the block's stream before it reads a value computed there."""
     if queues.draft.stream:
         _pass_on(queues, (queues.device, queues.draft.stream), (CPU, 0), None)
 
 
 def refuse_races(program: Program) -> None:
-    """Refuse a program whose streams get in each other's way: the model's do.
-
-    Raises:
-        UnsupportedLineError: One works on memory without waiting for another that does.
-    """
+    """Refuse a program in which a stream works on memory without waiting for another that does."""
     if not program.streams:
         return
-    for found in diagnose(program):
-        if found.rule is rules.RACE:
+    for diagnostic in diagnose(program):
+        if diagnostic.rule is rules.RACE:
             raise UnsupportedLineError(
-                kind="order of streams", text=str(found.path), why=found.message, hint=found.hint
+                kind="order of streams",
+                text=str(diagnostic.path),
+                why=diagnostic.message,
+                hint=diagnostic.hint,
             )
 
 
@@ -154,21 +148,18 @@ def refuse_races(program: Program) -> None:
 
 
 def is_stream_op(op: Any) -> bool:
-    """Return whether an op puts streams in order."""
+    """Return whether an op orders streams."""
     return getattr(op, "namespace", "") == "streams" and op.name() in (*_CONVERTED, *_REFUSED)
 
 
 def convert_stream_op(
     queues: Queues, op: Any, args: tuple[Any, ...], origin: int | None, *, is_region: bool
 ) -> None:
-    """Convert a call of an op that puts streams in order.
-
-    Raises:
-        UnsupportedLineError: It changes which stream is current, or stands in a region.
-    """
+    """Convert a call of an op that orders streams, which is refused in a region."""
     name = str(op.name())
     if name in _REFUSED:
-        raise UnsupportedLineError(kind="call of an op", text=name, why=_REFUSED[name])
+        why = "it changes the current stream for everything that comes after it"
+        raise UnsupportedLineError(kind="call of an op", text=name, why=why)
     if is_region:
         why = "branches, loops and subgraphs run on one stream"
         raise UnsupportedLineError(kind="call of an op", text=name, why=why)
@@ -176,8 +167,8 @@ def convert_stream_op(
 
 
 def _wait(queues: Queues, origin: int | None, event: int, stream: int, *_: Any) -> None:
-    where = queues.find_stream(stream)
-    queues.draft.emit(WaitEvent(queues.find_event(event), *where, origin=origin))
+    target = queues.find_stream(stream)
+    queues.draft.emit(WaitEvent(queues.find_event(event), *target, origin=origin))
 
 
 def _empty_device(queues: Queues, origin: int | None, kind: str, index: int | None) -> None:
@@ -188,8 +179,9 @@ def _empty_device(queues: Queues, origin: int | None, kind: str, index: int | No
 def _pass_on(
     queues: Queues, done: tuple[Device, int], waiting: tuple[Device, int], origin: int | None
 ) -> None:
-    """Have one stream, or the host, wait for what is on another."""
-    event = queues.own_event()
+    """Make one stream, or the host, wait for the work on another."""
+    queues.draft.events.append(Event())
+    event = len(queues.draft.events)
     queues.draft.emit(RecordEvent(event, *done, origin=origin))
     queues.draft.emit(WaitEvent(event, *waiting, origin=origin))
 
@@ -209,21 +201,17 @@ _CONVERTED: Final[Mapping[str, Callable[..., None]]] = {
         queues, queues.find_stream(stream), (CPU, 0), origin
     ),
     "streams::synchronize_device": _empty_device,
-    # The tensor that it is given is to live until then, which our planner sees to.
+    # Its tensor must live until then, which our planner ensures.
     "streams::sync_dealloc": _wait,
 }
 
-_REFUSED: Final[Mapping[str, str]] = {
-    "streams::fork": "it changes which stream is current for all that comes after it",
-    "streams::join": "it changes which stream is current for all that comes after it",
-}
+_REFUSED: Final = ("streams::fork", "streams::join")
 
 
-# Streams, events and memory pools of the user's, which Dynamo keeps by number while it traces.
+# The user's streams, events and memory pools, which Dynamo numbers while it traces.
 #
-# A number stands for the object that a call brings, not for the one that was there at the trace.
-# One kind is looked through: the stream that is current where the program is called is the
-# caller's.
+# A number stands for the object of the call, not for the one that was there at the trace. One kind
+# is recognised: the stream that is current when the program is called, which is the caller's.
 
 
 user_object.are_found_by(lambda number: user_objects.get_external_object_by_index(number))
@@ -232,23 +220,20 @@ user_object.are_found_by(lambda number: user_objects.get_external_object_by_inde
 def is_current_stream(number: int) -> bool:
     """Return whether a number stands for the current stream, whichever that is."""
     makers = user_objects.index_to_bytecode_constructor
-    if number >= len(makers):  # of another trace
+    if number >= len(makers):  # it is from another trace
         return number == current_stream()
-    return any(isinstance(part, CurrentStreamSource) for part in _captured(makers[number])) or any(
-        getattr(part, "__qualname__", "").startswith("get_current_stream.")
-        for part in _captured(makers[number])
+    # The values that the object's constructor function closes over tell its source.
+    captured = [cell.cell_contents for cell in getattr(makers[number], "__closure__", None) or ()]
+    return any(
+        isinstance(part, CurrentStreamSource)
+        or getattr(part, "__qualname__", "").startswith("get_current_stream.")
+        for part in captured
     )
 
 
-def _captured(function: Any) -> Iterator[Any]:
-    """Yield the objects that a function closes over, which tell where an object comes from."""
-    for cell in getattr(function, "__closure__", None) or ():
-        yield cell.cell_contents
-
-
 def device_of_stream(number: int) -> torch.device | None:
-    """The device of the stream that was there at the trace, None where it is gone."""
-    kept = user_objects.index_to_external_object_weakref
-    found = kept[number]() if number < len(kept) else None
-    device = getattr(found, "device", None)
+    """Return the device of the stream that was there at the trace, or None if it is gone."""
+    references = user_objects.index_to_external_object_weakref
+    stream = references[number]() if number < len(references) else None
+    device = getattr(stream, "device", None)
     return device if isinstance(device, torch.device) else None

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 @cache
 def to_dtype(dtype: torch.dtype) -> DType:
-    """Return the element type.
-
-    Raises:
-        UnsupportedLineError: The IR has no such type.
-    """
+    """Return the IR's element type for one of torch's."""
     try:
         return DType.from_torch_name(str(dtype))
     except KeyError:
@@ -48,48 +44,44 @@ def tensor_layout(tensor: torch.Tensor) -> Layout:
     )
 
 
-# Facts that torch has about its symbols: kind, range, hint.
+# Torch's facts about its symbols: kind, range, hint.
 
 
 def symbol_info(symbol: sympy.Symbol, graph: Any) -> SymbolInfo:
-    """Return kind, range and hint of one of torch's symbols."""
+    """Return the kind, range and hint of one of torch's symbols."""
     shape_env = graph.sizevars.shape_env
     is_float = symbol_is_type(symbol, (SymT.FLOAT, SymT.UNBACKED_FLOAT))
     unbacked = symbol_is_type(symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT))
     if is_float:
         return SymbolInfo(SymbolKind.FLOAT, unbacked=unbacked)
     values = shape_env.var_to_range.get(symbol)
+    value = known_values(graph).get(symbol)
     return SymbolInfo(
         SymbolKind.INT,
         bound_of(values.lower) if values is not None else None,
         bound_of(values.upper) if values is not None else None,
-        _hint(symbol, graph),
+        int(value) if isinstance(value, (int, sympy.Integer)) else None,
         unbacked,
     )
 
 
 def known_values(graph: Any) -> Mapping[sympy.Symbol, Any]:
-    """Return which numbers symbols stood for when a graph was traced."""
-    known: Mapping[sympy.Symbol, Any] = graph.sizevars.backed_var_to_val
-    return known
+    """Return the numbers that symbols stood for when a graph was traced."""
+    values: Mapping[sympy.Symbol, Any] = graph.sizevars.backed_var_to_val
+    return values
 
 
-def _hint(symbol: sympy.Symbol, graph: Any) -> int | None:
-    value = known_values(graph).get(symbol)
-    return int(value) if isinstance(value, (int, sympy.Integer)) else None
-
-
-# Origins of lines in the model: the nodes that they come from, and whose values calls leave.
+# Origins of lines in the model: the fx nodes that they come from.
 
 
 _DOTTED: Final = re.compile(r"[\w.]+")
 
 
 def op_called(name: str, node: Any) -> str:
-    """Return what errors call an op: Inductor's name for it, if that is a name.
+    """Return the name of an op in errors: Inductor's name for it, if that is a name.
 
-    An op that Inductor put in the place of a pattern is called by the function that did so, with
-    all that was matched, and by where that function lies in memory.
+    For an op that replaces a matched pattern, Inductor's "name" shows the replacing function with
+    its address and everything that was matched.
     """
     if _DOTTED.fullmatch(name):
         return name
@@ -98,11 +90,11 @@ def op_called(name: str, node: Any) -> str:
     return f"torch.ops.{called}" if _DOTTED.fullmatch(called) else "a library op"
 
 
-# What a call leaves: the fx node whose value a buffer holds once the call is done, where certain.
+# The fx nodes whose values buffers hold after a call, where that is certain.
 #
-# Inductor says of a buffer that it holds just one node's value (``origin_node``), as best it can.
-# Where a buffer is changed in place, what it says is of the last change: an op that gives a changed
-# copy of its argument, such as ``scatter_add``, is two calls, and only the second leaves its value.
+# Inductor names a single node whose value a buffer holds (``origin_node``), as best it can. For a
+# buffer that is changed in place that is the last change: an op that returns a changed copy of its
+# argument, such as ``scatter_add``, becomes two calls, and only the second leaves its value.
 
 
 def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any) -> dict[str, str]:
@@ -110,12 +102,12 @@ def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any)
 
     Args:
         nodes: The IR nodes that the call computes, in their order.
-        real_names: Of buffers that stand for another one's contents once changed, that one's name.
+        real_names: Name of a mutation's output -> name of the buffer that it mutates.
         graph: Inductor's graph.
     """
-    # A value that stays in registers may keep its place among a kernel's pointers all the same.
+    # A value that stays in registers may still have a pointer among the kernel's parameters.
     unwritten = {*real_names.values(), *graph.removed_buffers, *graph.inplaced_to_remove}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for node in nodes:
         for buffer in (node, *(getattr(node, "mutation_outputs", None) or ())):
             name = _name(buffer)
@@ -124,10 +116,10 @@ def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any)
                 held = _changed_value(node, graph.name_to_buffer.get(real))
             else:
                 held = None if name in unwritten else _own_value(node)
-            found.pop(real, None)  # the last of the call's nodes counts
+            names.pop(real, None)  # the last of the call's nodes counts
             if held is not None:
-                found[real] = held.name
-    return found
+                names[real] = held.name
+    return names
 
 
 def _name(buffer: Any) -> str:
@@ -143,11 +135,10 @@ def _own_value(node: Any) -> torch.fx.Node | None:
 
 
 def _changed_value(node: Any, base: Any) -> torch.fx.Node | None:
-    """The one node that changes a buffer, if it changes the buffer as a whole and not a view.
+    """Return the only fx node that changes a buffer, if it changes all of it and not a view.
 
-    Args:
-        node: The IR node that does it.
-        base: The buffer; None for one that is no IR node, such as an input.
+    ``node`` is the IR node that does it. ``base`` is the buffer, or None if it is not an IR node,
+    such as an input.
     """
     last = getattr(base, "origin_node", None)
     if last is not None and not _changes_in_place(last):
@@ -167,7 +158,7 @@ def _changes_in_place(node: torch.fx.Node) -> bool:
 
 
 def _is_view(node: torch.fx.Node) -> bool:
-    """Return whether a node gives a part of another one's memory, as far as its schema tells."""
+    """Return whether a node returns a view of another one's memory, as far as its schema tells."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return node.op not in ("placeholder", "get_attr")
     aliases = (item.alias_info for item in node.target._schema.returns)
