@@ -379,8 +379,8 @@ def _bind_tensor(
         what = f"%{result.out} is not new, but lies in the storage of %{holder.owner}"
         raise BrokenPromiseError(call=call, what=what)
     if call in _PACKING:
-        storage, tensor = Storage(result.out, Kind.OWNED, leaf, 0, leaf.nbytes), leaf
-        storage.is_object = True
+        storage = Storage(result.out, Kind.OWNED, leaf, 0, leaf.nbytes, is_object=True)
+        tensor = leaf
     else:
         storage, tensor = guarded(result.out, leaf)
     if result.relation is Relation.FRESH:

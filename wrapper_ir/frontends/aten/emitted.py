@@ -158,16 +158,16 @@ def _alignment(walk: GraphWalk, node: Node, value: Any, subject: str, alignment:
         walk.emit(AssertLayout(value.name, subject, alignment, origin=origin))
 
 
-def _that(walk: GraphWalk, node: Node, holds: Any, relation: str, *values: Any) -> None:
-    if not is_relation(holds):
-        holds = sympy.Ne(holds, 0)
-    walk.emit(AssertSymbol(holds, relation, origin=walk.state.origin(node)))
+def emit_check(walk: GraphWalk, node: Node, holds: Any, message: str, *values: Any) -> None:
+    """Emit the check of a condition or of a number, which must not be 0."""
+    condition = holds if is_relation(holds) else sympy.Ne(holds, 0)
+    walk.emit(AssertSymbol(condition, message, origin=walk.state.origin(node)))
 
 
 def _number(walk: GraphWalk, node: Node, value: Any, name: str, *rest: Any) -> None:
-    _, low, high = rest
-    if isinstance(value, sympy.Basic) and (low, high) != (None, None):
-        for check in range_checks(value, low, high, name, walk.state.origin(node)):
+    _, lower, upper = rest
+    if isinstance(value, sympy.Basic) and (lower, upper) != (None, None):
+        for check in range_checks(value, lower, upper, name, walk.state.origin(node)):
             walk.emit(check)
 
 
@@ -177,7 +177,7 @@ _CHECKS: Final = {
     "check_sizes": _result,
     "check_alignment": _alignment,
     "check_number": _number,
-    "check_that": _that,
+    "check_that": emit_check,
     # These return the tensor that they check.
     "lay_out": _result,
     "lay_out_sizes": _result,

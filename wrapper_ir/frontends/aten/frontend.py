@@ -316,10 +316,9 @@ class Beginning:
                 self._draft.inputs.append(ScalarInput(state.bind(expr.name, kind)))
                 self.names[expr.name] = place.name
                 return expr
-            name = state.bind_fresh(place.name, kind)
-            self._draft.inputs.append(ScalarInput(name))
-            self._check(sympy.Eq(state.draft.symbol(name), expr), f"{name} is not {expr}")
-            return state.draft.symbol(name)
+            number = self._fresh_input(place, kind)
+            self._check(sympy.Eq(number, expr), f"{number} is not {expr}")
+            return number
         return self._fixed(place)
 
     def _fixed(self, place: Place) -> Any:
@@ -328,16 +327,18 @@ class Beginning:
         if not isinstance(value, (bool, int, float)):
             return value
         kinds = {bool: SymbolKind.BOOL, int: SymbolKind.INT, float: SymbolKind.FLOAT}
-        state = self._state
-        name = state.bind_fresh(place.name, kinds[type(value)])
-        self._draft.inputs.append(ScalarInput(name))
-        number = state.draft.symbol(name)
-        message = f"{name} is not {value}, for which the program was made"
+        number = self._fresh_input(place, kinds[type(value)])
+        message = f"{number} is not {value}, for which the program was made"
         if isinstance(value, bool):
             self._check(number if value else sympy.Not(number), message)
         elif value == value:  # a NaN equals nothing
             self._check(sympy.Eq(number, value), message)
         return value
+
+    def _fresh_input(self, place: Place, kind: SymbolKind) -> sympy.Symbol:
+        name = self._state.bind_fresh(place.name, kind)
+        self._draft.inputs.append(ScalarInput(name))
+        return self._draft.symbol(name)
 
     def _check(self, condition: Any, message: str) -> None:
         self._draft.emit(AssertSymbol(condition, message))

@@ -6,7 +6,6 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import sympy
 import torch
 from torch.fx import GraphModule, Node
 
@@ -15,16 +14,20 @@ from wrapper_ir.emitters.triton import LAUNCH
 from wrapper_ir.frontends.aten import numbers
 from wrapper_ir.frontends.aten.calls import Expected, call_op, emit_call
 from wrapper_ir.frontends.aten.control import HIGHER_ORDER
-from wrapper_ir.frontends.aten.emitted import NAMESPACE, convert_launch, convert_own
+from wrapper_ir.frontends.aten.emitted import (
+    NAMESPACE,
+    convert_launch,
+    convert_own,
+    emit_check,
+)
 from wrapper_ir.frontends.aten.numbers import bind_item, bind_metadata
 from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError, elements, is_guard
 from wrapper_ir.frontends.common.ops import SYMBOLIC, is_op
 from wrapper_ir.lines.args import Relation
-from wrapper_ir.lines.expr import dim, is_relation
+from wrapper_ir.lines.expr import dim
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret
 from wrapper_ir.lines.program import Constant, ConstantKind
-from wrapper_ir.lines.symbols import AssertSymbol
 
 if TYPE_CHECKING:
     from wrapper_ir.frontends.aten.state import GraphWalk, State
@@ -132,10 +135,8 @@ def _metadata(walk: GraphWalk, node: Node) -> Any:
 
 def _assert_scalar(walk: GraphWalk, node: Node) -> None:
     condition, *rest = (walk.value(arg) for arg in node.args)
-    if not is_relation(condition):
-        condition = sympy.Ne(condition, 0)
     message = rest[0] if rest else node.kwargs.get("assert_msg", "")
-    walk.emit(AssertSymbol(condition, str(message), origin=walk.state.origin(node)))
+    emit_check(walk, node, condition, str(message))
 
 
 def _constrain_range(walk: GraphWalk, node: Node) -> None:

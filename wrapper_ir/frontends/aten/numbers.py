@@ -46,12 +46,8 @@ def _is_int(value: Any) -> bool:
     return value.is_integer is True if isinstance(value, sympy.Basic) else isinstance(value, int)
 
 
-def _floor_div(a: Any, b: Any) -> Any:
-    return ours.FloorDiv(a, b) if _is_int(a) and _is_int(b) else None
-
-
-def _mod(a: Any, b: Any) -> Any:
-    return ours.Mod(a, b) if _is_int(a) and _is_int(b) else None
+def _of_ints(make: Make) -> Make:
+    return lambda a, b: make(a, b) if _is_int(a) and _is_int(b) else None
 
 
 def _pow(a: Any, b: Any) -> Any:
@@ -61,10 +57,7 @@ def _pow(a: Any, b: Any) -> Any:
 
 
 def _rounded(of_real: Make) -> Make:
-    def make(value: Any) -> Any:
-        return value if _is_int(value) else of_real(value)
-
-    return make
+    return lambda value: value if _is_int(value) else of_real(value)
 
 
 def _to_float(value: Any) -> Any:
@@ -78,23 +71,17 @@ def _to_int(value: Any) -> Any:
 
 
 def _both(logical: Make, bitwise: Make) -> Make:
-    def make(a: Any, b: Any) -> Any:
-        return logical(a, b) if is_relation(a) and is_relation(b) else bitwise(a, b)
-
-    return make
+    return lambda a, b: (logical if is_relation(a) and is_relation(b) else bitwise)(a, b)
 
 
 #: Callees of nodes -> functions that compute the value; None if the vocabulary lacks it.
 FUNCTIONS: Final[Mapping[Any, Make]] = {
-    operator.add: lambda a, b: a + b,
-    operator.sub: lambda a, b: a - b,
-    operator.mul: lambda a, b: a * b,
-    operator.neg: lambda a: -a,
-    operator.pos: lambda a: a,
+    # The arguments are sympy's, which has these operators.
+    **{f: f for f in (operator.add, operator.sub, operator.mul, operator.neg, operator.pos)},
     operator.abs: sympy.Abs,
-    operator.floordiv: _floor_div,
+    operator.floordiv: _of_ints(ours.FloorDiv),
     operator.truediv: ours.TrueDiv,
-    operator.mod: _mod,
+    operator.mod: _of_ints(ours.Mod),
     operator.pow: _pow,
     operator.eq: sympy.Eq,
     operator.ne: sympy.Ne,
