@@ -105,18 +105,18 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[WrapperIRError], str]] = {
     "no kind of symbol": (
         lambda: wir.Builder().symbol("n", kind="long"),  # type: ignore[arg-type]
         ArgumentError,
-        "'long' is none of 'int'",
+        "'long' is not one of 'int'",
     ),
-    "a word for a bound": (lambda: wir.Builder().symbol("n", min="a"), ArgumentError, "no integer"),  # type: ignore[arg-type]
+    "a word for a bound": (lambda: wir.Builder().symbol("n", min="a"), ArgumentError, "not an integer"),  # type: ignore[arg-type]
     "no kind of constant": (
         lambda: wir.Builder().constant("w", torch.ones(3), kind="weight"),  # type: ignore[arg-type]
         ArgumentError,
-        "'weight' is none of",
+        "'weight' is not one of",
     ),
     "a list for a tensor": (lambda: wir.Builder().constant("w", [1]), ArgumentError, "a tensor"),
     "a number for sizes": (lambda: wir.Builder().input("x", "f32", 4), LayoutError, r"\(4,\)"),  # type: ignore[arg-type]
-    "a name for a kernel": (lambda: builder()[0].call("k"), ArgumentError, "no kernel"),  # type: ignore[arg-type]
-    "a name for a buffer": (lambda: builder()[0].free("x"), ArgumentError, "no buffer"),  # type: ignore[arg-type]
+    "a name for a kernel": (lambda: builder()[0].call("k"), ArgumentError, "not of type Kernel"),  # type: ignore[arg-type]
+    "a name for a buffer": (lambda: builder()[0].free("x"), ArgumentError, "not of type Buffer"),  # type: ignore[arg-type]
     "a name for a symbol": (
         lambda: builder()[0].scalar_input("n"),  # type: ignore[arg-type]
         ArgumentError,
@@ -125,12 +125,12 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[WrapperIRError], str]] = {
     "a number for a region": (
         lambda: (lambda b, x: b.cond(True, [x], 3, 4))(*builder()),
         ArgumentError,
-        "no function",
+        "not a function",
     ),
     "a number for an order": (
         lambda: (lambda b, x: b.permute(x, 3))(*builder()),
         LayoutError,
-        "orders no 1",
+        "permutation of 1",
     ),
     "a name for a parameter": (
         lambda: wir.Builder().cpp_kernel("k", "", reads=["x"]),  # type: ignore[list-item]

@@ -93,6 +93,19 @@ def test_what_cannot_be_exported_says_why() -> None:
         wir.from_fx(traced, (X,))
 
 
+def test_an_input_without_a_form_is_named() -> None:
+    graph = torch.fx.Graph()
+    inputs = [graph.placeholder(name) for name in ("x", "y", "z")]
+    for node, value in zip(inputs, (X, X.to_sparse(), X.to_sparse()), strict=True):
+        node.meta["val"] = value
+    added = graph.call_function(torch.ops.aten.add.Tensor, tuple(inputs[:2]))
+    added.meta["val"] = X
+    graph.output((added,))
+    with pytest.raises(aten.UnsupportedGraphError, match="is not strided") as caught:
+        wir.from_fx(torch.fx.GraphModule(nn.Module(), graph))
+    assert [problem.node for problem in caught.value.fields["problems"]] == ["y", "z"]
+
+
 def test_all_nodes_without_a_form_are_listed_with_their_lines() -> None:
     class Sparse(nn.Module):
         def forward(self, x: Tensor) -> Any:

@@ -93,7 +93,7 @@ def _calls_of(code: str) -> Program:
 @pytest.mark.parametrize(
     ("code", "error", "words"),
     [
-        ("y[4] = 1;", "WIR2407", "byte 1 behind its end"),
+        ("y[4] = 1;", "WIR2407", "byte 1 after its end"),
         ("y[-1] = 1;", "WIR2407", "byte 1 before its start"),
         ("const_cast<float*>(x)[2] = 7;", "WIR2406", "changed 2 bytes behind %x"),
         ('throw std::runtime_error("no luck");', "WIR2410", "no luck"),

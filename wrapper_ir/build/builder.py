@@ -1,8 +1,8 @@
-"""The builder: programs written by hand.
+"""The builder, for programs written by hand.
 
-Each call appends a line and gives a handle for what it defines. What lines must repeat (accesses,
-declarations of ops, how results relate to arguments) is taken from the kernel's parameters and the
-op's schema; what inputs must be bound and checked for is added when the program is built.
+Each call appends a line and returns a handle of the buffer or symbol that it defines. Accesses,
+declarations of ops and alias relations are taken from the kernel's parameters and the op's schema.
+Binding and checking the inputs is added when the program is built.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from wrapper_ir.lines import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from wrapper_ir.build.draft import ProgramDraft
     from wrapper_ir.build.values import Buffer, Number
 
 
 class Builder(Declarations, KernelCalls, Memory, Streams, Control):
-    """Builds a program, line by line.
+    """Builder of a program, line by line.
 
-    Sizes may be expressions over the symbols that :meth:`symbol` gives. A layout is said by a dtype
-    (``"f32"``) and a size, or by a :class:`Layout`, or by a buffer that it is to be like::
+    Sizes may be expressions over the symbols that :meth:`symbol` returns. A layout is given as a
+    dtype (``"f32"``) and a size, as a :class:`Layout`, or as a buffer to imitate::
 
         b = wir.Builder("double")
         n = b.symbol("n", min=1, hint=8)
@@ -57,10 +57,10 @@ class Builder(Declarations, KernelCalls, Memory, Streams, Control):
 
     Args:
         name: The program's name.
-        role: Which graph of a model it is.
-        stage: ``"logical"``, where the ends of storage are left to the planner, or ``"planned"``.
-        device: Where buffers are unless said otherwise.
-        check_inputs: Whether to check layouts and ranges of the inputs at the start.
+        role: The graph's role in a model.
+        stage: ``"logical"``, which leaves ending storage to the planner, or ``"planned"``.
+        device: The default device of buffers.
+        check_inputs: Check layouts and ranges of the inputs at the start.
     """
 
     def __init__(
@@ -81,25 +81,25 @@ class Builder(Declarations, KernelCalls, Memory, Streams, Control):
 
     @located
     def returns(self, *values: Buffer | Number | None) -> None:
-        """Says what the program gives: buffers, numbers, ``None``.
+        """Declare the program's results: buffers, numbers, ``None``.
 
         Raises:
-            UnfinishedError: that was said already.
+            UnfinishedError: The results are already declared.
         """
         if self._results is not None:
-            raise UnfinishedError(reason="the results are given already")
+            raise UnfinishedError(reason="the results are already declared")
         self._results = tuple(value_of(self._draft, value) for value in values)
 
     @located
     def build(self, *, verify: bool = True) -> Program:
-        """The program.
+        """Return the program.
 
         Args:
-            verify: Whether to check every rule.
+            verify: Check every rule of the verifier.
 
         Raises:
-            UnfinishedError: its results were not given.
-            VerificationError: it breaks rules; each fault names the call of the builder's.
+            UnfinishedError: The results are not declared.
+            VerificationError: The program breaks rules. Each fault names the builder call at fault.
         """
         if self._results is None:
             raise UnfinishedError(reason="the results are missing", hint="call returns(...) first")
@@ -117,31 +117,38 @@ class Builder(Declarations, KernelCalls, Memory, Streams, Control):
         return program
 
 
-# The preamble: bind the sizes of the inputs, and check them.
+# The preamble, which binds the sizes of the inputs and checks them.
 
 
 def _preamble(
     draft: ProgramDraft, origins: Mapping[Input, int], *, check_inputs: bool
 ) -> tuple[AnyLine, ...]:
-    """Lines that bind each symbol which nothing else binds, and that check inputs.
+    """Return the lines that bind each symbol that nothing else binds, and that check inputs.
 
-    A symbol is bound by the first size, else stride, that it alone is; the order is that of the
-    inputs. Ranges are checked too: what plans memory takes them for true. An input with a symbol
-    that the user binds is the user's to check.
+    A symbol is bound by the first size, or else stride, that is the bare symbol, in the order of
+    the inputs. Ranges are checked because the memory planner relies on them. Checking an input with
+    a symbol that the user binds is up to the user.
     """
-    bound: dict[str, int | None] = {}
+    bound: dict[str, int] = {}
     lines: list[AnyLine] = []
-    for line in _binds(draft, origins):
-        if line.symbol not in bound and line.symbol not in draft.bound:
-            bound[line.symbol] = line.origin
-            lines.append(line)
+    sources = [
+        (value, source, origin)
+        for item, origin in origins.items()
+        if isinstance(item, BufferInput)
+        for value, source in metadata_of(item.name, draft.buffers[item.name])
+    ]
+    sources.sort(key=lambda each: isinstance(each[1], StrideOf))  # all sizes before all strides
+    for value, source, origin in sources:
+        is_unbound = isinstance(value, sympy.Symbol) and value.name not in draft.bound
+        if is_unbound and value.name not in bound:
+            bound[value.name] = origin
+            lines.append(BindSymbol(value.name, source, origin=origin))
     if not check_inputs:
         return tuple(lines)
-    scalars = [item for item in draft.inputs if isinstance(item, ScalarInput)]
-    bound.update((item.symbol, origins.get(item)) for item in scalars)
-    lines.extend(
-        AssertLayout(item.name, origin=origins.get(item))
-        for item in draft.inputs
+    bound |= {item.symbol: at for item, at in origins.items() if isinstance(item, ScalarInput)}
+    lines += (
+        AssertLayout(item.name, origin=origin)
+        for item, origin in origins.items()
         if isinstance(item, BufferInput) and draft.buffers[item.name].symbols <= bound.keys()
     )
     for name, origin in bound.items():
@@ -150,17 +157,3 @@ def _preamble(
         lower = info.lower if is_scalar or (info.lower or 0) > 0 else None  # no size is negative
         lines += range_checks(draft.symbol(name), lower, info.upper, name, origin)
     return tuple(lines)
-
-
-def _binds(draft: ProgramDraft, origins: Mapping[Input, int]) -> Iterator[BindSymbol]:
-    where = {i.name: o for i, o in origins.items() if isinstance(i, BufferInput)}
-    told = [
-        (value, source, where[item.name])
-        for item in draft.inputs
-        if isinstance(item, BufferInput)
-        for value, source in metadata_of(item.name, draft.buffers[item.name])
-    ]
-    told.sort(key=lambda each: isinstance(each[1], StrideOf))  # all sizes before all strides
-    for value, source, origin in told:
-        if isinstance(value, sympy.Symbol):
-            yield BindSymbol(value.name, source, origin=origin)

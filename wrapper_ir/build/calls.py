@@ -1,10 +1,10 @@
-"""Calls of kernels and library ops: Python values to lines, by what is declared of the callee."""
+"""Calls of kernels and library ops. Python values become arguments as the callee declares them."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import sympy
 
@@ -18,6 +18,7 @@ from wrapper_ir.build.values import (
     Part,
     Result,
     Size,
+    device_for,
     device_of,
     dtype_of,
     here,
@@ -26,7 +27,6 @@ from wrapper_ir.build.values import (
     new_buffer,
     new_object,
     own,
-    place,
     size_of,
     stream_on,
 )
@@ -69,54 +69,46 @@ if TYPE_CHECKING:
 _ENUMS = {"Layout": EnumKind.LAYOUT, "MemoryFormat": EnumKind.MEMORY_FORMAT}
 
 Given = Buffer | Object | Number | None | str | DType | Device | Sequence[Any]
-"""What a call takes for an argument."""
+"""An argument of a call."""
 
 
 def kernel_args(
     draft: ProgramDraft, name: str, params: tuple[Param, ...], given: Sequence[Given]
 ) -> tuple[Arg, ...]:
-    """Arguments of a kernel, with the access that its parameters declare.
+    """Return the arguments of a kernel, with the access that its parameters declare.
 
     Raises:
-        ArgumentError: their number or kind is wrong.
+        ArgumentError: There are too few or too many, or one has the wrong kind.
     """
     if len(given) != len(params):
         names = ", ".join(param.name for param in params)
-        raise ArgumentError(
-            callee=f"kernel '{name}'",
-            reason=f"{len(given)} arguments are given for {len(params)} parameters ({names})",
-        )
-    return tuple(_kernel_arg(draft, name, p, value) for p, value in zip(params, given, strict=True))
-
-
-def _kernel_arg(draft: ProgramDraft, name: str, param: Param, value: Given) -> Arg:
-    if isinstance(param, BufferParam):
-        if not isinstance(value, Buffer):
-            raise ArgumentError(
-                callee=f"kernel '{name}'", reason=f"parameter '{param.name}' takes a buffer"
-            )
-        return BufferArg(own(draft, value, Buffer).name, param.access)
-    if isinstance(value, Buffer) or not _is_number(value):
-        raise ArgumentError(
-            callee=f"kernel '{name}'", reason=f"parameter '{param.name}' takes a number"
-        )
-    return ScalarArg(value)
+        reason = f"it takes {len(params)} arguments ({names}) but {len(given)} were given"
+        raise ArgumentError(callee=f"kernel '{name}'", reason=reason)
+    args: list[Arg] = []
+    for param, value in zip(params, given, strict=True):
+        if isinstance(param, BufferParam) and isinstance(value, Buffer):
+            args.append(BufferArg(own(draft, value, Buffer).name, param.access))
+        elif not isinstance(param, BufferParam) and isinstance(value, Number):
+            args.append(ScalarArg(value))
+        else:
+            kind = "a buffer" if isinstance(param, BufferParam) else "a number"
+            reason = f"parameter '{param.name}' takes {kind}"
+            raise ArgumentError(callee=f"kernel '{name}'", reason=reason)
+    return tuple(args)
 
 
 def op_args(
     draft: ProgramDraft, schema: OpSchema, given: Sequence[Given], named: Mapping[str, Given]
 ) -> tuple[tuple[Arg, ...], tuple[NamedArg, ...]]:
-    """Arguments of an op, of the kinds and with the access that its schema declares.
+    """Return the arguments of an op, of the kinds and with the access that its schema declares.
 
     Raises:
-        ArgumentError: there are too many, or a name is unknown, or a value fits no type.
+        ArgumentError: There are too many, a name is unknown, or a value has the wrong type.
     """
     positional = schema.positional
     if len(given) > len(positional):
-        raise ArgumentError(
-            callee=schema.name,
-            reason=f"{len(given)} arguments are given by position, it takes {len(positional)}",
-        )
+        reason = f"it takes {len(positional)} positional arguments but {len(given)} were given"
+        raise ArgumentError(callee=schema.name, reason=reason)
     args = tuple(
         _op_arg(draft, schema, declared, value)
         for declared, value in zip(positional, given, strict=False)
@@ -174,19 +166,19 @@ def op_results(
     *,
     may_alias: bool,
 ) -> tuple[tuple[OpResult, ...], list[Buffer | Object | sympy.Symbol]]:
-    """Results of an op as lines say them, and the handles for them; ``None`` skips one.
+    """Return the results of an op and the handles for them. ``None`` skips a result.
 
     Raises:
-        ResultError: they are more than the op returns.
+        ResultError: There are more than the op returns.
     """
     returns = schema.returns
     is_many = schema.returns_tuple or (len(returns) == 1 and returns[0].is_list)
     if not is_many and len(results) > len(returns):
-        reason = f"{len(results)} results are asked for, it returns {len(returns)}"
+        reason = f"it returns {len(returns)} results but {len(results)} were requested"
         raise ResultError(callee=schema.name, reason=reason)
     bound = schema.given(args, kwargs)
     device = _device(draft, bound.values())
-    found: list[OpResult] = []
+    defined: list[OpResult] = []
     handles: list[Buffer | Object | sympy.Symbol] = []
     for index, given in enumerate(results):
         if given is None:
@@ -195,20 +187,19 @@ def op_results(
         path = result.path
         if path is None:
             path = (index,) if is_many else ()
+        handle: Buffer | Object | sympy.Symbol
         if isinstance(result.layout, sympy.Symbol):
-            found.append(ResultSymbol(result.layout.name, path))
-            handles.append(result.layout)
-            continue
-        if isinstance(result.layout, str):
-            made = new_object(draft, result.name, result.layout)
-            found.append(ResultObject(made.name, made.class_name, path))
-            handles.append(made)
-            continue
-        buffer = new_buffer(draft, result.name, layout_of(result.layout, device=device))
-        relation, of = _relation(schema, path, bound, result.relation, may_alias=may_alias)
-        found.append(ResultBuffer(buffer.name, path, relation, of))
-        handles.append(buffer)
-    return tuple(found), handles
+            handle = result.layout
+            defined.append(ResultSymbol(handle.name, path))
+        elif isinstance(result.layout, str):
+            handle = new_object(draft, result.name, result.layout)
+            defined.append(ResultObject(handle.name, handle.class_name, path))
+        else:
+            handle = new_buffer(draft, result.name, layout_of(result.layout, device=device))
+            relation, of = _relation(schema, path, bound, result.relation, may_alias=may_alias)
+            defined.append(ResultBuffer(handle.name, path, relation, of))
+        handles.append(handle)
+    return tuple(defined), handles
 
 
 def _relation(
@@ -219,7 +210,7 @@ def _relation(
     *,
     may_alias: bool,
 ) -> tuple[Relation, tuple[str, ...]]:
-    """Return how a result relates to the arguments: as the call says, or else the schema."""
+    """Return a result's relation to the arguments: the given one, or else the schema's."""
     type_ = schema.type_at(path)
     sets = type_.alias_sets if type_ is not None else frozenset()
     relation = given
@@ -235,26 +226,13 @@ def _relation(
 
 
 def _device(draft: ProgramDraft, args: Collection[Arg]) -> Device | None:
-    """Return the default device of the results: that of the arguments."""
-    named = (arg.device for arg in args if isinstance(arg, DeviceArg))
-    held = (draft.buffers[arg.buffer].device for arg in buffers_in(args))
-    return next(itertools.chain(named, held), None)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (bool, int, float, complex, sympy.Basic))
+    """Return the default device of the results: a device argument, else that of a buffer."""
+    devices = (arg.device for arg in args if isinstance(arg, DeviceArg))
+    buffers = (draft.buffers[arg.buffer].device for arg in buffers_in(args))
+    return next(itertools.chain(devices, buffers), None)
 
 
 # Calls of kernels and ops.
-
-
-class _Wanted(NamedTuple):
-    """Keyword arguments of :meth:`KernelCalls.extern` besides the op's own arguments."""
-
-    result: LayoutLike | Result | sympy.Symbol | str | None = None
-    results: Sequence[LayoutLike | Result | sympy.Symbol | str | None] | None = None
-    may_alias: bool = False
-    on: tuple[Device | str, int] | None = None
 
 
 class KernelCalls(Part):
@@ -269,29 +247,27 @@ class KernelCalls(Part):
         stream: int | None = None,
         grid: Size = (),
     ) -> None:
-        """Calls a kernel.
+        """Call a kernel.
 
         Args:
-            kernel: What :meth:`cpp_kernel`, :meth:`triton_kernel` or :meth:`device_kernel` gave.
-            *args: A buffer or number for each parameter, in their order.
-            device: Where it runs; by default where its first buffer is.
-            stream: The stream's number; 0 is the caller's. By default that of the block that
-                :meth:`on` opened.
-            grid: How many blocks a Triton kernel has, in up to three dimensions; for a kernel of a
-                device's language, what its launcher takes.
+            kernel: The result of :meth:`cpp_kernel`, :meth:`triton_kernel` or
+                :meth:`device_kernel`.
+            *args: A buffer or number for each parameter, in order.
+            device: The device to run on. By default that of the first buffer.
+            stream: The stream's number; 0 is the caller's. By default that of the enclosing
+                :meth:`on` block.
+            grid: The number of blocks of a Triton kernel, in up to three dimensions. The meaning
+                for a vendor's language is up to its launcher.
 
         Raises:
-            ArgumentError: There are more or fewer than parameters, or one is of another kind.
+            ArgumentError: There are too few or too many arguments, or one has the wrong kind.
         """
         draft = self._draft
         definition = own(draft, kernel, Kernel).definition
-        found = kernel_args(draft, definition.name, definition.params, args)
-        buffers = [arg.buffer for arg in found if isinstance(arg, BufferArg)]
-        where = draft.buffers[buffers[0]].device if buffers else self.device
-        where = where if device is None else device_of(device)
+        bound = kernel_args(draft, definition.name, definition.params, args)
+        where = device_for(draft, bound, self.device) if device is None else device_of(device)
         stream = stream_on(draft, where) if stream is None else stream
-        origin = here(draft)
-        draft.emit(KernelCall(definition.name, found, where, stream, size_of(grid), origin=origin))
+        self._emit(KernelCall(definition.name, bound, where, stream, size_of(grid)))
 
     @located
     def extern(
@@ -304,24 +280,24 @@ class KernelCalls(Part):
         may_alias: bool = False,
         on: tuple[Device | str, int] | None = None,
         **kwargs: Given,
-    ) -> Any:  # noqa: ANN401 - what comes back depends on what is asked for
-        """Calls a library op, declared by its schema (its name is enough from the second call on).
+    ) -> Any:  # noqa: ANN401 - the type depends on the requested results
+        """Call a library op, declared by its schema. After the first call its name is enough.
 
         Args:
-            schema: Such as ``aten::relu(Tensor self) -> Tensor``.
-            *args: Arguments by position, of the kinds that the schema says.
-            result: The layout of the one result, or the symbol that it is bound to, or the class of
-                the object that it is, ``namespace::Class``.
-            results: Those of several results; ``None`` skips one.
-            may_alias: Whether results are perhaps views of the arguments, known only at run time.
-            on: Device and stream; by default those of the first buffer, and 0.
-            **kwargs: Arguments by name.
+            schema: A schema such as ``aten::relu(Tensor self) -> Tensor``.
+            *args: Positional arguments, of the kinds that the schema declares.
+            result: The layout of the only result, the symbol to bind it to, or the class of the
+                object that it is (``namespace::Class``).
+            results: The same for several results; ``None`` skips one.
+            may_alias: Results may be views of the arguments, known only at run time.
+            on: Device and stream. By default the device of the first buffer and the current stream.
+            **kwargs: Keyword arguments.
 
         Returns:
-            The handle of ``result``, or a list of those of ``results``, or ``None``.
+            The handle of ``result``, a list of handles of ``results``, or ``None``.
         """
-        wanted = _Wanted(result, results, may_alias, on)
-        return self._call_op(TorchOp(schema.strip()), args, kwargs, wanted)
+        op = TorchOp(schema.strip())
+        return self._call_op(op, args, kwargs, (result, results), may_alias=may_alias, on=on)
 
     @located
     def method(
@@ -333,28 +309,31 @@ class KernelCalls(Part):
         results: Sequence[LayoutLike | Result | sympy.Symbol | str | None] | None = None,
         **kwargs: Given,
     ) -> Any:  # noqa: ANN401 - as above
-        """Calls a method of a custom class, declared by its schema like an op.
+        """Call a method of a custom class, declared by its schema like an op.
 
         Args:
-            schema: Such as ``ns::Queue.push(__torch__.torch.classes.ns.Queue self, Tensor x) ->
-                NoneType``: the class, the method, and the object as its first argument.
-            *args: Arguments by position, the object first.
-            result: As of :meth:`extern`.
-            results: As of :meth:`extern`.
-            **kwargs: Arguments by name.
+            schema: A schema such as ``ns::Queue.push(__torch__.torch.classes.ns.Queue self,
+                Tensor x) -> NoneType``: the class, the method, and the object as first argument.
+            *args: Positional arguments, the object first.
+            result: As for :meth:`extern`.
+            results: As for :meth:`extern`.
+            **kwargs: Keyword arguments.
 
         Returns:
-            As :meth:`extern`.
+            As for :meth:`extern`.
         """
-        source = TorchOp(schema.strip(), is_method=True)
-        return self._call_op(source, args, kwargs, _Wanted(result, results))
+        op = TorchOp(schema.strip(), is_method=True)
+        return self._call_op(op, args, kwargs, (result, results))
 
     def _call_op(
         self,
         op: TorchOp,
         args: Sequence[Given],
         kwargs: Mapping[str, Given],
-        asked: _Wanted,
+        requested: tuple[Any, Sequence[Any] | None],
+        *,
+        may_alias: bool = False,
+        on: tuple[Device | str, int] | None = None,
     ) -> Any:  # noqa: ANN401 - as above
         draft = self._draft
         name = op.schema
@@ -362,36 +341,23 @@ class KernelCalls(Part):
             name = parse_schema(name).name
         if name not in draft.definitions:
             draft.declare(name, op, here(draft))
-        source_of = draft.definitions[name].source
-        if not isinstance(source_of, TorchOp):
+        source = draft.definitions[name].source
+        if not isinstance(source, TorchOp):
             raise ArgumentError(callee=name, reason="it is a kernel; use call()")
-        declared = parse_schema(source_of.schema)
-        found_args, found_kwargs = op_args(draft, declared, args, kwargs)
-        result, results, on = asked.result, asked.results, asked.on
-        wanted = list(results or ()) if result is None else [result]
+        schema = parse_schema(source.schema)
+        bound, named = op_args(draft, schema, args, kwargs)
+        result, results = requested
         if result is not None and results is not None:
             raise ResultError(callee=name, reason="give 'result' or 'results', not both")
-        found, handles = op_results(
-            draft, declared, wanted, found_args, found_kwargs, may_alias=asked.may_alias
-        )
+        wanted = list(results or ()) if result is None else [result]
+        defined, handles = op_results(draft, schema, wanted, bound, named, may_alias=may_alias)
         pair: object = on
         if on is not None and not (isinstance(pair, tuple) and len(pair) == 2):
             raise ArgumentError(callee=name, reason="'on' takes a pair: the device and the stream")
-        where, stream = on or place(
-            draft, [*found_args, *(arg for _, arg in found_kwargs)], self.device
-        )
-        draft.emit(
-            ExternKernel(
-                name,
-                found_args,
-                found_kwargs,
-                found,
-                device_of(where),
-                stream,
-                draft.mempool,
-                origin=here(draft),
-            )
-        )
+        default = device_for(draft, [*bound, *(arg for _, arg in named)], self.device)
+        where, stream = on or (default, stream_on(draft, default))
+        call = ExternKernel(name, bound, named, defined, device_of(where), stream, draft.mempool)
+        self._emit(call)
         if result is not None:
             return handles[0]
         return handles if results is not None else None

@@ -1,4 +1,4 @@
-"""Calls that work on symbols, check, choose, loop, and show; and the regions that they build."""
+"""Calls for symbols, checks, probes and control flow, and the regions of the latter."""
 
 from __future__ import annotations
 
@@ -63,21 +63,14 @@ if TYPE_CHECKING:
 
 
 Operand: TypeAlias = Buffer | Number
-"""What a region is given."""
+"""An operand of a region."""
 
 Handle: TypeAlias = Buffer | sympy.Symbol
-"""What a region's parameter or a line's result is known by."""
-
-
-def operands_of(
-    draft: ProgramDraft, operands: Sequence[Operand]
-) -> tuple[BufferArg | ScalarArg, ...]:
-    """Operands as lines say them: regions read them."""
-    return tuple(operand_of(draft, operand) for operand in operands)
+"""A handle of a region's parameter or of a line's result."""
 
 
 def operand_of(draft: ProgramDraft, operand: Operand) -> BufferArg | ScalarArg:
-    """One operand."""
+    """Return an operand as an argument. Regions read their operands."""
     if isinstance(operand, Buffer):
         return BufferArg(own(draft, operand, Buffer).name, Access.READ)
     return ScalarArg(operand)
@@ -86,14 +79,15 @@ def operand_of(draft: ProgramDraft, operand: Operand) -> BufferArg | ScalarArg:
 def build_region(
     draft: ProgramDraft, operands: Sequence[Operand], body: Callable[..., Any]
 ) -> tuple[Region, bool]:
-    """The region that ``body`` makes when it is called with handles of the region's parameters.
+    """Build a region by calling ``body`` with handles of the region's parameters.
 
-    What it returns, one value or a tuple of them, are the region's results; also gives whether it
-    was a tuple.
+    Returns:
+        The region, and True if ``body`` returned a tuple of results rather than a single one.
     """
     builds: object = body
     if not callable(builds):
-        raise ArgumentError(callee="a region", reason=f"{builds!r} is no function that builds it")
+        reason = f"{builds!r} is not a function that builds a region"
+        raise ArgumentError(callee="a region", reason=reason)
     params: list[Input] = []
     handles: list[Handle] = []
     for operand in operands:
@@ -102,68 +96,68 @@ def build_region(
             params.append(BufferInput(buffer.name))
             handles.append(buffer)
         else:
-            found = new_symbol(draft, None, SymbolInfo(kind_of(operand)))
-            draft.bound.add(found.name)
-            params.append(ScalarInput(found.name))
-            handles.append(found)
+            inner = new_symbol(draft, None, SymbolInfo(kind_of(operand)))
+            draft.bound.add(inner.name)
+            params.append(ScalarInput(inner.name))
+            handles.append(inner)
     with draft.region() as lines:
-        given = body(*handles)
-    is_many = isinstance(given, (tuple, list))
-    results = tuple(value_of(draft, value) for value in (given if is_many else (given,)))
+        returned = body(*handles)
+    is_many = isinstance(returned, (tuple, list))
+    results = tuple(value_of(draft, value) for value in (returned if is_many else (returned,)))
     return Region(tuple(params), tuple(lines), results), is_many
 
 
 def value_of(draft: ProgramDraft, given: object) -> Value:
-    """One result.
+    """Return a result of a program or region as a value.
 
     Raises:
-        ArgumentError: it is neither a buffer nor a number nor ``None``.
+        ArgumentError: It is neither a buffer nor a number nor ``None``.
     """
     if given is None:
         return NoneValue()
     if isinstance(given, Buffer):
         return BufferValue(own(draft, given, Buffer).name)
-    if isinstance(given, (bool, int, float, complex, sympy.Basic)):
+    if isinstance(given, Number):
         return ScalarValue(given)
-    raise ArgumentError(callee="results", reason=f"{given!r} cannot be one")
+    raise ArgumentError(callee="results", reason=f"{given!r} cannot be a result")
 
 
 def define_results(
     draft: ProgramDraft, callee: str, values: Sequence[Value | Operand], lead: tuple[Any, ...] = ()
 ) -> tuple[tuple[CallResult, ...], list[Handle]]:
-    """Results like ``values``, in buffers and symbols of their own.
+    """Define results like ``values``, in fresh buffers and symbols.
 
     Args:
         draft: The program.
-        callee: What gives them, for errors.
-        values: What they are like: results of a region, or what a loop carries.
-        lead: Sizes before each one's own.
+        callee: The name to use in error messages.
+        values: The results of a region, or the values that a loop carries.
+        lead: Leading sizes to add to each result.
 
     Raises:
-        ResultError: one is ``None``, which no name can be given to.
+        ResultError: A value is ``None``.
     """
-    found: list[CallResult] = []
+    defined: list[CallResult] = []
     handles: list[Handle] = []
     paths = [()] if len(values) == 1 else [(index,) for index in range(len(values))]
     for path, value in zip(paths, values, strict=True):
         if isinstance(value, (BufferValue, Buffer)):
-            name = value.buffer if isinstance(value, BufferValue) else value.name
-            like = draft.buffers[name]
-            layout = at_start(like)
+            layout = at_start(
+                draft.buffers[value.buffer if isinstance(value, BufferValue) else value.name]
+            )
             if lead:
-                layout = Layout.contiguous(like.dtype, (*lead, *like.size), like.device)
+                layout = Layout.contiguous(layout.dtype, (*lead, *layout.size), layout.device)
             buffer = new_buffer(draft, None, layout)
-            found.append(ResultBuffer(buffer.name, path))
+            defined.append(ResultBuffer(buffer.name, path))
             handles.append(buffer)
         elif isinstance(value, NoneValue):
-            raise ResultError(callee=callee, reason="a region gives none, which is no value")
+            raise ResultError(callee=callee, reason="a region returns None, which is not a value")
         else:
             number = value.value if isinstance(value, ScalarValue) else value
-            known = new_symbol(draft, None, SymbolInfo(kind_of(number), unbacked=True))
-            draft.bound.add(known.name)
-            found.append(ResultSymbol(known.name, path))
-            handles.append(known)
-    return tuple(found), handles
+            symbol = new_symbol(draft, None, SymbolInfo(kind_of(number), unbacked=True))
+            draft.bound.add(symbol.name)
+            defined.append(ResultSymbol(symbol.name, path))
+            handles.append(symbol)
+    return tuple(defined), handles
 
 
 def kind_of(value: object) -> SymbolKind:
@@ -176,101 +170,100 @@ def kind_of(value: object) -> SymbolKind:
     return SymbolKind.FLOAT if is_real else SymbolKind.INT
 
 
-# Calls that work on symbols, check, choose, loop, and show.
+# Calls for symbols, checks, probes and control flow.
 
 
 class Control(Part):
-    """Symbols, checks, regions, remarks."""
+    """Symbols, checks, comments, probes and control flow."""
 
     # Symbols.
 
     @located
     def size(self, buffer: Buffer, dimension: int, *, name: str | None = None) -> sympy.Symbol:
-        """A symbol bound to a size, in elements.
-
-        Args:
-            buffer: Whose size.
-            dimension: Which, from 0.
-            name: Of a symbol that is declared and not bound yet, or of a new one.
-        """
-        return self._bind(name, SizeOf(own(self._draft, buffer, Buffer).name, dimension))
-
-    @located
-    def stride(self, buffer: Buffer, dimension: int, *, name: str | None = None) -> sympy.Symbol:
-        """A symbol bound to a stride, in elements.
-
-        Args:
-            buffer: Whose stride.
-            dimension: Which, from 0.
-            name: Of a symbol that is declared and not bound yet, or of a new one.
-        """
-        return self._bind(name, StrideOf(own(self._draft, buffer, Buffer).name, dimension))
-
-    @located
-    def storage_offset(self, buffer: Buffer, *, name: str | None = None) -> sympy.Symbol:
-        """A symbol bound to a storage offset, in elements."""
-        return self._bind(name, StorageOffsetOf(own(self._draft, buffer, Buffer).name))
-
-    @located
-    def item(self, buffer: Buffer, *, name: str | None = None) -> sympy.Symbol:
-        """A symbol bound to the only element of a buffer; waits for the device."""
-        dtype = own(self._draft, buffer, Buffer).dtype
-        kind = SymbolKind.INT if dtype.is_integral else SymbolKind.FLOAT
-        kind = SymbolKind.BOOL if dtype.short == "bool" else kind
-        return self._bind(name, ItemOf(buffer.name), SymbolInfo(kind, unbacked=True))
-
-    def _bind(
-        self, name: str | None, source: SymbolSource, info: SymbolInfo | None = None
-    ) -> sympy.Symbol:
-        found = self._binding(name, info or SymbolInfo(unbacked=True))
-        self._draft.emit(BindSymbol(found.name, source, origin=here(self._draft)))
-        return found
-
-    def _binding(self, name: str | None, info: SymbolInfo) -> sympy.Symbol:
-        """The symbol that a line binds: one that is declared and not bound, or a new one."""
-        draft = self._draft
-        if name is not None and name in draft.symbols and name not in draft.bound:
-            found = draft.symbol(name)
-        else:
-            found = new_symbol(draft, name, info)
-        draft.bound.add(found.name)
-        return found
-
-    @located
-    def compute(self, value: Number, *, name: str | None = None) -> sympy.Symbol:
-        """A symbol bound to the value of an expression."""
-        found = self._binding(name, SymbolInfo(kind_of(value)))
-        self._draft.emit(ComputeSymbol(found.name, value, origin=here(self._draft)))
-        return found
-
-    # Checks and remarks.
-
-    @located
-    def check(self, condition: Number, message: str = "") -> None:
-        """Checks a relation among symbols when the program runs.
-
-        Args:
-            condition: Such as ``n <= 64``; for equality ``sympy.Eq(n, m)``.
-            message: What the error says where it does not hold.
-        """
-        self._draft.emit(AssertSymbol(condition, message, origin=here(self._draft)))
-
-    @located
-    def check_layout(self, buffer: Buffer, subject: str = "input", *, alignment: int = 0) -> None:
-        """Checks when the program runs that a buffer is as its layout says.
+        """Bind a symbol to a size, in elements.
 
         Args:
             buffer: The buffer.
-            subject: What it is, in the words of the error.
-            alignment: What its address has to be a multiple of, in bytes; 0 for anything.
+            dimension: The dimension, from 0.
+            name: A declared symbol that is still unbound, or a new one. By default a fresh name.
         """
-        name = own(self._draft, buffer, Buffer).name
-        self._draft.emit(AssertLayout(name, subject, alignment, origin=here(self._draft)))
+        return self._bind(name, SizeOf(self._buffer(buffer).name, dimension))
+
+    @located
+    def stride(self, buffer: Buffer, dimension: int, *, name: str | None = None) -> sympy.Symbol:
+        """Bind a symbol to a stride, in elements.
+
+        Args:
+            buffer: The buffer.
+            dimension: The dimension, from 0.
+            name: A declared symbol that is still unbound, or a new one. By default a fresh name.
+        """
+        return self._bind(name, StrideOf(self._buffer(buffer).name, dimension))
+
+    @located
+    def storage_offset(self, buffer: Buffer, *, name: str | None = None) -> sympy.Symbol:
+        """Bind a symbol to a storage offset, in elements."""
+        return self._bind(name, StorageOffsetOf(self._buffer(buffer).name))
+
+    @located
+    def item(self, buffer: Buffer, *, name: str | None = None) -> sympy.Symbol:
+        """Bind a symbol to the only element of a buffer. The host waits for the device."""
+        dtype = self._buffer(buffer).dtype
+        kind = SymbolKind.INT if dtype.is_integral else SymbolKind.FLOAT
+        kind = SymbolKind.BOOL if dtype.short == "bool" else kind
+        return self._bind(name, ItemOf(buffer.name), kind)
+
+    def _bind(
+        self, name: str | None, source: SymbolSource, kind: SymbolKind = SymbolKind.INT
+    ) -> sympy.Symbol:
+        symbol = self._unbound(name, SymbolInfo(kind, unbacked=True))
+        self._emit(BindSymbol(symbol.name, source))
+        return symbol
+
+    def _unbound(self, name: str | None, info: SymbolInfo) -> sympy.Symbol:
+        """Return the symbol for a line to bind: a declared but unbound one, or a new one."""
+        draft = self._draft
+        if name is not None and name in draft.symbols and name not in draft.bound:
+            symbol = draft.symbol(name)
+        else:
+            symbol = new_symbol(draft, name, info)
+        draft.bound.add(symbol.name)
+        return symbol
+
+    @located
+    def compute(self, value: Number, *, name: str | None = None) -> sympy.Symbol:
+        """Bind a symbol to the value of an expression."""
+        symbol = self._unbound(name, SymbolInfo(kind_of(value)))
+        self._emit(ComputeSymbol(symbol.name, value))
+        return symbol
+
+    # Checks, comments, probes.
+
+    @located
+    def check(self, condition: Number, message: str = "") -> None:
+        """Check a relation among symbols at run time.
+
+        Args:
+            condition: A relation such as ``n <= 64``, or ``sympy.Eq(n, m)`` for equality.
+            message: The message of the error that a failure raises.
+        """
+        self._emit(AssertSymbol(condition, message))
+
+    @located
+    def check_layout(self, buffer: Buffer, subject: str = "input", *, alignment: int = 0) -> None:
+        """Check at run time that a buffer has the layout that the program states.
+
+        Args:
+            buffer: The buffer.
+            subject: The noun to use for it in the error message.
+            alignment: The required alignment of its address, in bytes. 0 allows any address.
+        """
+        self._emit(AssertLayout(self._buffer(buffer).name, subject, alignment))
 
     @located
     def comment(self, text: str) -> None:
-        """A remark for the reader, kept in every target."""
-        self._draft.emit(Comment(text, origin=here(self._draft)))
+        """Add a comment for the reader, which every target keeps."""
+        self._emit(Comment(text))
 
     @located
     def probe(
@@ -280,23 +273,22 @@ class Control(Part):
         when: When | Literal["before", "after"] = When.AFTER,
         level: ProbeLevel | str = ProbeLevel.PRINT,
     ) -> None:
-        """Shows buffers and numbers when the program runs.
+        """Show buffers and numbers at run time.
 
         Args:
-            label: What the line that is shown begins with.
+            label: The beginning of the line that is shown.
             *shown: Buffers and numbers.
-            when: On which side of a call it stands.
-            level: What to do with them: ``"print"``, ``"save"``, ``"check"``, ...
+            when: The side of a call that the probe is on.
+            level: The action: ``"print"``, ``"save"``, ``"check"``, ...
 
         Raises:
             ArgumentError: There is no such level or side.
         """
-        buffers = tuple(own(self._draft, v, Buffer).name for v in shown if isinstance(v, Buffer))
+        buffers = tuple(self._buffer(v).name for v in shown if isinstance(v, Buffer))
         numbers = tuple(v for v in shown if not isinstance(v, Buffer))
-        found = choice(ProbeLevel, level, "the level of a probe")
+        action = choice(ProbeLevel, level, "the level of a probe")
         side = choice(When, when, "the side of a probe")
-        line = Probe(label, side, found, buffers, numbers, origin=here(self._draft))
-        self._draft.emit(line)
+        self._emit(Probe(label, side, action, buffers, numbers))
 
     # Regions.
 
@@ -307,27 +299,21 @@ class Control(Part):
         operands: Sequence[Operand],
         then: Callable[..., Any],
         orelse: Callable[..., Any],
-    ) -> Any:  # noqa: ANN401 - what comes back depends on what the regions give
-        """Runs one of two regions on the operands.
+    ) -> Any:  # noqa: ANN401 - the type depends on the regions' results
+        """Run one of two regions on the operands.
 
         Args:
             predicate: A condition on symbols, or a buffer of one bool.
-            operands: What the regions work on; they see no other buffers.
-            then: Builds the region for true: called with handles of the operands inside the region,
-                it makes lines and returns the region's results, one or a tuple.
-            orelse: Builds the region for false; its results are like those of ``then``.
+            operands: The operands of the regions, which see no other buffers.
+            then: A function that builds the region for true. It is called with handles of the
+                operands inside the region, adds lines, and returns one result or a tuple.
+            orelse: A function that builds the region for false. Its results must be like those of
+                ``then``.
 
         Returns:
-            The handle of the result, a list of them if the regions give a tuple, or ``None``.
+            The handle of the result, a list of handles if the regions return a tuple, or ``None``.
         """
-        draft = self._draft
-        origin = here(draft)
-        chosen_by = operand_of(draft, predicate)
-        given = operands_of(draft, operands)
-        regions, is_many = self._branches("cond", operands, (then, orelse))
-        results, handles = define_results(draft, "cond", regions[0].results)
-        draft.emit(Cond(results, chosen_by, given, *regions, origin=origin))
-        return _handed(handles, is_many=is_many)
+        return self._choose(Cond, predicate, operands, (then, orelse))
 
     @located
     def switch(
@@ -335,43 +321,48 @@ class Control(Part):
         selector: Buffer | Number,
         operands: Sequence[Operand],
         cases: Sequence[Callable[..., Any]],
-    ) -> Any:  # noqa: ANN401 - what comes back depends on what the regions give
-        """Runs one of many regions on the operands.
+    ) -> Any:  # noqa: ANN401 - the type depends on the regions' results
+        """Run one of many regions on the operands.
 
         Args:
-            selector: The number of the region, from 0: an integer, or a buffer of one. A number
-                below 0 runs the first region, one that is too large the last.
-            operands: What the regions work on; they see no other buffers.
-            cases: Build the regions, as in :meth:`cond`; what they give is alike.
+            selector: The number of the region, from 0: an integer, or a buffer of one. It is
+                clamped to the range of the cases.
+            operands: The operands of the regions, which see no other buffers.
+            cases: Functions that build the regions, as in :meth:`cond`.
 
         Returns:
-            The handle of the result, a list of them if the regions give a tuple, or ``None``.
+            The handle of the result, a list of handles if the regions return a tuple, or ``None``.
 
         Raises:
             ArgumentError: There are no cases.
         """
         if not cases:
             raise ArgumentError(callee="switch", reason="there are no cases")
-        draft = self._draft
-        origin = here(draft)
-        chosen_by = operand_of(draft, selector)
-        given = operands_of(draft, operands)
-        regions, is_many = self._branches("switch", operands, cases)
-        results, handles = define_results(draft, "switch", regions[0].results)
-        draft.emit(Switch(results, chosen_by, given, regions, origin=origin))
-        return _handed(handles, is_many=is_many)
+        return self._choose(Switch, selector, operands, cases)
 
-    def _branches(
-        self, callee: str, operands: Sequence[Operand], makers: Sequence[Callable[..., Any]]
-    ) -> tuple[tuple[Region, ...], bool]:
-        """Regions that give as many results each, and whether the first gives a tuple."""
-        built = [build_region(self._draft, operands, make) for make in makers]
+    def _choose(
+        self,
+        line: type[Cond | Switch],
+        selector: Operand,
+        operands: Sequence[Operand],
+        cases: Sequence[Callable[..., Any]],
+    ) -> Handle | list[Handle] | None:
+        draft, origin, callee = self._draft, here(self._draft), line.mnemonic
+        chosen_by = operand_of(draft, selector)
+        args = tuple(operand_of(draft, operand) for operand in operands)
+        built = [build_region(draft, operands, case) for case in cases]
         regions = tuple(region for region, _ in built)
-        numbers = list(dict.fromkeys(len(region.results) for region in regions))
-        if len(numbers) > 1:
-            counts = f"{numbers[0]} results and {numbers[1]}"
-            raise ResultError(callee=callee, reason=f"the regions give {counts}")
-        return regions, built[0][1]
+        counts = list(dict.fromkeys(len(region.results) for region in regions))
+        if len(counts) > 1:
+            reason = f"the regions return {counts[0]} results and {counts[1]}"
+            raise ResultError(callee=callee, reason=reason)
+        results, handles = define_results(draft, callee, regions[0].results)
+        if line is Cond:
+            draft.emit(Cond(results, chosen_by, args, *regions, origin=origin))
+        else:
+            draft.emit(Switch(results, chosen_by, args, regions, origin=origin))
+        _, is_many = built[0]
+        return handles if is_many else next(iter(handles), None)
 
     @located
     def while_loop(
@@ -383,52 +374,36 @@ class Control(Part):
         *,
         stacked: bool = False,
     ) -> list[Handle]:
-        """Runs ``body`` as long as ``condition`` gives true.
+        """Run ``body`` as long as ``condition`` returns true.
 
         Args:
-            carried: The first values of what goes round.
-            captured: What both regions see besides.
-            condition: Builds the region that decides; called with handles of the carried and then
-                the captured values, it returns a condition or a buffer of one bool.
-            body: Builds the region of one round; returns the next carried values.
-            stacked: Whether the results are the carried values of all rounds.
+            carried: The initial values of the variables that the loop carries.
+            captured: Further values that both regions see.
+            condition: A function that builds the condition's region. It is called with handles of
+                the carried and then the captured values, and returns a condition or a buffer of one
+                bool.
+            body: A function that builds the body's region. It returns the next carried values.
+            stacked: Return the carried values of all iterations, stacked.
 
         Returns:
-            Handles of the last carried values, or of all.
+            Handles of the final carried values, or of the stacked ones.
         """
-        draft = self._draft
-        origin = here(draft)
+        draft, origin, count = self._draft, here(self._draft), len(carried)
         operands = [*carried, *captured]
-        args = operands_of(draft, operands)
+        args = tuple(operand_of(draft, operand) for operand in operands)
         test, _ = build_region(draft, operands, condition)
-        round_, _ = build_region(draft, operands, body)
-        if len(round_.results) != len(carried):
-            counts = f"{len(round_.results)} values for {len(carried)} carried"
-            raise ResultError(callee="while_loop", reason=f"the body gives {counts}")
+        step, _ = build_region(draft, operands, body)
+        if len(step.results) != count:
+            reason = f"the body returns {len(step.results)} values for {count} carried ones"
+            raise ResultError(callee="while_loop", reason=reason)
         rounds = new_symbol(draft, None, SymbolInfo(lower=0, unbacked=True)) if stacked else None
         lead = () if rounds is None else (rounds,)
         results, handles = define_results(draft, "while_loop", carried, lead)
-        count = len(carried)
-        line = While(results, args[:count], args[count:], test, round_, stacked, origin=origin)
-        draft.emit(line)
+        draft.emit(While(results, args[:count], args[count:], test, step, stacked, origin=origin))
         if rounds is not None:
-            self._bind_rounds(rounds, results)
+            stacks = [result.out for result in results if isinstance(result, ResultBuffer)]
+            if not stacks:
+                raise ResultError(callee="while_loop", reason="numbers cannot be stacked")
+            draft.bound.add(rounds.name)
+            self._emit(BindSymbol(rounds.name, SizeOf(stacks[0], 0)))
         return handles
-
-    def _bind_rounds(
-        self, rounds: sympy.Symbol, results: Sequence[ResultBuffer | ResultSymbol]
-    ) -> None:
-        """Binds the number of rounds to the first size of a stacked result."""
-        for result in results:
-            if isinstance(result, ResultBuffer):
-                self._draft.bound.add(rounds.name)
-                line = BindSymbol(rounds.name, SizeOf(result.out, 0), origin=here(self._draft))
-                self._draft.emit(line)
-                return
-        raise ResultError(callee="while_loop", reason="numbers cannot be stacked")
-
-
-def _handed(handles: list[Handle], *, is_many: bool) -> Handle | list[Handle] | None:
-    if is_many:
-        return handles
-    return handles[0] if handles else None

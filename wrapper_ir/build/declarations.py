@@ -1,4 +1,4 @@
-"""Calls that declare what a program has: symbols, inputs, constants, kernels."""
+"""Calls that declare symbols, inputs, constants, objects and kernels."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ BufferParams: TypeAlias = Sequence[tuple[str, DType | str]]
 """Names and element types."""
 
 ScalarParams: TypeAlias = Sequence[str | tuple[str, ScalarType | str]]
-"""Names, or names and machine types; without one it is a 64-bit integer."""
+"""Names, or names and machine types. The default type is a 64-bit integer."""
 
 
 class Declarations(Part):
-    """Symbols, inputs, constants and kernels."""
+    """Symbols, inputs, constants, objects and kernels."""
 
     def __init__(self, device: Device | str) -> None:
         super().__init__(device)
-        #: Where the first call for each input stands.
+        #: The origin of the first call that declares each input.
         self._input_origins: dict[Input, int] = {}
 
     def _take(self, item: Input) -> None:
@@ -86,29 +86,29 @@ class Declarations(Part):
         kind: SymbolKind | Literal["int", "float", "bool", "none"] = SymbolKind.INT,
         unbacked: bool = False,
     ) -> sympy.Symbol:
-        """Declares a symbol, to be used in sizes and arguments.
+        """Declare a symbol for use in sizes and arguments.
 
-        One that is a size or stride of an input is bound to it when the program is built.
+        A symbol that is a size or stride of an input is bound to it when the program is built.
 
         Args:
             name: An identifier.
-            min: Its least value.
-            max: Its largest value. Ranges of inputs are checked when the program runs.
-            hint: A typical value: what plans of memory are made for.
-            kind: What its values are.
-            unbacked: Whether it is known only as the program runs, not from the inputs.
+            min: Its inclusive lower bound.
+            max: Its inclusive upper bound. Bounds of input symbols are checked at run time.
+            hint: A typical value, for which memory is planned.
+            kind: The kind of its values.
+            unbacked: The value depends on data; the inputs' shapes do not give it.
 
         Raises:
-            ArgumentError: There is no such kind, or a bound is no integer.
-            NameTakenError: There is a symbol of that name.
+            ArgumentError: There is no such kind, or a bound is not an integer.
+            NameTakenError: A symbol already has the name.
         """
         for bound in (min, max, hint):
             given: object = bound
             if not (given is None or isinstance(given, int)):
-                reason = f"{given!r} is no integer, as bounds and hints are"
+                reason = f"bounds and hints are integers, and {given!r} is not an integer"
                 raise ArgumentError(callee=f"symbol '{name}'", reason=reason)
-        found = choice(SymbolKind, kind, f"the kind of symbol '{name}'")
-        return new_symbol(self._draft, name, SymbolInfo(found, min, max, hint, unbacked))
+        symbol_kind = choice(SymbolKind, kind, f"the kind of symbol '{name}'")
+        return new_symbol(self._draft, name, SymbolInfo(symbol_kind, min, max, hint, unbacked))
 
     @located
     def input(
@@ -121,19 +121,19 @@ class Declarations(Part):
         device: Device | str | None = None,
         donated: bool = False,
     ) -> Buffer:
-        """Declares a buffer that the caller passes; inputs are in the order of these calls.
+        """Declare an input buffer. Inputs are in the order of these calls.
 
         Args:
             name: Its name.
-            dtype: Type of an element, a layout, or a buffer that it is like.
-            size: Sizes, in elements: numbers, symbols and expressions of them.
-            stride: Strides, in elements; row-major by default.
-            device: Where it is; by default the builder's device.
-            donated: Whether the program may overwrite it and use its storage for others.
+            dtype: Element type, a layout, or a buffer to imitate.
+            size: Sizes, in elements: numbers, symbols, or expressions over symbols.
+            stride: Strides, in elements. Row-major by default.
+            device: The device. By default the builder's.
+            donated: Let the program overwrite the buffer and reuse its storage.
 
         Raises:
-            LayoutError: The arguments say no layout.
-            NameTakenError: There is a buffer of that name.
+            LayoutError: The arguments do not describe a layout.
+            NameTakenError: A buffer already has the name.
         """
         buffer = new_buffer(self._draft, name, self._layout(dtype, size, stride, device))
         self._take(BufferInput(buffer.name, donated))
@@ -141,17 +141,17 @@ class Declarations(Part):
 
     @located
     def scalar_input(self, symbol: sympy.Symbol) -> sympy.Symbol:
-        """Declares that the caller passes the value of a symbol, at this place among the inputs.
+        """Declare that the next input is the value of a symbol.
 
         Args:
-            symbol: What :meth:`symbol` gave.
+            symbol: The result of :meth:`symbol`.
 
         Raises:
-            ArgumentError: It is no symbol.
+            ArgumentError: It is not a symbol.
         """
         given: object = symbol
         if not isinstance(given, sympy.Symbol):
-            reason = f"{given!r} is no symbol; declare it: b.symbol(name)"
+            reason = f"{given!r} is not a symbol; declare one: b.symbol(name)"
             raise ArgumentError(callee="scalar_input", reason=reason)
         self._take(ScalarInput(symbol.name))
         self._draft.bound.add(symbol.name)
@@ -168,46 +168,47 @@ class Declarations(Part):
         kind: ConstantKind | Literal["parameter", "buffer", "tensor"] = ConstantKind.PARAMETER,
         mutable: bool = False,
     ) -> Buffer:
-        """Declares a tensor that belongs to the program.
+        """Declare a tensor that the program owns.
 
         Args:
             name: Its name.
-            value: The tensor, kept as it is; without one it is given later, in ``Program.data``.
-            layout: Its layout; by default the value's.
+            value: The tensor, which is not copied. Without it, ``Program.data`` must be given
+                later.
+            layout: Its layout. By default the value's.
             qualified_name: Its name in the model, such as ``encoder.0.weight``.
-            kind: What it is in the model.
-            mutable: Whether the program may write to it.
+            kind: Its kind in the model.
+            mutable: Let the program write to it.
 
         Raises:
-            ArgumentError: There is neither a tensor nor a layout, or no such kind.
+            ArgumentError: There is neither a value nor a layout, or no such kind.
         """
         if layout is None and value is None:
             raise ArgumentError(callee="constant", reason="it has neither a value nor a layout")
-        found_kind = choice(ConstantKind, kind, f"the kind of constant '{name}'")
-        found = _layout_of_tensor(value) if layout is None else self._layout(layout)
-        buffer = new_buffer(self._draft, name, found)
+        constant_kind = choice(ConstantKind, kind, f"the kind of constant '{name}'")
+        own_layout = _layout_of_tensor(value) if layout is None else self._layout(layout)
+        buffer = new_buffer(self._draft, name, own_layout)
         tied = next(iter(self._draft.names_of(value)), None)
         qualified = name if qualified_name is None else qualified_name
-        self._draft.constants[name] = Constant(qualified, found_kind, mutable, tied)
+        self._draft.constants[name] = Constant(qualified, constant_kind, mutable, tied)
         if value is not None:
             self._draft.hold(name, value)
         return buffer
 
     @located
     def object_input(self, name: str, class_name: str) -> Object:
-        """Declares an object of a custom class that the caller passes, at this place.
+        """Declare that the next input is an object of a custom class.
 
         Args:
             name: Its name.
             class_name: The class as torch registers it: ``namespace::Class``.
 
         Raises:
-            NameTakenError: There is a buffer or an object of that name.
-            IllegalNameError: That is no name of a class.
+            NameTakenError: A buffer or an object already has the name.
+            IllegalNameError: The class name is malformed.
         """
-        made = new_object(self._draft, name, class_name)
+        handle = new_object(self._draft, name, class_name)
         self._take(ObjectInput(name, class_name))
-        return made
+        return handle
 
     @located
     def object(
@@ -218,24 +219,24 @@ class Declarations(Part):
         *,
         qualified_name: str | None = None,
     ) -> Object:
-        """Declares an object of a custom class that belongs to the program.
+        """Declare an object of a custom class that the program owns.
 
         Args:
             name: Its name.
-            class_name: As for :meth:`object_input`.
-            value: The object; without one it is given later, in ``Program.data``.
+            class_name: The class as torch registers it: ``namespace::Class``.
+            value: The object. Without it, ``Program.data`` must be given later.
             qualified_name: Its name in the model.
 
         Raises:
-            NameTakenError: There is a buffer or an object of that name.
-            IllegalNameError: That is no name of a class.
+            NameTakenError: A buffer or an object already has the name.
+            IllegalNameError: The class name is malformed.
         """
-        made = new_object(self._draft, name, class_name)
+        handle = new_object(self._draft, name, class_name)
         qualified = name if qualified_name is None else qualified_name
         self._draft.objects[name] = ObjectConstant(class_name, qualified)
         if value is not None:
             self._draft.hold(name, value)
-        return made
+        return handle
 
     @located
     def cpp_kernel(  # noqa: PLR0913 - each says one thing of the kernel
@@ -252,10 +253,10 @@ class Declarations(Part):
         isa: str = "",
         flags: Sequence[str] = (),
     ) -> Kernel:
-        """Defines a kernel by the source of an ``extern "C" void`` function called ``entry``.
+        """Define a kernel from the source of an ``extern "C" void`` function named ``entry``.
 
-        Its parameters are, in this order, the buffers that it updates, reads and writes, and
-        numbers; ``params`` says them in any other order.
+        Its parameters are the updated, the read and the written buffers, then the numbers.
+        ``params`` allows any other order.
 
         Args:
             name: The kernel's name in the program.
@@ -263,19 +264,17 @@ class Declarations(Part):
             updates: Names and element types of buffers that it reads and writes.
             reads: Those that it only reads.
             writes: Those that it only writes.
-            scalars: Names of numbers, or names and types; ``int64_t`` by default.
+            scalars: Names of numbers, or names and types. The default type is ``int64_t``.
             params: All parameters, instead of the four lists.
             entry: The function's name in the source.
-            isa: The instruction set that it was written for; any by default.
-            flags: Further flags for the compiler.
+            isa: The instruction set that it was written for. By default any.
+            flags: Extra compiler flags.
 
         Raises:
-            NameTakenError: There is a kernel of that name.
+            NameTakenError: A kernel already has the name.
         """
-        if params is None:
-            params = _params_of(updates, reads, writes, scalars)
-        source = CppKernel(code, entry, isa, tuple(flags))
-        return self._kernel(name, tuple(params), source)
+        all_params = _params_of(params, updates, reads, writes, scalars)
+        return self._kernel(name, all_params, CppKernel(code, entry, isa, tuple(flags)))
 
     @located
     def triton_kernel(  # noqa: PLR0913 - each says one thing of the kernel
@@ -295,28 +294,28 @@ class Declarations(Part):
         num_stages: int = 1,
         options: Mapping[str, Any] | None = None,
     ) -> Kernel:
-        """Defines a Triton kernel.
+        """Define a Triton kernel.
 
         Args:
             name: The kernel's name in the program.
-            code: The source: a module of Python that defines the function.
-            entry: The function's name; by default ``name``.
+            code: The source: a Python module that defines the function.
+            entry: The function's name. By default ``name``.
             updates: Names and element types of buffers that it reads and writes.
             reads: Those that it only reads.
             writes: Those that it only writes.
-            scalars: Names of numbers, or names and types; 64-bit integers by default.
+            scalars: Names of numbers, or names and types. The default is a 64-bit integer.
             params: All parameters, instead of the four lists.
-            signature: Triton's types of the parameters; by default made from these.
+            signature: Triton's types of the parameters. By default derived from these.
             constants: Values of its ``tl.constexpr`` parameters.
-            num_warps: Warps of a block.
-            num_stages: Stages of software pipelines.
-            options: Further options of Triton's compiler.
+            num_warps: Warps per block.
+            num_stages: Stages of software pipelining.
+            options: Further options for Triton's compiler.
 
         Raises:
             ArgumentError: A type has no name in Triton.
-            NameTakenError: There is a kernel of that name.
+            NameTakenError: A kernel already has the name.
         """
-        found = _params_of(updates, reads, writes, scalars) if params is None else tuple(params)
+        all_params = _params_of(params, updates, reads, writes, scalars)
         source = TritonKernel(
             code,
             entry or name,
@@ -326,8 +325,10 @@ class Declarations(Part):
             num_stages,
             tuple((options or {}).items()),
         )
-        types = _signature(source.language, found) if signature is None else source.signature
-        return self._kernel(name, found, replace(source, signature=types))
+        if signature is None:
+            types = tuple((param.name, _type(source.language, param)) for param in all_params)
+            source = replace(source, signature=types)
+        return self._kernel(name, all_params, source)
 
     @located
     def device_kernel(  # noqa: PLR0913 - each says one thing of the kernel
@@ -345,41 +346,47 @@ class Declarations(Part):
         group: Sequence[int] = (),
         options: Mapping[str, Any] | None = None,
     ) -> Kernel:
-        """Defines a kernel in a language that the vendor of a device brings.
+        """Define a kernel in a language that a device vendor supplies.
 
         Args:
             name: The kernel's name in the program.
-            code: The source; only the language's launcher looks into it.
-            language: The language's name, as a registered kind of device has it.
+            code: The source. Only the language's launcher reads it.
+            language: The language's name in a registered kind of device.
             updates: Names and element types of buffers that it reads and writes.
             reads: Those that it only reads.
             writes: Those that it only writes.
-            scalars: Names of numbers, or names and types; 64-bit integers by default.
+            scalars: Names of numbers, or names and types. The default is a 64-bit integer.
             params: All parameters, instead of the four lists.
-            entry: The function's name in the source; by default ``name``.
-            group: The size of a work-group in up to three dimensions; by default the launcher's.
-            options: Options of the launcher.
+            entry: The function's name in the source. By default ``name``.
+            group: The size of a work-group in up to three dimensions. By default the launcher's.
+            options: Options for the launcher.
 
         Raises:
-            NameTakenError: There is a kernel of that name.
+            NameTakenError: A kernel already has the name.
         """
-        found = _params_of(updates, reads, writes, scalars) if params is None else tuple(params)
-        known = tuple((options or {}).items())
-        source = DeviceKernel(language, code, entry or name, tuple(group), known)
-        return self._kernel(name, found, source)
+        all_params = _params_of(params, updates, reads, writes, scalars)
+        pairs = tuple((options or {}).items())
+        source = DeviceKernel(language, code, entry or name, tuple(group), pairs)
+        return self._kernel(name, all_params, source)
 
     def _kernel(self, name: str, params: tuple[Param, ...], source: KernelSource) -> Kernel:
         definition = KernelDefinition(name, params, source, origin=here(self._draft))
         return new_kernel(self._draft, definition)
 
 
-# Kernel definitions from lists of parameters.
+# Parameters of kernels.
 
 
 def _params_of(
-    updates: BufferParams, reads: BufferParams, writes: BufferParams, scalars: ScalarParams
+    params: Sequence[Param] | None,
+    updates: BufferParams,
+    reads: BufferParams,
+    writes: BufferParams,
+    scalars: ScalarParams,
 ) -> tuple[Param, ...]:
-    """Parameters in the function's order: updated, read and written buffers, then numbers."""
+    """Return ``params``, by default the updated, read and written buffers, then the numbers."""
+    if params is not None:
+        return tuple(params)
     return (
         *_buffers(updates, Access.READ_WRITE),
         *_buffers(reads, Access.READ),
@@ -388,16 +395,12 @@ def _params_of(
     )
 
 
-def _signature(language: KernelLanguage, params: tuple[Param, ...]) -> tuple[tuple[str, str], ...]:
-    """The types of a kernel's parameters, in its language's words.
+def _type(language: KernelLanguage, param: Param) -> str:
+    """Return the name of a parameter's type in the kernel's language.
 
     Raises:
-        ArgumentError: A parameter has an element type that the language has no name for.
+        ArgumentError: The language has no name for the element type.
     """
-    return tuple((param.name, _type(language, param)) for param in params)
-
-
-def _type(language: KernelLanguage, param: Param) -> str:
     if isinstance(param, ScalarParam):
         return language.types[param.type.value]
     if param.dtype.short not in language.types:
@@ -410,7 +413,7 @@ def _buffers(params: BufferParams, access: Access) -> list[BufferParam]:
     given: Sequence[object] = params
     for param in given:
         if not isinstance(param, (tuple, list)) or len(param) != 2:
-            reason = f"{param!r} is no pair of name and element type, such as ('x', 'f32')"
+            reason = f"{param!r} is not a pair of name and element type, such as ('x', 'f32')"
             raise ArgumentError(callee="parameters", reason=reason)
     return [BufferParam(name, dtype_of(dtype), access) for name, dtype in params]
 
@@ -423,13 +426,13 @@ def _scalar(given: str | tuple[str, ScalarType | str]) -> ScalarParam:
         return ScalarParam(name, ScalarType(type_))
     except ValueError:
         names = ", ".join(t.value for t in ScalarType)
-        reason = f"numbers are not of type {type_!r}, but {names}"
+        reason = f"{type_!r} is not one of the types {names}"
         raise ArgumentError(callee=f"parameter '{name}'", reason=reason) from None
 
 
 def _layout_of_tensor(value: Any) -> Layout:  # noqa: ANN401 - a tensor; torch is not imported
     if not hasattr(value, "stride"):
-        reason = f"its value is of type {type(value).__name__}, where a tensor is wanted"
+        reason = f"its value must be a tensor, not of type {type(value).__name__}"
         raise ArgumentError(callee="constant", reason=reason)
     device = device_of(str(value.device))
     dtype = dtype_of(str(value.dtype).removeprefix("torch."))

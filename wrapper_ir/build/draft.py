@@ -1,8 +1,7 @@
-"""A program in the making, which the builder and every front end fill.
+"""A program under construction, filled in by the builder and by every front end.
 
-It knows which names are taken, what has been declared, which lines there are, and whose storage
-each buffer is. A front end says in calls of it what it has found; at the end it asks for the
-:class:`~wrapper_ir.lines.Program`.
+A draft keeps track of the names in use, the declarations and lines so far, and the storage of each
+buffer. :meth:`ProgramDraft.program` turns it into a :class:`~wrapper_ir.lines.Program`.
 """
 
 from __future__ import annotations
@@ -52,26 +51,26 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class ProgramDraft:
-    """All that is said of a program so far.
+    """A program under construction.
 
     Attributes:
-        inputs: What the caller passes, in order.
-        buffers: Layout of every buffer, those of regions included.
-        symbols: What is known of every symbol.
-        constants: The tensors that belong to the program.
-        objects: The objects of custom classes that belong to it.
+        inputs: The inputs, in order.
+        buffers: The layout of every buffer, including buffers inside regions.
+        symbols: Kind, range and hint of every symbol.
+        constants: The tensors that the program owns.
+        objects: The objects of custom classes that the program owns.
         data: Values of constants and objects, by name.
         definitions: Kernels and library ops, in the order of first use.
-        streams: The streams besides the caller's, counted from 1.
-        events: The events, counted from 1.
-        mempools: The memory pools besides the allocator's own, counted from 1.
-        stream: The stream of lines that do not say theirs.
-        mempool: The memory pool of lines that do not say theirs.
-        bound: Symbols that a line, a region or an input binds; each is bound once in a program.
-        reserved: Names that fresh ones must differ from besides those in use.
-        bodies: Lines of the program and of the regions that are open, innermost last.
-        placed: Gives each line that is emitted the stream and the memory pool of the block that it
-            stands in, for front ends whose lines do not say theirs.
+        streams: The streams other than the caller's, numbered from 1.
+        events: The events, numbered from 1.
+        mempools: The memory pools other than the allocator's default, numbered from 1.
+        stream: The default stream of a line.
+        mempool: The default memory pool of a line.
+        bound: Symbols bound by a line, a region or an input. A symbol is bound once per program.
+        reserved: Names that :meth:`fresh` avoids in addition to those in use.
+        bodies: The lines of the program and of each open region, innermost last.
+        placed: Sets the stream and memory pool of each emitted line to those of the enclosing
+            block, for front ends whose lines do not name theirs.
     """
 
     inputs: list[Input] = field(default_factory=list)
@@ -91,11 +90,11 @@ class ProgramDraft:
     bodies: list[list[AnyLine]] = field(default_factory=lambda: [[]])
     placed: Callable[[AnyLine], AnyLine] | None = None
     _origins: dict[Origin, int] = field(default_factory=dict)
-    #: The next number to try behind each stem.
+    #: The next number to try for each stem.
     _numbers: dict[str, int] = field(default_factory=dict)
-    #: Names of data, by the value's identity; ``data`` keeps the value alive.
+    #: Names of values, by ``id()``. ``data`` keeps the values alive.
     _named: dict[int, list[str]] = field(default_factory=dict)
-    #: Lines whose effects are not in the three below yet.
+    #: Lines whose effects are not yet recorded in the three fields below.
     _unseen: list[AnyLine] = field(default_factory=list)
     _roots: dict[str, frozenset[str]] = field(default_factory=dict)
     _uncertain: set[str] = field(default_factory=set)
@@ -111,14 +110,13 @@ class ProgramDraft:
         first: int = 1,
         is_bare: bool = True,
     ) -> str:
-        """Return a name that nothing else has: the stem, or the stem with the first free number.
+        """Return an unused name: the stem, or the stem and the first free number.
 
         Args:
-            stem: What the name begins with.
-            among: The names that it must differ from; by default all of buffers and symbols, and
-                those that are reserved.
+            stem: The beginning of the name.
+            among: The names to avoid. By default all buffers, symbols and reserved names.
             first: The first number to try.
-            is_bare: Whether the stem alone will do; else it is ``buf0``, not ``buf_1``.
+            is_bare: Allow the stem alone and write ``buf_1``. Otherwise always write ``buf0``.
         """
         taken = self._is_taken if among is None else among.__contains__
         if is_bare and not taken(stem):
@@ -136,34 +134,34 @@ class ProgramDraft:
     # Symbols.
 
     def bind(self, name: str, info: SymbolInfo) -> str:
-        """Note that a line, a region or an input binds a symbol; what is known of it stays so."""
+        """Record that a line, region or input binds a symbol. A known symbol keeps its info."""
         self.symbols.setdefault(name, info)
         self.bound.add(name)
         return name
 
     def symbol(self, name: str) -> sympy.Symbol:
-        """Return the symbol of a declared name."""
+        """Return the sympy symbol of a declared name."""
         is_real = self.symbols[name].kind is SymbolKind.FLOAT
         return real_symbol(name) if is_real else symbol(name)
 
-    # What the program owns, declares and comes from.
+    # Data, declarations, origins.
 
     def hold(self, name: str, value: object) -> None:
-        """Keep the value of a constant or an object."""
+        """Store the value of a constant or an object."""
         self.data[name] = value
         self._named.setdefault(id(value), []).append(name)
 
     def names_of(self, value: object) -> Sequence[str]:
-        """Return the constants and objects whose value is this very one."""
+        """Return the names of the constants and objects that hold this very value."""
         return self._named.get(id(value), ())
 
     def declare(self, name: str, source: TorchOp, origin: int | None = None) -> str:
-        """Declare a library op, or a method, unless that is done, and return its name."""
+        """Declare a library op or a method if it is not declared yet. Return its name."""
         self.definitions.setdefault(name, KernelDefinition(name, (), source, origin=origin))
         return name
 
     def origin(self, origin: Origin) -> int:
-        """Return the number of an origin; equal ones have the same."""
+        """Return the number of an origin. Equal origins share one."""
         return self._origins.setdefault(origin, len(self._origins))
 
     @property
@@ -173,7 +171,7 @@ class ProgramDraft:
 
     @staticmethod
     def number(known: list[T], item: T) -> int:
-        """Return the number of a stream, an event or a pool in its list, where a new one goes."""
+        """Return the number, from 1, of a stream, event or pool. A new one is appended."""
         if item not in known:
             known.append(item)
         return known.index(item) + 1
@@ -181,7 +179,7 @@ class ProgramDraft:
     # Lines.
 
     def emit(self, line: AnyLine) -> None:
-        """Append a line to the region that is open."""
+        """Append a line to the innermost open region."""
         if self.placed is not None:
             line = self.placed(line)
         self.bodies[-1].append(line)
@@ -189,39 +187,39 @@ class ProgramDraft:
 
     @contextlib.contextmanager
     def region(self, body: list[AnyLine] | None = None) -> Iterator[list[AnyLine]]:
-        """Have lines go to the body of a region, a new one unless it is given, in a block."""
+        """Open a region: in the ``with`` block, lines go to ``body``, by default a new list."""
         self.bodies.append([] if body is None else body)
         try:
             yield self.bodies[-1]
         finally:
             self.bodies.pop()
 
-    # Storage. What the lines so far say of it is looked at when somebody asks.
+    # Storage. Emitted lines are analyzed lazily, when a query needs the answer.
 
     def roots(self, name: str) -> frozenset[str]:
-        """Return the names whose storage a buffer is or may be: its own, or those it is a view of.
+        """Return the owners of all storage that a buffer uses or may use.
 
-        Parameters of a region are names of their own.
+        A buffer that is no view owns its storage. So does a parameter of a region.
         """
-        self._look()
+        self._analyze()
         return self._roots.get(name) or frozenset((name,))
 
     def owner(self, name: str) -> str:
-        """Return the name that owns a buffer's storage; its own where that is not certain."""
+        """Return the owner of a buffer's storage, or the buffer itself if that is not certain."""
         roots = self.roots(name)
         return next(iter(roots)) if len(roots) == 1 and self.is_certain(name) else name
 
     def is_certain(self, name: str) -> bool:
-        """Return whether it is known of a buffer whose storage it is."""
-        self._look()
+        """Return True if the storage of a buffer is known before the program runs."""
+        self._analyze()
         return name not in self._uncertain
 
     def is_written(self, name: str) -> bool:
-        """Return whether some line writes to the storage that a name owns."""
-        self._look()
+        """Return True if a line writes to the storage that a name owns."""
+        self._analyze()
         return name in self._written
 
-    def _look(self) -> None:
+    def _analyze(self) -> None:
         for line in self._unseen:
             found = effects(line)
             for name, source, may in found.aliases:
@@ -244,14 +242,14 @@ class ProgramDraft:
         role: GraphRole = GraphRole.INFERENCE,
         stage: Stage = Stage.LOGICAL,
     ) -> Program:
-        """Return the program.
+        """Return the finished program.
 
         Args:
-            name: Its name.
-            results: What the caller gets, in order.
-            head: Lines before the others, behind the definitions.
-            role: Which graph of a model it is.
-            stage: Whether the ends of storage are explicit.
+            name: The program's name.
+            results: The results, in order.
+            head: Lines to put between the definitions and the body.
+            role: The graph's role in a model: inference, forward or backward.
+            stage: Logical, or planned: with explicit ends of storage.
         """
         return Program(
             name=name,
@@ -273,17 +271,17 @@ class ProgramDraft:
 
 
 def at_start(layout: Layout) -> Layout:
-    """Return the layout at the start of a storage of its own."""
+    """Return the layout with a storage offset of 0."""
     return Layout(layout.dtype, layout.device, layout.size, layout.stride)
 
 
 def metadata_of(
     name: str, layout: Any  # noqa: ANN401 - ours, or another object with a size and a stride
 ) -> Iterator[tuple[Any, SymbolSource]]:
-    """Yield the sizes and then the strides of a buffer, each with what reads it off the tensor.
+    """Yield the sizes and then the strides of a buffer, each with the source that reads it.
 
     Args:
-        name: The buffer.
+        name: The buffer's name.
         layout: Its layout, ours or a front end's.
     """
     yield from ((size, SizeOf(name, dim)) for dim, size in enumerate(layout.size))
@@ -297,13 +295,13 @@ def range_checks(
     name: object,
     origin: int | None = None,
 ) -> list[AssertSymbol]:
-    """Return the check that a number is in its range, none where the range has no bounds.
+    """Return the check that a number is in its range; no check if the range has no bounds.
 
     Args:
         value: The number.
-        lower: Its least value, if any.
-        upper: Its largest value, if any.
-        name: What errors call it.
+        lower: Its inclusive lower bound, if any.
+        upper: Its inclusive upper bound, if any.
+        name: The name to use in the error message.
         origin: The origin of the check.
     """
     limits = [] if lower is None else [sympy.Ge(value, lower)]

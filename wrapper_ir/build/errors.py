@@ -1,6 +1,6 @@
-"""Mistakes that the builder can tell at the call that makes them.
+"""Mistakes that the builder detects at the offending call.
 
-What it cannot tell there, the verifier finds when the program is built.
+The verifier finds the rest when the program is built.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ class BuildError(WrapperIRError):
 
 
 class NameTakenError(BuildError):
-    """A name that the program has already."""
+    """A name that is already in use."""
 
     code = "WIR0301"
-    template = "there is a {what} '{name}' already"
+    template = "there is already a {what} '{name}'"
     default_hint = "leave the name out to get a fresh one"
 
 
 class IllegalNameError(BuildError):
-    """A name that is no identifier."""
+    """A name that is not an identifier."""
 
     code = "WIR0302"
     template = "{name!r} cannot name a {what}"
@@ -31,35 +31,35 @@ class IllegalNameError(BuildError):
 
 
 class ForeignValueError(BuildError):
-    """A buffer or kernel of another builder."""
+    """A buffer or kernel that belongs to another builder."""
 
     code = "WIR0303"
     template = "the {what} '{name}' belongs to another program"
 
 
 class ArgumentError(BuildError):
-    """An argument that the kernel or op cannot take."""
+    """An argument that the kernel or op does not accept."""
 
     code = "WIR0304"
     template = "{callee}: {reason}"
 
 
 class ResultError(BuildError):
-    """Results that do not fit what the op or region gives."""
+    """Results that do not match what the op or region returns."""
 
     code = "WIR0305"
     template = "{callee}: {reason}"
 
 
 class LayoutError(BuildError):
-    """A layout that cannot be made of what was given."""
+    """A value that does not describe a layout."""
 
     code = "WIR0306"
-    template = "no layout can be made of {given!r}: {reason}"
+    template = "{given!r} does not describe a layout: {reason}"
 
 
 class UnfinishedError(BuildError):
-    """A program that was not given its results, or was given them twice."""
+    """A program whose results were never declared, or were declared twice."""
 
     code = "WIR0307"
     template = "{reason}"

@@ -1,4 +1,4 @@
-"""Calls that make, end, rename and view storage, and those that put lines on streams."""
+"""Calls that allocate, free, reuse and view storage, and that use streams, events and pools."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from wrapper_ir.build.values import (
     LayoutLike,
     Part,
     Size,
-    device_of,
     dtype_of,
-    here,
     located,
     new_buffer,
-    own,
     size_of,
     stream_on,
 )
@@ -51,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class Memory(Part):
-    """Storage and views of it."""
+    """Storage and its views."""
 
     @located
     def allocate(  # noqa: PLR0913 - each says one thing of the storage
@@ -67,24 +64,22 @@ class Memory(Part):
         space: str = "",
         opaque: str | None = None,
     ) -> Buffer:
-        """New storage; its contents are undefined unless ``zeroed``.
+        """Allocate storage. Its contents are undefined unless ``zeroed``.
 
         Args:
-            dtype: Type of an element, or a whole layout, or a buffer that it is to be like.
-            size: Sizes, in elements, where ``dtype`` is a type alone.
-            stride: Strides, in elements; row-major by default.
-            device: Where; by default the builder's device, or that of the buffer it is like.
-            name: The buffer's name; a fresh one by default.
-            memory: Which memory of the device.
-            zeroed: Whether it is filled with zeros.
-            space: The name of a memory space that the device's kind declares; the usual memory by
-                default.
-            opaque: The name of a layout that only the device understands, one of those that its
-                kind declares.
+            dtype: Element type, a whole layout, or a buffer to imitate.
+            size: Sizes, in elements, if ``dtype`` is an element type.
+            stride: Strides, in elements. Row-major by default.
+            device: The device. By default that of the imitated buffer, or the builder's.
+            name: The buffer's name. By default a fresh one.
+            memory: The kind of memory.
+            zeroed: Fill the storage with zeros.
+            space: A memory space that the device's kind declares. By default the usual memory.
+            opaque: An opaque layout that the device's kind declares.
 
         Raises:
-            LayoutError: The arguments say no layout.
-            NameTakenError: There is a buffer of that name.
+            LayoutError: The arguments do not describe a layout.
+            NameTakenError: A buffer already has the name.
         """
         layout = self._layout(dtype, size, stride, device)
         if opaque is not None:
@@ -92,24 +87,21 @@ class Memory(Part):
                 layout = replace(layout, kind=OpaqueKind(opaque))
             except ValueError as error:
                 raise LayoutError(given=opaque, reason=str(error)) from None
-        buffer = new_buffer(self._draft, name, layout)
-        draft = self._draft
+        buffer, draft = new_buffer(self._draft, name, layout), self._draft
         stream = stream_on(draft, buffer.device)
         mempool = 0 if buffer.device == CPU else draft.mempool
-        name, origin = buffer.name, here(draft)
-        draft.emit(Allocate(name, memory, zeroed, stream, mempool, space=space, origin=origin))
+        self._emit(Allocate(buffer.name, memory, zeroed, stream, mempool, space=space))
         return buffer
 
     @located
     def free(self, buffer: Buffer, *, after: Sequence[int] = ()) -> None:
-        """Ends a storage; of an input, drops the reference to it.
+        """End a storage. The reference to an input is dropped.
 
         Args:
-            buffer: What owns the storage; all views of it end as well.
-            after: Streams that may be at work on it, besides the one that it was allocated on.
+            buffer: The owner of the storage. All views of it end, too.
+            after: Streams that may still use the storage, besides the one it was allocated on.
         """
-        name = own(self._draft, buffer, Buffer).name
-        self._draft.emit(Free(name, tuple(after), origin=here(self._draft)))
+        self._emit(Free(self._buffer(buffer).name, tuple(after)))
 
     @located
     def reuse(
@@ -121,23 +113,23 @@ class Memory(Part):
         stride: Size | None = None,
         name: str | None = None,
     ) -> Buffer:
-        """The donor's storage under another name; with the donor's layout if none is given.
+        """Give the donor's storage a new name and, optionally, a new layout.
 
-        The contents stay; the donor and all views of it end.
+        The contents stay. The donor and all views of it end.
 
         Args:
-            donor: What owns the storage.
-            dtype: Type of an element, a layout, or a buffer that it is to be like.
-            size: Sizes, in elements; no more bytes than the donor has.
-            stride: Strides, in elements; row-major by default.
-            name: The buffer's name; a fresh one by default.
+            donor: The owner of the storage.
+            dtype: Element type, a layout, or a buffer to imitate. By default the donor's.
+            size: Sizes, in elements. The buffer may need no more bytes than the donor has.
+            stride: Strides, in elements. Row-major by default.
+            name: The buffer's name. By default a fresh one.
         """
-        layout = own(self._draft, donor, Buffer).layout
+        layout = self._buffer(donor).layout
         if dtype is not None or size is not None:
             like = donor if dtype is None else dtype
             layout = self._layout(like, size, stride, donor.device)
         buffer = new_buffer(self._draft, name, layout)
-        self._draft.emit(Reuse(buffer.name, donor.name, origin=here(self._draft)))
+        self._emit(Reuse(buffer.name, donor.name))
         return buffer
 
     @located
@@ -150,18 +142,18 @@ class Memory(Part):
         memory: MemoryKind = MemoryKind.DEFAULT,
         space: str = "",
     ) -> Buffer:
-        """Storage of so many bytes, to be cut up.
+        """Allocate a pool to cut slices from.
 
         Args:
-            nbytes: Its size, a number or an expression.
-            device: Where; by default the builder's device.
-            name: The pool's name; a fresh one by default.
-            memory: Which memory of the device.
-            space: The name of a memory space that the device's kind declares.
+            nbytes: Its size in bytes, a number or an expression.
+            device: The device. By default the builder's.
+            name: The pool's name. By default a fresh one.
+            memory: The kind of memory.
+            space: A memory space that the device's kind declares.
         """
         layout = self._layout(DType.UINT8, (nbytes,), None, device)
         buffer = new_buffer(self._draft, name, layout, "pool")
-        self._draft.emit(AllocatePool(buffer.name, memory, space=space, origin=here(self._draft)))
+        self._emit(AllocatePool(buffer.name, memory, space=space))
         return buffer
 
     @located
@@ -175,23 +167,22 @@ class Memory(Part):
         stride: Size | None = None,
         name: str | None = None,
     ) -> Buffer:
-        """A slice of a pool as storage of its own, which has to end before the pool.
+        """Cut a slice from a pool. It is storage of its own and must end before the pool.
 
         Args:
             pool: The pool.
-            offset: Where the slice begins, in bytes from the start of the pool.
-            dtype: Type of an element, a layout, or a buffer that it is to be like.
+            offset: The start of the slice, in bytes from the start of the pool.
+            dtype: Element type, a layout, or a buffer to imitate.
             size: Sizes, in elements.
-            stride: Strides, in elements; row-major by default.
-            name: The buffer's name; a fresh one by default.
+            stride: Strides, in elements. Row-major by default.
+            name: The buffer's name. By default a fresh one.
         """
-        layout = self._layout(dtype, size, stride, own(self._draft, pool, Buffer).device)
+        layout = self._layout(dtype, size, stride, self._buffer(pool).device)
         buffer = new_buffer(self._draft, name, layout)
-        line = AllocateFromPool(buffer.name, pool.name, dim(offset), origin=here(self._draft))
-        self._draft.emit(line)
+        self._emit(AllocateFromPool(buffer.name, pool.name, dim(offset)))
         return buffer
 
-    # Views. Their offsets count from the start of the storage, as in the program.
+    # Views. As in the program, offsets count from the start of the storage.
 
     @located
     def reinterpret(
@@ -204,67 +195,67 @@ class Memory(Part):
         dtype: DType | str | None = None,
         name: str | None = None,
     ) -> Buffer:
-        """A view with other sizes and strides, or of another element type; copies nothing.
+        """Make a view with other sizes and strides or another element type.
 
         Args:
-            source: What it is a view of.
+            source: The buffer to view.
             size: Sizes, in elements.
-            stride: Strides, in elements; row-major by default.
-            offset: Where it begins, in elements of the view's dtype from the start of the
-                *storage*; by default where ``source`` does.
-            dtype: Type of an element; by default that of ``source``.
-            name: The view's name; a fresh one by default.
+            stride: Strides, in elements. Row-major by default.
+            offset: The start of the view, in elements of its dtype from the start of the
+                *storage*. By default the start of ``source``.
+            dtype: Element type. By default that of ``source``.
+            name: The view's name. By default a fresh one.
 
         Raises:
-            LayoutError: ``source`` begins inside of an element of ``dtype``.
+            LayoutError: ``source`` begins inside an element of ``dtype``.
         """
-        kind = own(self._draft, source, Buffer).dtype if dtype is None else dtype_of(dtype)
+        kind = self._buffer(source).dtype if dtype is None else dtype_of(dtype)
         if offset is None:
-            offset = _rescaled(source, kind)
-        layout = self._layout(kind, size, stride, source.device, offset)
-        return self._view(source, layout, name)
+            offset = _rescaled_offset(source, kind)
+        return self._view(source, self._layout(kind, size, stride, source.device, offset), name)
 
     @located
     def view(self, source: Buffer, size: Size, *, name: str | None = None) -> Buffer:
-        """A view of a row-major buffer with other sizes.
+        """Make a view of a row-major buffer with other sizes.
 
         Args:
-            source: What it is a view of.
-            size: Sizes, in elements; as many elements in all.
-            name: The view's name; a fresh one by default.
+            source: The buffer to view.
+            size: Sizes, in elements. The number of elements must not change.
+            name: The view's name. By default a fresh one.
 
         Raises:
             LayoutError: The buffer is not row-major.
         """
-        layout = own(self._draft, source, Buffer).layout
+        layout = self._buffer(source).layout
         if not layout.is_contiguous:
-            reason = "only a row-major buffer can be seen with other sizes without a copy"
+            reason = "only a row-major buffer can be viewed with other sizes"
             raise LayoutError(given=source, reason=reason)
         sizes = size_of(size)
         strides = contiguous_strides(sizes)
-        found = Layout(layout.dtype, layout.device, sizes, strides, layout.offset)
-        return self._view(source, found, name)
+        viewed = Layout(layout.dtype, layout.device, sizes, strides, layout.offset)
+        return self._view(source, viewed, name)
 
     @located
     def permute(self, source: Buffer, order: Sequence[int], *, name: str | None = None) -> Buffer:
-        """A view with the dimensions in another order.
+        """Make a view with the dimensions in another order.
 
         Args:
-            source: What it is a view of.
-            order: For each dimension of the view, that of ``source``; from 0.
-            name: The view's name; a fresh one by default.
+            source: The buffer to view.
+            order: The dimension of ``source``, from 0, for each dimension of the view.
+            name: The view's name. By default a fresh one.
 
         Raises:
-            LayoutError: The order does not name each dimension once.
+            LayoutError: ``order`` does not name each dimension once.
         """
-        layout = own(self._draft, source, Buffer).layout
+        layout = self._buffer(source).layout
         given: object = order
         if not isinstance(given, Sequence) or sorted(given) != list(range(layout.rank)):
-            raise LayoutError(given=given, reason=f"it orders no {layout.rank} dimensions")
+            reason = f"it is not a permutation of {layout.rank} dimensions"
+            raise LayoutError(given=given, reason=reason)
         sizes = tuple(layout.size[d] for d in order)
         strides = tuple(layout.stride[d] for d in order)
-        found = Layout(layout.dtype, layout.device, sizes, strides, layout.offset)
-        return self._view(source, found, name)
+        viewed = Layout(layout.dtype, layout.device, sizes, strides, layout.offset)
+        return self._view(source, viewed, name)
 
     @located
     def narrow(
@@ -276,33 +267,33 @@ class Memory(Part):
         *,
         name: str | None = None,
     ) -> Buffer:
-        """A view of a part of one dimension.
+        """Make a view of a part of one dimension.
 
         Args:
-            source: What it is a view of.
-            dimension: Which, from 0.
+            source: The buffer to view.
+            dimension: The dimension, from 0.
             start: The first element, from 0.
-            length: How many elements.
-            name: The view's name; a fresh one by default.
+            length: The number of elements.
+            name: The view's name. By default a fresh one.
 
         Raises:
             LayoutError: There is no such dimension.
         """
-        layout = own(self._draft, source, Buffer).layout
+        layout = self._buffer(source).layout
         if not 0 <= dimension < layout.rank:
             raise LayoutError(given=source, reason=f"it has no dimension {dimension}")
         sizes = tuple(length if d == dimension else s for d, s in enumerate(layout.size))
         offset = layout.offset + start * layout.stride[dimension]
-        found = Layout(layout.dtype, layout.device, sizes, layout.stride, offset)
-        return self._view(source, found, name)
+        viewed = Layout(layout.dtype, layout.device, sizes, layout.stride, offset)
+        return self._view(source, viewed, name)
 
     def _view(self, source: Buffer, layout: Layout, name: str | None) -> Buffer:
         buffer = new_buffer(self._draft, name, layout)
-        self._draft.emit(Reinterpret(buffer.name, source.name, origin=here(self._draft)))
+        self._emit(Reinterpret(buffer.name, source.name))
         return buffer
 
 
-def _rescaled(source: Buffer, dtype: DType) -> Dim:
+def _rescaled_offset(source: Buffer, dtype: DType) -> Dim:
     """Return a buffer's storage offset in elements of another dtype."""
     offset, have, want = source.layout.offset, source.dtype.itemsize, dtype.itemsize
     if have == want or offset == 0:
@@ -311,48 +302,46 @@ def _rescaled(source: Buffer, dtype: DType) -> Dim:
         return dim(offset * (have // want))
     if isinstance(offset, int) and offset * have % want == 0:
         return offset * have // want
-    reason = f"it does not start at a whole {dtype.short}; say the offset"
+    reason = f"it does not begin at a whole {dtype.short}; give the offset"
     raise LayoutError(given=source, reason=reason)
 
 
-# Calls that declare streams, events and memory pools, put lines on them, and order them.
+# Calls that declare streams, events and memory pools, and that order work on streams.
 
 
 class Streams(Part):
-    """Streams and memory pools besides the caller's, told by their numbers; 0 is the caller's."""
+    """Streams and memory pools, identified by number. Number 0 is the caller's."""
 
     def stream(self, device: Device | str | None = None) -> int:
-        """The number of a new stream.
+        """Declare a stream and return its number.
 
         Args:
-            device: The one that it is of; by default the builder's.
+            device: Its device. By default the builder's.
         """
-        where = self.device if device is None else device_of(device)
-        self._draft.streams.append(Stream(where))
+        self._draft.streams.append(Stream(self._device(device)))
         return len(self._draft.streams)
 
     def event(self) -> int:
-        """The number of a new event."""
+        """Declare an event and return its number."""
         self._draft.events.append(Event())
         return len(self._draft.events)
 
     def mempool(self, device: Device | str | None = None) -> int:
-        """The number of a new memory pool.
+        """Declare a memory pool and return its number.
 
         Args:
-            device: The one whose memory it is; by default the builder's.
+            device: The device of its memory. By default the builder's.
         """
-        where = self.device if device is None else device_of(device)
-        self._draft.mempools.append(MemoryPool(where))
+        self._draft.mempools.append(MemoryPool(self._device(device)))
         return len(self._draft.mempools)
 
     @contextlib.contextmanager
     def on(self, stream: int = 0, *, mempool: int = 0) -> Iterator[None]:
-        """Puts what is allocated and called in the block on a stream.
+        """Run the allocations and calls of a ``with`` block on a stream.
 
         Args:
             stream: The stream's number.
-            mempool: The memory pool that it allocates from.
+            mempool: The number of the memory pool to allocate from.
         """
         draft = self._draft
         before = draft.stream, draft.mempool
@@ -364,40 +353,32 @@ class Streams(Part):
 
     @located
     def record(self, event: int, stream: int = 0) -> None:
-        """Sets a mark behind what is on a stream so far.
+        """Record an event behind the work on a stream so far.
 
         Args:
             event: The event's number.
             stream: The stream's number.
         """
-        self._draft.emit(
-            RecordEvent(event, self._device_of(stream), stream, origin=here(self._draft))
-        )
+        self._emit(RecordEvent(event, self._device_of(stream), stream))
 
     @located
     def wait(self, event: int, stream: int = 0) -> None:
-        """Has what comes on a stream wait for a mark.
+        """Make later work on a stream wait for an event.
 
         Args:
             event: The event's number.
             stream: The stream's number.
         """
-        self._draft.emit(
-            WaitEvent(event, self._device_of(stream), stream, origin=here(self._draft))
-        )
+        self._emit(WaitEvent(event, self._device_of(stream), stream))
 
     @located
     def synchronize(self, event: int | None = None) -> None:
-        """Has the host wait: for a mark, or for all that is on the builder's device.
+        """Make the host wait for an event, or for all work on the builder's device.
 
         Args:
-            event: The event's number.
+            event: The event's number. By default all work.
         """
-        origin = here(self._draft)
-        if event is None:
-            self._draft.emit(Synchronize(self.device, origin=origin))
-        else:
-            self._draft.emit(WaitEvent(event, CPU, origin=origin))
+        self._emit(Synchronize(self.device) if event is None else WaitEvent(event, CPU))
 
     def _device_of(self, stream: int) -> Device:
         if stream == 0:

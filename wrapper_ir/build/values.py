@@ -1,6 +1,6 @@
-"""Arguments and results of the builder's calls: handles, and the many ways to give a layout.
+"""Arguments and results of the builder's calls: handles and layouts.
 
-A handle belongs to the draft of one program; what a call is given must be of its own.
+A handle belongs to the draft of one program. A builder accepts only its own handles.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import functools
 import linecache
 import sys
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
@@ -29,6 +29,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines import (
     CPU,
     DTYPE_BY_SHORT_NAME,
+    AnyLine,
     Arg,
     Device,
     Dim,
@@ -56,14 +57,14 @@ E = TypeVar("E", bound=enum.Enum)
 H = TypeVar("H", "Buffer", "Kernel", "Object")
 
 Size: TypeAlias = Sequence[Any]
-"""Sizes or strides: integers and expressions over the builder's symbols."""
+"""Sizes or strides: integers, and expressions over the builder's symbols."""
 
 Number: TypeAlias = bool | int | float | complex | sympy.Basic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffer:
-    """A buffer of the program being built, to be passed to the builder's calls."""
+    """A handle of a buffer in the program being built."""
 
     name: str
     layout: Layout
@@ -71,7 +72,7 @@ class Buffer:
 
     @property
     def dtype(self) -> DType:
-        """Type of an element."""
+        """Element type."""
         return self.layout.dtype
 
     @property
@@ -95,7 +96,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Object:
-    """An object of a custom class, to be passed to the builder's calls."""
+    """A handle of an object of a custom class."""
 
     name: str
     class_name: str
@@ -107,14 +108,14 @@ class Object:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
-    """A kernel of the program being built, to be called."""
+    """A handle of a kernel in the program being built."""
 
     definition: KernelDefinition
     owner: object
 
     @property
     def name(self) -> str:
-        """Its name in the program."""
+        """Name in the program."""
         return self.definition.name
 
     def __repr__(self) -> str:
@@ -122,19 +123,19 @@ class Kernel:
 
 
 LayoutLike: TypeAlias = Layout | Buffer | tuple[DType | str, Size]
-"""A layout; a buffer whose dtype, size and device are meant; or dtype and size, row-major."""
+"""A layout; a buffer to copy dtype, size and device from; or dtype and size, row-major."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One result of a call, said in full: where in what the op returns, and how it relates.
+    """One result of a call, spelled out in full.
 
     Attributes:
-        layout: Of the buffer that is defined, or the symbol that is bound, or the class of the
-            object that is made, ``namespace::Class``.
-        path: Of the leaf in what is returned; by default its position among the results.
-        relation: To the arguments; by default what the schema says.
-        name: Of the buffer or the object; by default a fresh one.
+        layout: The layout of the new buffer, the symbol to bind, or the class of the new object
+            (``namespace::Class``).
+        path: The path of the result in the returned value. By default its position.
+        relation: The relation to the arguments. By default taken from the schema.
+        name: The name of the buffer or object. By default a fresh one.
     """
 
     layout: LayoutLike | sympy.Symbol | str
@@ -144,19 +145,16 @@ class Result:
 
 
 def dtype_of(value: DType | str) -> DType:
-    """The dtype, or the one with this short name (``f32``) or torch's (``float32``).
+    """Return the dtype with this short name (``f32``) or torch name (``float32``).
 
     Raises:
-        LayoutError: there is none.
+        LayoutError: There is no such dtype.
     """
     if isinstance(value, DType):
         return value
     text = str(value)
-    found = DTYPE_BY_SHORT_NAME.get(text)
-    if found is not None:
-        return found
     try:
-        return DType.from_torch_name(text)
+        return DTYPE_BY_SHORT_NAME.get(text) or DType.from_torch_name(text)
     except KeyError:
         raise LayoutError(
             given=value,
@@ -166,10 +164,10 @@ def dtype_of(value: DType | str) -> DType:
 
 
 def device_of(value: Device | str) -> Device:
-    """The device, or the one that torch spells so (``cuda:1``).
+    """Return the device with this torch name (``cuda:1``).
 
     Raises:
-        LayoutError: no device is spelled so.
+        LayoutError: The text does not name a device.
     """
     if isinstance(value, Device):
         return value
@@ -179,38 +177,38 @@ def device_of(value: Device | str) -> Device:
         found = None
     if found is None or not found.type.isidentifier():
         known = (f"'{kind.type}{':1' if kind.has_index else ''}'" for kind in registered())
-        hint = f"devices are spelled as torch spells them: {', '.join(known)}"
-        raise LayoutError(given=value, reason="no device is spelled so", hint=hint)
+        hint = f"devices have torch's names: {', '.join(known)}"
+        raise LayoutError(given=value, reason="it does not name a device", hint=hint)
     return found
 
 
 def choice(kind: type[E], value: object, callee: str) -> E:
-    """The member of an enumeration, or the one of that value.
+    """Return the member of an enumeration with this value.
 
     Args:
         kind: The enumeration.
-        value: What a user gave.
-        callee: What it was given to, for errors.
+        value: A member or its value.
+        callee: The name to use in the error message.
 
     Raises:
-        ArgumentError: there is none.
+        ArgumentError: There is no such member.
     """
     try:
         return kind(value)
     except ValueError:
         names = ", ".join(repr(member.value) for member in kind)
-        raise ArgumentError(callee=callee, reason=f"{value!r} is none of {names}") from None
+        raise ArgumentError(callee=callee, reason=f"{value!r} is not one of {names}") from None
 
 
 def size_of(value: Size) -> tuple[Dim, ...]:
-    """Sizes, checked.
+    """Return sizes as dims.
 
     Raises:
-        LayoutError: they are not integers and expressions.
+        LayoutError: A size is neither an integer nor an expression.
     """
     given: object = value
     if isinstance(given, (int, sympy.Basic)):
-        raise LayoutError(given=given, reason="sizes are a sequence", hint=f"write ({given},)")
+        raise LayoutError(given=given, reason="sizes must be a sequence", hint=f"write ({given},)")
     try:
         return dims(value)
     except (TypeError, UnsupportedExprError) as error:
@@ -224,70 +222,68 @@ def layout_of(
     device: Device | None = None,
     offset: Dim = 0,
 ) -> Layout:
-    """The layout that a call's arguments say.
+    """Return the layout that a call's arguments describe.
 
     Args:
-        value: A layout, a buffer like which it is, dtype and size, or a dtype alone with ``size``.
-        size: Sizes, where ``value`` is a dtype.
-        stride: Strides in elements; row-major by default.
-        device: The device; for a buffer's likeness, its own by default.
-        offset: Of a view, in elements from the start of the storage.
+        value: A layout, a buffer to imitate, a pair of dtype and size, or a dtype.
+        size: Sizes, in elements, if ``value`` is a dtype.
+        stride: Strides, in elements. Row-major by default.
+        device: The device. By default that of the imitated buffer, or the CPU.
+        offset: The storage offset of a view, in elements.
 
     Raises:
-        LayoutError: they say none.
+        LayoutError: The arguments do not describe a layout.
     """
     if isinstance(value, Layout):
         if size is not None or stride is not None:
-            raise LayoutError(given=value, reason="a layout has its sizes and strides already")
+            raise LayoutError(given=value, reason="a layout already has sizes and strides")
         return value
     if isinstance(value, Buffer):
         device = value.device if device is None else device
         dtype, size = value.dtype, value.size if size is None else size
     elif isinstance(value, tuple) and size is None:
         if len(value) != 2:
-            raise LayoutError(given=value, reason="a pair of dtype and sizes is expected")
+            raise LayoutError(given=value, reason="expected a pair of dtype and sizes")
         dtype, size = dtype_of(value[0]), value[1]
     elif isinstance(value, (DType, str)):
         dtype = dtype_of(value)
     else:
-        raise LayoutError(given=value, reason="it is neither a layout, nor a buffer, nor a dtype")
+        raise LayoutError(given=value, reason="it is not a layout, a buffer or a dtype")
     if size is None:
         raise LayoutError(given=value, reason="its sizes are missing")
     sizes = size_of(size)
     strides = contiguous_strides(sizes) if stride is None else size_of(stride)
-    return Layout(dtype, Device("cpu") if device is None else device, sizes, strides, offset)
+    return Layout(dtype, CPU if device is None else device, sizes, strides, offset)
 
 
-# Handles of a draft.
+# Creation of handles.
 
 
 def new_buffer(draft: ProgramDraft, name: str | None, layout: Layout, stem: str = "buf") -> Buffer:
-    """A handle of a new buffer, under a fresh name if none is given.
+    """Create a buffer, under a fresh name if none is given.
 
     Raises:
-        IllegalNameError: the name is no identifier.
-        NameTakenError: a buffer or an object has it.
+        IllegalNameError: The name is not an identifier.
+        NameTakenError: A buffer or an object already has the name.
     """
     if name is None:
         name = draft.fresh(stem, draft.buffers, first=0, is_bare=False)
-    _check(name, "buffer", draft.buffers)
-    _check(name, "buffer", draft.reserved)
+    _check(name, "buffer", draft.buffers, draft.reserved)
     draft.buffers[name] = layout
     return Buffer(name, layout, draft)
 
 
 def new_object(draft: ProgramDraft, name: str | None, class_name: str) -> Object:
-    """A handle of a new object; it shares no name with a buffer.
+    """Create an object. Objects and buffers share one namespace.
 
     Raises:
-        IllegalNameError: the name is no identifier, or the class is none.
-        NameTakenError: a buffer or an object has it.
+        IllegalNameError: The name is not an identifier, or the class name is malformed.
+        NameTakenError: A buffer or an object already has the name.
     """
     if name is None:
         taken = draft.buffers.keys() | draft.reserved
         name = draft.fresh("object", taken, first=0, is_bare=False)
-    _check(name, "object", draft.buffers)
-    _check(name, "object", draft.reserved)
+    _check(name, "object", draft.buffers, draft.reserved)
     if CLASS_NAME.fullmatch(class_name) is None:
         raise IllegalNameError(name=class_name, what="class")
     draft.reserved.add(name)
@@ -297,11 +293,11 @@ def new_object(draft: ProgramDraft, name: str | None, class_name: str) -> Object
 def new_symbol(
     draft: ProgramDraft, name: str | None, info: SymbolInfo, stem: str = "u"
 ) -> sympy.Symbol:
-    """A new symbol, which nothing binds yet.
+    """Create a symbol, still unbound.
 
     Raises:
-        IllegalNameError: the name is no identifier.
-        NameTakenError: another symbol has it.
+        IllegalNameError: The name is not an identifier.
+        NameTakenError: Another symbol already has the name.
     """
     if name is None:
         name = draft.fresh(stem, draft.symbols, first=0, is_bare=False)
@@ -311,59 +307,57 @@ def new_symbol(
 
 
 def new_kernel(draft: ProgramDraft, definition: KernelDefinition) -> Kernel:
-    """A handle of a new kernel.
+    """Add a kernel.
 
     Raises:
-        IllegalNameError: its name is no identifier.
-        NameTakenError: another kernel has it.
+        IllegalNameError: Its name is not an identifier.
+        NameTakenError: Another kernel already has the name.
     """
     _check(definition.name, "kernel", draft.definitions)
     draft.definitions[definition.name] = definition
     return Kernel(definition, draft)
 
 
-def _check(name: str, what: str, taken: Container[str]) -> None:
+def _check(name: str, what: str, *taken: Container[str]) -> None:
     if not (name.isascii() and name.isidentifier()):
         raise IllegalNameError(name=name, what=what)
-    if name in taken:
+    if any(name in names for names in taken):
         raise NameTakenError(name=name, what=what)
 
 
 def own(draft: ProgramDraft, handle: H, kind: type[H]) -> H:
-    """The handle, which must be of this kind and of this program.
+    """Return the handle after checking that it is of this kind and of this program.
 
     Raises:
-        ArgumentError: it is of no such kind.
-        ForeignValueError: it is another program's.
+        ArgumentError: It is of another kind.
+        ForeignValueError: It belongs to another program.
     """
     given: object = handle
-    what = kind.__name__.lower()
     if not isinstance(given, kind):
-        raise ArgumentError(callee="the builder", reason=f"{given!r} is no {what} of its")
+        raise ArgumentError(
+            callee="the builder", reason=f"{given!r} is not of type {kind.__name__}"
+        )
     if handle.owner is not draft:
-        raise ForeignValueError(what=what, name=handle.name)
+        raise ForeignValueError(what=kind.__name__.lower(), name=handle.name)
     return handle
 
 
-# Places: of a call among devices and streams, and of the user's line in the source.
+# Devices and streams of calls, and origins in the user's source.
 
 
-def place(draft: ProgramDraft, args: Sequence[Arg], default: Device) -> tuple[Device, int]:
-    """Return the default device and stream of a call: its first buffer's, and the block's."""
-    for arg in buffers_in(args):
-        device = draft.buffers[arg.buffer].device
-        return device, stream_on(draft, device)
-    return default, stream_on(draft, default)
+def device_for(draft: ProgramDraft, args: Sequence[Arg], default: Device) -> Device:
+    """Return the default device of a call: that of its first buffer."""
+    return next((draft.buffers[arg.buffer].device for arg in buffers_in(args)), default)
 
 
 def stream_on(draft: ProgramDraft, device: Device) -> int:
-    """The stream of the block, where a device has streams."""
+    """Return the current stream if the device has streams, else 0."""
     return 0 if device == CPU else draft.stream
 
 
 def here(draft: ProgramDraft) -> int:
-    """The origin of the user's line that called the builder."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the only way to ask for one frame, not all
+    """Return the origin of the user's line that called the builder."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the only way to get a single frame
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
     file, number = frame.f_code.co_filename, frame.f_lineno
@@ -371,7 +365,7 @@ def here(draft: ProgramDraft) -> int:
     return draft.origin(Origin(frames=(Frame(file, number, frame.f_code.co_name, code),)))
 
 
-# State that all parts of the builder share.
+# State shared by all parts of the builder.
 
 
 P = ParamSpec("P")
@@ -380,12 +374,23 @@ S = TypeVar("S", bound="Part")
 
 
 class Part:
-    """Base of the parts that make up the builder; each has the calls of one family."""
+    """Base of the builder's parts, each of which has one family of calls."""
 
     def __init__(self, device: Device | str) -> None:
-        #: Where buffers are unless said otherwise.
+        #: The default device of buffers.
         self.device = device_of(device)
         self._draft = ProgramDraft()
+
+    def _emit(self, line: AnyLine) -> None:
+        """Append a line whose origin is the user's call."""
+        self._draft.emit(replace(line, origin=here(self._draft)))
+
+    def _buffer(self, buffer: Buffer) -> Buffer:
+        """Return the buffer after checking that it is a buffer of this program."""
+        return own(self._draft, buffer, Buffer)
+
+    def _device(self, device: Device | str | None) -> Device:
+        return self.device if device is None else device_of(device)
 
     def _layout(
         self,
@@ -402,7 +407,7 @@ class Part:
 
 
 def located(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Has errors name the line of the user's that made the call."""
+    """Make errors of a method name the user's line that called it."""
 
     @functools.wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,8 +1,8 @@
-"""Front ends: where wrapper programs come from.
+"""Front ends, which make wrapper programs.
 
-``wrapper_ir.frontends.inductor`` takes them from PyTorch Inductor. It is imported when it is first
-used: it needs torch, and reaches into its private parts, which no other package does.
-``wrapper_ir.frontends.aten`` takes them from graphs of ATen ops, by public torch alone.
+``wrapper_ir.frontends.inductor`` converts PyTorch Inductor's output. It is imported on first use,
+because it needs torch and is the only package that uses torch's private parts.
+``wrapper_ir.frontends.aten`` converts graphs of ATen ops and uses public torch alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["aten", "inductor"]
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import a front end when it is first asked for (PEP 562)."""
+    """Import a front end on first use (PEP 562)."""
     if name in __all__:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

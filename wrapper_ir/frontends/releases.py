@@ -1,7 +1,7 @@
-"""Releases of torch that the Inductor front end supports; read also where torch is absent.
+"""The releases of torch that the Inductor front end supports. Works without torch installed.
 
-A version counts by its major and minor number. A pre-release (``2.15.0a0``, ``2.16.0.dev20270101``)
-may lack what its release has, or have more: nobody has tried it, whatever its number.
+Only the major and minor numbers of a version count. A pre-release (``2.15.0a0``,
+``2.16.0.dev20270101``) may differ from its release, so it is always untried.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import enum
 import os
 import re
 
-#: From the first, below the second. What pip is told in pyproject.toml is the same.
+#: Lower bound (inclusive) and upper bound (exclusive), as in pyproject.toml.
 SUPPORTED = ((2, 11), (2, 16))
 
-#: The environment variable by which one goes on with a release that nobody has tried.
+#: The environment variable that allows an untried release.
 TRY = "WRAPPER_IR_TRY_TORCH"
 
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*(?P<pre>\.?(?:a|b|rc|dev)\d*)?")
@@ -23,16 +23,16 @@ class Standing(enum.Enum):
     """Support status of a version."""
 
     SUPPORTED = "supported"
-    UNTRIED = "untried"  #: newer than what we support, or a pre-release
+    UNTRIED = "untried"  #: newer than the supported releases, or a pre-release
     TOO_OLD = "too old"
 
 
 class UntriedTorchWarning(UserWarning):
-    """The Inductor front end goes on with a torch that nobody has tried it with, as was asked."""
+    """The Inductor front end runs with an untried release of torch, as requested."""
 
 
 def standing(version: str) -> Standing:
-    """Return what we know of a version such as ``2.15.0+cu130``."""
+    """Return the support status of a version such as ``2.15.0+cu130``."""
     match = _VERSION.match(version)
     if match is None:
         return Standing.UNTRIED
@@ -44,11 +44,11 @@ def standing(version: str) -> Standing:
 
 
 def is_to_be_tried() -> bool:
-    """Return whether the environment asks to go on with a release that nobody has tried."""
+    """Return True if the environment allows an untried release."""
     return os.environ.get(TRY, "") not in ("", "0")
 
 
 def in_words() -> str:
-    """Return which releases are supported, as ``2.11 to 2.15``."""
+    """Return the range of supported releases as text, such as ``2.11 to 2.15``."""
     (first_major, first_minor), (end_major, end_minor) = SUPPORTED
     return f"{first_major}.{first_minor} to {end_major}.{end_minor - 1}"

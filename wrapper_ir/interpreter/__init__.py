@@ -1,7 +1,7 @@
-"""The reference interpreter: runs programs line by line, and checks what every line does.
+"""The reference interpreter, which runs programs line by line and checks the effects of each line.
 
-It is slow and plain on purpose. Emitters, planners and probes are compared with it; what it
-computes has to come from the lines alone, so it shares no rendering with any emitter.
+It is slow and simple on purpose. Emitters, planners and probes are compared with it. Its results
+must follow from the lines alone, so it shares no rendering with any emitter.
 """
 
 from __future__ import annotations

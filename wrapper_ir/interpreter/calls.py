@@ -1,4 +1,4 @@
-"""Calls: arguments as torch takes them, and results compared with what their lines promise."""
+"""Calls: conversion of arguments for torch, and checks of results against their lines."""
 
 from __future__ import annotations
 
@@ -56,22 +56,22 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 
-# Arguments of calls as torch takes them, kernels as functions, and results as lines want them.
+# Kernels as functions, and arguments for torch.
 
 
 Launch: TypeAlias = tuple[str, Device]
-"""A kernel, and where it is called."""
+"""The name of a kernel and the device to run it on."""
 
 
 def called_kernels(program: Program) -> dict[Launch, Callable[..., None]]:
-    """The kernels of a program, compiled for the devices that they are called on.
+    """Return the kernels of a program, compiled for the devices that they are called on.
 
     Returns:
-        Functions of the sizes of the grid, which C++ kernels have none of, and the arguments.
+        Functions of the grid, which is empty for C++ kernels, and of the arguments.
 
     Raises:
-        UnsupportedError: A kernel is of a kind that cannot be run here.
-        WrapperIRError: As ``wrapper_ir.toolchain.build_kernels`` says.
+        UnsupportedError: The interpreter cannot run a kernel.
+        WrapperIRError: As for ``wrapper_ir.toolchain.build_kernels``.
     """
     sources: dict[tuple[DeviceKind, str, tuple[str, ...]], dict[Launch, CppSource]] = {}
     launched: dict[tuple[KernelLanguage, Device], dict[str, KernelDefinition]] = {}
@@ -109,7 +109,7 @@ def _source(line: KernelDefinition) -> CppSource:
         return cpp_source(line)
     except ValueError:
         what = f"kernel '{line.name}'"
-        hint = "it runs C++ kernels and those that a device brings a launcher for"
+        hint = "it runs C++ kernels, and kernels whose language has a launcher"
         raise UnsupportedError(what=what, where="the interpreter", hint=hint) from None
 
 
@@ -146,7 +146,7 @@ def _launch(
 
 
 def find_op(program: Program, name: str) -> Callable[..., Any]:
-    """The op of torch's registry called ``namespace::name.overload``, or a method of a class."""
+    """Return the op of torch's registry named ``namespace::name.overload``, or a method."""
     definition = program.kernels.get(name)
     source = None if definition is None else definition.source
     if isinstance(source, TorchOp) and source.is_method:
@@ -154,14 +154,13 @@ def find_op(program: Program, name: str) -> Callable[..., Any]:
         return lambda receiver, *args, **kwargs: getattr(receiver, method)(*args, **kwargs)
     namespace, _, rest = name.partition("::")
     base, _, overload = rest.partition(".")
-    found: Callable[..., Any] = getattr(
-        getattr(getattr(torch.ops, namespace), base), overload or "default"
-    )
-    return found
+    packet = getattr(getattr(torch.ops, namespace), base)
+    op: Callable[..., Any] = getattr(packet, overload or "default")
+    return op
 
 
 def value_of(frame: Frame, arg: Arg) -> Any:  # noqa: ANN401 - whatever a call takes
-    """An argument as torch takes it."""
+    """Return an argument as torch's value."""
     match arg:
         case BufferArg():
             return frame.find(arg.buffer).tensor
@@ -184,10 +183,10 @@ def value_of(frame: Frame, arg: Arg) -> Any:  # noqa: ANN401 - whatever a call t
 
 
 def part(call: str, result: Any, path: tuple[int | str, ...]) -> Any:  # noqa: ANN401 - a result
-    """The leaf of a result at a path.
+    """Return the leaf of a result at a path.
 
     Raises:
-        BrokenPromiseError: There is none.
+        BrokenPromiseError: The result has no such leaf.
     """
     try:
         for step in path:
@@ -198,13 +197,11 @@ def part(call: str, result: Any, path: tuple[int | str, ...]) -> Any:  # noqa: A
     return result
 
 
-# Results of calls: compared with what their lines promise, and bound to names.
-
-# Looking over the shoulder of a call: what it changed against what it may change.
+# Writes of calls, compared with the writes that they may make.
 
 
 class _Memory(NamedTuple):
-    """The memory behind some arguments, and the host's copy of it before the call."""
+    """The memory behind some arguments, and a host copy of it from before the call."""
 
     bytes: Tensor
     before: Tensor
@@ -214,11 +211,11 @@ class _Memory(NamedTuple):
 
 
 class Watch:
-    """Memory that a call may change, with its contents before the call.
+    """The memory that a call can reach, with its contents before the call.
 
     Args:
-        call: What errors call it.
-        args: The buffers that it is passed, with what it may do to them.
+        call: The name of the call in error messages.
+        args: Its buffers, each with the access that it is passed for.
     """
 
     def __init__(self, call: str, args: Sequence[tuple[Buffer, Access]]) -> None:
@@ -237,19 +234,23 @@ class Watch:
             found = all_bytes(buffer.tensor)
             mask = torch.zeros(found.shape, dtype=torch.bool)
             start = next((s.block.start for s in buffer.storages if s.block is not None), 0)
-            self._memories[key] = _Memory(found, _on_host(found), mask, [], start)
+            before = torch.empty_like(found, device="cpu").copy_(found)
+            self._memories[key] = _Memory(found, before, mask, [], start)
         memory = self._memories[key]
         memory.names.append(buffer.name)
         if access is not Access.READ:
             _elements(memory.may_change, buffer.tensor).fill_(True)  # noqa: FBT003 - a value
 
     def check(self, storages: Iterable[Storage]) -> None:
-        """Compares; ``storages`` are all that live.
+        """Compare memory with its contents before the call.
+
+        Args:
+            storages: The storages whose red zones to examine.
 
         Raises:
-            BrokenPromiseError: An argument has another shape or place now.
-            StrayWriteError: Bytes changed that may not.
-            RedZoneError: The call wrote outside of a storage.
+            BrokenPromiseError: The call resized or moved an argument.
+            StrayWriteError: The call changed bytes that it may not write.
+            RedZoneError: The call wrote outside a storage.
         """
         for (buffer, _), before in zip(self._args, self._shapes, strict=True):
             if _shape(buffer.tensor) != before:
@@ -264,19 +265,14 @@ class Watch:
 
     def _compare(self, memory: _Memory) -> None:
         stray = (memory.bytes.cpu() != memory.before) & ~memory.may_change
-        found = stray.nonzero()
-        if len(found):
-            at = int(found[0]) - memory.start
-            raise StrayWriteError(call=self._call, count=len(found), name=memory.names[0], at=at)
-
-
-def _on_host(memory: Tensor) -> Tensor:
-    """A copy of memory that the host reads."""
-    return torch.empty_like(memory, device="cpu").copy_(memory)
+        changed = stray.nonzero()
+        if len(changed):
+            at = int(changed[0]) - memory.start
+            raise StrayWriteError(call=self._call, count=len(changed), name=memory.names[0], at=at)
 
 
 def is_plain(tensor: Tensor) -> bool:
-    """Return whether a tensor's elements are exactly what its memory holds."""
+    """Return True if a tensor's elements are stored in its memory as they are."""
     return (
         tensor.layout is torch.strided
         and not tensor.is_quantized
@@ -294,7 +290,7 @@ def _shape(tensor: Tensor) -> object:
 
 
 def _elements(mask: Tensor, tensor: Tensor) -> Tensor:
-    """The part of a mask of bytes that the elements of a tensor lie in."""
+    """Return the part of a byte mask that the elements of a tensor occupy."""
     item = tensor.element_size()
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     kept = [(n, step) for n, step in pairs if step != 0 or n == 0]
@@ -309,6 +305,9 @@ _PACKING: Final = frozenset(
 """Ops whose result is a C++ object in a tensor's memory: a packed weight."""
 
 
+# Results of calls, compared with their lines and bound to names.
+
+
 def bind_results(
     frame: Frame,
     call: str,
@@ -316,20 +315,20 @@ def bind_results(
     value: object,
     alive: Iterable[Storage],
 ) -> list[Storage]:
-    """Binds what an op returned.
+    """Bind an op's results to names.
 
     Args:
-        frame: Where names are entered.
-        call: What errors call the op.
-        results: The names, and what they promise.
-        value: What came back.
-        alive: Every storage that lives, in this region or outside.
+        frame: The frame of the names.
+        call: The name of the op in error messages.
+        results: The names, with the results that the line states.
+        value: The value that the op returned.
+        alive: Every live storage, inside and outside this region.
 
     Returns:
         The new storages.
 
     Raises:
-        BrokenPromiseError: Something else came back.
+        BrokenPromiseError: The value does not match the line.
     """
     known = list(alive)
     made: list[Storage] = []
@@ -342,7 +341,7 @@ def bind_results(
             frame.objects[result.object] = _object(call, result, leaf)
             continue
         if not isinstance(leaf, Tensor):
-            what = f"%{result.out} is a value of type {type(leaf).__name__}, no tensor"
+            what = f"%{result.out} is a value of type {type(leaf).__name__}, not a tensor"
             raise BrokenPromiseError(call=call, what=what)
         buffer = _bind_tensor(frame, call, result, leaf, [*known, *made])
         made += [s for s in buffer.storages if s not in known and s not in made]
@@ -373,15 +372,15 @@ def _bind_tensor(
         return frame.define(Buffer(result.out, leaf, tuple(dict.fromkeys(storages))))
     if result.relation is Relation.ALIAS:
         names = " and ".join(f"%{name}" for name in result.of)
-        what = f"%{result.out} is no view of {names}"
+        what = f"%{result.out} is not a view of {names}"
         raise BrokenPromiseError(call=call, what=what)
     holder = next((s for s in alive if memory_of(leaf) and s.holds(leaf)), None)
     if holder is not None:
         what = f"%{result.out} is not new, but lies in the storage of %{holder.owner}"
         raise BrokenPromiseError(call=call, what=what)
     if call in _PACKING:
-        storage, tensor = Storage(result.out, Kind.OWNED, leaf, 0, leaf.nbytes), leaf
-        storage.is_object = True
+        storage = Storage(result.out, Kind.OWNED, leaf, 0, leaf.nbytes, is_object=True)
+        tensor = leaf
     else:
         storage, tensor = guarded(result.out, leaf)
     if result.relation is Relation.FRESH:
@@ -390,14 +389,20 @@ def _bind_tensor(
 
 
 def _held(name: str, leaf: Tensor) -> Buffer:
-    """A result that an object may hold: it stays where it is, perhaps in what has another name."""
-    start = int(leaf.storage_offset()) * leaf.element_size() if is_plain(leaf) else 0
-    storage = Storage(name, Kind.INPUT, leaf, start, leaf.nbytes, is_held=True)
+    """Return a buffer of a result that an object may hold. It is not moved between red zones."""
+    storage = borrowed(name, Kind.INPUT, leaf)
+    storage.is_held = True
     return Buffer(name, leaf, (storage,), owns=True)
 
 
+def borrowed(name: str, kind: Kind, tensor: Tensor) -> Storage:
+    """Return the storage of a tensor that the interpreter did not allocate."""
+    start = int(tensor.storage_offset()) * tensor.element_size() if is_plain(tensor) else 0
+    return Storage(name, kind, tensor, start, tensor.nbytes)
+
+
 def _check_offset(frame: Frame, call: str, result: ResultBuffer, leaf: Tensor) -> None:
-    """Compares where a view begins with its layout, where both are known."""
+    """Check the storage offset of a view against its layout, if both are known."""
     layout = frame.program.layout(result.out)
     if result.relation is not Relation.ALIAS or not leaf.numel() or not is_plain(leaf):
         return
@@ -412,9 +417,9 @@ def _check_offset(frame: Frame, call: str, result: ResultBuffer, leaf: Tensor) -
 
 
 def guarded(name: str, tensor: Tensor) -> tuple[Storage, Tensor]:
-    """New storage with what a tensor's memory holds, and the tensor in it.
+    """Copy a tensor's memory to new storage. Return the storage and the tensor in it.
 
-    What has no plain memory stays where it is.
+    A tensor without plain memory is not copied.
     """
     if not is_plain(tensor) or type(tensor) is not Tensor:
         has_memory = tensor.layout is torch.strided and not is_bare(tensor)
@@ -431,10 +436,10 @@ def guarded(name: str, tensor: Tensor) -> tuple[Storage, Tensor]:
 
 
 def check_input(frame: Frame, name: str, value: Any) -> None:  # noqa: ANN401 - what the caller gave
-    """Compares an input with what its layout says in numbers; the rest is for :func:`settle`.
+    """Check an input against the numbers in its layout. :func:`settle` checks the symbols.
 
     Raises:
-        InputLayoutError: It is another one than was promised, or no tensor.
+        InputLayoutError: It does not match its layout, or is not a tensor.
     """
     layout = frame.program.layout(name)
     size = tuple(n if isinstance(n, int) else None for n in layout.size)
@@ -444,11 +449,11 @@ def check_input(frame: Frame, name: str, value: Any) -> None:  # noqa: ANN401 - 
 
 
 def settle(frame: Frame, buffer: Buffer) -> None:
-    """Compares a buffer with its layout, once all that the layout mentions has a value.
+    """Check a buffer against its layout once all symbols of the layout have values.
 
     Raises:
-        InputLayoutError: It is an input, and another one than was promised.
-        BrokenPromiseError: It is a result, and another one than was promised.
+        InputLayoutError: It is an input and does not match.
+        BrokenPromiseError: It is a result and does not match.
     """
     layout = frame.program.layout(buffer.name)
     if not buffer.is_new or not layout.symbols <= frame.symbols.keys():

@@ -1,4 +1,4 @@
-"""State of a running region: its buffers, values of symbols, and storage that it has to end."""
+"""State of a running region: its buffers, its symbols' values, and the storage that it owns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from wrapper_ir.interpreter.memory import (
     poison,
     view,
 )
-from wrapper_ir.lines import expr as vocabulary
+from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.expr import PYTHON_FUNCTIONS
 from wrapper_ir.lines.expr_printer import ordered_args
 from wrapper_ir.lines.program import Program, SymbolKind
@@ -37,23 +37,23 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
 
 
-# The values of expressions, worked out with Python's numbers.
+# Evaluation of expressions with Python's numbers.
 #
-# Arguments of sums and products are taken in the order that all targets share, so that rounding is
-# the same.
+# The arguments of sums and products are taken in the order that all targets share, so that they
+# round alike.
 
 Number: TypeAlias = bool | int | float | complex
 
 
 def evaluate(value: object, symbols: Mapping[str, Number]) -> Number:
-    """The value of a dim or scalar.
+    """Return the value of a dim or scalar.
 
     Args:
         value: A Python number or an expression.
         symbols: The values of symbols.
 
     Raises:
-        SymbolValueError: A symbol has no value, or the value is not defined.
+        SymbolValueError: A symbol has no value, or the result is undefined.
     """
     try:
         return _value(value, symbols)
@@ -62,7 +62,7 @@ def evaluate(value: object, symbols: Mapping[str, Number]) -> Number:
 
 
 def _value(value: object, symbols: Mapping[str, Number]) -> Number:
-    if isinstance(value, (bool, int, float, complex)):
+    if isinstance(value, Number):
         return value
     if isinstance(value, sympy.Integer):
         return int(value)
@@ -74,7 +74,7 @@ def _value(value: object, symbols: Mapping[str, Number]) -> Number:
         if value.name not in symbols:
             raise SymbolValueError(what=f"symbol {value.name} has no value here")
         return symbols[value.name]
-    if isinstance(value, vocabulary.Where):
+    if isinstance(value, ours.Where):
         condition, then, other = value.args
         return _value(then if _value(condition, symbols) else other, symbols)
     if isinstance(value, (sympy.And, sympy.Or)):
@@ -83,38 +83,25 @@ def _value(value: object, symbols: Mapping[str, Number]) -> Number:
     function = _FUNCTIONS.get(type(value))
     if function is None or not isinstance(value, sympy.Basic):
         raise SymbolValueError(what=f"'{value}' is outside the vocabulary")
-    args = ordered_args(value) if type(value) in _COMMUTATIVE else value.args
-    found: Number = function(*(_value(arg, symbols) for arg in args))
-    return found
+    args = ordered_args(value) if isinstance(value, (sympy.Add, sympy.Mul)) else value.args
+    result: Number = function(*(_value(arg, symbols) for arg in args))
+    return result
 
-
-def _sum(*args: Any) -> Any:  # noqa: ANN401 - numbers of any type
-    return reduce(operator.add, args)
-
-
-def _product(*args: Any) -> Any:  # noqa: ANN401 - numbers of any type
-    return reduce(operator.mul, args)
-
-
-_COMMUTATIVE: Final = (sympy.Add, sympy.Mul)
 
 _FUNCTIONS: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
     **PYTHON_FUNCTIONS,
-    sympy.Add: _sum,
-    sympy.Mul: _product,
+    sympy.Add: lambda *args: reduce(operator.add, args),
+    sympy.Mul: lambda *args: reduce(operator.mul, args),
     sympy.Max: max,
     sympy.Min: min,
     sympy.Not: operator.not_,
-    vocabulary.CeilDiv: lambda a, b: -(-a // b),
-    vocabulary.ToFloat: float,
-    vocabulary.FloatPow: lambda a, b: float(a) ** float(b),
-    vocabulary.Sqrt: math.sqrt,
-    vocabulary.Exp: math.exp,
-    vocabulary.Log: math.log,
-    vocabulary.Log2: math.log2,
-    vocabulary.Sin: math.sin,
-    vocabulary.Cos: math.cos,
-    vocabulary.Tanh: math.tanh,
+    ours.CeilDiv: lambda a, b: -(-a // b),
+    ours.ToFloat: float,
+    ours.FloatPow: lambda a, b: float(a) ** float(b),
+    **{
+        function: getattr(math, function.__name__.lower())
+        for function in (ours.Sqrt, ours.Exp, ours.Log, ours.Log2, ours.Sin, ours.Cos, ours.Tanh)
+    },
 }
 
 
@@ -127,22 +114,22 @@ KINDS: Final = {
 
 
 def dtype_of(layout: Layout) -> torch.dtype:
-    """Torch's element type of a layout."""
-    found: torch.dtype = getattr(torch, layout.dtype.torch_name)
-    return found
+    """Return torch's element type of a layout."""
+    dtype: torch.dtype = getattr(torch, layout.dtype.torch_name)
+    return dtype
 
 
 @dataclass(eq=False)
 class Buffer:
-    """A name: its tensor and the storages it is, or may be, a view of.
+    """A name, its tensor, and the storages that it views or may view.
 
     Attributes:
         name: The name.
-        tensor: What it denotes.
-        storages: The first is the one that the tensor lies in.
-        owns: Whether the name may end the storage.
-        is_new: Whether its layout is still to be compared: symbols of it may be bound later.
-        maker: The call whose result it is.
+        tensor: The tensor that it denotes.
+        storages: The storages; the tensor lies in the first.
+        owns: True if the name may end the storage.
+        is_new: True while its layout is unchecked, because its symbols may be bound later.
+        maker: The call that returned it.
     """
 
     name: str
@@ -167,72 +154,70 @@ class Frame:
     # Names.
 
     def find(self, name: str) -> Buffer:
-        """A living buffer.
+        """Return a live buffer.
 
         Raises:
-            UndefinedBufferError: There is none of that name.
+            UndefinedBufferError: No buffer has the name.
             DeadBufferError: Its storage has ended.
         """
         buffer = self.buffers.get(name) or self.constants.get(name)
         if buffer is None:
             raise UndefinedBufferError(name=name)
         for storage in buffer.storages:
-            if storage.end:
-                raise DeadBufferError(name=name, why=storage.end)
-            if storage.pool is not None and storage.pool.end:
-                raise DeadBufferError(name=name, why=storage.pool.end)
+            if end := storage.end or (storage.pool is not None and storage.pool.end):
+                raise DeadBufferError(name=name, why=end)
         return buffer
 
     def define(self, buffer: Buffer) -> Buffer:
-        """Enters a name."""
+        """Add a name."""
         self.buffers[buffer.name] = buffer
         return buffer
 
     def own(self, storage: Storage, tensor: Tensor) -> Buffer:
-        """Enters the name that owns a storage, which this region has to end."""
+        """Add the name that owns a storage, which this region must end."""
         self.owned.append(storage)
         return self.define(Buffer(storage.owner, tensor, (storage,), owns=True))
 
     # Numbers.
 
     def number(self, value: object) -> Number:
-        """The value of an expression."""
+        """Return the value of an expression."""
         return evaluate(value, self.symbols)
 
     def dim(self, value: Dim) -> int:
-        """The value of a size, stride or offset."""
-        found = self.number(value)
-        if not isinstance(found, int) or isinstance(found, bool):
-            raise SymbolValueError(what=f"'{value}' is {found!r}, which counts nothing")
-        return found
+        """Return the value of a size, stride or offset."""
+        number = self.number(value)
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise SymbolValueError(what=f"'{value}' is {number!r}, not an integer")
+        return number
 
     def dims(self, values: tuple[Dim, ...]) -> list[int]:
-        """The values of sizes or strides."""
+        """Return the values of sizes or strides."""
         return [self.dim(value) for value in values]
 
     def bind(self, symbol: str, value: object) -> None:
-        """Gives a symbol its value.
+        """Set the value of a symbol.
 
         Raises:
-            SymbolValueError: It is of another kind, or out of the range that the program states.
+            SymbolValueError: The value has the wrong kind or is outside the symbol's range.
         """
         info = self.program.symbols[symbol]
         kind = KINDS[info.kind]
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind or not isinstance(value, (bool, int, float)):
-            what = f"symbol {symbol} is of type {kind.__name__}, but is to be {value!r}"
+            what = f"symbol {symbol} is of type {kind.__name__} and cannot be {value!r}"
             raise SymbolValueError(what=what)
         low, high = info.lower, info.upper
         if (low is not None and value < low) or (high is not None and value > high):
-            what = f"symbol {symbol} is {value}, outside of its range [{low}, {high}]"
+            what = f"symbol {symbol} is {value}, outside its range [{low}, {high}]"
             raise SymbolValueError(what=what)
         self.symbols[symbol] = value
 
     # Memory.
 
     def nbytes(self, layout: Layout) -> int:
-        """Bytes from the first to the last element of a layout, offset not counted."""
+        """Return the bytes from the first to the last element of a layout, without its offset."""
         size, stride = self.dims(layout.size), self.dims(layout.stride)
         if 0 in size:
             return 0
@@ -240,9 +225,9 @@ class Frame:
         return (steps + 1) * layout.dtype.itemsize
 
     def begin(self, buffer: Buffer) -> int:
-        """Return the byte offset of element 0 in the memory behind a buffer.
+        """Return the byte offset in memory that a buffer's storage offset counts from.
 
-        That is the start of the storage, but for parameters of regions: theirs is where they begin.
+        That is the start of the storage or, for a parameter of a region, the start of its operand.
         """
         layout = self.program.layout(buffer.name)
         offset = int(buffer.tensor.storage_offset()) - self.dim(layout.offset)
@@ -251,10 +236,10 @@ class Frame:
     def place(
         self, name: str, storage: Storage, layout: Layout, begin: int | None = None
     ) -> Tensor:
-        """A view of a storage with a layout, whose offset counts from ``begin``.
+        """Return a view of a storage with a layout, whose offset counts from ``begin``.
 
         Raises:
-            OutOfBoundsError: It begins inside an element, or ends behind the storage.
+            OutOfBoundsError: It begins inside an element or ends beyond the storage.
         """
         size, stride = self.dims(layout.size), self.dims(layout.stride)
         if any(n < 0 for n in size):
@@ -265,31 +250,31 @@ class Frame:
             raise OutOfBoundsError(name=name, why="it begins inside an element")
         length = self.nbytes(layout)
         room = storage.nbytes
-        if storage.block is None:  # what the caller's tensor lies in counts, not the tensor
+        if storage.block is None:  # the bound is the memory behind the caller's tensor
             room = storage.tensor.untyped_storage().nbytes() - storage.start
         if length and (at < 0 or at + length > room):
             why = f"it ends at byte {at + length} of a storage of {room} bytes"
             raise OutOfBoundsError(name=name, why=why)
         if not length and not 0 <= at <= room:
-            at = 0  # no element, no place
+            at = 0  # without elements, the position does not matter
         return view(storage, dtype_of(layout), size, stride, at)
 
     def end(self, buffer: Buffer, why: str, *, heir: str = "") -> Storage:
-        """Ends the storage that a name owns; gives it on to ``heir`` if there is one.
+        """End the storage that a name owns, or pass it on to ``heir``.
 
         Returns:
             The storage, or the heir's.
 
         Raises:
-            WrongEndError: The name does not own it, or something in it lives on.
+            WrongEndError: The name does not own the storage, or something in it is still alive.
         """
         storage = buffer.storages[0]
         if storage.kind is Kind.CONSTANT or not buffer.owns:
-            what = "it is a constant's" if storage.kind is Kind.CONSTANT else "it is a view"
-            raise WrongEndError(name=buffer.name, why=what)
+            why = "it belongs to a constant" if storage.kind is Kind.CONSTANT else "it is a view"
+            raise WrongEndError(name=buffer.name, why=why)
         if storage.slices:
             names = ", ".join(f"%{each.owner}" for each in storage.slices)
-            raise WrongEndError(name=buffer.name, why=f"slices of it live: {names}")
+            raise WrongEndError(name=buffer.name, why=f"it has live slices: {names}")
         if heir and storage.is_held:
             raise WrongEndError(name=buffer.name, why="an object may hold it")
         storage.end = why

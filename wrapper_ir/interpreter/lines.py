@@ -1,4 +1,4 @@
-"""Running the lines of a region, one method a kind of line."""
+"""Execution of the lines of a region, one method per kind of line."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.trace import Probe
 
 _KEPT_DEAD = 16
-"""How many ended storages are watched for writes; each is looked at after every call."""
+"""Number of ended storages to watch for writes. Each is examined after every call."""
 
 
 class LineRunner(LineVisitor[None]):
-    """Runs all lines but those that hold regions.
+    """Runner of all lines except those that hold regions.
 
     Args:
         program: The program.
@@ -72,10 +72,10 @@ class LineRunner(LineVisitor[None]):
     # Walking.
 
     def run_body(self, region: Region, parent: Path, name: str) -> None:
-        """Runs the lines of a region in the present frame.
+        """Run the lines of a region in the current frame.
 
         Raises:
-            WrapperIRError: A line did what it may not; it has the line's path and origin.
+            WrapperIRError: A line broke a rule. The error has the line's path and origin.
         """
         for index, line in enumerate(region.body):
             self.path = path = parent.then(name, index)
@@ -88,12 +88,12 @@ class LineRunner(LineVisitor[None]):
                 raise
 
     def _look(self, line: AnyLine) -> None:
-        """Checks that all that a line touches lives, and is what its layout says."""
+        """Check that the buffers a line touches are alive and match their layouts."""
         for name in effects(line, self.program).touched:
             settle(self.frame, self.frame.find(name))
 
     def enter(self, storage: Storage) -> Storage:
-        """Notes a storage, so that calls are seen to leave its surroundings alone."""
+        """Register a storage, whose red zones are then examined after every call."""
         dead = [s for s in self.storages if s.end]
         for each in dead[:-_KEPT_DEAD]:
             self.storages.remove(each)
@@ -101,15 +101,10 @@ class LineRunner(LineVisitor[None]):
         self.storages.append(storage)
         return storage
 
-    def alive(self) -> list[Storage]:
-        """The storages that live."""
-        return [storage for storage in self.storages if not storage.end]
-
     # Memory.
 
     @override
     def visit_allocate(self, line: Allocate) -> None:
-        self._refuse(line)
         storage = self._allocate(line)
         if line.zeroed:
             assert storage.block is not None
@@ -117,17 +112,11 @@ class LineRunner(LineVisitor[None]):
 
     @override
     def visit_allocate_pool(self, line: AllocatePool) -> None:
-        self._refuse(line)
         self._allocate(line).is_pool = True
 
-    def _refuse(self, line: Allocate | AllocatePool) -> None:
-        what = ""
-        if line.memory is MemoryKind.SYMMETRIC:
-            what = "memory that peers address"
-        if what:
-            raise UnsupportedError(what=what, where="the interpreter")
-
     def _allocate(self, line: Allocate | AllocatePool) -> Storage:
+        if line.memory is MemoryKind.SYMMETRIC:
+            raise UnsupportedError(what="memory that peers address", where="the interpreter")
         layout, allocator = self.program.layout(line.out), None
         if own := own_memory(line, layout):
             if problem := own.problem(own.python, "Python"):
@@ -145,7 +134,7 @@ class LineRunner(LineVisitor[None]):
         return storage
 
     def _allocate_opaque(self, name: str, layout: Layout, allocator: Callable[..., Any]) -> Storage:
-        """Own memory that only the device looks into: there are neither red zones nor views."""
+        """Allocate memory that only the device can read, without red zones or views."""
         size, stride = self.frame.dims(layout.size), self.frame.dims(layout.stride)
         tensor = allocator(tuple(size), tuple(stride), dtype_of(layout))
         nbytes = self.frame.nbytes(layout)
@@ -159,7 +148,7 @@ class LineRunner(LineVisitor[None]):
         layout = self.program.layout(line.out)
         offset, nbytes = self.frame.dim(line.offset), self.frame.nbytes(layout)
         if not pool.is_pool:
-            raise OutOfBoundsError(name=line.out, why=f"%{line.pool} is no pool")
+            raise OutOfBoundsError(name=line.out, why=f"%{line.pool} is not a pool")
         if nbytes and not 0 <= offset <= offset + nbytes <= pool.nbytes:
             why = f"it is cut from bytes {offset} to {offset + nbytes} of {pool.nbytes}"
             raise OutOfBoundsError(name=line.out, why=why)
@@ -167,7 +156,7 @@ class LineRunner(LineVisitor[None]):
         storage = Storage(line.out, Kind.OWNED, pool.tensor, offset, nbytes, pool.block)
         for other in pool.slices:
             if offset < other.start + other.nbytes and other.start < offset + nbytes:
-                why = f"it overlaps %{other.owner}, which lives"
+                why = f"it overlaps %{other.owner}, which is alive"
                 raise OutOfBoundsError(name=line.out, why=why)
         storage.pool = pool
         pool.slices.append(storage)
@@ -186,10 +175,12 @@ class LineRunner(LineVisitor[None]):
         storage = self.frame.end(donor, why, heir=line.out)
         needed = self.frame.nbytes(layout)
         if needed > storage.nbytes:
-            why = f"it needs {needed} bytes, %{line.donor} has {storage.nbytes}"
+            why = f"it needs {needed} bytes, but %{line.donor} has {storage.nbytes}"
             raise OutOfBoundsError(name=line.out, why=why)
-        is_same = storage.is_object  # its layout too, as the verifier saw to
-        tensor = donor.tensor if is_same else self.frame.place(line.out, storage, layout, begin)
+        if storage.is_object:  # the verifier has checked that the layouts are equal
+            tensor = donor.tensor
+        else:
+            tensor = self.frame.place(line.out, storage, layout, begin)
         self.frame.own(self.enter(storage), tensor)
 
     @override
@@ -218,18 +209,18 @@ class LineRunner(LineVisitor[None]):
         for name in effects(line).held:
             for storage in self.frame.buffers[name].storages if name in self.frame.buffers else ():
                 storage.is_held = True
-        made = bind_results(self.frame, line.op, line.results, value, self.alive())
-        for storage in made:
+        alive = [storage for storage in self.storages if not storage.end]
+        for storage in bind_results(self.frame, line.op, line.results, value, alive):
             self.enter(storage)
 
     def watched(
         self, call: str, args: Sequence[Arg], run: Callable[[], Any]
     ) -> Any:  # noqa: ANN401 - its result
-        """Makes a call, and looks at what it did to memory.
+        """Make a call and check its writes to memory.
 
         Raises:
-            CallFailedError: It raised.
-            WrapperIRError: It wrote where it may not.
+            CallFailedError: The call raised.
+            WrapperIRError: The call wrote to memory that it may not write.
         """
         passed = [(self.frame.find(arg.buffer), arg.access) for arg in buffers_in(args)]
         for buffer, access in passed:
@@ -256,7 +247,7 @@ class LineRunner(LineVisitor[None]):
         tensor = self.frame.find(source.buffer).tensor
         value: object = getattr(tensor, source.method)(*dims_of(source))
         if isinstance(value, bool) and self.program.symbols[line.symbol].kind is SymbolKind.INT:
-            value = int(value)  # Inductor counts truth values, to choose by them
+            value = int(value)  # Inductor converts bools to integers to select by them
         self.frame.bind(line.symbol, value)
 
     @override
@@ -281,9 +272,9 @@ class LineRunner(LineVisitor[None]):
         check_that(bool(self.frame.number(line.condition)), text, **values)
 
     def _nothing(self, line: AnyLine) -> None:
-        """There is nothing to do."""
+        """Do nothing."""
 
-    # Kernels were compiled before the program began; calls are done when they return.
+    # Kernels were compiled before the program started, and calls run synchronously.
     visit_kernel_definition = visit_comment = _nothing
     visit_record_event = visit_wait_event = visit_synchronize = _nothing
 

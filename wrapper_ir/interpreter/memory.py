@@ -1,4 +1,4 @@
-"""Memory that tells on those who misuse it, and the errors that say how."""
+"""Memory that detects misuse, and the interpreter's errors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from wrapper_ir.runtime.views import reinterpret_as
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# Errors that the interpreter raises: broken promises, with the line's path and origin.
+# Errors of the interpreter. Each carries the line's path and origin.
 
 
 class UndefinedBufferError(WrapperIRError):
-    """A line names a buffer that is not there. Field: ``name``."""
+    """A line names a buffer that does not exist. Field: ``name``."""
 
     code = "WIR2401"
     template = "%{name} is not defined here"
@@ -34,7 +34,7 @@ class DeadBufferError(WrapperIRError):
 
 
 class WrongEndError(WrapperIRError):
-    """A line ends or takes storage that is not its to end. Fields: ``name`` and ``why``."""
+    """A line ends or takes storage that it may not end. Fields: ``name`` and ``why``."""
 
     code = "WIR2403"
     template = "the storage of %{name} cannot end here: {why}"
@@ -55,9 +55,9 @@ class OutOfBoundsError(WrapperIRError):
 
 
 class StrayWriteError(WrapperIRError):
-    """A call changed bytes that it was not passed for writing.
+    """A call changed bytes that it may not write.
 
-    Fields: ``call``, ``count`` of bytes, ``name`` of the buffer, ``at`` the first byte.
+    Fields: ``call``, the ``count`` of bytes, the buffer's ``name``, the first byte ``at``.
     """
 
     code = "WIR2406"
@@ -67,21 +67,21 @@ class StrayWriteError(WrapperIRError):
 
 
 class RedZoneError(WrapperIRError):
-    """A call wrote outside of a storage. Fields: ``call``, ``name`` and ``where``."""
+    """A call wrote outside a storage. Fields: ``call``, ``name`` and ``where``."""
 
     code = "WIR2407"
-    template = "'{call}' wrote where the storage of %{name} is not: {where}"
+    template = "'{call}' wrote outside the storage of %{name}: {where}"
 
 
 class BrokenPromiseError(WrapperIRError):
-    """A call did not do what its line says. Fields: ``call`` and ``what``."""
+    """A call did not do what its line states. Fields: ``call`` and ``what``."""
 
     code = "WIR2408"
     template = "'{call}' does not do what the program says: {what}"
 
 
 class SymbolValueError(WrapperIRError):
-    """A number cannot be computed, or is outside its range. Field: ``what``."""
+    """A number cannot be computed or is outside its range. Field: ``what``."""
 
     code = "WIR2409"
     template = "{what}"
@@ -95,46 +95,45 @@ class CallFailedError(WrapperIRError, RuntimeError):
 
 
 class MissingValueError(WrapperIRError):
-    """A program that is to be run has constants without values. Field: ``names``."""
+    """The program to run has constants without values. Field: ``names``."""
 
     code = "WIR2411"
     template = "there are no values for the constants {names}"
     default_hint = "give them in Program.data, or load the program with the file that holds them"
 
 
-# Memory that tells on those who misuse it.
+# Memory that detects misuse.
 #
-# Each storage of the interpreter's own lies between two red zones. New storage, ended storage and
-# the red zones are filled with a pattern, by default :data:`POISON`: NaN in every floating-point
-# type of two bytes and more, and a striking number in every other. So what is read before it was
-# written, after it ended or outside of its storage shows in the results, and what is written there
-# shows in the pattern.
+# Each storage that the interpreter allocates lies between two red zones. New storage, ended storage
+# and the red zones are filled with a pattern, by default :data:`POISON`, which is NaN in every
+# floating-point type of two or more bytes and a conspicuous number in every other type. Reads of
+# such memory show up in the results, and writes show up in the pattern.
 
 POISON: Final = b"\xa5\xff"
 
 pattern: Final = ContextVar("pattern", default=POISON)
-"""What is filled in: two runs with different bytes tell whether a program reads any of them."""
+"""The fill pattern. Two runs with different patterns tell whether a program reads any of it."""
 
 _ALIGNMENT: Final = 64
-"""What kernels may rely on, in bytes: torch's own allocations are aligned so."""
+"""Alignment that kernels may rely on, in bytes. Torch's own allocations have it."""
 
 _RED_ZONE: Final = 256
-"""Bytes on either side, enough for several vectors; a multiple of the alignment."""
+"""Bytes on either side: room for several vectors, and a multiple of the alignment."""
 
 
 class Block:
-    """Memory of one storage on some device, between red zones.
+    """Memory of one storage, between red zones.
 
     Args:
-        nbytes: Bytes of the storage.
-        device: Where it is.
-        allocator: ``(size, stride, dtype)``: what the memory space that it lies in is allocated by;
-            None for the usual memory.
+        nbytes: Size of the storage.
+        device: Its device.
+        allocator: The allocator of its memory space, called with ``(size, stride, dtype)``; None
+            for the usual memory.
 
     Attributes:
-        bytes: The storage, as a tensor of bytes; on the host one that cannot be resized.
-        start: Where it begins in the memory behind ``bytes``: there it may lie between the zones.
-        is_dead: Whether the storage has ended, so that nothing may write here.
+        bytes: The storage as a tensor of bytes. On the host it cannot be resized.
+        start: The start of the storage in the memory behind ``bytes``, which may include the zones.
+        is_dead: True once the storage has ended, so that nothing may write to it.
     """
 
     def __init__(
@@ -162,7 +161,7 @@ class Block:
         self.is_dead = False
 
     def damage(self) -> str:
-        """Describe forbidden writes in words; empty if there are none."""
+        """Describe a forbidden write; empty if there is none."""
         if self._away is not None:
             self._raw = bytearray(self._away.cpu().numpy())
         before = self._first_difference(0, self._start, from_end=True)
@@ -170,19 +169,19 @@ class Block:
             return f"byte {self._start - before} before its start"
         after = self._first_difference(self._end, len(self._raw))
         if after is not None:
-            return f"byte {after - self._end + 1} behind its end"
+            return f"byte {after - self._end + 1} after its end"
         if self.is_dead and self._first_difference(self._start, self._end) is not None:
             return "it has ended"
         return ""
 
     def _first_difference(self, start: int, end: int, *, from_end: bool = False) -> int | None:
-        """Index of the first byte (the last, with ``from_end``) that is not the pattern's."""
+        """Return the index of the first byte (or last, ``from_end``) that breaks the pattern."""
         raw = self._raw
         wanted = (self._pattern * ((end - start) // 2 + 2))[start % 2 : start % 2 + end - start]
         if raw[start:end] == wanted:
             return None
-        found = [start + n for n in range(end - start) if raw[start + n] != wanted[n]]
-        return found[-1 if from_end else 0]
+        changed = [start + n for n in range(end - start) if raw[start + n] != wanted[n]]
+        return changed[-1 if from_end else 0]
 
 
 class Kind(enum.Enum):
@@ -199,19 +198,20 @@ class Storage:
 
     Attributes:
         owner: The name that defined it.
-        kind: Where it comes from.
-        tensor: Any tensor on the memory: views are made from it.
-        start: Where it begins in that memory, in bytes.
-        nbytes: How long it is.
-        block: The memory, where it is the interpreter's own.
-        writable: Whether anything may write to it.
-        pool: What it is a slice of.
-        slices: The living slices, for a pool.
-        end: How it ended, in words; empty while it lives.
-        is_held: Whether an object may hold it, so that its contents outlive its end.
+        kind: Its source.
+        tensor: A tensor on the memory, from which views are made.
+        start: Its start in that memory, in bytes.
+        nbytes: Its size, in bytes.
+        block: The memory, if the interpreter allocated it.
+        writable: True if lines may write to it.
+        is_pool: True if slices may be cut from it.
+        pool: The pool that it is a slice of.
+        slices: The live slices of a pool.
+        end: A description of its end; empty while it is alive.
+        is_held: True if an object may hold it, so that its contents outlive its end.
         place: The path of the line that made it.
-        is_object: Whether it is a C++ object or of an opaque layout, which can be neither copied
-            nor written over.
+        is_object: True for a C++ object or an opaque layout, which can be neither copied nor
+            overwritten.
     """
 
     owner: str
@@ -230,16 +230,16 @@ class Storage:
     is_object: bool = False
 
     def holds(self, tensor: Tensor) -> bool:
-        """Return whether a tensor lies in this memory."""
+        """Return True if a tensor lies in this memory."""
         return memory_of(tensor) == memory_of(self.tensor)
 
     def heir(self, owner: str) -> Storage:
-        """The same memory under another owner."""
-        found = Storage(owner, Kind.OWNED, self.tensor, self.start, self.nbytes, self.block)
-        found.pool, found.is_object = self.pool, self.is_object
+        """Return the same memory under another owner."""
+        heir = Storage(owner, Kind.OWNED, self.tensor, self.start, self.nbytes, self.block)
+        heir.pool, heir.is_object = self.pool, self.is_object
         if self.pool is not None:
-            self.pool.slices[self.pool.slices.index(self)] = found
-        return found
+            self.pool.slices[self.pool.slices.index(self)] = heir
+        return heir
 
 
 def memory_of(tensor: Tensor) -> int:
@@ -248,18 +248,18 @@ def memory_of(tensor: Tensor) -> int:
 
 
 def is_bare(tensor: Tensor) -> bool:
-    """Return whether a tensor has elements but no memory, like a gradient of zeros."""
+    """Return True if a tensor has elements but no memory, like a gradient of zeros."""
     return tensor.layout is torch.strided and tensor.numel() > 0 and tensor.data_ptr() == 0
 
 
 def all_bytes(tensor: Tensor) -> Tensor:
-    """The whole memory behind a tensor, as bytes."""
+    """Return the whole memory behind a tensor as bytes."""
     nbytes = tensor.untyped_storage().nbytes()
     return from_start(tensor, torch.uint8, (nbytes,), (1,), 0)
 
 
 def poison(storage: Storage) -> None:
-    """Fills a storage with the pattern, unless an object lives there."""
+    """Fill a storage with the pattern, unless it holds an object."""
     if storage.is_object:
         return
     start, nbytes = storage.start, storage.nbytes
@@ -274,7 +274,7 @@ def poison(storage: Storage) -> None:
 def view(
     storage: Storage, dtype: torch.dtype, size: list[int], stride: list[int], at: int
 ) -> Tensor:
-    """A tensor on a storage, ``at`` bytes from its start."""
+    """Return a tensor on a storage, ``at`` bytes from its start."""
     start = (storage.start + at) // dtype.itemsize * dtype.itemsize
     return from_start(storage.tensor, dtype, size, stride, start)
 
@@ -282,6 +282,6 @@ def view(
 def from_start(
     tensor: Tensor, dtype: torch.dtype, size: Sequence[int], stride: Sequence[int], start: int
 ) -> Tensor:
-    """A tensor ``start`` bytes from the beginning of another one's memory."""
+    """Return a tensor ``start`` bytes from the beginning of another one's memory."""
     own = int(tensor.storage_offset()) * tensor.element_size()
     return reinterpret_as(tensor, dtype, tuple(size), tuple(stride), start - own)

@@ -1,4 +1,4 @@
-"""Running a whole program: its choices and loops, its inputs, its constants, its results."""
+"""Execution of a whole program: control flow, inputs, constants, results."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing_extensions import override
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter.calls import (
+    borrowed,
     called_kernels,
     check_input,
     guarded,
-    is_plain,
     settle,
     value_of,
 )
@@ -49,30 +49,30 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 
-# Running choices and loops: a frame a region, and what crosses its border.
+# Control flow. Each region runs in a frame of its own.
 
 Item = Buffer | bool | int | float | complex | None
-"""What crosses the border of a region: a buffer, a number, or nothing."""
+"""An operand or result of a region: a buffer, a number, or nothing."""
 
 
 class Interpreter(LineRunner):
-    """Runs every kind of line."""
+    """Runner of every kind of line."""
 
     # Regions.
 
     def run_region(self, region: Region, name: str, items: Sequence[Item]) -> list[Item]:
-        """Runs a region in a frame of its own.
+        """Run a region in a frame of its own.
 
         Args:
             region: The region.
-            name: What paths call it.
-            items: What its parameters stand for.
+            name: Its name in paths.
+            items: The values of its parameters.
 
         Returns:
-            Its results. The storage of buffers among them is nobody's now.
+            Its results. No name owns the storage of buffers among them any longer.
 
         Raises:
-            WrapperIRError: A line did what it may not.
+            WrapperIRError: A line broke a rule.
         """
         outer, path = self.frame, self.path
         self.frame = inner = Frame(self.program, outer.constants, symbols=dict(outer.symbols))
@@ -93,7 +93,7 @@ class Interpreter(LineRunner):
         return results
 
     def leave(self, region: Region) -> list[Item]:
-        """Return a region's results, and end what is left of its storage."""
+        """Return a region's results, and end the rest of its storage."""
         results: list[Item] = []
         leaving: set[Storage] = set()
         for position, value in enumerate(region.results):
@@ -127,7 +127,7 @@ class Interpreter(LineRunner):
         items: Sequence[Item],
         operands: Sequence[Item],
     ) -> None:
-        """Binds what regions gave, working on operands, to the names of a line's results."""
+        """Bind the results of regions that ran on ``operands`` to a line's result names."""
         lent = {storage for item in operands for storage in _storages(item)}
         given = [item for item in items if item is not None]
         for result, item in zip(results, given, strict=True):
@@ -155,7 +155,7 @@ class Interpreter(LineRunner):
             for a in args
         ]
 
-    # Choices.
+    # Conditionals.
 
     @override
     def visit_cond(self, line: Cond) -> None:
@@ -192,7 +192,7 @@ class Interpreter(LineRunner):
     def _loop(
         self, line: While, first: list[Item], captured: list[Item]
     ) -> tuple[list[Item], list[list[Tensor | Number]]]:
-        """The values after the last round, and with ``stacked`` copies of those after each."""
+        """Return the final values and, if stacked, copies of the values after each iteration."""
         values, rounds = first, []
         given = {s for item in (*first, *captured) for s in _storages(item)}
         while self._holds(line, [*values, *captured]):
@@ -200,7 +200,7 @@ class Interpreter(LineRunner):
             values = self.run_region(line.body, "body", [*before, *captured])
             kept = {s for item in values for s in _storages(item)} | given
             for storage in {s for item in before for s in _storages(item)} - kept:
-                _discard(storage, f"ended with a round of the loop at {self.path}")
+                _discard(storage, f"ended with an iteration of the loop at {self.path}")
             if line.stacked:
                 rounds.append([_copied(item) for item in values])
         if line.stacked:
@@ -218,7 +218,7 @@ class Interpreter(LineRunner):
         return holds
 
     def _own(self, item: Item, result: CallResult, lent: set[Storage]) -> Item:
-        """A loop's last value; one that went round unchanged is copied, if it is to be new."""
+        """Return a loop's final value, copied if it must be new but is an unchanged operand."""
         if not isinstance(item, Buffer) or not isinstance(result, ResultBuffer):
             return item
         storage = item.storages[0]
@@ -228,7 +228,7 @@ class Interpreter(LineRunner):
         return self._new(result.out, item.tensor.clone())
 
     def _stacked(self, values: list[Tensor | Number]) -> Buffer:
-        """The values of all rounds along a new first dimension."""
+        """Stack the values of all iterations along a new first dimension."""
         if isinstance(values[0], Tensor):
             made = torch.stack([value for value in values if isinstance(value, Tensor)])
         else:
@@ -250,7 +250,7 @@ def _copied(item: Item) -> Tensor | Number:
 
 
 def _discard(storage: Storage, why: str) -> None:
-    """Ends storage that no line ends."""
+    """End storage that no line ends."""
     if storage.kind is Kind.OWNED and not storage.end:
         storage.end = why
         if storage.pool is not None and storage in storage.pool.slices:
@@ -265,21 +265,20 @@ def interpret(
     verify: bool = True,
     unwritten: bytes = POISON,
 ) -> tuple[Any, ...]:
-    """Runs a program line by line, slowly, and checks what every line does.
+    """Run a program line by line, slowly, and check the effects of each line.
 
-    It shares no code with the emitters, so it tells which of two targets is right. Memory that has
-    no contents yet, and memory that has ended, holds a pattern (NaN as floating-point numbers); an
-    access that the program does not state is an error. Programs run as they are, logical or
-    planned, and probes show what they would show elsewhere.
+    The interpreter shares no code with the emitters, so it can settle which of two targets is
+    right. Uninitialized and ended memory holds a pattern (NaN in floating point), and an access
+    that the program does not state is an error. Logical and planned programs run as they are.
+    Probes work as in any other target.
 
     Args:
         program: The program. It may use any device that torch has here. Its kernels are C++ or
             ops of torch's registry.
-        *inputs: Its inputs; it writes to those that the program writes to.
-        verify: Whether to verify the program first. Without, a wrong program runs until it does
-            something wrong.
-        unwritten: Two bytes, what memory without contents holds over and over. A program whose
-            results change with them reads what nothing has written.
+        *inputs: Its inputs. Inputs that the program writes are written.
+        verify: Verify the program first. Otherwise a wrong program runs until it breaks a rule.
+        unwritten: The two bytes that uninitialized memory is filled with. If they change a
+            program's results, the program reads uninitialized memory.
 
     Returns:
         Its results.
@@ -287,10 +286,10 @@ def interpret(
     Raises:
         VerificationError: The program breaks a rule of the IR.
         InputCountError: There are too few or too many inputs.
-        InputLayoutError: An input is not the one that the program was made for.
+        InputLayoutError: An input does not match its layout.
         MissingValueError: ``Program.data`` lacks values of constants.
-        WrapperIRError: A line did what it may not, could not be run, or an assertion failed. The
-            error's ``path`` and ``origin`` say which line.
+        WrapperIRError: A line broke a rule, could not be run, or an assertion failed. The error's
+            ``path`` and ``origin`` name the line.
     """
     as_program(program, "wir.interpret")
     if verify:
@@ -316,64 +315,57 @@ def _run(interpreter: Interpreter, program: Program, inputs: Sequence[Any]) -> t
 
 
 def _constants(program: Program) -> dict[str, Buffer]:
-    """The constants; tied ones share their storage."""
-    wanted = (*program.constants, *program.objects)
-    missing = [name for name in wanted if name not in program.data]
+    """Return the constants by name. Tied ones share their storage."""
+    names = (*program.constants, *program.objects)
+    missing = [name for name in names if name not in program.data]
     if missing:
         raise MissingValueError(names=", ".join(f"'{name}'" for name in missing))
-    found: dict[str, Buffer] = {}
+    constants: dict[str, Buffer] = {}
     for name, constant in program.constants.items():
         tensor: Tensor = program.data[name].detach()
-        storage = _borrowed(name, Kind.CONSTANT, tensor)
+        storage = borrowed(name, Kind.CONSTANT, tensor)
         storage.writable = constant.mutable
-        found[name] = Buffer(name, tensor, (storage,))
+        constants[name] = Buffer(name, tensor, (storage,))
     for name, constant in program.constants.items():
         if constant.tied_to is not None:
-            (holder,) = found[constant.tied_to].storages
+            (holder,) = constants[constant.tied_to].storages
             holder.writable |= constant.mutable
-            found[name].storages = (holder,)
-    return found
+            constants[name].storages = (holder,)
+    return constants
 
 
 def _objects(program: Program, inputs: Sequence[Any]) -> dict[str, Any]:
-    """The objects by name: constants, and those that the caller passes in."""
-    found = {}
+    """Return the objects by name: constants and inputs."""
+    objects = {}
     for name, constant in program.objects.items():
         check_object(program.data[name], name, constant.class_name)
-        found[name] = program.data[name]
+        objects[name] = program.data[name]
     for item, value in zip(program.inputs, inputs, strict=True):
         if isinstance(item, ObjectInput):
             check_object(value, item.object, item.class_name)
-            found[item.object] = value
-    return found
-
-
-def _borrowed(name: str, kind: Kind, tensor: Tensor) -> Storage:
-    start = int(tensor.storage_offset()) * tensor.element_size() if is_plain(tensor) else 0
-    return Storage(name, kind, tensor, start, tensor.nbytes)
+            objects[item.object] = value
+    return objects
 
 
 def _take_inputs(program: Program, frame: Frame, inputs: Sequence[Any]) -> None:
-    """Enters the inputs; those that nothing looks at may be anything."""
-    looked_at = set(_looked_at(program))
+    """Define the inputs. An unused input may be any value."""
+    used = set(_used_buffers(program))
     for item, value in zip(program.inputs, inputs, strict=True):
         if isinstance(item, BufferInput):
-            is_seen = item.name in looked_at
-            tensor = value if isinstance(value, Tensor) or is_seen else torch.empty(0)
-            if is_seen:
+            is_used = item.name in used
+            tensor = value if isinstance(value, Tensor) or is_used else torch.empty(0)
+            if is_used:
                 check_input(frame, item.name, tensor)
-            storage = _borrowed(item.name, Kind.INPUT, tensor)
-            frame.define(Buffer(item.name, tensor, (storage,), owns=True, is_new=is_seen))
-        elif (
-            isinstance(item, ScalarInput) and value is not None
-        ):  # None is no mistake where nothing asks for the number
+            storage = borrowed(item.name, Kind.INPUT, tensor)
+            frame.define(Buffer(item.name, tensor, (storage,), owns=True, is_new=is_used))
+        elif isinstance(item, ScalarInput) and value is not None:  # None: the number is unused
             info = program.symbols[item.symbol]
             check_number(item.symbol, value, KINDS[info.kind], info.lower, info.upper)
             frame.bind(item.symbol, value)
 
 
-def _looked_at(program: Program) -> Iterator[str]:
-    """Buffers that are more than freed."""
+def _used_buffers(program: Program) -> Iterator[str]:
+    """Yield the buffers with a use other than being freed."""
     for _, line in walk(program):
         found = effects(line, program)
         for names in (found.uses, found.reads, found.writes, found.takes, found.peeks):

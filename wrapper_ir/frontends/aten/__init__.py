@@ -1,7 +1,7 @@
 """The ATen front end: from a graph of ATen ops to a program, without Inductor.
 
-Each op of the graph becomes one :class:`~wrapper_ir.lines.ExternKernel`: nothing is fused, nothing
-is decomposed that need not be. Only public parts of torch are used.
+Each op of the graph becomes one :class:`~wrapper_ir.lines.ExternKernel`. Nothing is fused, and ops
+are decomposed only if necessary. The front end uses public torch alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls of ops: one node, one ``ExternKernel``; one that works on copies, the copies besides."""
+"""Calls of ops. A node becomes one ``ExternKernel``, plus clones if it works on copies."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 
 
 def call_op(walk: GraphWalk, node: Node) -> Any:
-    """Convert a call of an op; return the value of its node.
+    """Convert a call of an op and return the value of its node.
 
     Raises:
-        UnsupportedNodeError: An argument or a result has no form, or the op does what no line does.
+        UnsupportedNodeError: An argument, a result or an effect of the op cannot be expressed.
     """
     args = [walk.value(arg) for arg in node.args]
     kwargs = {name: walk.value(arg) for name, arg in node.kwargs.items()}
@@ -64,14 +64,14 @@ def call_op(walk: GraphWalk, node: Node) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Expected result of a call, as far as it is known and wanted.
+    """The expected result of a call.
 
     Attributes:
-        name: What a single result is called, and what the names of parts begin with.
-        value: Torch's stand-in for the result.
-        names: What parts are called, by path.
-        used: Paths of the parts that others use; None where it is used as a whole.
-        bindings: The symbols of torch's that the call binds.
+        name: The name of a single result, and the prefix of the names of parts.
+        value: Torch's fake value of the result.
+        names: The names of parts, by path.
+        used: Paths of the parts that are used; None if the result is used as a whole.
+        bindings: Torch's symbols that the call binds.
     """
 
     name: str
@@ -82,10 +82,10 @@ class Expected:
 
 
 def expected_of(node: Node) -> Expected:
-    """Return what a node's call gives."""
+    """Return the expected result of a node's call."""
     parts = {user: user.args[1] for user in node.users if user.target is operator.getitem}
     names: dict[Path, str] = {(i,): u.name for u, i in parts.items() if isinstance(i, int)}
-    # A part may also be an index, or be counted from the end; then all is used.
+    # With a symbolic or negative index, the whole result counts as used.
     is_whole = len(parts) < len(node.users) or any(
         user.args[0] is not node or not isinstance(index, int) or index < 0
         for user, index in parts.items()
@@ -102,7 +102,7 @@ def emit_call(
     kwargs: Mapping[str, Any],
     expected: Expected | None = None,
 ) -> Any:
-    """Emit the call of an op with given values; the node tells what comes out of it."""
+    """Emit a call of an op. The expected result is by default that of the node."""
     expected = expected or expected_of(node)
     bound = bind_arguments(op, args, kwargs, partial(_argument, walk.state))
     if torch.Tag.inplace_view in bound.op.tags:
@@ -134,17 +134,17 @@ def _argument(state: State, value: Any, declared: SchemaArg, access: Access) -> 
         if found is not None:
             return found
         kind = type(value).__name__
-        raise UnsupportedNodeError(f"a value of type {kind} is no argument of a line")
+        raise UnsupportedNodeError(f"a value of type {kind} cannot be an argument of a line")
     except UnsupportedNodeError as error:
         raise UnsupportedNodeError(f"argument {declared.name!r}: {error}") from None
 
 
 class _Call:
-    """The results of one call, being defined.
+    """Definer of the results of one call.
 
     Attributes:
-        defined: What the line says it defines.
-        leaves: Values of the leaves of the result, by path.
+        defined: The results of the line.
+        leaves: The values of the result's leaves, by path.
     """
 
     def __init__(self, state: State, bound: Bound, expected: Expected) -> None:
@@ -156,20 +156,20 @@ class _Call:
         self.leaves: dict[Path, Any] = {}
 
     def results(self, value: Any, path: Path = ()) -> Any:
-        """Define what comes back at a path; return it as the value of a node."""
+        """Define the result at a path and return it as the value of a node."""
         if path and not self._is_used(path):
             return POISON
         if isinstance(value, (list, tuple)):
             return [self.results(item, (*path, index)) for index, item in enumerate(value)]
         if not self._bound.schema.returns or value is None:
-            return self._untold(path)
+            return self._without_value(path)
         is_tensor = isinstance(value, torch.Tensor)
         leaf = self._tensor(value, path) if is_tensor else self._number(value, path)
         self.leaves[path] = leaf
         return leaf
 
     def held(self, node: str) -> dict[str, str]:
-        """Return which value of a node's each buffer holds that the call has written."""
+        """Return the value of the node that each written buffer holds, such as ``sort[1]``."""
         return {
             leaf.name: node + "".join(f"[{index}]" for index in path)
             for path, leaf in self.leaves.items()
@@ -180,8 +180,8 @@ class _Call:
         used = self._expected.used
         return used is None or path[:1] in used or path[:1] in {p[:1] for p in self._needed}
 
-    def _untold(self, path: Path) -> Any:
-        """Return what a result is that torch tells nothing of."""
+    def _without_value(self, path: Path) -> Any:
+        """Return a result for which torch has no fake value."""
         type_ = self._bound.schema.type_at(path)
         if type_ is None or path or not type_.is_tensor or type_.is_optional:
             return None
@@ -197,9 +197,12 @@ class _Call:
         type_ = self._bound.schema.type_at(path)
         relation, of = self._bound.relation(path)
         if type_ is not None and type_.writes and of:
-            # In place: what comes back is the argument itself.
+            # In place: the result is the argument itself.
             index = path[-1] if type_.is_list and path and isinstance(path[-1], int) else 0
-            return Ref(same_layout(state, of[index], value))
+            have, new = state.draft.buffers[of[index]], state.layout_of(value)
+            if (have.size, have.dtype) != (new.size, new.dtype):
+                raise UnsupportedNodeError("it changes the shape of its argument")
+            return Ref(of[index])
         parts = (self._expected.name, *map(str, path))
         wanted = self._expected.names.get(path) or "_".join(parts)
         if relation is Relation.FRESH:
@@ -218,42 +221,27 @@ class _Call:
             return state.draft.symbol(name)
         if isinstance(value, (bool, int, float, *SYMBOLIC)):
             return state.scalar(value)
-        raise UnsupportedNodeError(f"a result of type {type(value).__name__} has no form")
+        raise UnsupportedNodeError(f"a result of type {type(value).__name__} cannot be expressed")
 
     def device(self) -> Device:
-        """Return where the call runs: where its results are, or else its arguments."""
-        made = [to_device(value.device) for value in _tensors(self._expected.value)]
-        return next(iter((*made, *map(self._state.device, self._bound.buffers))), CPU)
+        """Return the device to run on: that of the results, or else that of the arguments."""
+        leaves = pytree.tree_leaves(self._expected.value)
+        devices = [to_device(leaf.device) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        return next(iter((*devices, *map(self._state.device, self._bound.buffers))), CPU)
 
 
-def same_layout(state: State, name: str, value: torch.Tensor) -> str:
-    """Return the name of a buffer that an op gives back, having written to it.
-
-    Raises:
-        UnsupportedNodeError: The op has changed its shape, which a buffer's name stands for.
-    """
-    have, found = state.draft.buffers[name], state.layout_of(value)
-    if (have.size, have.dtype) != (found.size, found.dtype):
-        raise UnsupportedNodeError("it changes the shape of its argument")
-    return name
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-
-
-# Ops that write, in graphs that do not: torch wraps them to work on copies.
+# Writing ops in functional graphs, which torch wraps to work on copies.
 
 
 def auto_functionalized(walk: GraphWalk, node: Node) -> Any:
     """Convert a call of a writing op on copies: clones, then the op itself.
 
-    The node's value is what the op returns, and then the clones.
+    The node's value is the op's result, followed by the clones.
     """
     op: Any = node.args[0]
     whole = node.meta.get("val")
     if not is_op(op) or not isinstance(whole, (list, tuple)):
-        raise UnsupportedNodeError("its op cannot be told")
+        raise UnsupportedNodeError("its op is unknown")
     schema = parse_schema(source_of(op).schema)
     given = {name: walk.value(value) for name, value in node.kwargs.items()}
     bases = list(given.pop("_all_bases", []))
@@ -284,10 +272,10 @@ def _cloned(walk: GraphWalk, node: Node, base: Any, index: int) -> Any:
 
 
 def _target(given: Mapping[str, Any], name: str, clones: list[Any], *, is_list: bool) -> Any:
-    """Return the clone that stands for a written argument.
+    """Return the clone that replaces a written argument.
 
     Raises:
-        UnsupportedNodeError: The argument is a part of what was cloned.
+        UnsupportedNodeError: The argument is only a part of the cloned tensor.
     """
     if is_list:
         length = given.get(f"_{name}_length")
@@ -302,5 +290,5 @@ def _clone(given: Mapping[str, Any], name: str, clones: list[Any]) -> Any:
     if index is None:
         return None
     if any(f"_{name}_{part}" in given for part in ("size", "slice_dim", "stride")):
-        raise UnsupportedNodeError(f"its argument {name!r} is a part of a larger tensor")
+        raise UnsupportedNodeError(f"its argument {name!r} is part of a larger tensor")
     return clones[index]

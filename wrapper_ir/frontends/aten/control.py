@@ -1,4 +1,4 @@
-"""Higher-order ops: choices and loops as isolated regions, wrappers inlined."""
+"""Higher-order ops. Conditionals and loops become isolated regions; wrappers are inlined."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 import torch
-from torch.fx import GraphModule
 
 from wrapper_ir.build.draft import at_start
 from wrapper_ir.frontends.aten.calls import auto_functionalized, expected_of
 from wrapper_ir.frontends.aten.numbers import bind_unbacked, kind_of, noted_by
 from wrapper_ir.frontends.aten.sources import completed
-from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError
+from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError, as_graph
 from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.frontends.common.regions import RegionDraft, copied, passed
 from wrapper_ir.lines.args import (
@@ -50,12 +49,12 @@ if TYPE_CHECKING:
 
 
 def operand(value: Any) -> BufferArg | ScalarArg:
-    """Return a value as what a region is given."""
+    """Return a value as an operand of a region."""
     if isinstance(value, Ref):
         return BufferArg(value.name, Access.READ)
     if isinstance(value, (bool, int, float, sympy.Basic)):
         return ScalarArg(value)
-    raise UnsupportedNodeError(f"a region takes no value of type {type(value).__name__}")
+    raise UnsupportedNodeError(f"a value of type {type(value).__name__} cannot enter a region")
 
 
 def to_value(value: Any) -> Value:
@@ -66,20 +65,20 @@ def to_value(value: Any) -> Value:
         return BufferValue(value.name)
     if isinstance(value, (bool, int, float, complex, sympy.Basic)):
         return ScalarValue(value)
-    raise UnsupportedNodeError(f"a result of type {type(value).__name__} has no form")
+    raise UnsupportedNodeError(f"a result of type {type(value).__name__} cannot be expressed")
 
 
 class RegionBuilder:
-    """Builds the regions of one line.
+    """Builder of the regions of one line.
 
-    What is a number outside and stays the same inside is not passed: regions see the symbols bound
-    before them. What a loop carries is passed in any case.
+    Numbers are not passed, because regions see the symbols bound before them. The values that a
+    loop carries are always passed.
 
     Args:
         walk: The walk that the line belongs to.
         node: The node of the line.
-        given: The values that both regions take.
-        carried: How many of them a loop carries.
+        given: The operands of the regions.
+        carried: The number of leading operands that a loop carries.
     """
 
     def __init__(self, walk: GraphWalk, node: Node, given: Sequence[Any], carried: int = 0) -> None:
@@ -90,13 +89,11 @@ class RegionBuilder:
 
     def build(self, module: Any) -> RegionDraft:
         """Convert a graph into a region."""
-        if not isinstance(module, GraphModule):
-            raise UnsupportedNodeError("what it calls is no graph")
         state = self._walk.state
-        module = completed(module)
+        module = completed(as_graph(module))
         places = [n for n in module.graph.nodes if n.op == "placeholder"]
         if len(places) != len(self._given):
-            raise UnsupportedNodeError("a graph takes another number of arguments")
+            raise UnsupportedNodeError("it passes a graph the wrong number of arguments")
         known = dict(state.known)
         params: list[Input | None] = []
         inside = [
@@ -108,14 +105,14 @@ class RegionBuilder:
             out = self._walk.inline(module, inside)
             values = list(out) if isinstance(out, (list, tuple)) else [out]
             if len(state.problems) > problems or any(value is POISON for value in values):
-                raise UnsupportedNodeError("its graph has nodes without a form")
+                raise UnsupportedNodeError("its graph has nodes that cannot be converted")
             built = RegionDraft(state.draft, body, params, list(map(to_value, values)))
             built.own_results(lambda: state.origin(self._node))
         state.known = known
         return built
 
     def _param(self, position: int, place: Node, value: Any, params: list[Input | None]) -> Any:
-        """Return what a placeholder of a graph is inside of the region."""
+        """Define the parameter of a placeholder and return its value inside the region."""
         state = self._walk.state
         known = place.meta.get("val")
         if position not in self._passed:
@@ -139,14 +136,14 @@ class RegionBuilder:
         return state.draft.symbol(symbol)
 
     def _learn(self, inner: Any, outer: Any) -> None:
-        """Note what one of torch's symbols, known inside only, is outside."""
+        """Record the value outside the region of torch's symbol inside it."""
         if isinstance(inner, SYMBOLIC):
             expr = inner.node.expr
             if self._walk.state.is_new(expr) and isinstance(outer, (int, float, sympy.Basic)):
                 self._walk.state.known[expr.name] = outer
 
     def finish(self, built: RegionDraft, results: Sequence[CallResult]) -> None:
-        """Bring what a region gives into the layouts of the line's results."""
+        """Copy a region's results into the layouts of the line's results if they differ."""
         outer = iter(results)
         for position, value in enumerate(built.results):
             if isinstance(value, NoneValue):
@@ -166,12 +163,12 @@ class RegionBuilder:
             return BufferValue(copied(state.draft, value.buffer, wanted, state.origin(self._node)))
 
     def operands(self, *regions: RegionDraft) -> tuple[Arg, ...]:
-        """Return what the line passes, for writing where a region writes."""
+        """Return the operands of the line, passed for writing if a region writes them."""
         given: dict[int, Arg] = {n: operand(self._given[n]) for n in self._passed}
         return passed(given, given, set().union(*(built.written for built in regions)))
 
     def region(self, built: RegionDraft) -> Region:
-        """Return a region as it is now."""
+        """Return the finished region."""
         return built.region(self._passed)
 
 
@@ -189,7 +186,7 @@ def _switch(walk: GraphWalk, node: Node) -> Any:
     if isinstance(selector, BufferArg):
         dtype = walk.state.draft.buffers[selector.buffer].dtype
         if dtype not in SELECTOR_TYPES:
-            raise UnsupportedNodeError(f"what it chooses by is {dtype.torch_name}, not an integer")
+            raise UnsupportedNodeError(f"its selector is {dtype.torch_name}, not an integer")
     return _choice(walk, node, Switch, selector, cases, *rest)
 
 
@@ -201,7 +198,7 @@ def _choice(
     graphs: Sequence[Any],
     given: Sequence[Any] = (),
 ) -> Any:
-    """Convert a choice between graphs into a line, and return its value."""
+    """Convert a conditional into a line and return its value."""
     builder = RegionBuilder(walk, node, given)
     built = [builder.build(graph) for graph in graphs]
     results, value = _defined(walk, node, node.meta.get("val"), built[0].results)
@@ -243,7 +240,7 @@ def _while(walk: GraphWalk, node: Node) -> Any:
 
 
 def _laid_out(walk: GraphWalk, node: Node, value: Any, like: Any) -> Any:
-    """Return a value that a loop carries in the layout in which it goes round."""
+    """Return a loop's carried value in the layout that the loop carries it in."""
     if not isinstance(value, Ref) or not isinstance(like, torch.Tensor):
         return value
     have, wanted = walk.state.draft.buffers[value.name], walk.state.layout_of(like)
@@ -255,13 +252,13 @@ def _laid_out(walk: GraphWalk, node: Node, value: Any, like: Any) -> Any:
 def _defined(
     walk: GraphWalk, node: Node, whole: Any, inner: Sequence[Value]
 ) -> tuple[tuple[CallResult, ...], list[Any]]:
-    """Define the results of a choice or a loop; also return them as the node's value."""
+    """Define the results of a conditional or a loop. Return them, and the node's value."""
     expected = expected_of(node)
     values = list(whole) if isinstance(whole, (list, tuple)) else [whole]
     if whole is None:
-        values = [None] * len(inner)  # what a region gives tells as much
+        values = [None] * len(inner)  # the region's results are enough
     if len(values) != len(inner):
-        raise UnsupportedNodeError("it gives another number of results than its graphs")
+        raise UnsupportedNodeError("its number of results differs from its graphs'")
     results: list[CallResult] = []
     given: list[Any] = []
     count = sum(not isinstance(value, NoneValue) for value in inner)
@@ -282,7 +279,7 @@ def _defined(
 
 
 def _buffer(walk: GraphWalk, wanted: str, value: Any, inside: BufferValue) -> str:
-    """Define a result laid out as torch says, or else as what a region gives."""
+    """Define a result with torch's layout, or else with that of the region's result."""
     if isinstance(value, torch.Tensor):
         return walk.state.define(wanted, value)
     like = walk.state.draft.buffers[inside.buffer]
@@ -306,7 +303,7 @@ def _bind_sizes(walk: GraphWalk, node: Node, value: list[Any]) -> None:
 
 
 def _inlined(position: int) -> Convert:
-    """Return what converts an op that calls a graph, its argument at ``position``, on the rest."""
+    """Return the converter of an op that calls the graph at ``position`` on the later arguments."""
 
     def convert(walk: GraphWalk, node: Node) -> Any:
         module, *given = (walk.value(arg) for arg in node.args[position:])

@@ -1,9 +1,9 @@
-"""Reads back what our own FX emitter writes: kernels, checks, functions of numbers.
+"""Conversion of graphs that our own FX emitter wrote: kernels and checks.
 
-Graphs of the FX emitter call a program's C++ kernels as ops of the namespace ``wrapper_ir``, and
-check inputs and results by ops of it. A graph module that it has made holds the kernels'
-definitions, so that the calls become what they were. Where it does not (in an export of such a
-module), kernels are ops like any others.
+The FX emitter's graphs call a program's C++ kernels, and check inputs and results, through ops of
+the namespace ``wrapper_ir``. Its graph modules hold the kernels' definitions, from which the calls
+are restored. In a graph without definitions, such as an export of such a module, kernels are
+ordinary ops.
 """
 
 from __future__ import annotations
@@ -33,42 +33,42 @@ if TYPE_CHECKING:
 
 NAMESPACE: Final = "wrapper_ir::"
 
-#: Where the FX emitter keeps the kernels of a module.
+#: The attribute in which the FX emitter stores a module's kernels.
 _KERNELS: Final = "wrapper_ir_kernels"
 
 
 def is_emitted(module: GraphModule) -> bool:
-    """Return whether the FX emitter made a module."""
+    """Return True if the FX emitter made the module."""
     return hasattr(module, _KERNELS)
 
 
 def kernels_of(module: GraphModule) -> dict[str, KernelOp]:
-    """Return the kernels of a module that the FX emitter made, by what nodes call them by."""
+    """Return the kernels of a module that the FX emitter made, by the names that nodes use."""
     called = getattr(getattr(module, _KERNELS, None), "called", {})
     return {name: KernelOp(*each) for name, each in called.items()}
 
 
 def convert_launch(walk: GraphWalk, node: Node) -> None:
     """Convert a launch of a Triton kernel of the program that a graph was emitted from."""
-    state, given = walk.state, walk.value(dict(node.kwargs))
-    kernel = state.kernels.get(str(given.get("kernel_idx")))
+    launch = walk.value(dict(node.kwargs))
+    kernel = walk.state.kernels.get(str(launch.get("kernel_idx")))
     if kernel is None:
-        raise UnsupportedNodeError("its Triton kernel is none of a program")
+        raise UnsupportedNodeError("its Triton kernel does not come from a program")
     definition = kernel.definition
     assert isinstance(definition.source, TritonKernel)
-    named = dict(given["kwargs"])
+    named = dict(launch["kwargs"])
     if any(named.pop(key, value) != value for key, value in definition.source.constants):
-        raise UnsupportedNodeError("it has other constants than its kernel")
+        raise UnsupportedNodeError("its constants differ from its kernel's")
     if list(named) != [name for name, _ in definition.source.signature]:
-        raise UnsupportedNodeError("it gives its kernel other arguments")
-    grid = list(given["grid"][0])
+        raise UnsupportedNodeError("its arguments do not match its kernel's parameters")
+    grid = list(launch["grid"][0])
     while len(grid) > 1 and grid[-1] == 1:
         grid.pop()
     _call(walk, node, definition, list(named.values()), tuple(grid))
 
 
 def convert_own(walk: GraphWalk, node: Node) -> Any:
-    """Convert a call of one of our own ops."""
+    """Convert a call of an op of the namespace ``wrapper_ir``."""
     target: Any = node.target
     name = target.name().removeprefix(NAMESPACE)
     kernel = walk.state.kernels.get(name)
@@ -79,7 +79,7 @@ def convert_own(walk: GraphWalk, node: Node) -> Any:
         return call_op(walk, node)
     values = [walk.value(arg) for arg in node.args]
     check(walk, node, *values)
-    return values[0] if name in _LAYING_OUT else None
+    return values[0] if name.startswith("lay_out") else None
 
 
 def _kernel(walk: GraphWalk, node: Node, kernel: KernelOp) -> None:
@@ -87,9 +87,10 @@ def _kernel(walk: GraphWalk, node: Node, kernel: KernelOp) -> None:
     values = [walk.value(arg) for arg in node.args]
     memories, values = values[: kernel.count], values[kernel.count :]
     if len(values) != len(definition.params):
-        raise UnsupportedNodeError("it gives its kernel another number of arguments")
-    for position, param in enumerate(definition.params):
-        memory = kernel.memory(position)
+        raise UnsupportedNodeError("it passes its kernel the wrong number of arguments")
+    for position, (param, memory) in enumerate(
+        zip(definition.params, kernel.memories, strict=False)
+    ):
         if memory is not None and isinstance(param, BufferParam):
             values[position] = _part(walk, node, memories[memory], values[position], param)
     _call(walk, node, definition, values)
@@ -102,7 +103,7 @@ def _call(
     values: Sequence[Any],
     grid: tuple[Dim, ...] = (),
 ) -> None:
-    """Convert a call of a kernel; it runs where its first tensor is that is on a GPU, if one is."""
+    """Convert a call of a kernel. It runs on the device of its first tensor not on the CPU."""
     state = walk.state
     state.draft.definitions.setdefault(definition.name, definition)
     args: list[Arg] = []
@@ -121,7 +122,7 @@ def _call(
 
 
 def _part(walk: GraphWalk, node: Node, memory: Any, distance: Any, param: BufferParam) -> Ref:
-    """Convert a part of memory, so many bytes from its beginning: all from there to its end."""
+    """Convert the part of memory from ``distance`` bytes behind its start to its end."""
     if not isinstance(memory, Ref):
         raise UnsupportedNodeError(f"its kernel's parameter '{param.name}' takes a tensor")
     state, size = walk.state, param.dtype.itemsize
@@ -141,7 +142,7 @@ def _divided(value: Dim, divisor: int) -> Dim:
 
 
 def _nothing(walk: GraphWalk, node: Node, *values: Any) -> None:
-    """Leave out what inputs' layouts and symbols' ranges say already."""
+    """Drop a check that the inputs' layouts and symbols' ranges already make."""
 
 
 def _result(walk: GraphWalk, node: Node, value: Any, spec: str, *rest: Any) -> None:
@@ -157,16 +158,16 @@ def _alignment(walk: GraphWalk, node: Node, value: Any, subject: str, alignment:
         walk.emit(AssertLayout(value.name, subject, alignment, origin=origin))
 
 
-def _that(walk: GraphWalk, node: Node, holds: Any, relation: str, *values: Any) -> None:
-    if not is_relation(holds):
-        holds = sympy.Ne(holds, 0)
-    walk.emit(AssertSymbol(holds, relation, origin=walk.state.origin(node)))
+def emit_check(walk: GraphWalk, node: Node, holds: Any, message: str, *values: Any) -> None:
+    """Emit the check of a condition or of a number, which must not be 0."""
+    condition = holds if is_relation(holds) else sympy.Ne(holds, 0)
+    walk.emit(AssertSymbol(condition, message, origin=walk.state.origin(node)))
 
 
 def _number(walk: GraphWalk, node: Node, value: Any, name: str, *rest: Any) -> None:
-    _, low, high = rest
-    if isinstance(value, sympy.Basic) and (low, high) != (None, None):
-        for check in range_checks(value, low, high, name, walk.state.origin(node)):
+    _, lower, upper = rest
+    if isinstance(value, sympy.Basic) and (lower, upper) != (None, None):
+        for check in range_checks(value, lower, upper, name, walk.state.origin(node)):
             walk.emit(check)
 
 
@@ -176,10 +177,8 @@ _CHECKS: Final = {
     "check_sizes": _result,
     "check_alignment": _alignment,
     "check_number": _number,
-    "check_that": _that,
+    "check_that": emit_check,
+    # These return the tensor that they check.
     "lay_out": _result,
     "lay_out_sizes": _result,
 }
-
-#: What gives back the tensor that it checks.
-_LAYING_OUT: Final = ("lay_out", "lay_out_sizes")

@@ -1,4 +1,4 @@
-"""Errors between an fx graph and a program, one class per mistake."""
+"""Errors of the conversion from an fx graph to a program, one class per mistake."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from wrapper_ir.errors import WrapperIRError
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One node that has no form in a program."""
+    """A node that has no equivalent in a program."""
 
     node: str
     """The node's name."""
     target: str
-    """What it calls."""
+    """The callee."""
     reason: str
     source: str = ""
-    """The line of the model that it comes from, ``file:line``; empty where that is not known."""
+    """The line of the model that it comes from, ``file:line``; empty if unknown."""
 
     def __str__(self) -> str:
         place = f" ({self.source})" if self.source else ""
@@ -25,9 +25,9 @@ class Problem:
 
 
 class UnsupportedGraphError(WrapperIRError):
-    """Nodes of a graph have no form in a program; all of them are listed.
+    """Nodes of a graph have no equivalent in a program. All of them are listed.
 
-    Fields: ``problems`` are the nodes, ``count`` says how many, ``listing`` shows them.
+    Fields: ``problems`` are the nodes, ``count`` is their number, ``listing`` is their text.
     """
 
     code = "WIR3101"
@@ -43,23 +43,23 @@ class UnsupportedGraphError(WrapperIRError):
 
 
 class NotAnAtenGraphError(WrapperIRError):
-    """A graph module calls something other than operators of torch's registry, or knows no shapes.
+    """A graph module calls something other than an op of torch's registry, or lacks shapes.
 
-    Fields: ``what`` says what is wrong with it.
+    Fields: ``what`` is the reason.
     """
 
     code = "WIR3102"
     template = "the graph module is not a graph of ATen ops: {what}"
     default_hint = (
         "trace it with torch.export.export or torch.fx.experimental.proxy_tensor.make_fx first, or"
-        " pass example_inputs and it is exported for you"
+        " pass example_inputs to have it exported"
     )
 
 
 class ExportError(WrapperIRError):
-    """``torch.export`` could not make a graph of ATen ops.
+    """``torch.export`` failed.
 
-    Fields: ``problem`` says why.
+    Fields: ``problem`` is its message.
     """
 
     code = "WIR3103"

@@ -1,4 +1,4 @@
-"""``from_fx``: a program of a graph of ATen ops."""
+"""``from_fx``: conversion of a graph of ATen ops to a program."""
 
 from __future__ import annotations
 
@@ -47,8 +47,6 @@ from wrapper_ir.verify import verify
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from torch.fx import Node
-
     from wrapper_ir.build.draft import ProgramDraft
 
 
@@ -59,26 +57,26 @@ def from_fx(
     dynamic_shapes: Any = None,
     name: str = "graph",
 ) -> Program:
-    """Return the program of a graph: each ATen op a call, nothing fused.
+    """Convert a graph to a program in which each ATen op is a call and nothing is fused.
 
-    Parameters, buffers and lifted tensors become constants that share memory with the model's; what
-    the model writes to its buffers, the program writes to them. Inputs are the leaves of the
-    caller's arguments that are tensors or numbers, in order.
+    Parameters, buffers and lifted tensors become constants that share memory with the model's
+    tensors, so the program updates the model's buffers as the model does. The inputs are the leaves
+    of the caller's arguments that are tensors or numbers, in order.
 
     Args:
         model: An exported program, decomposed or not, or a graph module of ATen ops whose nodes
-            know their shapes (``meta["val"]``), as ``make_fx`` makes it.
-        example_inputs: Arguments of a graph module that is something else, to export it with.
-        dynamic_shapes: Which of their dimensions are symbolic, as for ``torch.export.export``.
+            have fake values (``meta["val"]``), such as ``make_fx`` returns.
+        example_inputs: Arguments to export a graph module of another kind with.
+        dynamic_shapes: Their symbolic dimensions, as for ``torch.export.export``.
         name: The program's name.
 
     Raises:
-        NotAModelError: ``model`` is neither.
-        NotAnAtenGraphError: A graph module calls something else, and there is nothing to export it
-            with.
+        NotAModelError: ``model`` has another type.
+        NotAnAtenGraphError: A graph module is not a graph of ATen ops, and there are no
+            ``example_inputs``.
         ExportError: It cannot be exported.
-        UnsupportedGraphError: Nodes have no form in a program; the error lists them all.
-        VerificationError: The program breaks a rule of the IR, which is a fault of this front end.
+        UnsupportedGraphError: Nodes have no equivalent in a program. The error lists them all.
+        VerificationError: The program breaks a rule of the IR, which is a bug of this front end.
     """
     if isinstance(model, ExportedProgram):
         source = source_of_export(model)
@@ -101,17 +99,17 @@ def capture(
     *,
     dynamic_shapes: Any = None,
 ) -> Program:
-    """Return the program of a model: exported, then each ATen op a call.
+    """Export a model and convert it to a program in which each ATen op is a call.
 
     Args:
-        model: The model, or its export, which is taken as it is.
+        model: The model, or its export.
         args: Example arguments.
         kwargs: Example keyword arguments.
-        dynamic_shapes: Which dimensions are symbolic, as for ``torch.export.export``.
+        dynamic_shapes: The symbolic dimensions, as for ``torch.export.export``.
 
     Raises:
         ExportError: The model cannot be exported.
-        UnsupportedGraphError: As :func:`from_fx` says.
+        UnsupportedGraphError: As for :func:`from_fx`.
     """
     if isinstance(model, ExportedProgram):
         return from_fx(model, name="captured")
@@ -119,69 +117,61 @@ def capture(
 
 
 class _Conversion:
-    """One graph on its way to a program."""
+    """The conversion of one graph to a program."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         kernels = kernels_of(source.module)
         ranges, hints = _symbols(source)
         if is_emitted(source.module):
-            ranges = {}  # its checks say them; torch's own assume that no size is 0 or 1
+            ranges = {}  # the graph checks them; torch's assume that no size is 0 or 1
         self._state = State(ranges=ranges, hints=hints, kernels=kernels)
         self._walk = GraphWalk(self._state, source.module, convert_node)
 
     def program(self, name: str) -> Program:
         state = self._state
         results: tuple[Value, ...] = ()
-        beginning = self._beginning()
-        if beginning is not None:
-            for line in guards_of(self._source.module, state):
-                self._walk.emit(line)
-            outputs = self._walk.run(self._given(beginning))
-            if not state.problems:
-                results = self._results(list(outputs))
-        if state.problems or beginning is None:
+        beginning = Beginning(state, self._source.places)
+        for line in guards_of(self._source.module, state):
+            self._walk.emit(line)
+        outputs = self._walk.run(self._given(beginning))
+        if not state.problems:
+            results = self._results(list(outputs))
+        if state.problems:
             raise UnsupportedGraphError(problems=tuple(state.problems))
         program = state.draft.program(name, results)
         program = program.replace(in_spec=self._source.in_spec, out_spec=self._source.out_spec)
         program = with_symbols_named(program, free_names(program, beginning.names))
         return _finished(program, state.draft)
 
-    def _beginning(self) -> Beginning | None:
-        try:
-            return Beginning(self._state, self._source.places)
-        except UnsupportedNodeError as error:
-            place = next(iter(self._source.places))
-            self._state.report(place.node, str(error))
-            return None
-
     def _given(self, beginning: Beginning) -> list[Any]:
-        """Return what each placeholder stands for."""
-        values = []
-        for place in self._source.places:
-            if place.kind is PlaceKind.CONSTANT:
-                values.append(self._constant(place.node, place.name, place.value, place.constant))
-            else:
-                values.append(beginning.values[place.node.name])
-        return values
+        """Return the value of each placeholder."""
+        return [
+            (
+                self._constant(place)
+                if place.kind is PlaceKind.CONSTANT
+                else beginning.values[place.node.name]
+            )
+            for place in self._source.places
+        ]
 
-    def _constant(self, node: Node, name: str, tensor: Any, kind: Any) -> Any:
+    def _constant(self, place: Place) -> Any:
         try:
-            return Ref(constant(self._state, name, tensor, kind))
+            return Ref(constant(self._state, place.name, place.value, place.constant))
         except UnsupportedNodeError as error:
-            if node.users:
-                self._state.report(node, str(error))
+            if place.node.users:
+                self._state.report(place.node, str(error))
             return POISON
 
     # The end.
 
     def _results(self, outputs: list[Any]) -> tuple[Value, ...]:
-        """Copy back what the graph has computed anew, and return what the caller gets."""
+        """Copy updates back to constants and inputs, and return the caller's results."""
         source, state = self._source, self._state
         places = {place.node.name: place.node for place in source.places}
         targets = {n: self._walk.values[places[name]] for n, name in source.copies.items()}
         self._separate(outputs, targets)
-        output = next(n for n in source.module.graph.nodes if n.op == "output")
+        output: Any = source.module.graph.output_node()
         nodes = list(output.args[0])
         updated: dict[Any, Any] = {}
         for position, target in targets.items():
@@ -199,7 +189,7 @@ class _Conversion:
         return tuple(found)
 
     def _separate(self, outputs: list[Any], targets: Mapping[int, Ref]) -> None:
-        """Copy what an earlier one of the copies to come would change."""
+        """Copy each output that an earlier copy-back would overwrite."""
         roots = self._state.draft.roots
         earlier: set[str] = set()
         for position, target in targets.items():
@@ -210,7 +200,7 @@ class _Conversion:
 
 
 def _symbols(source: Source) -> tuple[dict[str, tuple[int | None, int | None]], dict[str, int]]:
-    """Return ranges and typical values of the symbols that a graph's shapes are made of."""
+    """Return the ranges and hints of the symbols in a graph's shapes."""
     ranges, hints = dict(source.ranges), {}
     for node in source.module.graph.nodes:
         for value in _sizes(node.meta.get("val")):
@@ -234,7 +224,7 @@ def _sizes(value: Any) -> Iterator[torch.SymInt]:
 
 
 def _finished(program: Program, draft: ProgramDraft) -> Program:
-    """Return the program with the constants that it uses, and what is true of each."""
+    """Return the program with its used constants only, each marked as mutable or tied if it is."""
     touched = {v.buffer for v in program.results if isinstance(v, BufferValue)}
     for _, line in walk(program):
         touched.update(effects(line, program).touched)
@@ -258,26 +248,26 @@ def _finished(program: Program, draft: ProgramDraft) -> Program:
 
 
 def _ties(data: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    """Return which constants are the same memory as an earlier one."""
+    """Return the constants that share an earlier constant's memory, with that constant."""
     first: dict[Any, str] = {}
-    found = {}
+    ties = {}
     for name, tensor in data.items():
         if tensor.numel():
             owner = first.setdefault((tensor.device, tensor.data_ptr()), name)
             if owner != name:
-                found[name] = owner
-    return found
+                ties[name] = owner
+    return ties
 
 
 # The beginning of a program: its inputs, the symbols that their shapes bind, and checks.
 
 
 class Beginning:
-    """Converts what a graph is given: inputs of the draft, lines that bind symbols, and checks.
+    """Converter of a graph's placeholders to inputs, lines that bind symbols, and checks.
 
     Attributes:
-        values: What each input's placeholder stands for, by the node's name.
-        names: What the model calls symbols of torch's that are numbers among its arguments.
+        values: The value of each placeholder, by the node's name.
+        names: The model's names for torch's symbols that are arguments.
     """
 
     def __init__(self, state: State, places: Sequence[Place]) -> None:
@@ -285,15 +275,20 @@ class Beginning:
         self._draft = state.draft
         self.values: dict[str, Any] = {}
         self.names: dict[str, str] = {}
-        #: Symbols with what tells their value, to be bound once all inputs have names.
-        self._told: list[tuple[Dim, SymbolSource, int]] = []
+        #: Sizes and strides with their sources, to be bound once all inputs are defined.
+        self._sources: list[tuple[Dim, SymbolSource, int]] = []
         for place in places:
-            if place.kind is not PlaceKind.CONSTANT:
+            if place.kind is PlaceKind.CONSTANT:
+                continue
+            try:
                 self.values[place.node.name] = self._input(place)
+            except UnsupportedNodeError as error:
+                self.values[place.node.name] = POISON
+                state.report(place.node, str(error))
         self._bind()
-        buffers = (item.name for item in self._draft.inputs if isinstance(item, BufferInput))
-        for name in buffers:
-            self._draft.emit(AssertLayout(name))
+        for item in self._draft.inputs:
+            if isinstance(item, BufferInput):
+                self._draft.emit(AssertLayout(item.name))
 
     def _input(self, place: Place) -> Any:
         known = place.node.meta.get("val")
@@ -308,8 +303,8 @@ class Beginning:
         name = state.define(place.name, known)
         origin = state.origin(place.node)
         self._draft.inputs.append(BufferInput(name))
-        told = metadata_of(name, state.draft.buffers[name])
-        self._told += [(value, source, origin) for value, source in told]
+        metadata = metadata_of(name, state.draft.buffers[name])
+        self._sources += [(value, source, origin) for value, source in metadata]
         return Ref(name)
 
     def _number(self, place: Place, known: Any) -> Any:
@@ -321,36 +316,37 @@ class Beginning:
                 self._draft.inputs.append(ScalarInput(state.bind(expr.name, kind)))
                 self.names[expr.name] = place.name
                 return expr
-            name = state.bind_fresh(place.name, kind)
-            self._draft.inputs.append(ScalarInput(name))
-            self._check(sympy.Eq(state.draft.symbol(name), expr), f"{name} is not {expr}")
-            return state.draft.symbol(name)
+            number = self._fresh_input(place, kind)
+            self._check(sympy.Eq(number, expr), f"{number} is not {expr}")
+            return number
         return self._fixed(place)
 
     def _fixed(self, place: Place) -> Any:
-        """Convert an argument that always has one value: a number is checked, all else left out."""
+        """Convert an argument with a fixed value. A number is checked, anything else dropped."""
         value = place.value
         if not isinstance(value, (bool, int, float)):
             return value
         kinds = {bool: SymbolKind.BOOL, int: SymbolKind.INT, float: SymbolKind.FLOAT}
-        state = self._state
-        name = state.bind_fresh(place.name, kinds[type(value)])
-        self._draft.inputs.append(ScalarInput(name))
-        number = state.draft.symbol(name)
-        message = f"{name} is not {value}, for which the program was made"
+        number = self._fresh_input(place, kinds[type(value)])
+        message = f"{number} is not {value}, for which the program was made"
         if isinstance(value, bool):
             self._check(number if value else sympy.Not(number), message)
         elif value == value:  # a NaN equals nothing
             self._check(sympy.Eq(number, value), message)
         return value
 
+    def _fresh_input(self, place: Place, kind: SymbolKind) -> sympy.Symbol:
+        name = self._state.bind_fresh(place.name, kind)
+        self._draft.inputs.append(ScalarInput(name))
+        return self._draft.symbol(name)
+
     def _check(self, condition: Any, message: str) -> None:
         self._draft.emit(AssertSymbol(condition, message))
 
     def _bind(self) -> None:
-        """Bind each symbol where it stands alone; then those that an equation gives."""
+        """Bind the symbols that are bare sizes or strides, then those that an equation gives."""
         left = []
-        for value, source, origin in self._told:
+        for value, source, origin in self._sources:
             if isinstance(value, sympy.Symbol) and value.name not in self._state.draft.bound:
                 name = self._state.bind(value.name)
                 self._draft.emit(BindSymbol(name, source, origin=origin))
@@ -361,7 +357,7 @@ class Beginning:
                 self._draft.emit(line)
 
     def _solved(self, value: Dim, source: SymbolSource, origin: int) -> Iterator[AnyLine]:
-        """Yield what binds the one symbol that ``a*s + b`` is not known for."""
+        """Yield the lines that solve ``a*s + b`` for its only unbound symbol ``s``."""
         state = self._state
         unknown = sorted(free_symbols(value) - state.draft.bound)
         if len(unknown) != 1:
@@ -384,32 +380,32 @@ class Beginning:
         yield from range_checks(target, info.lower, info.upper, unknown[0], origin)
 
 
-# Guards of tracing on sizes, besides their ranges: relations become checks.
+# Guards on relations of sizes, which become checks.
 #
-# A graph is made for example sizes. Where its course depended on a relation of theirs (a size is
-# even, two sizes differ), torch has noted the relation as a guard. Under ``torch.compile`` a guard
-# that fails means another graph; here there is one, which says that it is not for these sizes.
+# A graph is traced with example sizes. If tracing depended on a relation of sizes (a size is even,
+# two sizes differ), torch has recorded the relation as a guard. Under ``torch.compile``, a failing
+# guard causes another trace. Here there is only one graph, so a failing check raises an error.
 
 
 def guards_of(module: torch.fx.GraphModule, state: State) -> Iterator[AssertSymbol]:
-    """Yield a check for each relation that the inputs' sizes must be in."""
+    """Yield a check for each relation that the inputs' sizes must satisfy."""
     seen = set()
-    for guard in _noted(module):
+    for guard in _recorded_guards(module):
         expr = getattr(guard, "expr", None)
         if not isinstance(expr, sympy.Basic) or _is_range(expr) or is_about_layout(guard):
             continue
         try:
             condition = state.scalar(expr)
         except UnsupportedExprError:
-            continue  # torch could say it, but no program: the ops check what they need
+            continue  # a program cannot express it; the ops check what they need
         is_known = isinstance(condition, sympy.Basic) and state.is_bound(condition)
         if is_known and condition not in seen and free_symbols(condition):
             seen.add(condition)
             yield AssertSymbol(condition, f"{condition}, as when the graph was made")
 
 
-def _noted(module: torch.fx.GraphModule) -> list[Any]:
-    """Return torch's guards; none where all sizes are numbers, or the graph was loaded."""
+def _recorded_guards(module: torch.fx.GraphModule) -> list[Any]:
+    """Return torch's guards; none if all sizes are numbers or the graph was loaded."""
     for node in module.graph.nodes:
         value = node.meta.get("val")
         for size in value.shape if isinstance(value, torch.Tensor) else (value,):
@@ -419,7 +415,7 @@ def _noted(module: torch.fx.GraphModule) -> list[Any]:
 
 
 def _is_range(expr: sympy.Basic) -> bool:
-    """Return whether an expression compares one symbol with a number, as ranges do."""
+    """Return True if an expression compares a symbol with a number, as ranges do."""
     return (
         isinstance(expr, Relational)
         and {type(expr.lhs).is_Symbol, type(expr.rhs).is_Symbol} == {True, False}

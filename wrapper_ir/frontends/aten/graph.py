@@ -1,4 +1,4 @@
-"""Nodes of a graph: each to lines and a value."""
+"""Conversion of the nodes of a graph, each to lines and a value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import sympy
 import torch
 from torch.fx import GraphModule, Node
 
@@ -15,33 +14,37 @@ from wrapper_ir.emitters.triton import LAUNCH
 from wrapper_ir.frontends.aten import numbers
 from wrapper_ir.frontends.aten.calls import Expected, call_op, emit_call
 from wrapper_ir.frontends.aten.control import HIGHER_ORDER
-from wrapper_ir.frontends.aten.emitted import NAMESPACE, convert_launch, convert_own
+from wrapper_ir.frontends.aten.emitted import (
+    NAMESPACE,
+    convert_launch,
+    convert_own,
+    emit_check,
+)
 from wrapper_ir.frontends.aten.numbers import bind_item, bind_metadata
 from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError, elements, is_guard
 from wrapper_ir.frontends.common.ops import SYMBOLIC, is_op
 from wrapper_ir.lines.args import Relation
-from wrapper_ir.lines.expr import dim, is_relation
+from wrapper_ir.lines.expr import dim
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret
 from wrapper_ir.lines.program import Constant, ConstantKind
-from wrapper_ir.lines.symbols import AssertSymbol
 
 if TYPE_CHECKING:
     from wrapper_ir.frontends.aten.state import GraphWalk, State
 
 
 def convert_node(walk: GraphWalk, node: Node) -> Any:
-    """Convert a node to lines, and return its value.
+    """Convert a node to lines and return its value.
 
     Raises:
-        UnsupportedNodeError: It has no form.
+        UnsupportedNodeError: The node has no equivalent.
     """
     if node.op == "get_attr":
         return _attribute(walk, node)
     if is_guard(node):
         return None
     if node.op != "call_function":
-        raise UnsupportedNodeError("it is no call of an ATen op")
+        raise UnsupportedNodeError("it is not a call of an ATen op")
     target: Any = node.target
     if target is operator.getitem:
         return _item(walk, node)
@@ -55,13 +58,13 @@ def convert_node(walk: GraphWalk, node: Node) -> Any:
             return convert_own(walk, node)
         special_case = OPS.get(name) or OPS.get(name.partition(".")[0])
         return call_op(walk, node) if special_case is None else special_case(walk, node)
-    raise UnsupportedNodeError("it is no operator of torch's registry")
+    raise UnsupportedNodeError("it is not an op of torch's registry")
 
 
 def _item(walk: GraphWalk, node: Node) -> Any:
     whole, index = (walk.value(arg) for arg in node.args)
     if not isinstance(whole, (list, tuple)) or not isinstance(index, int):
-        raise UnsupportedNodeError("it takes a part of something that is no list")
+        raise UnsupportedNodeError("it indexes something that is not a list")
     return whole[index]
 
 
@@ -74,14 +77,14 @@ def _number(walk: GraphWalk, node: Node) -> Any:
     known = node.meta.get("val")
     if isinstance(known, (bool, int, float, *SYMBOLIC)):
         return walk.state.scalar(known)
-    raise UnsupportedNodeError("the IR's numbers have no such operation")
+    raise UnsupportedNodeError("the IR has no such operation on numbers")
 
 
 def _higher_order(walk: GraphWalk, node: Node) -> Any:
     name = getattr(node.target, "__name__", str(node.target))
     convert = convert_launch if name == LAUNCH else HIGHER_ORDER.get(name)
     if convert is None:
-        raise UnsupportedNodeError(f"the higher-order op '{name}' has no form")
+        raise UnsupportedNodeError(f"the higher-order op '{name}' is not supported")
     return convert(walk, node)
 
 
@@ -91,20 +94,21 @@ def _attribute(walk: GraphWalk, node: Node) -> Any:
         return Ref(constant(walk.state, str(node.target), found))
     if isinstance(found, (GraphModule, bool, int, float, str, type(None))):
         return found
-    raise UnsupportedNodeError(f"an attribute of type {type(found).__name__} is no tensor")
+    raise UnsupportedNodeError(f"an attribute of type {type(found).__name__} is not a tensor")
 
 
 def constant(
     state: State, qualified: str, tensor: torch.Tensor, kind: ConstantKind | None = None
 ) -> str:
-    """Return the name of a tensor of the model's, made on first use."""
+    """Return the constant for a tensor of the model, defined on first use."""
     draft = state.draft
     for name in draft.names_of(tensor):
         if draft.constants[name].qualified_name == qualified:
             return name
     plain = type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
     if not plain or tensor.is_quantized:
-        raise UnsupportedNodeError(f"a constant of type {type(tensor).__name__}")
+        kind_name = type(tensor).__name__
+        raise UnsupportedNodeError(f"a constant of type {kind_name} is not supported")
     if kind is None:
         is_parameter = isinstance(tensor, torch.nn.Parameter)
         kind = ConstantKind.PARAMETER if is_parameter else ConstantKind.TENSOR
@@ -114,11 +118,11 @@ def constant(
     return name
 
 
-# Ops that are lines of their own: sizes, checks, numbers read from tensors, memory, views.
+# Ops with special conversions: sizes, checks, numbers read from tensors, memory, views.
 
 
 def _metadata(walk: GraphWalk, node: Node) -> Any:
-    """Return what an op reads off a tensor's metadata, which layouts say already."""
+    """Return a tensor's metadata, which its layout already states."""
     value = node.meta.get("val")
     if isinstance(value, torch.SymInt):
         bind_metadata(walk, node)
@@ -131,10 +135,8 @@ def _metadata(walk: GraphWalk, node: Node) -> Any:
 
 def _assert_scalar(walk: GraphWalk, node: Node) -> None:
     condition, *rest = (walk.value(arg) for arg in node.args)
-    if not is_relation(condition):
-        condition = sympy.Ne(condition, 0)
     message = rest[0] if rest else node.kwargs.get("assert_msg", "")
-    walk.emit(AssertSymbol(condition, str(message), origin=walk.state.origin(node)))
+    emit_check(walk, node, condition, str(message))
 
 
 def _constrain_range(walk: GraphWalk, node: Node) -> None:
@@ -151,12 +153,12 @@ def _constrain_range(walk: GraphWalk, node: Node) -> None:
 
 
 def _same(walk: GraphWalk, node: Node) -> Any:
-    """Return the argument of an op that does nothing where no gradients are computed."""
+    """Return the argument of an op that does nothing unless gradients are computed."""
     return walk.value(node.args[0])
 
 
 def _empty(walk: GraphWalk, node: Node) -> Any:
-    """Convert an op that makes a tensor without contents."""
+    """Convert an op that allocates an uninitialized tensor."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return call_op(walk, node)
@@ -170,8 +172,8 @@ def _empty(walk: GraphWalk, node: Node) -> Any:
 def _as_strided(walk: GraphWalk, node: Node) -> Any:
     """Convert a view whose offset counts from the start of the storage.
 
-    As an op it would do so whatever the planner makes of that storage; a line counts from where the
-    storage's owner begins.
+    The op would count from the start of the memory even if the planner puts the storage into a
+    pool. The line counts from the start of the storage's owner.
     """
     state = walk.state
     source, *rest = (walk.value(arg) for arg in node.args)
@@ -194,7 +196,7 @@ def _as_strided(walk: GraphWalk, node: Node) -> Any:
 
 
 def _scalar_tensor(walk: GraphWalk, node: Node) -> Any:
-    """Convert a number as a tensor, whose shape is known even of a number that torch knows not."""
+    """Convert a number to a tensor. Its shape is known even without torch's fake value."""
     if isinstance(node.meta.get("val"), torch.Tensor):
         return call_op(walk, node)
     named: dict[str, Any] = dict(node.kwargs)
@@ -206,7 +208,7 @@ def _scalar_tensor(walk: GraphWalk, node: Node) -> Any:
 
 
 def _batch_norm(walk: GraphWalk, node: Node) -> Any:
-    """Convert a batch norm; in training it writes its statistics, which its schema does not say."""
+    """Convert a batch norm, which in training updates statistics despite its schema."""
     args = [walk.value(arg) for arg in node.args]
     if not (args[5] is True and isinstance(args[3], Ref)):
         return call_op(walk, node)
@@ -217,7 +219,7 @@ def _batch_norm(walk: GraphWalk, node: Node) -> Any:
 
 Special = Callable[["GraphWalk", "Node"], Any]
 
-#: Ops with a form of their own, by name with or without the overload.
+#: Ops with special conversions, by name with or without the overload.
 OPS: Final[Mapping[str, Special]] = {
     "aten::sym_size": _metadata,
     "aten::sym_stride": _metadata,

@@ -1,8 +1,7 @@
-"""Symbolic numbers: arithmetic of fx nodes in our vocabulary, and numbers that data gives.
+"""Symbolic numbers: arithmetic of fx nodes in our vocabulary, and numbers that depend on data.
 
-Torch knows each such node's value too, but simplified by all that was learnt later: of a check
-``u0 == 4`` only ``True`` would be left. So what a node computes is computed again, from what went
-in.
+Torch knows the value of each such node, too, but simplified by facts that it learned later: a check
+``u0 == 4`` would become ``True``. So each node's value is computed again from its arguments.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 import torch
+from torch.utils import _pytree as pytree
 
 from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError
-from wrapper_ir.frontends.common.expressions import to_scalar
+from wrapper_ir.frontends.common.expressions import REAL_FUNCTIONS, to_scalar
 from wrapper_ir.frontends.common.ops import SYMBOLIC, Path
 from wrapper_ir.frontends.common.symbols import Binding, bind_along, bindings_of
 from wrapper_ir.lines import expr as ours
@@ -46,12 +46,8 @@ def _is_int(value: Any) -> bool:
     return value.is_integer is True if isinstance(value, sympy.Basic) else isinstance(value, int)
 
 
-def _floor_div(a: Any, b: Any) -> Any:
-    return ours.FloorDiv(a, b) if _is_int(a) and _is_int(b) else None
-
-
-def _mod(a: Any, b: Any) -> Any:
-    return ours.Mod(a, b) if _is_int(a) and _is_int(b) else None
+def _of_ints(make: Make) -> Make:
+    return lambda a, b: make(a, b) if _is_int(a) and _is_int(b) else None
 
 
 def _pow(a: Any, b: Any) -> Any:
@@ -61,10 +57,7 @@ def _pow(a: Any, b: Any) -> Any:
 
 
 def _rounded(of_real: Make) -> Make:
-    def make(value: Any) -> Any:
-        return value if _is_int(value) else of_real(value)
-
-    return make
+    return lambda value: value if _is_int(value) else of_real(value)
 
 
 def _to_float(value: Any) -> Any:
@@ -78,38 +71,17 @@ def _to_int(value: Any) -> Any:
 
 
 def _both(logical: Make, bitwise: Make) -> Make:
-    def make(a: Any, b: Any) -> Any:
-        return logical(a, b) if is_relation(a) and is_relation(b) else bitwise(a, b)
-
-    return make
+    return lambda a, b: (logical if is_relation(a) and is_relation(b) else bitwise)(a, b)
 
 
-def _ite(condition: Any, a: Any, b: Any) -> Any:
-    return ours.Where(condition, a, b)
-
-
-#: Functions of a real number, by the name that they have in ``math`` and in torch.
-_REAL: Final[Mapping[str, Make]] = {
-    "exp": ours.Exp,
-    "log": ours.Log,
-    "log2": ours.Log2,
-    "sqrt": ours.Sqrt,
-    "sin": ours.Sin,
-    "cos": ours.Cos,
-    "tanh": ours.Tanh,
-}
-
-#: What a node may call -> what makes its value; None where the vocabulary lacks it.
+#: Callees of nodes -> functions that compute the value; None if the vocabulary lacks it.
 FUNCTIONS: Final[Mapping[Any, Make]] = {
-    operator.add: lambda a, b: a + b,
-    operator.sub: lambda a, b: a - b,
-    operator.mul: lambda a, b: a * b,
-    operator.neg: lambda a: -a,
-    operator.pos: lambda a: a,
+    # The arguments are sympy's, which has these operators.
+    **{f: f for f in (operator.add, operator.sub, operator.mul, operator.neg, operator.pos)},
     operator.abs: sympy.Abs,
-    operator.floordiv: _floor_div,
+    operator.floordiv: _of_ints(ours.FloorDiv),
     operator.truediv: ours.TrueDiv,
-    operator.mod: _mod,
+    operator.mod: _of_ints(ours.Mod),
     operator.pow: _pow,
     operator.eq: sympy.Eq,
     operator.ne: sympy.Ne,
@@ -128,7 +100,7 @@ FUNCTIONS: Final[Mapping[Any, Make]] = {
     torch.sym_min: sympy.Min,
     torch.sym_int: _to_int,
     torch.sym_float: _to_float,
-    torch.sym_ite: _ite,
+    torch.sym_ite: ours.Where,
     torch.sym_sum: lambda values: sympy.Add(*values),
     math.floor: _rounded(ours.Floor),
     math.ceil: _rounded(ours.Ceil),
@@ -140,16 +112,16 @@ FUNCTIONS: Final[Mapping[Any, Make]] = {
     float: _to_float,
     max: sympy.Max,
     min: sympy.Min,
-    **{getattr(math, name): make for name, make in _REAL.items()},
+    **{getattr(math, name): make for name, make in REAL_FUNCTIONS.items()},
     complex: lambda *parts: None,
 }
 
-#: The same by name, for functions that torch keeps to itself and those of our own FX emitter.
-_BY_NAME: Final[Mapping[str, Make]] = {"where": _ite, **_REAL}
+#: The same by name, for torch's private functions and those of our own FX emitter.
+_BY_NAME: Final[Mapping[str, Make]] = {"where": ours.Where, **REAL_FUNCTIONS}
 
 
 def find(target: Any) -> Make | None:
-    """Return what makes the value of a call of a function, if it is one of numbers."""
+    """Return the function that computes the value of a call; None if it is not one of numbers."""
     try:
         found = FUNCTIONS.get(target)
     except TypeError:  # not every callable can be looked up
@@ -162,38 +134,28 @@ def find(target: Any) -> Make | None:
 
 
 def apply(target: Any, args: tuple[Any, ...]) -> Any:
-    """Return what a function gives for numbers; None where the vocabulary cannot say it."""
-    if not any(isinstance(leaf, sympy.Basic) for arg in args for leaf in _leaves(arg)):
+    """Return the value of a function of numbers; None if the vocabulary cannot express it."""
+    if not any(isinstance(leaf, sympy.Basic) for leaf in pytree.tree_leaves(args)):
         return target(*args)
     make = find(target)
     assert make is not None
     try:
-        value = make(*(_sympified(arg) for arg in args))
+        value = make(*pytree.tree_map(sympy.sympify, args))
     except (TypeError, ValueError):
         return None
     return None if value is None else to_scalar(value)
 
 
-def _leaves(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def _sympified(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_sympified(item) for item in value]
-    return value if isinstance(value, sympy.Basic) else sympy.sympify(value)
-
-
-# Symbols whose value only the data gives: sizes of results, numbers read from tensors.
+# Unbacked symbols: sizes of results, numbers read from tensors.
 
 
 def kind_of(value: Any) -> SymbolKind:
-    """Return what one of torch's symbolic numbers is."""
+    """Return the kind of torch's symbolic number."""
     return SymbolKind.FLOAT if isinstance(value, torch.SymFloat) else SymbolKind.INT
 
 
 def bind_unbacked(walk: GraphWalk, node: Node, leaves: Mapping[Path, Any]) -> None:
-    """Bind what the metadata of a node's results decides."""
+    """Bind the symbols that the metadata of a node's results determine."""
     for binding in noted_by(node):
         leaf = leaves.get(binding.path)
         if binding.keys and isinstance(leaf, Ref) and binding.name not in walk.state.draft.bound:
@@ -201,7 +163,7 @@ def bind_unbacked(walk: GraphWalk, node: Node, leaves: Mapping[Path, Any]) -> No
 
 
 def noted_by(node: Node) -> list[Binding]:
-    """Return the symbols that a node binds, as torch noted them."""
+    """Return the symbols that a node binds, from torch's record of them."""
     return bindings_of(node.meta.get("unbacked_bindings"))
 
 
@@ -210,9 +172,9 @@ def bind_item(walk: GraphWalk, node: Node) -> Any:
     (tensor,) = (walk.value(arg) for arg in node.args)
     state, value = walk.state, node.meta.get("val")
     if isinstance(value, (bool, int, float)):
-        return value  # of a tensor that always holds this
+        return value  # the tensor always holds this number
     if not isinstance(tensor, Ref):
-        raise UnsupportedNodeError("what is read is no tensor")
+        raise UnsupportedNodeError("it reads something that is not a tensor")
     if not isinstance(value, SYMBOLIC):
         name = state.bind_fresh(node.name, _kind_in(state.draft.buffers[tensor.name].dtype))
         walk.emit(BindSymbol(name, ItemOf(tensor.name), origin=state.origin(node)))
@@ -226,7 +188,7 @@ def bind_item(walk: GraphWalk, node: Node) -> Any:
     known = value.node.expr
     if known.is_Symbol and known.name in state.draft.bound:
         return state.draft.symbol(known.name)  # read before
-    # Torch has noted nothing: it knows the number by now, or another tool has made the graph.
+    # Torch recorded nothing: it knows the number by now, or another tool made the graph.
     if known.is_Symbol and known.name not in state.known:
         name = state.bind(known.name, kind, unbacked=True)
     else:
@@ -236,18 +198,18 @@ def bind_item(walk: GraphWalk, node: Node) -> Any:
 
 
 def _kind_in(dtype: DType) -> SymbolKind:
-    """Return what numbers a tensor holds."""
+    """Return the kind of number that a tensor holds."""
     if dtype.is_complex:
-        raise UnsupportedNodeError("a complex number is read")
+        raise UnsupportedNodeError("it reads a complex number")
     if dtype is DType.BOOL:
         return SymbolKind.BOOL
     return SymbolKind.FLOAT if dtype.is_floating else SymbolKind.INT
 
 
 def bind_metadata(walk: GraphWalk, node: Node) -> None:
-    """Bind a symbol to the size, stride or offset that a node reads, if nothing has before.
+    """Bind a symbol to the size, stride or offset that a node reads, if it is still unbound.
 
-    Torch notes what binds a symbol; other tools that make graphs may not.
+    Torch records the sources of symbols, but other tools that make graphs may not.
     """
     state = walk.state
     value: Any = node.meta["val"]

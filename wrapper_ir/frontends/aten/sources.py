@@ -1,4 +1,4 @@
-"""Sources of a conversion: an exported program or a graph module, seen alike."""
+"""Sources of a conversion: an exported program or a graph module, in one form."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 
 class PlaceKind(enum.Enum):
-    """Meaning of a graph's placeholder."""
+    """The role of a graph's placeholder."""
 
     INPUT = "input"
     CONSTANT = "constant"
     FIXED = "fixed"
-    """An argument that had this value when the graph was made, and must have it again."""
+    """An argument whose value the graph is specialized for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A placeholder: an input, a tensor of the model's, or a value that never changes."""
+    """A placeholder: an input, a tensor of the model, or a value that never changes."""
 
     node: Node
     kind: PlaceKind
@@ -56,16 +56,16 @@ class Place:
 
 @dataclass(slots=True)
 class Source:
-    """A graph, and what is known of its borders.
+    """A graph with a description of its inputs and outputs.
 
     Attributes:
-        module: Holds the graph.
-        places: Its placeholders, in order.
-        copies: For each of the graph's first outputs the name of the place it is copied to.
-        results: The graph's other outputs, by position: those that the caller gets.
+        module: The module that holds the graph.
+        places: The placeholders, in order.
+        copies: The outputs to copy back, by position, each with the placeholder to copy it to.
+        results: The positions of the outputs that the caller gets.
         ranges: Inclusive bounds of symbols.
-        in_spec: The form of the caller's arguments, as JSON or empty.
-        out_spec: The form of what the caller gets.
+        in_spec: The tree structure of the caller's arguments as JSON, or empty.
+        out_spec: The tree structure of the results as JSON, or empty.
     """
 
     module: GraphModule
@@ -91,7 +91,7 @@ _COPIES: Final = tuple(
 
 
 def needs_decomposition(module: GraphModule) -> bool:
-    """Return whether some op of a graph does what neither its schema nor a line can express."""
+    """Return True if an op of a graph has an effect that neither its schema nor a line states."""
     graphs = [m for m in module.modules() if isinstance(m, GraphModule)]
     return any(_is_hidden(node) for graph in graphs for node in graph.graph.nodes)
 
@@ -109,7 +109,7 @@ def _is_hidden(node: Node) -> bool:
 
 
 def source_of_export(exported: ExportedProgram) -> Source:
-    """Return an exported program as a source; decomposed where a line cannot say what it does."""
+    """Return an exported program as a source, decomposed if lines cannot express its ops."""
     if needs_decomposition(exported.graph_module):
         exported = exported.run_decompositions({})
     signature = exported.graph_signature
@@ -151,36 +151,28 @@ def source_of_module(module: GraphModule) -> Source:
     Raises:
         NotAnAtenGraphError: It is something else.
     """
-    problem = _foreign(module)
+    problem = _problem(module)
     if problem:
         raise NotAnAtenGraphError(what=problem)
     module = completed(module)
-    nodes = [n for n in module.graph.nodes if n.op == "placeholder"]
     places = []
-    for node in nodes:
+    for node in module.graph.find_nodes(op="placeholder"):
         known = node.meta.get("val")
-        is_number = known is None or isinstance(known, (bool, int, float, str))
-        kind = PlaceKind.FIXED if is_number else PlaceKind.INPUT
+        is_fixed = known is None or isinstance(known, (bool, int, float, str))
+        kind = PlaceKind.FIXED if is_fixed else PlaceKind.INPUT
         places.append(Place(node, kind, node.name, known))
-    output = next(n for n in module.graph.nodes if n.op == "output")
-    leaves, spec = pytree.tree_flatten(output.args[0])
-    del spec
-    return Source(_flat_output(module, leaves), places, results=list(range(len(leaves))))
+    returned = module.graph.output_node().args[0]
+    leaves = pytree.tree_leaves(returned)
+    if not isinstance(returned, (tuple, list)) or list(returned) != leaves:
+        graph = copy.deepcopy(module.graph)
+        end = graph.output_node()
+        end.args = (tuple(pytree.tree_leaves(end.args[0])),)
+        module = GraphModule(module, graph)
+    return Source(module, places, results=list(range(len(leaves))))
 
 
-def _flat_output(module: GraphModule, leaves: Sequence[Any]) -> GraphModule:
-    """Return a module that gives leaves; the same one where that is so already."""
-    output = next(n for n in module.graph.nodes if n.op == "output")
-    if isinstance(output.args[0], (tuple, list)) and list(output.args[0]) == list(leaves):
-        return module
-    graph = copy.deepcopy(module.graph)
-    end = next(n for n in graph.nodes if n.op == "output")
-    end.args = (tuple(pytree.tree_leaves(end.args[0])),)
-    return GraphModule(module, graph)
-
-
-def _foreign(module: GraphModule) -> str:
-    """Return in words what of a module is no graph of ATen ops; empty if all is well."""
+def _problem(module: GraphModule) -> str:
+    """Return the reason why a module is not a graph of ATen ops; empty if it is one."""
     for node in module.graph.nodes:
         if node.op in ("call_module", "call_method") and not is_guard(node):
             return f"%{node.name} is a {target_of(node)}"
@@ -193,7 +185,7 @@ def _foreign(module: GraphModule) -> str:
 
 
 def _is_plain(target: Any) -> bool:
-    """Return whether a graph of ATen ops may call it: ops, arithmetic on numbers."""
+    """Return True if a graph of ATen ops may call the target: an op, or arithmetic on numbers."""
     is_higher_order = isinstance(target, torch._ops.HigherOrderOperator)  # noqa: SLF001
     if is_op(target) or is_higher_order:
         return True
@@ -220,24 +212,23 @@ def export_module(
 
 
 def _spec(tree: pytree.TreeSpec | None) -> str:
-    """Return a tree's form as JSON, empty where it holds a type that has no name there."""
+    """Return a tree's structure as JSON; empty if JSON cannot name one of its types."""
     try:
         return "" if tree is None else pytree.treespec_dumps(tree)
     except NotImplementedError:
         return ""
 
 
-# Shapes that nodes of a graph do not know, worked out from those that do.
+# Inference of missing shapes.
 #
-# Tools that change graphs often leave out the stand-in (``meta["val"]``) of what they have
-# inserted. Torch's stand-ins work out an op's result when the op is called with them, so that is
-# what is done.
+# Tools that change graphs often leave out the fake value (``meta["val"]``) of the nodes that they
+# insert. Calling a node's op with the fake values of its arguments gives the missing one.
 
 
 def completed(module: GraphModule) -> GraphModule:
-    """Return the module with every shape known that can be worked out; itself, if none is missing.
+    """Return the module with missing fake values filled in where possible, or the module itself.
 
-    Of what has none after that, the conversion says so if it needs it.
+    The conversion reports a value that is still missing, if it needs it.
     """
     if not any(map(_is_missing, module.graph.nodes)):
         return module
@@ -260,22 +251,22 @@ def _complete(module: GraphModule, node: Node, mode: Any) -> None:
     target: Any = node.target
     if is_op(target) and _writes(target):
         return
-    # What torch says of a call that it does not allow is of many classes.
+    # A failing call may raise any exception.
     with contextlib.suppress(Exception):
         args, kwargs = torch.fx.node.map_arg(
-            (node.args, node.kwargs), lambda n: _in_mode(_stand_in(module, n), mode)
+            (node.args, node.kwargs), lambda n: _in_mode(_fake_value(module, n), mode)
         )
         node.meta["val"] = target(*args, **kwargs)
 
 
-def _stand_in(module: GraphModule, node: Node) -> Any:
+def _fake_value(module: GraphModule, node: Node) -> Any:
     if node.op != "get_attr" or "val" in node.meta:
         return node.meta["val"]
     return operator.attrgetter(str(node.target))(module)
 
 
 def _in_mode(value: Any, mode: Any) -> Any:
-    """Return a tensor as a stand-in of one kind: torch does not mix those of several."""
+    """Convert tensors to fake tensors of one mode. Torch does not mix modes."""
     if isinstance(value, (list, tuple)):
         return [_in_mode(item, mode) for item in value]
     if mode is None or not isinstance(value, torch.Tensor):
@@ -292,4 +283,4 @@ def _in_mode(value: Any, mode: Any) -> Any:
 
 
 def _writes(target: Any) -> bool:
-    return any("!" in part for part in str(target._schema).partition("->")[:1])  # noqa: SLF001
+    return bool(target._schema.is_mutable)  # noqa: SLF001 - the only source of the effects

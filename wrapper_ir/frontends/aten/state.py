@@ -1,4 +1,4 @@
-"""State of a conversion, and the walk over a graph that has it grow."""
+"""State of a conversion, and the walk over a graph."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 
 
 class UnsupportedNodeError(Exception):
-    """The node being converted has no form; says why. Never leaves this package."""
+    """The node being converted has no equivalent in a program. Never leaves this package."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """The value of a node that is a tensor: the buffer that holds it."""
+    """The value of a node that is a tensor: the name of its buffer."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class KernelOp:
-    """Signature of a kernel's op: memories, then the kernel's arguments.
+    """The signature of a kernel's op, which takes memories and then the kernel's arguments.
 
     Attributes:
         definition: The kernel.
-        memories: For each parameter that is part of a memory its number; see the emitter's
-            ``KernelForm``.
+        memories: For each parameter, the number of the memory that it is part of, if any. Empty if
+            there are no memories. See ``KernelForm`` of the emitter.
     """
 
     definition: KernelDefinition
@@ -57,13 +57,9 @@ class KernelOp:
         """Number of memories that it takes."""
         return len({number for number in self.memories if number is not None})
 
-    def memory(self, position: int) -> int | None:
-        """The memory that a parameter is part of."""
-        return self.memories[position] if self.memories else None
-
 
 POISON: Final = object()
-"""The value of a node that could not be converted: what uses it is passed over in silence."""
+"""The value of a node that could not be converted. Its users are skipped without a report."""
 
 
 def to_dtype(dtype: torch.dtype) -> DType:
@@ -80,17 +76,16 @@ def to_dtype(dtype: torch.dtype) -> DType:
 
 @dataclass(slots=True)
 class State:
-    """State of the whole program, which grows while its graphs are converted.
+    """The state of the conversion of a whole program.
 
     Attributes:
         draft: The program so far.
         ranges: Inclusive bounds of torch's symbols, by name.
         hints: Typical values of torch's symbols, by name.
-        kernels: Kernels that ops stand for, by what nodes call them by.
-        problems: Nodes without a form.
-        starts: Bytes from the start of torch's storage to where a name's storage begins for us, if
-            there are any.
-        known: What torch's symbols inside a region are outside of it.
+        kernels: The kernels behind ops, by the names that nodes use.
+        problems: Nodes that have no equivalent.
+        starts: Offsets of our storages in torch's storages, in bytes, by buffer.
+        known: The values outside a region of torch's symbols inside it, by name.
     """
 
     draft: ProgramDraft = field(default_factory=ProgramDraft)
@@ -104,11 +99,11 @@ class State:
     # Buffers.
 
     def define(self, wanted: str, tensor: torch.Tensor) -> str:
-        """Introduce a buffer with storage of its own, laid out like a tensor."""
+        """Define a buffer with storage of its own, laid out like a tensor."""
         return self.define_like(wanted, self.layout_of(tensor), self.start_of(tensor))
 
     def define_like(self, wanted: str, layout: Layout, start: Dim = 0) -> str:
-        """Introduce a buffer of a layout, in storage that begins so many bytes behind torch's."""
+        """Define a buffer with a layout, in storage that begins ``start`` bytes behind torch's."""
         draft = self.draft
         name = draft.fresh(_identifier(wanted), draft.buffers)
         draft.buffers[name] = layout
@@ -118,7 +113,7 @@ class State:
     def define_view(
         self, wanted: str, tensor: torch.Tensor, relation: Relation, sources: Sequence[str]
     ) -> str:
-        """Introduce a buffer that is, or may be, a view of other buffers' storage."""
+        """Define a buffer that is, or may be, a view of other buffers."""
         layout, start = self.layout_of(tensor), self.start_of(tensor)
         starts = {self.starts.get(source, 0) for source in sources}
         if relation is Relation.ALIAS and len(starts) == 1:
@@ -128,10 +123,10 @@ class State:
         return self.define_like(wanted, layout, start)
 
     def layout_of(self, tensor: torch.Tensor) -> Layout:
-        """Return the layout of a tensor at the start of a storage.
+        """Return the layout of a tensor, with a storage offset of 0.
 
         Raises:
-            UnsupportedNodeError: It is not a plain, strided tensor.
+            UnsupportedNodeError: The tensor is not strided, or the IR lacks its element type.
         """
         if tensor.layout is not torch.strided:
             raise UnsupportedNodeError(f"a tensor of layout {tensor.layout} is not strided")
@@ -143,21 +138,21 @@ class State:
         )
 
     def device(self, name: str) -> Device:
-        """Return the device that a buffer is on."""
+        """Return the device of a buffer."""
         return self.draft.buffers[name].device
 
     def start_of(self, tensor: torch.Tensor) -> Dim:
-        """Return where a tensor begins in its storage, in bytes."""
+        """Return a tensor's storage offset in bytes."""
         return dim(self.dim(tensor.storage_offset()) * tensor.element_size())
 
     # Numbers.
 
     def dim(self, value: Any) -> Dim:
-        """Return a size, stride or offset of torch's as one of ours."""
+        """Convert torch's size, stride or offset."""
         return value if type(value) is int else dim(self._outside(to_dim(value)))
 
     def scalar(self, value: Any) -> Scalar:
-        """Return a number or condition of torch's as one of ours."""
+        """Convert torch's number or condition."""
         return scalar(self._outside(to_scalar(value)))
 
     def _outside(self, value: Any) -> Any:
@@ -170,7 +165,7 @@ class State:
         return value.xreplace(pairs)
 
     def bind(self, name: str, kind: SymbolKind = SymbolKind.INT, *, unbacked: bool = False) -> str:
-        """Note that a line or an input binds a symbol of torch's from here on."""
+        """Record that a line or an input binds torch's symbol."""
         lower, upper = self.ranges.get(name, (None, None))
         if kind is SymbolKind.FLOAT:
             lower = upper = None
@@ -178,39 +173,39 @@ class State:
         return self.draft.bind(name, info)
 
     def bind_fresh(self, wanted: str, kind: SymbolKind = SymbolKind.INT) -> str:
-        """Introduce a symbol of our own, which a line or an input binds."""
+        """Define a fresh symbol, which a line or an input binds."""
         name = self.draft.fresh(_identifier(wanted), self.draft.symbols)
         return self.draft.bind(name, SymbolInfo(kind, unbacked=True))
 
     def is_bound(self, value: Any) -> bool:
-        """Return whether every symbol of an expression is bound."""
+        """Return True if every symbol of an expression is bound."""
         return free_symbols(value) <= self.draft.bound
 
     def is_new(self, symbol: Any) -> bool:
-        """Return whether an expression of torch's is a symbol that nothing has told yet."""
+        """Return True if torch's expression is a symbol that is not bound yet."""
         return symbol.is_Symbol and symbol.name not in self.draft.bound
 
     # Origins and problems.
 
     def origin(self, *nodes: Node, values: tuple[str, ...] = ()) -> int:
-        """Return the number of the joint origin of nodes; of calls also what values they leave."""
+        """Return the number of the joint origin of nodes. Calls also name the values they leave."""
         return self.draft.origin(origin_of(nodes, values))
 
     def report(self, node: Node, reason: str) -> None:
-        """Note that a node has no form."""
+        """Report a node that has no equivalent."""
         frames = origin_of([node]).frames
         source = f"{frames[-1].file}:{frames[-1].line}" if frames else ""
         self.problems.append(Problem(node.name, target_of(node), reason, source))
 
 
 class GraphWalk:
-    """Converts one graph into lines of the region that is open.
+    """Converter of one graph into lines of the open region.
 
     Args:
-        state: What belongs to the whole program.
-        module: Holds the graph, and what its ``get_attr`` nodes name.
-        convert: Converts a node that is neither a placeholder nor the output, and gives its value;
-            nodes that call graphs walk these in turn.
+        state: The state of the whole conversion.
+        module: The module that holds the graph and the attributes of its ``get_attr`` nodes.
+        convert: Converts a node that is neither a placeholder nor the output, and returns its
+            value. A node that calls a graph walks that graph.
     """
 
     def __init__(
@@ -222,10 +217,12 @@ class GraphWalk:
         self._convert = convert
 
     def run(self, given: Sequence[Any]) -> Any:
-        """Convert every node, placeholders having the values given; return what the graph does.
+        """Convert every node and return the graph's output.
 
-        What cannot be converted is reported to the state, and so is only what comes first: nodes
-        that use such a node are passed over.
+        A node that cannot be converted is reported to the state. Its users are skipped.
+
+        Args:
+            given: The values of the placeholders.
         """
         left = iter(given)
         result: Any = None
@@ -239,7 +236,7 @@ class GraphWalk:
         return result
 
     def value(self, arg: Any) -> Any:
-        """Return an argument of a node with the values of nodes in their places."""
+        """Return an argument of a node with nodes replaced by their values."""
         return torch.fx.node.map_arg(arg, lambda node: self.values[node])
 
     def emit(self, line: AnyLine) -> None:
@@ -247,14 +244,12 @@ class GraphWalk:
         self.state.draft.emit(line)
 
     def inline(self, module: Any, given: Sequence[Any]) -> Any:
-        """Convert a graph that a node calls, as if its nodes stood here.
+        """Convert a graph that a node calls, inlined into this one.
 
         Raises:
-            UnsupportedNodeError: It is no graph.
+            UnsupportedNodeError: The callee is not a graph.
         """
-        if not isinstance(module, GraphModule):
-            raise UnsupportedNodeError("what it calls is no graph")
-        return GraphWalk(self.state, module, self._convert).run(given)
+        return GraphWalk(self.state, as_graph(module), self._convert).run(given)
 
     def _converted(self, node: Node) -> Any:
         if any(self.values.get(source) is POISON for source in node.all_input_nodes):
@@ -268,18 +263,29 @@ class GraphWalk:
         return POISON
 
 
+def as_graph(module: Any) -> GraphModule:
+    """Return the callee of a node after checking that it is a graph.
+
+    Raises:
+        UnsupportedNodeError: It is not a graph.
+    """
+    if not isinstance(module, GraphModule):
+        raise UnsupportedNodeError("it does not call a graph")
+    return module
+
+
 def _identifier(wanted: str) -> str:
     stem = re.sub(r"[^A-Za-z0-9_]", "_", wanted) or "buf"
     return f"_{stem}" if stem[0].isdigit() else stem
 
 
 def is_guard(node: Node) -> bool:
-    """Return whether a node checks inputs of an exported module, as a program's preamble does."""
+    """Return True if a node checks the inputs of an export, which a program's preamble does."""
     return node.op == "call_module" and node.target == "_guards_fn" and not node.users
 
 
 def target_of(node: Node) -> str:
-    """Return what a node calls, in words."""
+    """Return the text for a node's callee in an error message."""
     target = node.target
     if isinstance(target, str):
         return f"{node.op} {target}"
@@ -289,7 +295,7 @@ def target_of(node: Node) -> str:
 
 
 def elements(distance: Dim, itemsize: int) -> Dim:
-    """Return a distance in bytes in elements; 0 where it is no whole number of them."""
+    """Convert a distance in bytes to elements; 0 if it is not a whole number of them."""
     if isinstance(distance, int):
         return distance // itemsize if distance % itemsize == 0 else 0
     quotient = distance / itemsize

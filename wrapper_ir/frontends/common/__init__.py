@@ -1,1 +1,1 @@
-"""Shared by the front ends: torch's ops, expressions and origins in our terms. No private torch."""
+"""Code shared by the front ends: torch's ops, expressions and origins. No private torch."""

@@ -1,9 +1,8 @@
-"""Torch's symbolic expressions in the vocabulary of ``wrapper_ir.lines.expr``.
+"""Conversion of torch's symbolic expressions to the vocabulary of ``wrapper_ir.lines.expr``.
 
-Torch has sympy functions of its own, several of them for the same operation with different
-assumptions (``CleanDiv`` divides without remainder, ``Identity`` stops simplification). This is
-the one place that knows them. They are told apart by name, so that a release that lacks one of
-them is no problem.
+Torch has sympy functions of its own, some of which are the same operation under different
+assumptions (``CleanDiv`` divides without remainder, ``Identity`` stops simplification). Only this
+module knows them. They are identified by name, so a torch release may lack any of them.
 """
 
 from __future__ import annotations
@@ -23,27 +22,27 @@ from wrapper_ir.lines.expr import Dim, Scalar, UnsupportedExprError
 
 Make = Callable[..., sympy.Basic]
 
-#: How torch names its floating-point symbols: of inputs, and read from tensors.
+REAL_FUNCTIONS: Final[Mapping[str, Make]] = {
+    function.__name__.lower(): function
+    for function in (ours.Exp, ours.Log, ours.Log2, ours.Sqrt, ours.Sin, ours.Cos, ours.Tanh)
+}
+"""Functions of a real number, by their names in ``math`` and in torch."""
+
+#: Torch's names of floating-point symbols: those of inputs, and those read from tensors.
 _FLOAT_NAME: Final = re.compile(r"zu?f\d+")
 
 _INFINITE: Final = (sympy.oo, -sympy.oo)
 _LARGEST: Final = sympy.Float(sys.float_info.max)
 
 
-def _modular_indexing(value: Any, divisor: Any, modulus: Any) -> sympy.Basic:
-    return ours.Mod(ours.FloorDiv(value, divisor), modulus)
-
-
-def _trunc_to_float(value: Any) -> sympy.Basic:
-    return ours.ToFloat(ours.Truncate(value))
-
-
-#: Torch's functions by class name -> what makes the same value in our vocabulary.
+#: Torch's functions, by class name -> the equivalent in our vocabulary.
 _FUNCTIONS: Final[Mapping[str, Make]] = {
     "FloorDiv": ours.FloorDiv,
     "CleanDiv": ours.FloorDiv,
     "CeilDiv": ours.CeilDiv,
-    "ModularIndexing": _modular_indexing,
+    "ModularIndexing": lambda value, divisor, modulus: ours.Mod(
+        ours.FloorDiv(value, divisor), modulus
+    ),
     "PythonMod": ours.Mod,
     "Mod": ours.Mod,
     "Where": ours.Where,
@@ -56,7 +55,7 @@ _FUNCTIONS: Final[Mapping[str, Make]] = {
     "FloatTrueDiv": ours.TrueDiv,
     "IntTrueDiv": ours.TrueDiv,
     "ToFloat": ours.ToFloat,
-    "TruncToFloat": _trunc_to_float,
+    "TruncToFloat": lambda value: ours.ToFloat(ours.Truncate(value)),
     "TruncToInt": ours.Truncate,
     "FloorToInt": ours.Floor,
     "CeilToInt": ours.Ceil,
@@ -65,13 +64,7 @@ _FUNCTIONS: Final[Mapping[str, Make]] = {
     "BitwiseFn_bitwise_and": ours.BitAnd,
     "BitwiseFn_bitwise_or": ours.BitOr,
     "BitwiseFn_bitwise_xor": ours.BitXor,
-    "OpaqueUnaryFn_sqrt": ours.Sqrt,
-    "OpaqueUnaryFn_exp": ours.Exp,
-    "OpaqueUnaryFn_log": ours.Log,
-    "OpaqueUnaryFn_log2": ours.Log2,
-    "OpaqueUnaryFn_sin": ours.Sin,
-    "OpaqueUnaryFn_cos": ours.Cos,
-    "OpaqueUnaryFn_tanh": ours.Tanh,
+    **{f"OpaqueUnaryFn_{name}": make for name, make in REAL_FUNCTIONS.items()},
     "floor": ours.Floor,
     "ceiling": ours.Ceil,
     "Abs": sympy.Abs,
@@ -79,7 +72,7 @@ _FUNCTIONS: Final[Mapping[str, Make]] = {
 
 
 def to_dim(value: Any) -> Dim:
-    """Return a size, stride or offset of torch's as one of ours.
+    """Convert torch's size, stride or offset.
 
     Raises:
         UnsupportedExprError: It uses a function that the vocabulary lacks.
@@ -90,7 +83,7 @@ def to_dim(value: Any) -> Dim:
 
 
 def to_scalar(value: Any) -> Scalar:
-    """Return a number or a condition of torch's as one of ours.
+    """Convert torch's number or condition.
 
     Raises:
         UnsupportedExprError: It uses a function that the vocabulary lacks.
@@ -101,15 +94,15 @@ def to_scalar(value: Any) -> Scalar:
 
 
 def bound_of(value: Any) -> int | None:
-    """Return a bound of a range of torch's; None where there is none, or none that is a number."""
+    """Convert a bound of torch's range; None if it is infinite or otherwise not an integer."""
     is_known = isinstance(value, int) or getattr(value, "is_Integer", False)
     return int(value) if is_known else None
 
 
 def is_about_layout(guard: Any) -> bool:
-    """Return whether a guard of torch's only decided a convolution's layout, which is asserted."""
-    place = getattr(getattr(guard, "sloc", None), "framework_loc", None)
-    file, function = getattr(place, "filename", ""), getattr(place, "name", "")
+    """Return True if torch's guard only decided a convolution's layout, which is asserted."""
+    location = getattr(getattr(guard, "sloc", None), "framework_loc", None)
+    file, function = getattr(location, "filename", ""), getattr(location, "name", "")
     return str(file).endswith("_subclasses/fake_impls.py") and function == "conv"
 
 
@@ -132,7 +125,7 @@ def _from_torch(expr: sympy.Basic) -> sympy.Basic:
     if isinstance(expr, sympy.floor):
         numerator, denominator = sympy.fraction(sympy.together(expr.args[0]))
         if numerator.is_integer and isinstance(denominator, sympy.Integer):
-            # Python's // of a sum, which sympy takes apart into fractions.
+            # Python's // of a sum, which sympy splits into fractions.
             return ours.FloorDiv(_from_torch(sympy.expand(numerator)), denominator)
     args = [_from_torch(arg) for arg in expr.args]
     if isinstance(expr, sympy.Mul):
@@ -146,9 +139,9 @@ def _from_torch(expr: sympy.Basic) -> sympy.Basic:
 
 
 def _symbol(expr: sympy.Symbol) -> sympy.Symbol:
-    """Return the symbol by that name, without torch's assumption that sizes are not negative.
+    """Return the symbol of the same name without torch's assumption that sizes are not negative.
 
-    Floats are told by their names too: torch assumes nothing of one that is read from a tensor.
+    Floats are also recognized by name, because torch assumes nothing about one read from a tensor.
     """
     is_float = expr.is_integer is not True and expr.is_real
     if is_float or _FLOAT_NAME.fullmatch(expr.name):
@@ -157,21 +150,22 @@ def _symbol(expr: sympy.Symbol) -> sympy.Symbol:
 
 
 def _beside_infinity(expr: Relational) -> sympy.Basic:
-    """Compare with the largest double instead: sympy takes reals for finite, but doubles are not.
+    """Convert a comparison with infinity to one with the largest double.
 
-    A NaN is neither above nor below, so what holds for it too is no comparison.
+    Sympy takes reals for finite, but doubles may be infinite. A NaN compares false with both
+    bounds, so ``Ne``, which holds for it, cannot be an ordered comparison.
     """
     value, is_above = _from_torch(expr.lhs), expr.rhs is sympy.oo
-    is_there = value > _LARGEST if is_above else value < -_LARGEST
+    is_infinite = value > _LARGEST if is_above else value < -_LARGEST
     match expr:
         case sympy.Eq():
-            return is_there
+            return is_infinite
         case sympy.Ne():
-            return sympy.Ne(ours.Where(is_there, 1, 0), 1)
+            return sympy.Ne(ours.Where(is_infinite, 1, 0), 1)
         case sympy.Ge() if is_above:
-            return is_there
+            return is_infinite
         case sympy.Le() if not is_above:
-            return is_there
+            return is_infinite
         case sympy.Lt() if is_above:
             return value <= _LARGEST
         case sympy.Gt() if not is_above:
@@ -181,10 +175,10 @@ def _beside_infinity(expr: Relational) -> sympy.Basic:
 
 
 def _choice(expr: sympy.Piecewise) -> sympy.Basic:
-    """Return the value of the first condition that holds; torch makes numbers of conditions so."""
+    """Convert a ``Piecewise``, torch's way of turning conditions into numbers."""
     *pieces, (last, condition) = expr.args
     if condition is not sympy.true:
-        raise UnsupportedExprError(expr=expr, what="a choice without a value for all other cases")
+        raise UnsupportedExprError(expr=expr, what="a choice without a default value")
     chosen = _from_torch(last)
     for value, condition in reversed(pieces):
         chosen = ours.Where(_from_torch(condition), _from_torch(value), chosen)
@@ -192,7 +186,7 @@ def _choice(expr: sympy.Piecewise) -> sympy.Basic:
 
 
 def _product(expr: sympy.Mul, args: list[sympy.Basic]) -> sympy.Basic:
-    """Return a product; a rational factor, which torch leaves where it divides, as a division."""
+    """Convert a product. A rational factor, which torch uses to divide, becomes a division."""
     rationals = [a for a in args if isinstance(a, sympy.Rational) and a.q != 1]
     if not rationals:
         return sympy.Mul(*args)

@@ -1,7 +1,7 @@
-"""Ops of torch's registry: their declarations, and their calls in our terms.
+"""Ops of torch's registry: their declarations and their calls.
 
-What an op does to its arguments, and what its results share with them, is said here for both front
-ends: by the schema, by torch's tags, and by tables where neither says it.
+For both front ends, this module decides which arguments an op writes and which its results alias:
+by the schema, by torch's tags, and by tables where both are silent.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 """Torch's symbolic numbers."""
 
 Path: TypeAlias = tuple[int | str, ...]
-"""The place of a tensor or a number in what an op returns."""
+"""The position of a tensor or number in an op's return value."""
 
 NUMBERS: Final = (bool, int, float, complex, sympy.Basic, *SYMBOLIC)
-"""Classes of numbers, known and symbolic."""
+"""Classes of concrete and symbolic numbers."""
 
 _TENSORS: Final = ("Tensor", "Optional[Tensor]")
 
-#: Ops whose schema says "view" and which copy when they must: known only at run time.
+#: Ops whose schema says "view" but which copy if they must. Known only at run time.
 _MAY_COPY: Final = frozenset(
     f"aten::{name}"
     for name in (
@@ -58,8 +58,8 @@ _MAY_COPY: Final = frozenset(
     )
 )
 
-#: Ops whose schema says "new" and which return an argument or a view of it when they can. Torch
-#: tags some of the kind (``maybe_aliasing_or_mutating``); these it does not.
+#: Ops whose schema says "fresh" but which return an argument or a view of it if they can, and which
+#: torch does not tag (``maybe_aliasing_or_mutating``).
 _MAY_ALIAS: Final = frozenset(
     f"aten::{name}"
     for name in (
@@ -72,16 +72,16 @@ _MAY_ALIAS: Final = frozenset(
 
 
 class MisfitError(Exception):
-    """An argument has no place in the schema of an op. Never leaves a front end."""
+    """An argument does not fit the schema of an op. Never leaves a front end."""
 
 
 def to_device(device: torch.device) -> Device:
-    """Return the device; a CPU has no index."""
+    """Convert a device. A CPU has no index."""
     return Device(device.type, None if device.type == "cpu" else device.index)
 
 
 def plain_argument(value: Any) -> Arg | None:
-    """Return an argument of a kind that is neither a tensor, a number nor a dtype, if it is one."""
+    """Convert a string, device, layout or memory format; None for any other value."""
     match value:
         case str():
             return StringArg(value)
@@ -96,14 +96,9 @@ def plain_argument(value: Any) -> Arg | None:
 
 
 def source_of(op: Any) -> TorchOp:
-    """Return the declaration of an op, or of a method that brings its own."""
+    """Return the declaration of an op, or of a method that carries its own."""
     own: TorchOp | None = getattr(op, "source", None)
     return own or TorchOp(str(op._schema))  # noqa: SLF001 - its only text
-
-
-def declare(draft: ProgramDraft, op: Any) -> str:
-    """Return the name of an op, after declaring it where that was not done."""
-    return draft.declare(str(op.name()), source_of(op))
 
 
 def call_of(
@@ -114,33 +109,34 @@ def call_of(
     results: tuple[OpResult, ...] = (),
     **where: Any,
 ) -> ExternKernel:
-    """Return the call of an op, which is declared where that was not done.
+    """Return a call of an op, after declaring the op if necessary.
 
     Args:
         draft: The program.
         op: The op.
-        args: Its arguments, with what it does to each.
-        kwargs: Those that are named.
-        results: What it defines.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        results: The results that it defines.
         **where: Further fields of the line: device, origin.
     """
-    return ExternKernel(declare(draft, op), args, kwargs, results, **where)
+    name = draft.declare(str(op.name()), source_of(op))
+    return ExternKernel(name, args, kwargs, results, **where)
 
 
 def is_op(target: object) -> bool:
-    """Return whether a node's target is an overload of an op in torch's registry."""
+    """Return True if a node's target is an overload of an op in torch's registry."""
     return hasattr(target, "overloadpacket") and hasattr(target, "_schema")
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An op with its arguments, each where the schema has it.
+    """An op with its arguments bound to its schema.
 
     Attributes:
-        op: The overload that takes them.
+        op: The overload that takes the arguments.
         schema: Its schema.
-        args: Its positional arguments.
-        kwargs: The others.
+        args: The positional arguments.
+        kwargs: The keyword arguments.
     """
 
     op: Any
@@ -150,17 +146,17 @@ class Bound:
 
     @property
     def name(self) -> str:
-        """The op's name, without the overload."""
+        """Name of the op, without the overload."""
         return self.schema.name.partition(".")[0]
 
     @property
     def buffers(self) -> Sequence[str]:
-        """The buffers among the arguments."""
+        """Names of the buffers among the arguments."""
         given = (*self.args, *(value for _, value in self.kwargs))
         return [each.buffer for each in buffers_in(given)]
 
     def relation(self, path: Path) -> tuple[Relation, tuple[str, ...]]:
-        """Return how the tensor at a path relates to arguments, and to which buffers."""
+        """Return the relation of the result at a path to the arguments, and the buffers in it."""
         position = handed_over(self.schema.name)
         if position is not None:
             return Relation.ALIAS, tuple(each.buffer for each in buffers_in([self.args[position]]))
@@ -181,34 +177,35 @@ def bind_arguments(
     kwargs: Mapping[str, Any],
     convert: Callable[[Any, SchemaArg, Access], Arg],
 ) -> Bound:
-    """Return an op with its arguments, each where the schema has it.
+    """Bind the arguments of a call to the op's schema.
 
-    What is positional may be given by name; then defaults are filled in before it.
+    If a positional argument is given by name, the defaults before it are filled in.
 
     Args:
-        op: The op, or a method.
-        args: Torch's values.
-        kwargs: Those that are given by name.
-        convert: Makes an argument of a value that is neither a list nor None, given what the schema
-            says of it and what is done to it.
+        op: The op or method.
+        args: Torch's positional values.
+        kwargs: Torch's keyword values.
+        convert: Converts a value that is neither a list nor None, given its declaration in the
+            schema and the op's access to it.
 
     Raises:
-        MisfitError: An argument has no place in the schema.
-        SchemaError: The schema is written in a way that the IR cannot read.
+        MisfitError: An argument does not fit the schema.
+        SchemaError: The IR cannot parse the schema.
     """
     op = _number_overload(op, args)
     schema = parse_schema(source_of(op).schema)
     positional = schema.positional
     if len(args) > len(positional):
-        raise MisfitError(f"{len(args)} positional arguments, {len(positional)} in the schema")
+        count = len(positional)
+        raise MisfitError(f"it takes {count} positional arguments but {len(args)} were given")
     given = {**{p.name: value for p, value in zip(positional, args, strict=False)}, **kwargs}
     unknown = sorted(given.keys() - {declared.name for declared in schema.args})
     if unknown:
-        raise MisfitError(f"no argument called {', '.join(unknown)} in the schema")
+        raise MisfitError(f"the schema has no argument {', '.join(unknown)}")
     named = [a for a in schema.args if a.keyword_only and a.name in given]
     last = max((i for i, p in enumerate(positional) if p.name in given), default=-1)
     if any(declared.name not in given for declared in positional[:last]):
-        theirs = op._schema.arguments  # noqa: SLF001 - where torch tells values
+        theirs = op._schema.arguments  # noqa: SLF001 - the only source of the defaults' values
         given = {**{each.name: each.default_value for each in theirs}, **given}
 
     def converted(declared: SchemaArg, value: Any) -> Arg:
@@ -226,7 +223,7 @@ def bind_arguments(
 
 
 def _typed(value: Any, base: str) -> Any:
-    """Return a number in the schema's type: torch takes True for an int, and 1 for a bool."""
+    """Return a number as the schema's type. Torch accepts True for an int and 1 for a bool."""
     if isinstance(value, bool) and base in ("int", "SymInt"):
         return int(value)
     if isinstance(value, bool) and base in ("float", "SymFloat"):
@@ -235,7 +232,7 @@ def _typed(value: Any, base: str) -> Any:
 
 
 def _access(schema: OpSchema, declared: SchemaArg) -> Access:
-    """Return what an op does to an argument: ``out`` arguments are overwritten."""
+    """Return an op's access to an argument. ``out`` arguments are overwritten."""
     if not declared.type.writes:
         return Access.READ
     overwrites = declared.keyword_only or schema.name.partition(".")[0] in OVERWRITING
@@ -243,15 +240,15 @@ def _access(schema: OpSchema, declared: SchemaArg) -> Access:
 
 
 def _number_overload(op: Any, args: Sequence[Any]) -> Any:
-    """Return the overload of an op that takes numbers where numbers are given for tensors.
+    """Return the overload that takes numbers where a call passes numbers for tensors.
 
-    Python's dispatcher takes ``mul.Tensor(x, 2)`` and makes a tensor of the number. A program says
-    what it means instead: the overload that takes a number there computes the same.
+    Python's dispatcher accepts ``mul.Tensor(x, 2)`` and turns the number into a tensor. A program
+    calls the overload that takes a number instead, which computes the same.
 
     Raises:
-        MisfitError: There is none, so the number would have to become a tensor.
+        MisfitError: There is no such overload, so the number would have to become a tensor.
     """
-    wanted = op._schema.arguments  # noqa: SLF001 - where torch tells types
+    wanted = op._schema.arguments  # noqa: SLF001 - the only source of the types
     positions = [
         index
         for index, (declared, given) in enumerate(zip(wanted, args, strict=False))
@@ -264,18 +261,16 @@ def _number_overload(op: Any, args: Sequence[Any]) -> Any:
         if _fits(candidate._schema.arguments, wanted, positions):  # noqa: SLF001 - as above
             return candidate
     names = ", ".join(repr(wanted[index].name) for index in positions)
-    raise MisfitError(f"a number is given for the tensor {names}, and no overload takes one")
+    raise MisfitError(f"a number was passed for the tensor {names}, and no overload takes one")
 
 
 def _fits(candidate: Sequence[Any], wanted: Sequence[Any], positions: Sequence[int]) -> bool:
-    """Return whether the schemas differ only in numbers for tensors at the positions.
+    """Return True if the schemas differ only in taking numbers for tensors at the positions.
 
-    What may only be named in one may be given by position in the other, as ``add``'s ``alpha``.
+    A keyword-only argument of one may be positional in the other, like ``add``'s ``alpha``.
     """
-    if len(candidate) != len(wanted):
-        return False
-    for index, (one, other) in enumerate(zip(candidate, wanted, strict=True)):
-        kind = "NumberType" if index in positions else other.type.kind()
-        if one.name != other.name or one.type.kind() != kind:
-            return False
-    return True
+    return len(candidate) == len(wanted) and all(
+        one.name == other.name
+        and one.type.kind() == ("NumberType" if index in positions else other.type.kind())
+        for index, (one, other) in enumerate(zip(candidate, wanted, strict=True))
+    )

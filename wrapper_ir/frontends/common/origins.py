@@ -1,4 +1,4 @@
-"""Origins of lines in the model: fx nodes, ATen ops, the user's source, the module."""
+"""Origins of lines in the model: fx nodes, ATen ops, source locations, the module."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ _FRAME: Final = re.compile(
 def origin_of(
     nodes: Sequence[torch.fx.Node], values: tuple[str, ...] = (), handle: str = ""
 ) -> Origin:
-    """Return the joint origin of fx nodes, in their order; of calls also values and handle."""
+    """Return the joint origin of fx nodes, in their order.
+
+    Args:
+        nodes: The nodes.
+        values: For a call, the values of nodes that its results hold.
+        handle: For a call, its name in Inductor's provenance.
+    """
     frames: dict[Frame, None] = {}
     for node in nodes:
         frames.update(dict.fromkeys(_frames(node.meta.get("stack_trace") or "")))
@@ -49,7 +55,7 @@ def _module(node: torch.fx.Node) -> str:
 
 @lru_cache(maxsize=4096)
 def _plain_path(name: str) -> str:
-    """Return the module's path as the user writes it: Dynamo says ``L['self'].layers[0]``."""
+    """Return the module's path as the user writes it, from Dynamo's ``L['self'].layers[0]``."""
     name = re.sub(r"^L\['(\w+)'\]", r"\1", name)
     name = re.sub(r"\._modules\['([^']*)'\]|\['([^']*)'\]", r".\1\2", name)
     name = re.sub(r"\[(\d+)\]", r".\1", name)

@@ -1,4 +1,4 @@
-"""Regions in the making, and their borders: what a region gives is nobody else's."""
+"""Regions under construction. The results of a region have storage of their own."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 def copied(
     draft: ProgramDraft, buffer: str, layout: Layout | None = None, origin: int | None = None
 ) -> str:
-    """Emit a copy of a buffer, and return its name.
+    """Emit a copy of a buffer into new storage. Return the name of the copy.
 
     Args:
         draft: The program.
-        buffer: What is copied.
-        layout: How the copy is laid out, at the start of its storage; by default as the buffer is.
+        buffer: The buffer to copy.
+        layout: The layout of the copy, with a storage offset of 0. By default the buffer's.
         origin: The origin of the copy.
     """
     name = draft.fresh(f"{buffer}_copy")
@@ -39,7 +39,7 @@ def copied(
 
 
 def copy(draft: ProgramDraft, target: str, source: str, origin: int | None = None) -> None:
-    """Emit a copy of a buffer into another one."""
+    """Emit a copy of one buffer into another."""
     args = (BufferArg(target, Access.WRITE), BufferArg(source))
     device = draft.buffers[target].device
     op = torch.ops.aten.copy_.default
@@ -48,13 +48,13 @@ def copy(draft: ProgramDraft, target: str, source: str, origin: int | None = Non
 
 @dataclass(slots=True)
 class RegionDraft:
-    """A region that is being made, to whose body lines may be added.
+    """A region under construction, whose body may still grow.
 
     Attributes:
         draft: The program.
         body: The lines.
-        params: What stands for each operand inside; None where it is not passed.
-        results: What the region gives.
+        params: The parameter for each operand; None if the operand is not passed.
+        results: The results.
     """
 
     draft: ProgramDraft
@@ -64,7 +64,7 @@ class RegionDraft:
 
     @property
     def written(self) -> set[int]:
-        """Positions of operands that it writes to."""
+        """Positions of the operands that the region writes."""
         return {
             position
             for position, param in enumerate(self.params)
@@ -72,17 +72,17 @@ class RegionDraft:
         }
 
     def region(self, order: Iterable[int]) -> Region:
-        """Return the region, whose parameters stand for the operands at these positions."""
+        """Return the finished region. Its parameters are those of the operands in ``order``."""
         params = tuple(param for i in order if (param := self.params[i]) is not None)
         return Region(params, tuple(self.body), tuple(self.results))
 
     def own_results(self, origin: Callable[[], int | None] = lambda: None) -> None:
-        """Have each result lie in storage that nobody else holds.
+        """Give each result storage of its own.
 
-        What is, or may be, the storage of a parameter, a constant or an earlier result is copied.
+        A result that aliases, or may alias, a parameter, a constant or an earlier result is copied.
 
         Args:
-            origin: Gives the origin of copies, where there are any.
+            origin: Returns the origin of the copies. Called only if there are any.
         """
         draft = self.draft
         taken = {param.name for param in self.params if isinstance(param, BufferInput)}
@@ -99,11 +99,11 @@ class RegionDraft:
 def passed(
     operands: Mapping[int, Arg] | Sequence[Arg], order: Iterable[int], written: set[int]
 ) -> tuple[Arg, ...]:
-    """Return operands in an order, those that a region writes to passed for writing."""
-    found: list[Arg] = []
+    """Return operands in an order. Those that a region writes are passed for writing."""
+    args: list[Arg] = []
     for position in order:
         arg = operands[position]
         if isinstance(arg, BufferArg) and position in written:
             arg = BufferArg(arg.buffer, Access.READ_WRITE)
-        found.append(arg)
-    return tuple(found)
+        args.append(arg)
+    return tuple(args)

@@ -1,8 +1,8 @@
-"""Symbols whose value only the data gives, and names of those that a model takes.
+"""Unbacked symbols, and names for the symbols that a model takes as inputs.
 
-Torch says where it finds the size of a result, or a number read from a tensor, by a key path:
-indices that lead to a leaf of an op's result, then keys that lead from there to the number, such as
-a call of ``size`` and what becomes of its value.
+Torch describes the source of an unbacked symbol by a key path: indices that lead to a leaf of an
+op's result, then keys that lead from the leaf to the number, such as a call of ``size`` and
+conversions of its value.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 
 Keys: TypeAlias = tuple[Any, ...]
-"""Keys of torch's from a leaf to a number; none if the leaf is the number."""
+"""Torch's keys from a leaf to a number; empty if the leaf is the number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A symbol that the result of a call decides.
+    """A symbol whose value the result of a call determines.
 
     Attributes:
-        symbol: Torch's.
-        path: The leaf of the result.
-        keys: The way from there to the number.
+        symbol: Torch's symbol.
+        path: The path of the leaf in the result.
+        keys: The keys from the leaf to the number.
     """
 
     symbol: sympy.Symbol
@@ -54,25 +54,25 @@ class Binding:
 
     @property
     def name(self) -> str:
-        """Torch's name of the symbol."""
+        """Torch's name for the symbol."""
         return str(self.symbol)
 
 
 def bindings_of(noted: Mapping[Any, Any] | None) -> list[Binding]:
-    """Return the symbols that a call decides, of torch's note of them."""
+    """Return the symbols that a call determines, from torch's record of them."""
     return [Binding(symbol, *_split(keypath)) for symbol, keypath in (noted or {}).items()]
 
 
 class UnknownWayError(Exception):
-    """Keys lead to a symbol's value in a way that has no form. Never leaves a front end."""
+    """The keys to a symbol's value cannot be expressed. Never leaves a front end."""
 
     def __init__(self, symbol: str, keys: Keys) -> None:
         self.shown = ".".join(map(str, keys))
-        super().__init__(f"the way to {symbol} is unknown: {self.shown}")
+        super().__init__(f"the value of {symbol} cannot be read: unknown key {self.shown}")
 
 
 def _split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
-    """Return the path of the leaf that a key path begins with, and the keys that are left."""
+    """Split a key path into the path of a leaf and the remaining keys."""
     keys = tuple(keypath)
     count = 0
     while count < len(keys) and type(keys[count]).__name__ == "SequenceKey":
@@ -81,10 +81,10 @@ def _split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
 
 
 def _way_in(symbol: str, buffer: str, keys: Keys) -> tuple[SymbolSource, Keys]:
-    """Return the way to a symbol that begins in a tensor's metadata.
+    """Return the source in a buffer's metadata that keys begin with, and the remaining keys.
 
     Raises:
-        UnknownWayError: It begins elsewhere.
+        UnknownWayError: The keys do not begin with metadata.
     """
     method = getattr(keys[0], "name", None)
     if method in ("size", "stride") and len(keys) > 1 and hasattr(keys[1], "idx"):
@@ -104,18 +104,18 @@ def bind_along(
     dim: Callable[[Any], Dim],
     origin: int | None = None,
 ) -> None:
-    """Bind a symbol to a source, after doing to its value what keys say.
+    """Bind a symbol to a source, converted as its keys demand.
 
     Args:
         draft: The program.
-        binding: The symbol, and the keys that lead to its value.
-        start: What they lead from: a buffer, whose metadata they read, or a source.
-        bind: Binds the symbol from here on, and gives its name.
-        dim: Converts a number of torch's.
+        binding: The symbol and the keys to its value.
+        start: A buffer, whose metadata the keys read, or a source.
+        bind: Marks the symbol as bound and returns its name.
+        dim: Converts torch's numbers.
         origin: The origin of the lines.
 
     Raises:
-        UnknownWayError: The keys do something that has no form.
+        UnknownWayError: A key cannot be expressed.
     """
     symbol = binding.name
     source, keys = (
@@ -140,31 +140,30 @@ def bind_along(
     draft.emit(ComputeSymbol(bind(), result, origin=origin))
 
 
-# Numbers that a model takes, called as the model calls them: torch calls one ``s86``.
+# Names for numbers that a model takes: the model's own instead of torch's ``s86``.
 
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def free_names(program: Program, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return the better names of symbols that nothing else in a program has.
+    """Return the new names of symbols that are legal and unused in a program.
 
     Args:
         program: The program.
-        wanted: The name that each of some symbols should have.
+        wanted: The desired names, by symbol.
     """
     taken = {*program.symbols, *program.buffers, *program.objects, *program.constants}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for symbol, name in wanted.items():
         if name not in taken and _IDENTIFIER.fullmatch(name):
-            found[symbol] = name
+            names[symbol] = name
             taken.add(name)
-    return found
+    return names
 
 
 def with_symbols_named(program: Program, names: Mapping[str, str]) -> Program:
-    """Return the program with other names for some of its symbols; messages keep their words."""
+    """Return the program with some symbols renamed. Messages keep the old names."""
     if not names:
         return program
-    same = str
-    return Renaming(same, same, lambda name: names.get(name, name)).program(program)
+    return Renaming(str, str, lambda name: names.get(name, name)).program(program)
