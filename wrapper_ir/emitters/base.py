@@ -42,10 +42,10 @@ GROUP: Final = "wrapper_ir.emitters"
 
 
 class EmitterFaultError(WrapperIRError):
-    """An emitter of another package raised something that is no error of ours.
+    """A third-party emitter raised an exception that is not a :class:`WrapperIRError`.
 
-    The exception that it raised is the cause of this one. Fields: ``emitter``, its ``package``,
-    what it was ``doing``, and the ``error`` in words.
+    The original exception is the cause of this one. Fields: ``emitter``, its ``package``, what it
+    was ``doing``, and the ``error`` as text.
     """
 
     code = "WIR2008"
@@ -68,7 +68,7 @@ class ArtifactError(WrapperIRError):
 
 
 def package_of(emitter: type[object]) -> str:
-    """The package that an emitter comes from, in words: ``wir-plain 0.1.0``; else its module."""
+    """Return the package that an emitter comes from: ``wir-plain 0.1.0``, or else its module."""
     root = emitter.__module__.partition(".")[0]
     for point in entry_points(group=GROUP):
         if point.dist is not None and point.module.partition(".")[0] == root:
@@ -233,9 +233,9 @@ class Artifact(Protocol):
 
 @runtime_checkable
 class TakesConstants(Artifact, Protocol):
-    """An artifact whose text finds its constants in a file, as ``emit --constants beside`` writes.
+    """An artifact whose text reads its constants from a file: ``emit --constants beside``.
 
-    The file is called like the text's with ``.safetensors`` behind;
+    The file has the name of the text's file with the suffix ``.safetensors``;
     :func:`wrapper_ir.runtime.load_constants` reads it.
     """
 
@@ -286,12 +286,12 @@ class HasFiles(Artifact, Protocol):
 
 
 class Emitter(ABC):
-    """Base of all emitters. A subclass is a frozen dataclass; its fields are its options.
+    """Base of all emitters. A subclass is a frozen dataclass whose fields are its options.
 
     Options appear under their names in ``wir.emit(program, target, **options)`` and on the command
-    line. What a field says of them is read by :func:`wrapper_ir.emitters.options_of`: its type and
-    default, and in its metadata ``help``, one line of text, ``choices``, ``least`` and
-    ``expected``. Values are held against that when an emitter is made.
+    line. :func:`wrapper_ir.emitters.options_of` reads a field's type, default and metadata:
+    ``help`` (one line of text), ``choices``, ``least`` and ``expected``. Values are checked against
+    them when an emitter is created.
     """
 
     name: ClassVar[str]

@@ -90,7 +90,7 @@ def capture_facts(program: Program, options: Captures) -> CaptureFacts:
 
 
 def why_not_captured(program: Program) -> tuple[str, ...]:
-    """Return the reasons why a program cannot be captured; none if it can, as far as one can see.
+    """Return the reasons that prevent capturing a program, as far as known before it runs.
 
     Args:
         program: A program, planned or not.
@@ -186,16 +186,16 @@ def piece_of(line: AnyLine) -> Region | None:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a program whose work can be captured, where the whole cannot be.
+    """A part of a program that can be captured although the whole cannot.
 
     Attributes:
         region: The only case of its switch.
-        place: Where that is in the program.
+        place: The switch's path in the program.
         writes: Positions of operands that it writes to.
-        settled: Positions of operands that other pieces made, so that they stay where they are once
-            those are captured.
-        shared: Positions of results that no caller ever sees: they may stay in the graph's memory.
-        constants: Those that it touches.
+        settled: Positions of operands made by other pieces, which stay in place once those are
+            captured.
+        shared: Positions of results that no caller sees and that may stay in the graph's memory.
+        constants: The constants that it touches.
         is_random: Whether it may draw random numbers.
         limit: How many graphs are kept of it.
     """

@@ -191,7 +191,7 @@ class _Cutter:
         return name in self._given or any(at not in inside for at in self._users.get(name, ()))
 
     def _views(self, later: list[str], inside: set[int]) -> list[str]:
-        """Views that are made again behind a piece, in order, with those that they are views of."""
+        """Return the views to make again after a piece, in order, with the views they are made of."""
         found: dict[str, None] = {}
 
         def add(name: str) -> None:

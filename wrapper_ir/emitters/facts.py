@@ -196,7 +196,7 @@ class Facts:
     arenas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     needs_heap: bool = False
     may_pass_autograd: bool = False
-    """Whether all library ops are plain ones, enough of them to gain by it."""
+    """Whether all library ops are plain ones, and enough of them for bypassing autograd to pay."""
 
 
 def gather(
@@ -252,7 +252,7 @@ def _kept_views(program: Program, storages: StorageMap) -> dict[str, Reinterpret
 def _on_host(
     program: Program, storages: StorageMap, arenas: Mapping[str, Mapping[str, int]]
 ) -> tuple[str, ...]:
-    """Return what is kept of the host's memory: an accelerator's is kept by torch's allocator."""
+    """Return the kept buffers in host memory: torch's allocator caches accelerator memory itself."""
     return tuple(
         name
         for name in kept_buffers(program, storages)
@@ -305,11 +305,12 @@ def _may_pass_autograd(program: Program, storages: StorageMap) -> bool:
 
 
 def placed_results(program: Program) -> dict[str, int]:
-    """Allocations that are results when the program ends: name to the result's position.
+    """Return the allocations that end up as results, with each result's position.
 
-    Where a caller gives memory for such a result, the allocation can be a view of that from the
-    beginning. Result and allocation have one dtype and the same bytes, without gaps; in between the
-    storage may be seen, and be called, otherwise. What the result looks like is known by then.
+    If the caller provides memory for such a result, the allocation can be a view of that memory
+    from the start. Allocation and result have the same dtype and the same bytes, without gaps; in
+    between, the storage may have other views and names. Symbols of the result's layout are bound
+    by then.
     """
     lines = {
         line.out: line for line in program.body if isinstance(line, (Allocate, Reinterpret, Reuse))
@@ -331,7 +332,7 @@ def placed_results(program: Program) -> dict[str, int]:
 
 
 def _is_whole(view: Layout, whole: Layout) -> bool:
-    """Return whether two layouts have every element of a storage, once, at equal addresses."""
+    """Return whether two layouts cover every element of a storage once, at equal addresses."""
     return (
         view.dtype is whole.dtype
         and view.device == whole.device
@@ -383,10 +384,10 @@ def launches(program: Program) -> dict[str, dict[Device, None]]:
 
 
 def random_states(program: Program) -> frozenset[str]:
-    """Return the buffers declared on a GPU that may be numbers on the host.
+    """Return the buffers declared on a GPU that may actually be numbers on the host.
 
-    Attention ops return the state of random numbers there, whatever they say, except while a
-    CUDA graph is captured. Ops take it from either place; a kernel would not.
+    Attention ops return the state of random numbers on the host, whatever they declare, except
+    while a CUDA graph is being captured. Ops accept it from either place; a kernel would not.
     """
     inputs = {item.name for item in program.inputs if isinstance(item, BufferInput)}
     found = {name for name in inputs if _may_be_a_state(program.layout(name))}

@@ -98,14 +98,14 @@ def declared_type(param: Param) -> str:
 def launch_problem(
     source: KernelSource, device: Device, *, launchers: bool = False, in_cpp: bool = False
 ) -> str | None:
-    """Return what keeps a kernel from being launched on a device; ``None`` if nothing does.
+    """Return why a kernel cannot be launched on a device; None if it can.
 
     Args:
         source: The kernel.
-        device: Where the call runs.
-        launchers: True if the emitter calls the launchers of vendors' languages, and the classes
-            that vendors have for C++ kernels.
-        in_cpp: True if the emitter writes C++, which a kind's C++ side may stand around.
+        device: The device of the call.
+        launchers: Whether the emitter calls vendors' launchers, and vendors' classes for C++
+            kernels.
+        in_cpp: Whether the emitter writes C++, where a device kind can wrap kernel calls.
     """
     language = source.language
     if language is None:

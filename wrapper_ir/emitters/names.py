@@ -26,12 +26,12 @@ def as_identifier(text: str) -> str:
 
 
 class NamePlan(Generic[K]):
-    """Identifiers for everything a program names: no two share one, none is reserved.
+    """Identifiers for everything that a program names: all different, none reserved.
 
     Args:
-        wanted: Each thing with the identifier that it would like, the most important first: of two
-            that want the same, the earlier one gets it.
-        reserved: What nothing may be called.
+        wanted: Each thing with its preferred identifier, the most important first: the earlier of
+            two that prefer the same one gets it.
+        reserved: Identifiers that nothing may have.
     """
 
     def __init__(self, wanted: Iterable[tuple[K, str]], reserved: Collection[str]) -> None:

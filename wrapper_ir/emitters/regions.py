@@ -261,7 +261,7 @@ class TextRun(Run):
         return self.names["symbol", name]
 
     def range_of(self, line: AnyLine, name: str) -> str:
-        """The profiler's name for a line: its handle in Inductor's provenance, or else ``name``."""
+        """Return a line's name in the profiler: its Inductor provenance handle, or ``name``."""
         origin = self.program.origin_of(line)
         return name if origin is None else origin.handle or name
 
@@ -347,7 +347,7 @@ class TextWalker(RegionWalker[T]):
             super().render(index, path)
 
     def _show_origin(self, line: AnyLine) -> None:
-        """Writes where in the model a line comes from, once for lines in a row from one place."""
+        """Write where in the model a line comes from, once for a run of lines with one origin."""
         origin = self.context.program.origin_of(line)
         if origin is None or line.origin == self._told:
             return

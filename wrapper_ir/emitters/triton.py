@@ -33,13 +33,13 @@ def source_of(name: str, kernel: TritonKernel) -> TritonSource:
 def problem_of_tuned(
     language: KernelLanguage, device: Device, *, launchers: bool, in_cpp: bool
 ) -> str | None:
-    """Return what keeps a Triton kernel from being launched on a device that runs them.
+    """Return why a kernel cannot be launched on a device that supports Triton; None if it can.
 
     Args:
-        language: That of the kernel; of another one nothing is said.
-        device: Where the call runs.
-        launchers: True if the emitter calls classes that vendors have.
-        in_cpp: True if the emitter writes C++.
+        language: The kernel's language; kernels in other languages have no problem here.
+        device: The device of the call.
+        launchers: Whether the emitter calls vendors' launcher classes.
+        in_cpp: Whether the emitter writes C++.
     """
     if language is not TRITON:
         return None
@@ -55,5 +55,5 @@ def problem_of_tuned(
 
 
 def stream_of(language: KernelLanguage, device: Device) -> str:
-    """Return what gives emitted Python the current stream for launches; empty for nothing."""
+    """Return what gives emitted Python the current stream for launches; "" for nothing."""
     return device.kind.python.triton[1] if language is TRITON else language.stream

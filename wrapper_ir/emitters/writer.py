@@ -28,11 +28,11 @@ __all__ = ["CodeWriter", "SourceMap"]
 
 @dataclass(frozen=True, slots=True)
 class SourceMap:
-    """Maps each line of an emitted text to the line of the program that it comes from.
+    """A map from each line of an emitted text to the line of the program that it comes from.
 
     Attributes:
-        paths: The path of the IR line for each text line, ``None`` for text that no single line
-            stands for (imports, headers); ``paths[0]`` is text line 1.
+        paths: The path of the IR line for each text line, beginning with text line 1. None for text
+            that no single line stands for (imports, headers).
     """
 
     paths: tuple[Path | None, ...]
@@ -204,7 +204,7 @@ _IN_PROSE: Final = {'"': "'", "\\": "/"}
 
 
 def prose(text: str) -> str:
-    """The text in printable ASCII, no double quotes or backslashes: for comments and docstrings."""
+    """Return text in printable ASCII without double quotes or backslashes, for comments."""
     return "".join(char if char in PLAIN else _IN_PROSE.get(char, "?") for char in text)
 
 
