@@ -1,10 +1,10 @@
-"""The base of every emitter: a frozen configuration that turns a planned program into an artifact.
+"""The base class of emitters: a frozen configuration that turns a planned program into an artifact.
 
-Convention: *emitting is pure*. An emitter holds its options and nothing else; all that changes
-while it works lives in an object made for that one run. So the same program and options give the
-same bytes in any process, and one emitter may serve several threads.
+Convention: *emitting is pure*. An emitter holds its options and nothing else; state that changes
+during a run lives in an object made for that run. The same program and options therefore give the
+same bytes in any process, and several threads may share one emitter.
 
-An emitter does not stop at the first line that it cannot render. It notes the line and goes on, and
+An emitter does not stop at the first line that it cannot render. It records the line and goes on;
 :meth:`Emitter.emit` raises once, with every such line.
 """
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 
-# Whose fault it is when an emitter fails: it and its package are named.
+# Blame for failing emitters.
 #
-# An emitter of another package runs as a part of us. What it raises by mistake would be taken for a
-# mistake of ours, or of the program's; so it is told as that emitter's. What our own emitters raise
-# by mistake is ours, and passes as it is.
+# A third-party emitter runs as part of this library, so an unexpected exception from it would look
+# like a bug in wrapper_ir or in the program. It is reported as that emitter's fault instead.
+# Unexpected exceptions from our own emitters propagate unchanged.
 
 GROUP: Final = "wrapper_ir.emitters"
 """The entry point group of emitters."""
@@ -57,7 +57,7 @@ class EmitterFaultError(WrapperIRError):
 
 
 class ArtifactError(WrapperIRError):
-    """An emitter made something of a program that is no artifact.
+    """An emitter returned something that is not an artifact.
 
     Fields: ``emitter``, its ``package``, and the ``reason``.
     """
@@ -77,21 +77,21 @@ def package_of(emitter: type[object]) -> str:
 
 
 def is_ours(emitter: type[object]) -> bool:
-    """Return whether an emitter is a part of wrapper_ir."""
+    """Return whether an emitter is part of wrapper_ir."""
     return emitter.__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 @contextlib.contextmanager
 def faults_of(emitter: type[object], doing: str) -> Iterator[None]:
-    """Name the emitter and its package in what it raises by mistake.
+    """Report unexpected exceptions of an emitter under its name and package.
 
     Args:
-        emitter: Whose code runs in the block.
+        emitter: The emitter whose code runs in the block.
         doing: What it is doing, as in "failed while ...".
 
     Raises:
-        EmitterFaultError: The block raised what is no error of wrapper_ir's, and the emitter is
-            not a part of it.
+        EmitterFaultError: The block raised something other than an error of wrapper_ir, and the
+            emitter is not part of wrapper_ir.
     """
     try:
         yield
@@ -111,7 +111,7 @@ def faults_of(emitter: type[object], doing: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A line that an emitter cannot render, where it stands and why."""
+    """A line that an emitter cannot render, with its path and the reason."""
 
     line: AnyLine
     path: Path
@@ -122,9 +122,9 @@ class EmitError(WrapperIRError):
     """An emitter cannot render some lines of a program; the error holds all of them.
 
     Args:
-        emitter: Name of the emitter.
+        emitter: The emitter's name.
         problems: Every line that it cannot render.
-        origin: Where in the model the first of them comes from.
+        origin: The place in the model that the first of them comes from.
     """
 
     code = "WIR2001"
@@ -156,7 +156,7 @@ class EmitError(WrapperIRError):
     def __reduce__(
         self,
     ) -> tuple[Callable[..., WrapperIRError], tuple[type[WrapperIRError], dict[str, object]]]:
-        """Pickle without the fields that the constructor makes itself."""
+        """Pickle without the fields that the constructor computes."""
         rebuild, (cls, keywords) = super().__reduce__()
         made = ("count", "listing")
         return rebuild, (cls, {k: v for k, v in keywords.items() if k not in made})
@@ -171,7 +171,7 @@ class LogicalProgramError(WrapperIRError):
 
 
 class MissingConstantError(WrapperIRError):
-    """A program that is to be loaded has constants without values.
+    """A program that is being loaded has constants without values.
 
     Fields: ``program``, and ``names`` of the constants.
     """
@@ -182,7 +182,7 @@ class MissingConstantError(WrapperIRError):
 
 
 class MissingOpError(WrapperIRError):
-    """A program that is to be loaded calls library ops that are not there.
+    """A program that is being loaded calls library ops that are not registered.
 
     Fields: ``program``, and ``names`` of the ops.
     """
@@ -199,13 +199,13 @@ class Problems:
         self._found: list[Unsupported] = []
 
     def add(self, line: AnyLine, path: Path, reason: str) -> None:
-        """Notes a line; at most one reason is kept for each."""
+        """Record a line; only the first reason for each is kept."""
         if not self._found or self._found[-1].path != path:
             self._found.append(Unsupported(line, path, reason))
 
     @property
     def found(self) -> tuple[Unsupported, ...]:
-        """All noted lines in the order they were met."""
+        """All recorded lines, in the order of recording."""
         return tuple(self._found)
 
 
@@ -215,19 +215,19 @@ class Artifact(Protocol):
 
     @property
     def source(self) -> str:
-        """The text in the target's language; empty where the target has none."""
+        """The text in the target's language; empty if the target has none."""
 
     def load(self) -> Callable[..., tuple[Any, ...]]:
-        """Something that runs: ``callable(*inputs) -> tuple of results``. Checks its inputs.
+        """Return ``callable(*inputs) -> tuple of results``, which checks its inputs.
 
         Raises:
-            MissingConstantError: The program has constants whose values are not there.
+            MissingConstantError: The program has constants without values.
         """
 
     def load_boxed(self) -> Callable[[list[Any]], tuple[Any, ...]]:
-        """Like :meth:`load`, called with one list, which it empties.
+        """Like :meth:`load`, for a callable that takes one list and empties it.
 
-        So what the caller no longer holds dies on time.
+        Inputs that the caller no longer holds can then be freed during the call.
         """
 
 
@@ -240,31 +240,31 @@ class TakesConstants(Artifact, Protocol):
     """
 
     def constants_beside(self) -> Mapping[str, Any]:
-        """Return what the file has to hold: the value of each constant, by the text's name for it.
+        """Return the contents of that file: each constant's value, by the text's name for it.
 
         Raises:
-            MissingConstantError: The program has constants whose values are not there.
+            MissingConstantError: The program has constants without values.
         """
 
 
-# Programs as folders: a module of Python that is run, and what lies beside it.
+# Programs as folders: a Python module to run, with kernels and constants beside it.
 
 WRAPPER: Final = "wrapper.py"
-"""The module in a program's folder: its boxed ``call`` runs the program."""
+"""The module in a program's folder; its boxed ``call`` runs the program."""
 
 CONSTANTS_FILE: Final = beside(File(PROGRAM_FILE)).name
-"""The file of constants in it, which belongs to the program's."""
+"""The folder's file of constants."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFiles:
-    """A program's text as files, each kernel in one of its own.
+    """A program's text as files, with one file per kernel.
 
     Attributes:
         texts: The text of each file, by its path in the folder.
-        maps: Which lines of a file came from which lines of the program, where that is known.
+        maps: The source maps of the files that have one, by path.
         target: The emitter that wrote them.
-        options: Its options, those at their defaults left out.
+        options: Its options that are not at their defaults.
     """
 
     texts: Mapping[str, str]
@@ -282,7 +282,7 @@ class HasFiles(Artifact, Protocol):
         """The planned program that it was made from."""
 
     def files(self) -> SourceFiles:
-        """Return the files, ``wrapper.py`` among them."""
+        """Return the files, including ``wrapper.py``."""
 
 
 class Emitter(ABC):
@@ -301,7 +301,7 @@ class Emitter(ABC):
         """Check the options' values.
 
         Raises:
-            OptionValueError: One of them is not legal.
+            OptionValueError: A value is not allowed.
         """
         check_options(self)
 
@@ -313,16 +313,16 @@ class Emitter(ABC):
 
     @final
     def emit(self, program: Program) -> Artifact:
-        """Renders a planned program.
+        """Render a planned program.
 
         Raises:
             VerificationError: The program breaks a rule of the IR.
             LogicalProgramError: Its memory is not planned.
-            EmitError: The target cannot express some of its lines; holds all of them.
-            EmitterFaultError: An emitter of another package failed.
-            ArtifactError: What it made is no artifact.
+            EmitError: The target cannot express some of its lines; the error holds all of them.
+            EmitterFaultError: A third-party emitter failed.
+            ArtifactError: The emitter returned something that is not an artifact.
         """
-        # The verifier is a big module; asking for an emitter's options should not load it.
+        # The verifier is a large module; reading an emitter's options should not load it.
         from wrapper_ir.verify import verify  # noqa: PLC0415
 
         if program.stage is not Stage.PLANNED:
@@ -342,14 +342,14 @@ class Emitter(ABC):
 
     @abstractmethod
     def render(self, program: Program, problems: Problems) -> Artifact:
-        """Renders a planned and verified program; notes in ``problems`` what it cannot render.
+        """Render a planned and verified program; record in ``problems`` the lines that it cannot.
 
-        The artifact is thrown away when there are problems.
+        The artifact is discarded if there are problems.
         """
 
 
 def _not_an_artifact(given: object) -> str:
-    """Why something is no artifact; empty if it is one. Its text is not asked for: it may cost."""
+    """Return why a value is not an artifact, or "". Reads no ``source``, which may be expensive."""
     what = f"a '{type(given).__name__}'"
     if not hasattr(type(given), "source") and not hasattr(given, "source"):
         return f"{what} has no 'source'"
@@ -358,10 +358,10 @@ def _not_an_artifact(given: object) -> str:
 
 
 def constant_values(program: Program) -> dict[str, Any]:
-    """The values of a program's constants, tensors and objects, by their names in the program.
+    """Return the values of a program's constants, tensors and objects alike, by name.
 
     Raises:
-        MissingConstantError: Some are not there.
+        MissingConstantError: Some have no value.
     """
     names = (*program.constants, *program.objects)
     missing = [name for name in names if name not in program.data]

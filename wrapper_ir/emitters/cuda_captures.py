@@ -1,8 +1,8 @@
-"""Obstacles to capturing a program's calls as CUDA graphs, known before it runs.
+"""Obstacles to capturing a program's calls as CUDA graphs, found before it runs.
 
-A graph repeats work on the GPU and nothing else. So whatever the host computes, reads or decides in
-a call would be repeated as it was when the graph was captured. What only a run can tell is found
-when the capture fails; see ``wrapper_ir.runtime.cuda_graphs``.
+A graph repeats work on the GPU and nothing else. Whatever the host computes, reads or decides
+during a call would be replayed as it was at capture. Obstacles that only a run reveals make the
+capture fail; see ``wrapper_ir.runtime.cuda_graphs``.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 
 _MOST: Final = 3
-"""Reasons of one kind that are told."""
+"""The most reasons that are reported."""
 
 
 @dataclass(frozen=True)
 class Captures:
     """Base of emitters whose programs' calls can be captured: the options for that.
 
-    In training, results have fresh memory whatever they say.
+    In training, results always have fresh memory.
     """
 
     cuda_graph: bool = GRAPHS.field()
@@ -58,24 +58,24 @@ class Captures:
 
     @property
     def graphs(self) -> Captures | None:
-        """The options, if calls are captured."""
+        """The options, or None if calls are not captured."""
         return self if self.cuda_graph else None
 
 
 def hand_graphs_on(source: object, function: object) -> None:
-    """Show the graphs of a module, or of a function, on the function that users call."""
+    """Expose the graphs of a module or function on the function that users call."""
     if hasattr(source, "cuda_graphs"):
         function.cuda_graphs = source.cuda_graphs  # type: ignore[attr-defined]
 
 
 def capture_facts(program: Program, options: Captures) -> CaptureFacts:
-    """Return what must be known of a program to capture its calls."""
+    """Return the facts about a program that capturing its calls depends on."""
     reasons = why_not_captured(program)
     if reasons:
         return CaptureFacts(program.name, reasons=reasons)
     device = only_accelerator(program)
     constants = [name for name in program.constants if program.layout(name).device == device]
-    # What a forward saves has to last until its backward, and gradients until they are used.
+    # What a forward saves must last until its backward, and gradients until they are used.
     is_inference = program.role is GraphRole.INFERENCE
     return CaptureFacts(
         program.name,
@@ -120,11 +120,7 @@ def _obstacles(program: Program) -> Iterator[str]:
 
 
 class Obstacles:
-    """The obstacles to capturing a program, line by line.
-
-    Args:
-        program: The program.
-    """
+    """The obstacles to capturing a program, line by line."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -133,7 +129,7 @@ class Obstacles:
         self._has_generators = GENERATOR in {each.class_name for each in inputs}
 
     def of(self, line: AnyLine) -> str:
-        """Return why a line cannot be captured; empty if it can, but for what is in its regions."""
+        """Return why a line cannot be captured, regions aside; "" if it can."""
         match line:
             case Cond() | Switch() | While():
                 is_choice = piece_of(line) is None
@@ -151,7 +147,7 @@ class Obstacles:
                 return f"{reason}, and a graph is captured on one stream" if reason else ""
 
     def _of_call(self, line: KernelCall | ExternKernel) -> str:
-        """Return why a call cannot be captured; empty if it can."""
+        """Return why a call cannot be captured; "" if it can."""
         program, unbacked = self._program, self._unbacked
         name = line.kernel if isinstance(line, KernelCall) else line.op
         if effects(line).objects or effects(line).defines_objects:
@@ -159,8 +155,8 @@ class Obstacles:
         if isinstance(line, KernelCall) and (why := _of_kernel(program.kernels[name])):
             return why
         is_trained = program.role is not GraphRole.INFERENCE
-        # A captured backward may follow a forward that was not captured, or the other way round:
-        # the op would read memory of the wrong side.
+        # A captured backward may follow a forward that was not captured, or vice versa; the op
+        # would then read the state from the wrong memory.
         if is_trained and isinstance(line, ExternKernel) and drops(program, line):
             return f"'{name}' keeps the state of its random numbers elsewhere in a graph"
         if self._has_generators and draws(program, line):
@@ -178,7 +174,7 @@ class Obstacles:
 
 
 def piece_of(line: AnyLine) -> Region | None:
-    """Return the region of a switch that has one case only, and so decides nothing."""
+    """Return the region of a switch with a single case, which decides nothing; else None."""
     if not isinstance(line, Switch) or len(line.cases) != 1:
         return None
     return line.cases[0] if isinstance(line.selector, ScalarArg) else None
@@ -211,9 +207,9 @@ class Piece:
 
 
 def pieces(program: Program, options: Captures | None = None) -> dict[int, Piece]:
-    """Return the pieces of a program by position of their switches in its body.
+    """Return the pieces of a program, by the position of their switches in its body.
 
-    There are none where all of it can be captured, or where it runs on several GPUs.
+    There are none if the whole program can be captured, or if it runs on several GPUs.
     """
     regions = {n: region for n, line in enumerate(program.body) if (region := piece_of(line))}
     if not regions or only_accelerator(program) is None or not why_not_captured(program):
@@ -244,7 +240,15 @@ def pieces(program: Program, options: Captures | None = None) -> dict[int, Piece
 def _facts(
     program: Program, switch: Switch, lives: Liveness, given: set[Life], made: set[Life]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[str, ...], bool]:
-    """Return the middle of a :class:`Piece`: callers get some storages, other pieces made some."""
+    """Return the remaining fields of a :class:`Piece`, from ``writes`` to ``is_random``.
+
+    Args:
+        program: The program.
+        switch: The piece's switch.
+        lives: The program's live ranges.
+        given: Storages that callers receive.
+        made: Storages that other pieces define.
+    """
     (region,) = switch.cases
     lent = [(n, arg) for n, arg in enumerate(switch.operands) if isinstance(arg, BufferArg)]
     touched = {name for line in region.body for name in effects(line, program).touched}
@@ -262,7 +266,7 @@ def _facts(
 
 
 def _of_kernel(kernel: KernelDefinition) -> str:
-    """Why launches of a kernel cannot be captured; empty if they can."""
+    """Return why launches of a kernel cannot be captured; "" if they can."""
     if isinstance(kernel.source, CppKernel):
         return f"the kernel '{kernel.name}' runs on the CPU"
     if isinstance(kernel.source, DeviceKernel):

@@ -1,4 +1,4 @@
-"""Parameters and devices of C++ kernels, for every emitter that has kernels compiled."""
+"""Parameter types and devices of C++ kernels, for every emitter that compiles kernels."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ELEMENTS: Final = {
     DType.UINT8: "uint8_t",
     DType.BOOL: "bool",
 }
-"""The type of a buffer's elements in the text of a kernel; some dtypes have none."""
+"""The type of a buffer's elements in a kernel's source. Some dtypes have none."""
 
 _SCALARS: Final = {
     ScalarType.INT64: "int64_t",
@@ -53,7 +53,7 @@ _SCALARS: Final = {
 
 
 def cpp_type(param: Param) -> str | None:
-    """The C++ type of a kernel's parameter; ``None`` where C++ kernels have no such type."""
+    """Return the C++ type of a kernel's parameter; None if C++ kernels have no such type."""
     if not isinstance(param, BufferParam):
         return _SCALARS[param.type]
     element = ELEMENTS.get(param.dtype)
@@ -66,7 +66,7 @@ def parameter_types(definition: KernelDefinition) -> tuple[str, ...]:
     """Return the C++ types of a kernel's parameters.
 
     Raises:
-        ValueError: C++ kernels have no such type; the message says which parameter it is.
+        ValueError: C++ kernels have no such type; the message names the parameter.
     """
     types = [(param.name, cpp_type(param)) for param in definition.params]
     wrong = next((name for name, spelled in types if spelled is None), None)
@@ -76,10 +76,10 @@ def parameter_types(definition: KernelDefinition) -> tuple[str, ...]:
 
 
 def cpp_source(definition: KernelDefinition) -> CppSource:
-    """Return a C++ kernel of a program as compilers take it.
+    """Return a program's C++ kernel in the form that the compiler takes.
 
     Raises:
-        ValueError: It has a parameter that C++ kernels cannot take, or is no C++ kernel.
+        ValueError: It is not a C++ kernel, or has a parameter that C++ kernels cannot take.
     """
     source = definition.source
     if not isinstance(source, CppKernel):
@@ -89,7 +89,7 @@ def cpp_source(definition: KernelDefinition) -> CppSource:
 
 
 def declared_type(param: Param) -> str:
-    """Return a parameter's type as the text form has it: ``in f32``, ``i64``."""
+    """Return a parameter's type as in the text form: ``in f32``, ``i64``."""
     if isinstance(param, BufferParam):
         return f"{param.access.word} {param.dtype.short}"
     return param.type.value

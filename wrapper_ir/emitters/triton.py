@@ -1,4 +1,4 @@
-"""Triton kernels of programs, as Triton's compiler takes them."""
+"""Triton kernels of programs, in the form that Triton's compiler takes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 LAUNCH: Final = "triton_kernel_wrapper_mutation"
-"""Torch's op by which graphs launch such kernels."""
+"""The torch op by which graphs launch Triton kernels."""
 
 
 def source_of(name: str, kernel: TritonKernel) -> TritonSource:
-    """Return a program's kernel as the compiler takes it."""
+    """Return a program's kernel in the form that the compiler takes."""
     launch = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages}
     return TritonSource(
         name,
