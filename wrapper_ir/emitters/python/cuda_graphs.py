@@ -1,4 +1,4 @@
-"""Rendering what captures calls as CUDA graphs: one object, the outermost decorator of ``call``."""
+"""Capture of calls as CUDA graphs: an object that is the outermost decorator of ``call``."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _GRAPHS: Final = "cuda_graphs"
 
 
 def render_graphs(context: Context) -> str | None:
-    """Defines ``cuda_graphs``, with what must be known of the program; or why it is of no use.
+    """Define ``cuda_graphs`` with the facts about the program, or the reasons not to capture it.
 
     A program whose pieces are captured one by one has ``CutGraphs``.
 
     Returns:
-        Its name; None where calls are not captured.
+        The object's name; None if calls are not captured.
     """
     options = context.graphs
     if options is None:
@@ -56,12 +56,12 @@ def render_graphs(context: Context) -> str | None:
 
 
 def render_piece(context: Context, position: int, writer: CodeWriter) -> None:
-    """Writes the decorator of the function of a piece, which is captured.
+    """Write the decorator that captures the function of a piece.
 
     Args:
         context: The run.
-        position: That of its switch in the body.
-        writer: Where the text is written.
+        position: The position of the piece's switch in the body.
+        writer: The writer of the function.
     """
     piece = context.pieces[position]
     args: list[Node] = [literals.string(piece.place)]

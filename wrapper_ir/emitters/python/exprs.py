@@ -1,4 +1,4 @@
-"""Symbolic expressions as Python: exact, and spaced as black spaces them."""
+"""Symbolic expressions as Python: exact, with black's spacing."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["MATH_FUNCTIONS", "PythonExprs"]
 
 MATH_FUNCTIONS: Final = ("ceil", "cos", "exp", "floor", "log", "log2", "sin", "sqrt", "tanh")
-"""Functions that expressions may call, besides builtins: names of the runtime package."""
+"""Functions of the runtime package that expressions may call, besides builtins."""
 
 
 def _math(name: str) -> Form:
-    """``name(a)``, and a note that the file needs it."""
+    """Print ``name(a)`` and record that the file needs the function."""
     plain = call(name)
 
     def form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
@@ -42,7 +42,7 @@ def _math(name: str) -> Form:
 
 
 def _power(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
-    """``a**2``; black hugs the operator where both sides are names or numbers."""
+    """Print ``a**2``; black omits the spaces if both sides are names or numbers."""
     base, exponent = expr.args
     hugs = base.is_Atom and exponent.is_Atom
     joint = "**" if hugs else " ** "
@@ -51,7 +51,7 @@ def _power(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
 
 
 def _ceil_div(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
-    """``-(-a // b)``, exact where a float quotient would not be."""
+    """Print ``-(-a // b)``, which is exact where a float quotient is not."""
     a, b = expr.args
     inner = f"-{printer.print(a, Level.POWER)} // {printer.print(b, Level.UNARY)}"
     return Piece(f"-({inner})", Level.UNARY)
@@ -73,10 +73,10 @@ def _float_power(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
 
 
 class PythonExprs(ExprPrinter):
-    """Prints expressions for Python.
+    """Prints expressions as Python.
 
     Args:
-        names: The identifier of each symbol.
+        names: Maps a symbol to its identifier.
     """
 
     target = "Python"
@@ -125,7 +125,7 @@ class PythonExprs(ExprPrinter):
     def __init__(self, names: Callable[[str], str]) -> None:
         super().__init__()
         self._names = names
-        #: Which of MATH_FUNCTIONS the printed expressions call.
+        #: The MATH_FUNCTIONS that the printed expressions call.
         self.used: set[str] = set()
 
     @override

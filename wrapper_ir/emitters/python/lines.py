@@ -1,4 +1,4 @@
-"""Rendering the lines of one region as statements of one function."""
+"""Rendering of the lines of one region as statements of one function."""
 
 from __future__ import annotations
 
@@ -53,11 +53,8 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.trace import Probe
 
 
-# Rendering lines that make, view and end storage.
-
-
 class MemoryLines(RegionBase):
-    """Renders memory lines."""
+    """Renders lines that allocate, view and free memory."""
 
     @override
     def visit_allocate(self, line: Allocate) -> None:
@@ -71,7 +68,7 @@ class MemoryLines(RegionBase):
             self.writer.line(f"{self.context.buffer(line.out)}.zero_()")
 
     def _placed(self, line: Allocate, fresh: Node) -> None:
-        """An allocation that is a result, for which the caller may have given memory."""
+        """Write an allocation that is a result, for which the caller may have provided memory."""
         position, unchecked = self.placed[line.out]
         if unchecked is not None:
             self.check_out(position, unchecked)
@@ -140,7 +137,7 @@ class MemoryLines(RegionBase):
         self.assign(line.out, self._view(source, layout, elements))
 
     def _typed_pool(self, pool: str, layout: Layout) -> str:
-        """A pool's storage in another dtype: an empty tensor to take slices from, made once."""
+        """Return a pool in another dtype: an empty tensor to take slices from, made once."""
         key = (pool, layout.dtype.torch_name)
         if key not in self._pools:
             plain = self.context.buffer(pool)
@@ -197,7 +194,7 @@ class MemoryLines(RegionBase):
             self.assign(line.out, value, [line.source])
 
     def _reinterpreted(self, line: AnyLine, source: str, out: str) -> Node | None:
-        """A view of a buffer with the layout of another one."""
+        """Return a view of a buffer with the layout of another one."""
         old, new = self.layout(source), self.layout(out)
         start = dim(new.offset * new.dtype.itemsize - old.offset * old.dtype.itemsize)
         if new.dtype is not old.dtype:
@@ -211,11 +208,8 @@ class MemoryLines(RegionBase):
         return self._view(self.context.buffer(source), new, elements)
 
 
-# Rendering symbols, and checks of symbols and layouts.
-
-
 class SymbolLines(RegionBase):
-    """Renders lines that bind, compute and check."""
+    """Renders lines that bind and compute symbols, and checks of symbols and layouts."""
 
     @override
     def visit_bind_symbol(self, line: BindSymbol) -> None:
@@ -243,7 +237,7 @@ class SymbolLines(RegionBase):
                 helper = self.context.helper("check_result")
                 self.put(call(helper, buffer, subject, *args))
         if line.alignment:
-            # Looked at here, since calling a helper would cost several times as much.
+            # Tested inline: calling a helper would cost several times as much.
             self.writer.line(f"if {buffer}.data_ptr() % {line.alignment}:")
             helper = self.context.helper("refuse_misaligned")
             refusal = call(helper, buffer, literals.string(line.buffer), str(line.alignment))
@@ -251,7 +245,7 @@ class SymbolLines(RegionBase):
                 self.put(refusal)
 
     def _result_check(self, line: AssertLayout, layout: Layout) -> str:
-        """A function of the module that checks a layout; lines with the same check share it."""
+        """Return a file-level function that checks a layout; lines with the same check share it."""
         args = [literals.string(line.subject), *self.context.layout_args(layout)]
         if line.buffer in self.context.random_states:
             args[-1] = keyword("device", "None")
@@ -280,7 +274,7 @@ class SymbolLines(RegionBase):
 
 
 class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
-    """Renders the lines of a region into a writer, one after the other."""
+    """Renders the lines of a region into a writer, in order."""
 
     @override
     def visit_cond(self, line: Cond) -> None:
@@ -301,7 +295,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
         self._chosen(line, symbols, tuple_of(functions), place)
 
     def _piece(self, line: Switch) -> None:
-        """Calls the function of a piece, which is captured as a CUDA graph."""
+        """Call the function of a piece, which is captured as a CUDA graph."""
         (function,), symbols = self._functions(line)
         operands = [self.arg(line, arg) for arg in line.operands]
         value = call(function, list_of([*operands, *map(self.context.symbol, symbols)]))
@@ -310,7 +304,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
     def _chosen(
         self, line: Cond | Switch, symbols: Sequence[str], choice: Node, tail: str = ""
     ) -> None:
-        """Calls the function that an expression chooses."""
+        """Call the function that an expression chooses."""
         branch = self.context.names.fresh("branch")
         self.put(choice, head=f"{branch} = ", tail=tail)
         operands = [self.arg(line, arg) for arg in line.operands]
@@ -332,15 +326,15 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
         self.results(line, line.results, value, len(line.carried))
 
     def _functions(self, line: RegionLine) -> tuple[list[str], list[str]]:
-        """Renders a line's regions as functions; gives their names, and the symbols they take last.
+        """Render a line's regions as functions; return their names and the symbols they take last.
 
-        Those are what any of the regions needs from outside.
+        The symbols are those that any of the regions needs from outside.
         """
         symbols = self.symbols_of(line)
         return [self._function(line, name, r, symbols) for name, r in regions_of(line)], symbols
 
     def _function(self, line: RegionLine, step: str, region: Region, symbols: Sequence[str]) -> str:
-        """Renders a region as a function of the module and returns its name."""
+        """Render a region as a function of the module and return its name."""
         name = self.context.names.fresh(self.function_name(line, step))
         writer = CodeWriter()
         last = last_uses(region, self.context.program)
@@ -367,8 +361,6 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
         functions.extend(writer)
         return name
 
-    # Remarks.
-
     @override
     def visit_probe(self, line: Probe) -> None:
         name = self.context.names.fresh(f"show_{line.when.value}")
@@ -378,7 +370,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
         self.put(call(name, *values))
 
     def _probe(self, line: Probe) -> Node:
-        """The making of the function that stands for a probe."""
+        """Return the call that makes a probe's function."""
         args: list[Node] = [
             literals.string(text) for text in (line.label, line.when.value, line.level.value)
         ]
