@@ -1,4 +1,4 @@
-"""Arguments of library ops: for functions of the C shim, and for calls by schema."""
+"""Arguments of library ops, for functions of the C shim and for calls by schema."""
 
 from __future__ import annotations
 
@@ -58,29 +58,29 @@ _EXACT: Final = 2**53
 
 
 class NotPassableError(Exception):
-    """An argument has no form there; the message says which and why."""
+    """An argument cannot be passed that way; the message says which and why."""
 
 
 def bound_arguments(line: ExternKernel, schema: OpSchema) -> dict[str, Arg]:
-    """The arguments that a call gives, by the names of the schema."""
+    """Return the arguments of a call by the schema's names."""
     found = {d.name: arg for d, arg in zip(schema.positional, line.args, strict=False)}
     found.update(line.kwargs)
     return found
 
 
-# By schema.
+# Calls by schema.
 
 
 def dispatcher_argument(region: RegionBase, declared: SchemaArg, arg: Arg) -> str:
-    """An argument of a call by schema.
+    """Return an argument of a call by schema.
 
     Raises:
-        NotPassableError: There is no such argument in C++.
+        NotPassableError: C++ has no such argument.
     """
     base, suffix = declared.type.base, declared.type.suffix
-    count = suffix.partition("[")[2].partition("]")[0]  # of a list of a fixed length
+    count = suffix.partition("[")[2].partition("]")[0]  # the length of a fixed-length list
     if count.isdecimal() and isinstance(arg, ScalarArg):
-        arg = ListArg((arg,) * int(count))  # one number stands for all
+        arg = ListArg((arg,) * int(count))  # a single number fills the list
     return _argument(region, base, arg)
 
 
@@ -131,13 +131,13 @@ def _number(region: RegionBase, base: str, arg: ScalarArg) -> str:
         return f"wir::Complex{{{literals.real(value.real)}, {literals.real(value.imag)}}}"
     wanted = _TYPES.get(base)
     found = region.expr(value, wanted)
-    # A literal integer stays one to C++, whatever it was converted to.
+    # C++ sees an integer literal as an integer, whatever it was converted to.
     if wanted is CType.REAL and found.is_literal and not isinstance(value, float):
         return f"{found.text}.0"
     return found.text
 
 
-# The C shim.
+# Calls of the C shim.
 
 
 def shim_arguments(
@@ -147,17 +147,17 @@ def shim_arguments(
     given: Mapping[str, Arg],
     results: Mapping[int, str],
 ) -> list[str]:
-    """The arguments of a function of the C shim.
+    """Return the arguments of a function of the C shim.
 
     Args:
-        region: Where the call stands.
+        region: The renderer of the call.
         shim: The function.
         schema: The op's schema.
         given: The arguments by name.
-        results: The variables of results that are wanted, by their positions.
+        results: The variables of the results that are used, by position.
 
     Raises:
-        NotPassableError: The function cannot do exactly what the op does with these.
+        NotPassableError: With these arguments the function does not do exactly what the op does.
     """
     if not _may_round(region, schema, given):
         raise NotPassableError("a number would be passed as another kind of number")
@@ -179,10 +179,11 @@ def shim_arguments(
 
 
 def _may_round(region: RegionBase, schema: OpSchema, given: Mapping[str, Arg]) -> bool:
-    """Tell whether numbers of type Scalar mean the same as the doubles that the C shim takes.
+    """Return whether arguments of type Scalar mean the same as the doubles that the C shim takes.
 
-    They do among floating-point tensors, where an op converts them to the tensors' type anyway. But
-    for the type that has no zero: PyTorch takes the integer 0 there, and refuses 0.0.
+    They do among floating-point tensors, where an op converts them to the tensors' type anyway. The
+    exception is the type without a zero, float8_e8m0fnu: PyTorch takes the integer 0 there and
+    rejects 0.0.
     """
     scalars = [given.get(a.name) for a in schema.args if a.type.base == "Scalar"]
     if not scalars:
@@ -271,7 +272,7 @@ def _shim_number(region: RegionBase, type_: str, declared: SchemaArg, arg: Arg) 
 
 
 def _default(param: ShimParam, declared: SchemaArg) -> str:
-    """Return what the schema says where a call says nothing."""
+    """Return the schema's default for an omitted argument."""
     text = declared.default
     if text == "None" and param.type.endswith("*"):
         return "nullptr"
@@ -284,7 +285,7 @@ def _default(param: ShimParam, declared: SchemaArg) -> str:
 
 
 def _is_number(text: str) -> bool:
-    """Tell whether a default is a finite number, which C++ writes alike."""
+    """Return whether a default is a finite number, which C++ writes the same way."""
     try:
         return math.isfinite(float(text))
     except ValueError:

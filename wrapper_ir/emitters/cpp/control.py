@@ -1,7 +1,7 @@
-"""Rendering choices and loops: their regions are functions of their own.
+"""Rendering of choices and loops: their regions are functions of their own.
 
-What a region takes are parameters, handles borrowed for the time of the call; what it gives it puts
-into variables of the caller. Symbols that it uses from outside are parameters, too.
+A region's parameters are function parameters: handles borrowed for the duration of the call. Its
+results go into variables of the caller. Symbols that it uses from outside are parameters, too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TENSOR = "wir::Tensor"
 
 @dataclass(frozen=True, slots=True)
 class _Variable:
-    """A variable that a value is put into."""
+    """A variable that receives a value."""
 
     name: str
     type: str
@@ -65,7 +65,7 @@ class ControlLines(RegionBase):
 
     @abstractmethod
     def inner(self, region: Region, writer: CodeWriter, last: Mapping[str, int]) -> ControlLines:
-        """A renderer of a region inside this one."""
+        """Return a renderer for a region inside this one."""
 
     @override
     def visit_cond(self, line: Cond) -> None:
@@ -82,7 +82,7 @@ class ControlLines(RegionBase):
         self._choose(line, tests[: len(line.cases) - 1])
 
     def _choose(self, line: Cond | Switch, tests: Sequence[str]) -> None:
-        """Calls the function of the first region whose test holds, or of the last, without one."""
+        """Call the function of the first region whose test holds, or else of the last region."""
         regions = regions_of(line)
         symbols = self.symbols_of(line)
         results = self._results(line, line.results, regions[0][1].results)
@@ -103,7 +103,7 @@ class ControlLines(RegionBase):
         self.writer.line("}")
 
     def _run_piece(self, line: Switch, piece: Piece) -> None:
-        """Has the runtime run a piece, which captures it, and takes its results."""
+        """Have the runtime run a piece, which it captures, and take the results."""
         symbols = self.symbols_of(line)
         results = self._results(line, line.results, piece.region.results)
         types = [result.type for result in results]
@@ -219,7 +219,7 @@ class ControlLines(RegionBase):
         return self.expr(predicate.value, CType.BOOL).text
 
     def _position(self, line: Switch, selector: BufferArg | ScalarArg) -> str:
-        """The number of the region that a switch runs."""
+        """Return the variable with the number of the region that a switch runs."""
         if isinstance(selector, ScalarArg):
             value = self.expr(selector.value, CType.INT).text
         else:
@@ -244,7 +244,7 @@ class ControlLines(RegionBase):
     def _results(
         self, line: AnyLine, results: Sequence[CallResult], values: Sequence[Value]
     ) -> list[_Variable]:
-        """Writes the variables for all results of a region; those nobody wants, too."""
+        """Write the variables for all results of a region, including unused ones."""
         wanted = {int(r.path[0]) if r.path else 0: r for r in results}
         found = []
         for position, value in enumerate(values):
@@ -285,7 +285,7 @@ class ControlLines(RegionBase):
         symbols: Sequence[str],
         types: Sequence[str],
     ) -> str:
-        """Renders a region as a function and returns its name."""
+        """Render a region as a function and return its name."""
         name = self.context.names.fresh(self.function_name(line, step))
         writer = CodeWriter(UNIT)
         inner = self.inner(region, writer, last_uses(region, self.context.program))
@@ -311,7 +311,7 @@ class ControlLines(RegionBase):
         return name
 
     def _shared(self) -> tuple[str, str]:
-        """Return what the function of every region takes first."""
+        """Return the first arguments of every region's function."""
         self.uses_state = True
         return "state", "call"
 
@@ -339,7 +339,7 @@ class ControlLines(RegionBase):
         return f"{type_.spelling} {self.context.symbol(symbol)}"
 
     def give(self, values: Sequence[Value], targets: Sequence[_Variable]) -> None:
-        """Writes the results of a region into the caller's variables."""
+        """Write the results of a region into the caller's variables."""
         left = [value.buffer for value in values if isinstance(value, BufferValue)]
         for value, target in zip(values, targets, strict=True):
             if isinstance(value, BufferValue):
@@ -354,7 +354,7 @@ class ControlLines(RegionBase):
 
 
 def _given(region: Region) -> list[Value]:
-    """The results of a region that are something."""
+    """Return the results of a region other than None."""
     return [value for value in region.results if not isinstance(value, NoneValue)]
 
 

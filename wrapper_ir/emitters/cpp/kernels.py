@@ -1,4 +1,4 @@
-"""Kernels, library ops and functions of the C shim: what the generated files declare."""
+"""Kernels, library ops and functions of the C shim that the generated files declare."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain.source import CppSource
 
 
-# Declarations of the C shim's functions, read from the table of them.
+# Declarations of the C shim's functions, read from ``abi_table.txt``.
 #
-# The table, ``abi_table.txt``, is made from PyTorch's headers; the generated file declares the
-# functions that it uses itself, so it includes none of those headers.
+# The table is made from PyTorch's headers. Generated files declare the functions that they use, so
+# they include none of those headers.
 
 ANY_DEVICE: Final = "aten"
 """The column of functions that serve any device: they call ops through the dispatcher."""
@@ -44,7 +44,7 @@ class ShimParam:
 
     @property
     def is_result(self) -> bool:
-        """Tell whether the function puts a result there."""
+        """Whether the function stores a result there."""
         return self.name.startswith("ret") and self.name[3:].isdecimal()
 
 
@@ -64,20 +64,20 @@ class Shim:
 
 @cache
 def shims() -> Mapping[tuple[str, str], str]:
-    """Read the table: the parameters of each function, by its op and its device."""
+    """Read the table: the parameters of each function, by op and device."""
     text = files("wrapper_ir.emitters.cpp").joinpath("abi_table.txt").read_text("ascii")
     rows = (line.split(" | ") for line in text.splitlines() if not line.startswith("#"))
     return {(op, device): params for op, devices, params in rows for device in devices.split()}
 
 
 def shim_symbol(op: str, device: str) -> str:
-    """Return what the function of an op is called: ``aoti_torch_cpu_view_dtype``."""
+    """Return the name of an op's function: ``aoti_torch_cpu_view_dtype``."""
     return f"aoti_torch_{device}_{op.removeprefix('aten::').replace('.', '_')}"
 
 
 @lru_cache(maxsize=512)
 def shim_of(op: str, device: str = "cpu") -> Shim | None:
-    """Return the C function of an op on a type of devices, ``None`` where there is none."""
+    """Return the C function of an op on a type of device; None if there is none."""
     for column in (device, ANY_DEVICE):
         params = shims().get((op, column))
         if params is not None:
@@ -86,11 +86,11 @@ def shim_of(op: str, device: str = "cpu") -> Shim | None:
     return None
 
 
-# Kernels and library ops: what the generated files declare, and what is compiled beside them.
+# Kernels and library ops: declarations in the generated files, and units to compile beside them.
 
 
 class Callees:
-    """The functions that a program calls: each is declared when it is first called."""
+    """The functions that a program calls, each declared when it is first called."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -105,7 +105,11 @@ class Callees:
         return tuple(self._units.values())
 
     def kernel(self, definition: KernelDefinition) -> str:
-        """The function of a kernel; a ValueError says why there can be none."""
+        """Return the function of a kernel.
+
+        Raises:
+            ValueError: It has none; the message says why.
+        """
         name = self._context.names["kernel", definition.name]
         if definition.name in self._kernels:
             return name
@@ -122,7 +126,7 @@ class Callees:
         return name
 
     def shim(self, shim: Shim) -> str:
-        """A function of the C shim."""
+        """Return a function of the C shim."""
         if shim.symbol not in self._shims:
             self._shims.add(shim.symbol)
             for line in statement(f'extern "C" {shim.declaration}'):
@@ -130,7 +134,7 @@ class Callees:
         return shim.symbol
 
     def op(self, op: str) -> str:
-        """An op that is called by its schema."""
+        """Return an op that is called by its schema."""
         name = self._context.names["op", op]
         if op not in self._ops:
             self._ops.add(op)
@@ -147,7 +151,7 @@ class Callees:
 
 
 def _symbol_of(source: CppSource) -> str:
-    """A C symbol made from all that decides what a kernel does; its name is no part of that."""
+    """Return a C symbol made from all that a kernel's behaviour depends on (not its name)."""
     parts = (source.code, source.entry, source.isa, *source.extra_flags, *source.arg_types)
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()
     return f"wir_k_{digest[:20]}"
@@ -155,11 +159,11 @@ def _symbol_of(source: CppSource) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """Everything that files declare when a line first asks for it.
+    """Everything that files declare when a line first needs it.
 
     Attributes:
-        state: What is kept from call to call.
-        callees: What the program calls.
+        state: The members that are kept from call to call.
+        callees: The functions that the program calls.
         launched: The kernels that are launched over a grid.
     """
 
@@ -169,6 +173,6 @@ class Declarations:
 
     @classmethod
     def of(cls, context: Context) -> Declarations:
-        """Return those of a run, none of which is declared yet."""
+        """Return the declarations of a new run, which are empty."""
         state = StateMembers(context)
         return cls(state, Callees(context), LaunchedKernels(context, state))

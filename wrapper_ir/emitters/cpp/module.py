@@ -1,8 +1,8 @@
-"""The files of a program: one for most; more, and a header that they share, for long ones.
+"""The files of a program: one for most; several with a shared header for long ones.
 
-A function of ten thousand calls takes a compiler minutes and gigabytes. So the lines of a long
-program are dealt out to functions of bounded length, which share their variables through a *frame*,
-and the functions to files, which are compiled side by side.
+Compiling a function of ten thousand calls takes minutes and gigabytes. So the lines of a long
+program are distributed over functions of bounded length, which share their variables through a
+*frame*, and the functions over files, which are compiled side by side.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 
 
 LONG: Final = 400
-"""Lines of a program, definitions not counted, from which on it is dealt out."""
+"""The number of lines, not counting definitions, above which a program is split."""
 
 FUNCTION: Final = 150
-"""Lines of one function of a long program."""
+"""Lines per function of a long program."""
 
 FILE: Final = 6
-"""Functions of one file of a long program."""
+"""Functions per file of a long program."""
 
 CREATE: Final = 300
-"""Lines of one function that makes a part of the state."""
+"""Lines per function that makes a part of the state."""
 
 HEADER: Final = "program_parts.h"
 
 _HEADERS: Final = ("arena", "blas", "heap", "control", "generated")
-"""Headers of the runtime part, in the order in which files include them."""
+"""Headers of the runtime, in the order in which files include them."""
 
 _LATER: Final = ("launch", "mark", "out", "python_side", "queues")
-"""Likewise, behind those of devices."""
+"""Headers of the runtime that come after those of devices."""
 
 _OPEN: Final = 'namespace [[gnu::visibility("hidden")]] wir_program {'
 _CLOSE: Final = "}  // namespace wir_program"
@@ -61,14 +61,14 @@ _PART: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files of a program, in the order in which to read them, and what they declare."""
+    """The files of a program in reading order, and their declarations."""
 
     writers: dict[str, CodeWriter]
     declared: Declarations
 
 
 def render_files(context: Context, *, origins: bool) -> Files:
-    """Renders a program."""
+    """Render a program."""
     return _Module(context, origins=origins).files()
 
 
@@ -90,7 +90,7 @@ class _Module:
         self._renderer.show_origins = origins
 
     def files(self) -> Files:
-        """The program's files."""
+        """Return the program's files."""
         parts = self._parts()
         tables = CodeWriter(UNIT)
         Tables(self._context).write(tables)
@@ -104,7 +104,7 @@ class _Module:
     # The program's lines.
 
     def _parts(self) -> list[CodeWriter]:
-        """The bodies of the functions that the program's own lines become."""
+        """Return the bodies of the functions that the program's own lines become."""
         if self._context.statics.needs_heap:
             self._declared.state.heap()
         entry = Entry(self._context, self._renderer)
@@ -212,7 +212,7 @@ class _Module:
         return _ended(file, tables, info)
 
     def _serve(self, file: CodeWriter) -> None:
-        """Writes what holds while ``run`` runs: the device, memory that ops are served from."""
+        """Write what is active while ``run`` runs: the device guard, queues, and the heap."""
         file.lines(*self._context.guard())
         program, device = self._program, self._context.accelerator
         if device is not None and needs_queues(program):
@@ -270,7 +270,7 @@ class _Module:
             file.blank()
 
     def _definitions(self, file: CodeWriter) -> None:
-        """Opens the namespace, and writes what every function may use."""
+        """Open the namespace and write the definitions that every function may use."""
         file.lines(_OPEN, "")
         for name, remark in (
             ("kernels", "Kernels."),
@@ -294,7 +294,7 @@ class _Module:
             file.extend(self._context.section("declarations"))
 
     def _create(self, file: CodeWriter, fills: CodeWriter) -> None:
-        """Writes the function that makes a state, which some statements fill, and its end."""
+        """Write the functions that create a state, filled by some statements, and destroy it."""
         file.blank()
         file.line("void* create_state(const AtenTensorHandle* constants) {")
         with file.indent():
@@ -329,7 +329,7 @@ class _Module:
 
 
 def _ended(file: CodeWriter, tables: CodeWriter, info: CodeWriter) -> CodeWriter:
-    """The file with its tables, and with what leads to them outside of any namespace."""
+    """Add to the file its tables, and outside of any namespace the structure that leads to them."""
     file.extend(tables)
     file.blank()
     file.lines("}  // namespace", _CLOSE, "")
@@ -338,7 +338,7 @@ def _ended(file: CodeWriter, tables: CodeWriter, info: CodeWriter) -> CodeWriter
 
 
 def _indented(writer: CodeWriter) -> CodeWriter:
-    """The text one step further in."""
+    """Return the text indented by one more step."""
     found = CodeWriter(UNIT)
     with found.indent():
         for line in writer.text().splitlines():

@@ -1,7 +1,7 @@
-"""Rendering pieces that are captured as CUDA graphs: what the runtime part must know of each.
+"""Rendering of pieces that are captured as CUDA graphs: what the runtime needs to know of each.
 
-A piece is the function of its region, as any region's, and besides one with the parameters of
-``wir::ProgramInfo::run``, with the tables of a program of its own. The state keeps its graphs.
+A piece is the function of its region, as for any region, and another function with the parameters
+of ``wir::ProgramInfo::run`` and tables like those of a program. The state keeps its graphs.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def slot(type_: CType, value: str) -> str:
 def write_piece(
     context: Context, piece: Piece, symbols: Sequence[str], name: str, function: str
 ) -> None:
-    """Writes what the runtime part runs for a piece.
+    """Write the function and tables by which the runtime runs a piece.
 
     Args:
         context: The run.
         piece: The piece.
-        symbols: Those that it needs from outside; they are its last inputs.
-        name: What it is called; ``name_info`` is what leads to the rest.
-        function: That of its region.
+        symbols: The symbols that it needs from outside; they are its last inputs.
+        name: Its name; ``name_info`` leads to the tables.
+        function: The function of its region.
     """
     assert context.accelerator is not None, "a piece has a device"
     context.headers.add("pieces")
@@ -112,7 +112,7 @@ _KINDS = {SymbolKind.FLOAT: "kReal", SymbolKind.BOOL: "kBool"}
 
 
 def _inputs(context: Context, piece: Piece, symbols: Sequence[str]) -> Iterator[str]:
-    """Yield a row for each input: those of the region, and symbols from outside."""
+    """Yield a row for each input: those of the region, then symbols from outside."""
     left = list(symbols)
     for position, param in enumerate(piece.region.params):
         if not isinstance(param, BufferInput):

@@ -1,4 +1,4 @@
-"""The tables of a generated file: what the runtime part has to know of a program."""
+"""The tables of a generated file: the facts about a program that the runtime needs."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 
-# The element type of a number that is a result of a library, where results are tensors.
+# Element types of numbers that are results of a library, where all results are tensors.
 #
 # AOTInductor keeps a number in a variable of the type of the tensor it was read from, writes
-# expressions as C++ and makes a tensor of what comes out. Ours are computed in 64 bits; what they
-# are handed over as is what C++'s conversions would have made of them.
+# expressions as C++, and makes a tensor from the result. Our numbers are computed in 64 bits and
+# returned in the type that C++'s conversions would have given them.
 
 _OF_KIND: Final = {SymbolKind.FLOAT: DType.FLOAT64, SymbolKind.BOOL: DType.BOOL}
 _HALVES: Final = (DType.FLOAT16, DType.BFLOAT16)
 _REALS: Final = (DType.FLOAT32, DType.FLOAT64)
 
 _FUNCTIONS: Final = tuple(each for each in REAL_FUNCTIONS if each is not vocabulary.ToFloat)
-"""They compute in float if all their arguments are floats, else in double."""
+"""Functions that compute in float if all their arguments are floats, else in double."""
 
 _ARITHMETIC: Final = (sympy.Add, sympy.Mul, sympy.Abs)
 
 
 def symbol_types(program: Program) -> dict[str, DType]:
-    """The types of the program's symbols that do not take 64 bits."""
+    """Return the types of the program's symbols that do not take 64 bits."""
     found: dict[str, DType] = {}
     for _, line in walk(program):
         if isinstance(line, BindSymbol) and isinstance(line.source, ItemOf):
@@ -65,7 +65,7 @@ def symbol_types(program: Program) -> dict[str, DType]:
 
 
 def number_type(value: Scalar, program: Program, symbols: Mapping[str, DType]) -> DType:
-    """The element type of a number; ``symbols`` are those of :func:`symbol_types`."""
+    """Return the element type of a number; ``symbols`` is the result of :func:`symbol_types`."""
     if isinstance(value, bool):
         return DType.BOOL
     if isinstance(value, int):
@@ -98,7 +98,7 @@ def _type_of(expr: sympy.Basic, program: Program, symbols: Mapping[str, DType]) 
 
 
 def _joined(types: list[DType]) -> DType:
-    """Return the type that C++ computes in with several: a wider one, at least an int."""
+    """Return the type in which C++ computes with several types: the widest one, at least an int."""
     reals = [type_ for type_ in types if type_ in _REALS]
     if reals:
         return max(reals, key=lambda type_: type_.itemsize)
@@ -127,7 +127,7 @@ _WEAK = '[[gnu::weak, gnu::visibility("hidden")]] extern'
 
 
 class Tables:
-    """The tables of a program, written when all of it is rendered."""
+    """The tables of a program, written once all of it is rendered."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -136,7 +136,7 @@ class Tables:
         self._number_types = symbol_types(context.program)
 
     def write(self, writer: CodeWriter) -> None:
-        """Writes the tables."""
+        """Write the tables."""
         program, context = self._program, self._context
         written = mutated_inputs(program, context.statics.storages.lives)
         inputs = [
@@ -163,7 +163,7 @@ class Tables:
         self._write_objects(writer)
 
     def _write_graphs(self, writer: CodeWriter) -> None:
-        """Writes how the library captures calls as CUDA graphs, if it does."""
+        """Write how the library captures calls as CUDA graphs, if it does."""
         graphs = self._context.graphs
         if graphs is None:
             return
@@ -183,7 +183,7 @@ class Tables:
         writer.lines(*table("constexpr wir::GraphInfo kGraphs", rows))
 
     def _write_objects(self, writer: CodeWriter) -> None:
-        """The objects that belong to the program; a library that runs alone makes them."""
+        """Write the objects that belong to the program, which a stand-alone library creates."""
         if not self._context.objects:
             return
         rows = [
@@ -194,7 +194,7 @@ class Tables:
         writer.lines(*table("constexpr wir::ObjectSpec kObjects[]", rows))
 
     def write_info(self, writer: CodeWriter, state: StateMembers) -> None:
-        """Writes what leads to all else; it stands outside of any namespace."""
+        """Write the structure that leads to everything else; it is outside of any namespace."""
         program, context = self._program, self._context
         counts = (
             ("kInputs", len(program.inputs)),
@@ -230,7 +230,7 @@ class Tables:
         writer.lines(*table('extern "C" const wir::ProgramInfo wir_program_info', rows))
 
     def _extras(self, state: StateMembers) -> list[str]:
-        """The rows that have defaults, up to the last one that differs from its own."""
+        """Return the rows that have defaults, up to the last one that differs from its default."""
         context = self._context
         kept, device, side = state.kept_bytes(), context.accelerator, context.side
         rows = [
@@ -239,7 +239,7 @@ class Tables:
             _truth(context.takes_out),
             literals.string(CPU.type if device is None else device.type),
             str(-1 if device is None else device_index(device)),
-            # States that hold nothing of a device serve any stream.
+            # States without device memory serve any stream.
             (side and kept and side.stream) or "nullptr",
             (side and self._constants.entries and side.wait) or "nullptr",
             "nullptr" if context.graphs is None else "&wir_program::kGraphs",
@@ -272,13 +272,13 @@ class Tables:
         if kind == "kNone":
             fixed = ", true"
         elif param.symbol not in self._context.statics.symbols:
-            kind, fixed = "kNone", ""  # anything will do
+            kind, fixed = "kNone", ""  # any value will do
         else:
             fixed = self._fixed(param.symbol, kind)
         return f"{{{name}, wir::Kind::{kind}, false, false, {{}}{fixed}}}"
 
     def _fixed(self, symbol: str, kind: str) -> str:
-        """The only number that an input may be, where the program insists on one."""
+        """Return the only number that an input may be, if the program requires one."""
         for line in self._program.body:
             if isinstance(line, AssertSymbol) and isinstance(line.condition, sympy.Eq):
                 name, number = line.condition.args

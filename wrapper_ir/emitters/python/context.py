@@ -190,7 +190,7 @@ class Context(TextRun):
         return self._devices[device]
 
     def layout_args(self, layout: Layout) -> list[Node]:
-        """Return dtype, size, stride and, unless it is the CPU, device, as most helpers take them."""
+        """Return dtype, size, stride and, if it is not the CPU, device, for most helpers."""
         args: list[Node] = [
             literals.dtype(layout.dtype),
             self.dims(layout.size),
