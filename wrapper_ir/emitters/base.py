@@ -16,9 +16,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path as File
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, final, runtime_checkable
-
-from typing_extensions import override
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    NoReturn,
+    Protocol,
+    cast,
+    final,
+    runtime_checkable,
+)
 
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.errors import WrapperIRError
@@ -28,7 +36,7 @@ from wrapper_ir.options import check_options, options_of
 from wrapper_ir.outputs import PROGRAM_FILE, beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
 
 # Blame for failing emitters.
@@ -76,11 +84,6 @@ def package_of(emitter: type[object]) -> str:
     return f"the module '{emitter.__module__}'"
 
 
-def is_ours(emitter: type[object]) -> bool:
-    """Return whether an emitter is part of wrapper_ir."""
-    return emitter.__module__.partition(".")[0] == __name__.partition(".")[0]
-
-
 @contextlib.contextmanager
 def faults_of(emitter: type[object], doing: str) -> Iterator[None]:
     """Report unexpected exceptions of an emitter under its name and package.
@@ -98,14 +101,14 @@ def faults_of(emitter: type[object], doing: str) -> Iterator[None]:
     except WrapperIRError:
         raise
     except Exception as error:
-        if is_ours(emitter):
-            raise
-        words = f"{type(error).__name__}: {error}".removesuffix(": ")
+        if emitter.__module__.partition(".")[0] == __name__.partition(".")[0]:
+            raise  # one of our own
+        text = f"{type(error).__name__}: {error}".removesuffix(": ")
         raise EmitterFaultError(
             emitter=getattr(emitter, "name", emitter.__name__),
             package=package_of(emitter),
             doing=doing,
-            error=words,
+            error=text,
         ) from error
 
 
@@ -119,47 +122,18 @@ class Unsupported:
 
 
 class EmitError(WrapperIRError):
-    """An emitter cannot render some lines of a program; the error holds all of them.
+    """An emitter cannot render some lines of a program.
 
-    Args:
-        emitter: The emitter's name.
-        problems: Every line that it cannot render.
-        origin: The place in the model that the first of them comes from.
+    Fields: ``emitter``, the ``problems``, their ``count``, and a ``listing`` of them as text.
     """
 
     code = "WIR2001"
     template = "emitter '{emitter}' cannot render {count} of the program's lines:\n{listing}"
 
-    def __init__(
-        self,
-        *,
-        emitter: str,
-        problems: Sequence[Unsupported],
-        path: object | None = None,
-        origin: object | None = None,
-        hint: str | None = None,
-    ) -> None:
-        listing = "\n".join(f"  {p.path}: '{p.line.mnemonic}': {p.reason}" for p in problems)
-        super().__init__(
-            emitter=emitter,
-            problems=tuple(problems),
-            count=len(problems),
-            listing=listing,
-            path=path if path is not None else problems[0].path,
-            origin=origin,
-            hint=hint,
-        )
-        #: Every line that the emitter cannot render, in program order.
-        self.problems: tuple[Unsupported, ...] = tuple(problems)
-
-    @override
-    def __reduce__(
-        self,
-    ) -> tuple[Callable[..., WrapperIRError], tuple[type[WrapperIRError], dict[str, object]]]:
-        """Pickle without the fields that the constructor computes."""
-        rebuild, (cls, keywords) = super().__reduce__()
-        made = ("count", "listing")
-        return rebuild, (cls, {k: v for k, v in keywords.items() if k not in made})
+    @property
+    def problems(self) -> tuple[Unsupported, ...]:
+        """Every line that the emitter cannot render, in program order."""
+        return cast("tuple[Unsupported, ...]", self.fields["problems"])
 
 
 class LogicalProgramError(WrapperIRError):
@@ -196,17 +170,13 @@ class Problems:
     """The lines that could not be rendered in one run."""
 
     def __init__(self) -> None:
-        self._found: list[Unsupported] = []
+        #: All recorded lines, in the order of recording.
+        self.found: list[Unsupported] = []
 
     def add(self, line: AnyLine, path: Path, reason: str) -> None:
         """Record a line; only the first reason for each is kept."""
-        if not self._found or self._found[-1].path != path:
-            self._found.append(Unsupported(line, path, reason))
-
-    @property
-    def found(self) -> tuple[Unsupported, ...]:
-        """All recorded lines, in the order of recording."""
-        return tuple(self._found)
+        if not self.found or self.found[-1].path != path:
+            self.found.append(Unsupported(line, path, reason))
 
 
 @runtime_checkable
@@ -332,13 +302,23 @@ class Emitter(ABC):
         with faults_of(type(self), f"it rendered the program '{program.name}'"):
             artifact = self.render(program, problems)
         if problems.found:
-            origin = program.origin_of(problems.found[0].line)
-            where = (origin.place or origin.module or None) if origin is not None else None
-            raise EmitError(emitter=self.name, problems=problems.found, origin=where)
+            self._refuse(program, problems.found)
         reason = _not_an_artifact(artifact)
         if reason:
             raise ArtifactError(emitter=self.name, package=package_of(type(self)), reason=reason)
         return artifact
+
+    def _refuse(self, program: Program, problems: list[Unsupported]) -> NoReturn:
+        first = problems[0]
+        origin = program.origin_of(first.line)
+        raise EmitError(
+            emitter=self.name,
+            problems=tuple(problems),
+            count=len(problems),
+            listing="\n".join(f"  {p.path}: '{p.line.mnemonic}': {p.reason}" for p in problems),
+            path=first.path,
+            origin=None if origin is None else origin.place or origin.module or None,
+        )
 
     @abstractmethod
     def render(self, program: Program, problems: Problems) -> Artifact:
@@ -348,13 +328,15 @@ class Emitter(ABC):
         """
 
 
-def _not_an_artifact(given: object) -> str:
+def _not_an_artifact(result: object) -> str:
     """Return why a value is not an artifact, or "". Reads no ``source``, which may be expensive."""
-    what = f"a '{type(given).__name__}'"
-    if not hasattr(type(given), "source") and not hasattr(given, "source"):
-        return f"{what} has no 'source'"
-    lacking = [name for name in ("load", "load_boxed") if not callable(getattr(given, name, None))]
-    return f"{what} has no method '{lacking[0]}'" if lacking else ""
+    subject = f"a '{type(result).__name__}'"
+    if not hasattr(type(result), "source") and not hasattr(result, "source"):
+        return f"{subject} has no 'source'"
+    for name in ("load", "load_boxed"):
+        if not callable(getattr(result, name, None)):
+            return f"{subject} has no method '{name}'"
+    return ""
 
 
 def constant_values(program: Program) -> dict[str, Any]:

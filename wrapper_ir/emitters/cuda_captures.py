@@ -32,10 +32,9 @@ from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPH_LIMIT, GRAP
 from wrapper_ir.toolchain.manifest import CaptureFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import AnyLine, Program
 
 
@@ -95,12 +94,20 @@ def why_not_captured(program: Program) -> tuple[str, ...]:
     Args:
         program: A program, planned or not.
     """
-    gpus = sorted({str(each.device) for each in program.buffers.values() if _is_gpu(each.device)})
+    devices = {layout.device for layout in program.buffers.values()}
+    gpus = sorted(str(device) for device in devices if device.kind.captures)
     if not gpus:
         return ("nothing of it is on a GPU",)
     if len(gpus) > 1:
         return (_several(gpus),)
-    return tuple(dict.fromkeys(_obstacles(program)))[:_MOST]
+    obstacles = Obstacles(program)
+    found = ((path, line, obstacles.of(line)) for path, line in walk(program))
+    reasons = (
+        reason if isinstance(line, Probe) else f"{path}: {reason}"
+        for path, line, reason in found
+        if reason
+    )
+    return tuple(dict.fromkeys(reasons))[:_MOST]
 
 
 def _several(gpus: Sequence[str]) -> str:
@@ -108,15 +115,6 @@ def _several(gpus: Sequence[str]) -> str:
     if any(":" not in name for name in gpus):
         return f"it names a GPU without a number beside others, so they may be two: {listed}"
     return f"it runs on several GPUs: {listed}"
-
-
-def _obstacles(program: Program) -> Iterator[str]:
-    """Yield the obstacles, line by line."""
-    obstacles = Obstacles(program)
-    for path, line in walk(program):
-        reason = obstacles.of(line)
-        if reason:
-            yield reason if isinstance(line, Probe) else f"{path}: {reason}"
 
 
 class Obstacles:
@@ -163,7 +161,7 @@ class Obstacles:
             return f"'{name}' may draw from a generator that the program is given"
         found = effects(line, program)
         for buffer in dict.fromkeys((*found.reads, *found.written)):
-            if not _is_gpu(program.layout(buffer).device):
+            if not program.layout(buffer).device.kind.captures:
                 return f"'{name}' works on memory of the CPU, '{buffer}'"
         if not unbacked.isdisjoint(found.defines_symbols):
             return f"the host reads a number that '{name}' computes"
@@ -216,12 +214,8 @@ def pieces(program: Program, options: Captures | None = None) -> dict[int, Piece
         return {}
     obstacles = Obstacles(program)
     lives = Liveness(program.region, program)
-    given = {
-        life.first
-        for value in program.results
-        if isinstance(value, BufferValue)
-        for life in lives.of(value.buffer)
-    }
+    results = [value.buffer for value in program.results if isinstance(value, BufferValue)]
+    given = {life.first for name in results for life in lives.of(name)}
     limit = (options or Captures()).cuda_graph_limit
     found: dict[int, Piece] = {}
     made: set[Life] = set()
@@ -230,39 +224,27 @@ def pieces(program: Program, options: Captures | None = None) -> dict[int, Piece
             continue
         switch = program.body[position]
         assert isinstance(switch, Switch)
-        facts = _facts(program, switch, lives, given, made)
-        found[position] = Piece(region, f"body[{position}]", *facts, limit)
-        results = effects(switch, program).defines
-        made |= {life.first for name in results for life in lives.of(name)}
+        operands = [(n, arg) for n, arg in enumerate(switch.operands) if isinstance(arg, BufferArg)]
+        touched = {name for line in region.body for name in effects(line, program).touched}
+        defined = [lives.of(name) for name in effects(switch, program).defines]
+        found[position] = Piece(
+            region,
+            f"body[{position}]",
+            writes=tuple(n for n, arg in operands if arg.access.writes),
+            settled=tuple(
+                n for n, arg in operands if any(life.first in made for life in lives.of(arg.buffer))
+            ),
+            shared=tuple(
+                n
+                for n, each in enumerate(defined)
+                if not any(life.first in given or life.is_held for life in each)
+            ),
+            constants=tuple(name for name in program.constants if name in touched),
+            is_random=any(draws(program, line) for line in region.body),
+            limit=limit,
+        )
+        made |= {life.first for each in defined for life in each}
     return found
-
-
-def _facts(
-    program: Program, switch: Switch, lives: Liveness, given: set[Life], made: set[Life]
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[str, ...], bool]:
-    """Return the remaining fields of a :class:`Piece`, from ``writes`` to ``is_random``.
-
-    Args:
-        program: The program.
-        switch: The piece's switch.
-        lives: The program's live ranges.
-        given: Storages that callers receive.
-        made: Storages that other pieces define.
-    """
-    (region,) = switch.cases
-    lent = [(n, arg) for n, arg in enumerate(switch.operands) if isinstance(arg, BufferArg)]
-    touched = {name for line in region.body for name in effects(line, program).touched}
-    return (
-        tuple(n for n, arg in lent if arg.access.writes),
-        tuple(n for n, arg in lent if any(life.first in made for life in lives.of(arg.buffer))),
-        tuple(
-            n
-            for n, name in enumerate(effects(switch, program).defines)
-            if not any(life.first in given or life.is_held for life in lives.of(name))
-        ),
-        tuple(name for name in program.constants if name in touched),
-        any(draws(program, line) for line in region.body),
-    )
 
 
 def _of_kernel(kernel: KernelDefinition) -> str:
@@ -272,7 +254,3 @@ def _of_kernel(kernel: KernelDefinition) -> str:
     if isinstance(kernel.source, DeviceKernel):
         return f"nobody says that launches of '{kernel.name}' can be captured"
     return ""
-
-
-def _is_gpu(device: Device) -> bool:
-    return device.kind.captures

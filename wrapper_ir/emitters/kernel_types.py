@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.devices import CPP
 from wrapper_ir.emitters.triton import problem_of_tuned
 from wrapper_ir.lines.args import Access
-from wrapper_ir.lines.kernels import BufferParam, CppKernel, ScalarType
+from wrapper_ir.lines.kernels import BufferParam, CppKernel
 from wrapper_ir.lines.layout import DType
 from wrapper_ir.toolchain.source import CppSource
 
@@ -22,40 +22,24 @@ ELEMENTS: Final = {
     DType.FLOAT32: "float",
     DType.FLOAT16: "at::Half",
     DType.BFLOAT16: "at::BFloat16",
-    DType.FLOAT8_E4M3FN: "at::Float8_e4m3fn",
-    DType.FLOAT8_E4M3FNUZ: "at::Float8_e4m3fnuz",
-    DType.FLOAT8_E5M2: "at::Float8_e5m2",
-    DType.FLOAT8_E5M2FNUZ: "at::Float8_e5m2fnuz",
-    DType.FLOAT8_E8M0FNU: "at::Float8_e8m0fnu",
     DType.COMPLEX32: "c10::complex<at::Half>",
     DType.COMPLEX64: "c10::complex<float>",
     DType.COMPLEX128: "c10::complex<double>",
-    DType.INT64: "int64_t",
-    DType.INT32: "int32_t",
-    DType.INT16: "int16_t",
-    DType.INT8: "int8_t",
-    DType.UINT64: "uint64_t",
-    DType.UINT32: "uint32_t",
-    DType.UINT16: "uint16_t",
-    DType.UINT8: "uint8_t",
     DType.BOOL: "bool",
+    **{each: f"{each.torch_name}_t" for each in DType if each.is_integral},
+    **{
+        each: f"at::{each.torch_name.capitalize()}"
+        for each in DType
+        if each.torch_name.startswith("float8")
+    },
 }
 """The type of a buffer's elements in a kernel's source. Some dtypes have none."""
-
-_SCALARS: Final = {
-    ScalarType.INT64: "int64_t",
-    ScalarType.INT32: "int32_t",
-    ScalarType.UINT64: "uint64_t",
-    ScalarType.FLOAT64: "double",
-    ScalarType.FLOAT32: "float",
-    ScalarType.BOOL: "bool",
-}
 
 
 def cpp_type(param: Param) -> str | None:
     """Return the C++ type of a kernel's parameter; None if C++ kernels have no such type."""
     if not isinstance(param, BufferParam):
-        return _SCALARS[param.type]
+        return ELEMENTS[DType[param.type.name]]
     element = ELEMENTS.get(param.dtype)
     if element is None:
         return None
