@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import sympy
 
+from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput, input_name
 from wrapper_ir.lines.expr_printer import Level, Piece, ordered_args
@@ -152,6 +153,13 @@ class _At:
 #
 # All targets that write ``a - 2 * b`` share these functions, so that terms have the same order and
 # floating-point sums round the same way.
+
+
+TRANSCENDENTAL: Final = (
+    *(vocabulary.Sqrt, vocabulary.Exp, vocabulary.Log, vocabulary.Log2),
+    *(vocabulary.Sin, vocabulary.Cos, vocabulary.Tanh),
+)
+"""Functions of one real number, which every target calls by their names in lower case."""
 
 
 def spaced_sum(printer: ExprPrinter, expr: sympy.Basic) -> Piece:

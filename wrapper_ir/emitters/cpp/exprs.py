@@ -12,7 +12,7 @@ from sympy.logic.boolalg import Boolean
 from typing_extensions import override
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.writer import spaced_product, spaced_sum
+from wrapper_ir.emitters.writer import TRANSCENDENTAL, spaced_product, spaced_sum
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.expr import UnsupportedExprError
 from wrapper_ir.lines.expr_printer import (
@@ -117,16 +117,8 @@ def parameter_type(type_: ScalarType) -> CType:
 
 #: Functions that compute with real numbers, whatever their arguments are.
 REAL_FUNCTIONS: Final = (
-    vocabulary.ToFloat,
-    vocabulary.TrueDiv,
-    vocabulary.FloatPow,
-    vocabulary.Sqrt,
-    vocabulary.Exp,
-    vocabulary.Log,
-    vocabulary.Log2,
-    vocabulary.Sin,
-    vocabulary.Cos,
-    vocabulary.Tanh,
+    *(vocabulary.ToFloat, vocabulary.TrueDiv, vocabulary.FloatPow),
+    *TRANSCENDENTAL,
 )
 _OPEN: Final = (sympy.Add, sympy.Mul, sympy.Pow, sympy.Max, sympy.Min, sympy.Abs)
 _INT64: Final = 2**63
@@ -230,13 +222,7 @@ class CppExprs(ExprPrinter):
         vocabulary.ToFloat: _unary("to_real", real=False),
         vocabulary.TrueDiv: _binary("true_div", None),
         vocabulary.FloatPow: _binary("float_pow", CType.REAL),
-        vocabulary.Sqrt: _unary("sqrt", real=True),
-        vocabulary.Exp: _unary("exp", real=True),
-        vocabulary.Log: _unary("log", real=True),
-        vocabulary.Log2: _unary("log2", real=True),
-        vocabulary.Sin: _unary("sin", real=True),
-        vocabulary.Cos: _unary("cos", real=True),
-        vocabulary.Tanh: _unary("tanh", real=True),
+        **{function: _unary(function.__name__.lower(), real=True) for function in TRANSCENDENTAL},
     }
 
     def __init__(self, names: Callable[[str], str], kinds: Callable[[str], SymbolKind]) -> None:

@@ -151,7 +151,7 @@ class CallLines(RegionBase):
         for step in path:
             if isinstance(step, int):
                 text += f"[{step}]"
-            elif step.isidentifier() and step.isascii() and not step.startswith("_"):
+            elif _is_public(step):
                 text += f".{step}"
             else:
                 self.unsupported(line, f"'{step}' names no part of a result")

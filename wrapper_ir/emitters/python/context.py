@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import keyword
+from keyword import kwlist, softkwlist
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cuda_captures import pieces
@@ -10,8 +10,7 @@ from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
-from wrapper_ir.emitters.python.literals import Group, Node, call, statement, tuple_of
-from wrapper_ir.emitters.python.literals import keyword as named
+from wrapper_ir.emitters.python.literals import Group, Node, call, keyword, statement, tuple_of
 from wrapper_ir.emitters.regions import TextRun, wanted_names
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.layout import CPU, Device
@@ -56,7 +55,7 @@ _BUILTINS: Final = frozenset(
     ("abs", "bool", "complex", "float", "getattr", "globals", "int", "max", "min", "round", "type")
 )
 
-_RESERVED: Final = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | HELPERS | _FILE_NAMES
+_RESERVED: Final = HELPERS | _FILE_NAMES | {*kwlist, *softkwlist}
 
 _DUNDERS: Final = frozenset("""
     __annotations__ __builtins__ __cached__ __debug__ __dict__ __doc__ __file__ __loader__ __main__
@@ -144,8 +143,7 @@ class Context(TextRun):
 
     def queued(self, part: str, device: Device) -> str:
         """Return the file's name for a part of a device's queues; torch's by default."""
-        place = getattr(device.kind.queues, part, "")
-        if place:
+        if place := getattr(device.kind.queues, part, ""):
             return self.imported(place)
         torchs = {"event": "Event", "current": f"{device.type}.current_stream"}
         return f"torch.{torchs.get(part, f'{device.type}.{part}')}"
@@ -197,7 +195,7 @@ class Context(TextRun):
             self.dims(layout.stride),
         ]
         if layout.device != CPU:
-            args.append(named("device", self.device(layout.device)))
+            args.append(keyword("device", self.device(layout.device)))
         return args
 
     def spec(self, name: str, layout: Layout) -> Group:
@@ -214,7 +212,7 @@ class Context(TextRun):
         ]
         is_saved = self.program.role is GraphRole.BACKWARD and name in self.program.buffers
         if is_saved and name in self.random_states:
-            args.append(named("device", "None"))
+            args.append(keyword("device", "None"))
         elif layout.device != CPU:
-            args.append(named("device", self.device(layout.device)))
+            args.append(keyword("device", self.device(layout.device)))
         return call(self.helper("TensorSpec"), *args)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import sympy
 from typing_extensions import override
 
-from wrapper_ir.emitters.writer import spaced_product, spaced_sum
+from wrapper_ir.emitters.writer import TRANSCENDENTAL, spaced_product, spaced_sum
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.expr_printer import (
     ExprPrinter,
@@ -113,13 +113,7 @@ class PythonExprs(ExprPrinter):
         vocabulary.ToFloat: call("float"),
         vocabulary.TrueDiv: infix("/", Level.PRODUCT),
         vocabulary.FloatPow: _float_power,
-        vocabulary.Sqrt: _math("sqrt"),
-        vocabulary.Exp: _math("exp"),
-        vocabulary.Log: _math("log"),
-        vocabulary.Log2: _math("log2"),
-        vocabulary.Sin: _math("sin"),
-        vocabulary.Cos: _math("cos"),
-        vocabulary.Tanh: _math("tanh"),
+        **{function: _math(function.__name__.lower()) for function in TRANSCENDENTAL},
     }
 
     def __init__(self, names: Callable[[str], str]) -> None:

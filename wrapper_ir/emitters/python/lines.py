@@ -19,7 +19,6 @@ from wrapper_ir.emitters.python.literals import (
     list_of,
     tuple_of,
 )
-from wrapper_ir.emitters.python.literals import keyword as named
 from wrapper_ir.emitters.python.region import RegionBase, StreamLines, params_of
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferArg, BufferValue
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wrapper_ir.lines.control import Cond, Region, RegionLine, Switch, While
-    from wrapper_ir.lines.program import AnyLine
     from wrapper_ir.lines.trace import Probe
 
 
@@ -58,7 +56,7 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_allocate(self, line: Allocate) -> None:
-        value = self.given.get(line.out) or self._allocation(line, line.memory)
+        value = self.given.get(line.out) or self._allocation(line)
         with self.profiled(line, f"allocate {line.out}"):
             if value is not None and line.out in self.placed:
                 self._placed(line, value)
@@ -89,17 +87,16 @@ class MemoryLines(RegionBase):
     def visit_allocate_pool(self, line: AllocatePool) -> None:
         if line.out in self.kept_pools:
             size = self.layout(line.out).nbytes
-            known = isinstance(size, int)
-            args = () if known else (self.context.expr(size),)
+            args = () if isinstance(size, int) else (self.context.expr(size),)
             value: Node | None = call(f"{self.kept_pools[line.out]}.take", *args)
         else:
-            value = self.given.get(line.out) or self._allocation(line, line.memory)
+            value = self.given.get(line.out) or self._allocation(line)
         if value is not None:
             with self.profiled(line, f"allocate {line.out}"):
                 self.assign(line.out, value)
 
-    def _allocation(self, line: Allocate | AllocatePool, memory: MemoryKind) -> Node | None:
-        layout = self.layout(line.out)
+    def _allocation(self, line: Allocate | AllocatePool) -> Node | None:
+        layout, memory = self.layout(line.out), line.memory
         size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
         dtype = literals.dtype(layout.dtype)
         if memory is MemoryKind.SYMMETRIC:
@@ -174,12 +171,10 @@ class MemoryLines(RegionBase):
         old, new = self.layout(line.donor), self.layout(line.out)
         source = self.context.buffer(line.donor)
         same = replace(old, offset=0) == replace(new, offset=0) and old.offset == new.offset
-        value: Node | None = source
+        value: Node = source
         if not same:
-            value = self.given.get(line.out) or self._reinterpreted(line, line.donor, line.out)
-        if value is not None:
-            target = self.context.buffer(line.out)
-            self.put(value, head=f"{target} = ")
+            value = self.given.get(line.out) or self._reinterpreted(line.donor, line.out)
+        self.put(value, head=f"{self.context.buffer(line.out)} = ")
         self.delete(line.donor)
         self.bindings.define(line.out)
 
@@ -189,11 +184,10 @@ class MemoryLines(RegionBase):
         if line.out in self.given and given is None:
             self.bindings.define(line.out, [line.source])
             return
-        value = given or self._reinterpreted(line, line.source, line.out)
-        if value is not None:
-            self.assign(line.out, value, [line.source])
+        value = given or self._reinterpreted(line.source, line.out)
+        self.assign(line.out, value, [line.source])
 
-    def _reinterpreted(self, line: AnyLine, source: str, out: str) -> Node | None:
+    def _reinterpreted(self, source: str, out: str) -> Node:
         """Return a view of a buffer with the layout of another one."""
         old, new = self.layout(source), self.layout(out)
         start = dim(new.offset * new.dtype.itemsize - old.offset * old.dtype.itemsize)
@@ -202,9 +196,7 @@ class MemoryLines(RegionBase):
             helper = self.context.helper("reinterpret_as")
             return call(helper, self.context.buffer(source), *args, self.context.expr(start))
         elements = quotient(start, new.dtype.itemsize)
-        if elements is None:  # pragma: no cover - both offsets are whole elements of one dtype
-            self.unsupported(line, "the view begins inside an element")
-            return None
+        assert elements is not None, "both offsets are whole elements of one dtype"
         return self._view(self.context.buffer(source), new, elements)
 
 
@@ -381,7 +373,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
             args.append(tuple_of([literals.string(str(value)) for value in line.scalars]))
         source = self.context.program.place_of(line)
         if source and line.level is not ProbeLevel.NAMES:
-            args.append(named("source", literals.string(source)))
+            args.append(keyword("source", literals.string(source)))
         return call(self.context.helper("make_probe"), *args)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from contextlib import ExitStack
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from typing_extensions import override
@@ -148,15 +149,9 @@ class RegionBase(TextWalker["Context"]):
         names.sort(key=lambda member: member != name)  # the one that the line names first
         ended = [self.context.buffer(member) for member in names]
         ended += [self._pools.pop(key) for key in sorted(self._pools) if key[0] == name]
-        text = "del "
-        for position, variable in enumerate(ended):
-            joint = "" if text == "del " else ", "
-            if self.writer.width + len(text + joint + variable) > LINE_LENGTH:
-                self.writer.line(text)
-                text, joint = "del ", ""
-            text += joint + variable
-            if position == len(ended) - 1:
-                self.writer.line(text)
+        room = LINE_LENGTH - self.writer.width - len("del ")
+        for row in wrap(", ".join(ended) + ",", room + 1, break_long_words=False):
+            self.writer.line(f"del {row.removesuffix(',')}")
 
 
 def params_of(context: Context, param: Input) -> str:
