@@ -234,7 +234,7 @@ class CallLines(RegionBase):
             self.objects[result.object] = self.declare(name, "wir::OwnObject")
         else:
             type_ = self.symbol_type(result.symbol)
-            self.declare(self.context.symbol(result.symbol), type_.spelling)
+            self.declare(self.context.symbol(result.symbol), type_.value)
 
 
 _DEEPEST = 3

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.devices import number_of
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.literals import UNIT, statement
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, ScalarArg
 from wrapper_ir.lines.program import ConstantKind
-from wrapper_ir.toolchain.parts import DTYPE_NUMBERS, aligned
+from wrapper_ir.toolchain.parts import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,9 +44,6 @@ class ConstantEntry:
         type: Number of a ``torch::aot_inductor::ConstantType``.
         written: Whether calls may write to it.
         tied_to: Index of the constant whose storage it shares, or -1.
-        dtype: Number of a ``c10::ScalarType``.
-        device_type: Number of a ``c10::DeviceType``.
-        device_index: Index of the device; -1 for any.
         size: In elements.
         stride: In elements.
         storage_offset: In elements, from the start of its bytes.
@@ -60,9 +56,7 @@ class ConstantEntry:
     type: int
     written: bool
     tied_to: int
-    dtype: int
-    device_type: int
-    device_index: int
+
     size: tuple[int, ...]
     stride: tuple[int, ...]
     storage_offset: int
@@ -76,11 +70,6 @@ class ConstantTable:
 
     entries: tuple[ConstantEntry, ...]
     size: int
-
-    @property
-    def roots(self) -> tuple[ConstantEntry, ...]:
-        """The constants that have bytes of their own."""
-        return tuple(entry for entry in self.entries if entry.tied_to < 0)
 
 
 def constant_table(program: Program) -> ConstantTable:
@@ -107,9 +96,6 @@ def constant_table(program: Program) -> ConstantTable:
                 type=_TYPES[constant.kind],
                 written=constant.mutable,
                 tied_to=-1 if constant.tied_to is None else indices[root],
-                dtype=DTYPE_NUMBERS[layout.dtype.torch_name],
-                device_type=number_of(layout.device.type),
-                device_index=-1 if layout.device.index is None else layout.device.index,
                 size=tuple(int(size) for size in layout.size),
                 stride=tuple(int(stride) for stride in layout.stride),
                 storage_offset=int(layout.offset),
@@ -183,7 +169,7 @@ def _argument(arg: Arg, indices: Mapping[str, int]) -> str:
         case ListArg(items=items):
             return f"wir::Ints{{{', '.join(_argument(each, indices) for each in items)}}}"
         case ScalarArg(value=bool(value)):
-            return "true" if value else "false"
+            return literals.boolean(value)
         case ScalarArg(value=int(value)):
             return literals.integer(value)
         case ScalarArg(value=float(value)):

@@ -205,20 +205,13 @@ class Context(TextRun):
 
     def array(self, values: Sequence[Dim]) -> str | None:
         """Return the name of a table of numbers; None if some are known only at run time."""
-        if not values:
-            return "nullptr"
-        known = [value for value in values if isinstance(value, int)]
-        if len(known) < len(values):
-            return None
-        return self._table(tuple(known))
+        return self.spec_array(values) if all(isinstance(v, int) for v in values) else None
 
     def spec_array(self, values: Sequence[Dim]) -> str:
         """Return the name of a table of numbers in which unknown ones are marked as dynamic."""
         if not values:
             return "nullptr"
-        return self._table(tuple(v if isinstance(v, int) else _DYNAMIC for v in values))
-
-    def _table(self, key: tuple[int, ...]) -> str:
+        key = tuple(v if isinstance(v, int) else _DYNAMIC for v in values)
         if key not in self._arrays:
             words = ["n" if value == _DYNAMIC else str(value).replace("-", "m") for value in key]
             short = "_".join(words)
@@ -236,25 +229,27 @@ class Context(TextRun):
         if key not in self._options:
             wanted = f"{layout.device.type}_{layout.dtype.torch_name}"
             name = self._options[key] = self.names.fresh(wanted)
-            index = 0 if layout.device.index is None else layout.device.index
-            where = f"{device_type(layout.device)}, {index}"
+            where = f"{device_type(layout.device)}, {device_index(layout.device)}"
             self._constant(f"wir::Options {name}{{{literals.dtype(layout.dtype)}, {where}}};")
         return self._options[key]
 
     def _constant(self, text: str) -> None:
-        writer = self.section("constants")
-        for line in statement(f"inline constexpr {text}"):
-            writer.line(line)
+        self.put(self.section("constants"), f"inline constexpr {text}")
 
-    def tensor_spec(self, layout: Layout, *, anywhere: bool = False) -> str:
-        """Return the braces of a ``wir::TensorSpec``; sizes that vary are left open."""
-        parts = (
-            literals.dtype(layout.dtype),
-            *(ANYWHERE if anywhere else device_parts(layout.device)),
-            str(layout.rank),
-            self.spec_array(layout.size),
-            self.spec_array(layout.stride),
-        )
+    def tensor_spec(
+        self, layout: Layout, dims: Sequence[str] = (), *, anywhere: bool = False
+    ) -> str:
+        """Return the braces of a ``wir::TensorSpec``.
+
+        Args:
+            layout: The layout.
+            dims: Rank, sizes and strides as text; by default, sizes that vary are left open.
+            anywhere: Whether the tensor may be on any device.
+        """
+        if not dims:
+            dims = (str(layout.rank), *map(self.spec_array, (layout.size, layout.stride)))
+        device = ANYWHERE if anywhere else device_parts(layout.device)
+        parts = (literals.dtype(layout.dtype), *device, *dims)
         return f"{{{', '.join(parts)}}}"
 
     def shared_spec(self, layout: Layout, *, anywhere: bool = False) -> str:
@@ -288,8 +283,7 @@ class Context(TextRun):
     @staticmethod
     def put(writer: CodeWriter, text: str) -> None:
         """Write a statement, broken over lines if it is long."""
-        for line in statement(text, writer.width):
-            writer.line(line)
+        writer.lines(*statement(text, writer.width))
 
 
 _DYNAMIC = -(2**63)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import last_uses
-from wrapper_ir.emitters.cpp.exprs import CType, convert
+from wrapper_ir.emitters.cpp.exprs import CType
 from wrapper_ir.emitters.cpp.literals import UNIT, call, statement
 from wrapper_ir.emitters.cpp.pieces import slot, write_piece
 from wrapper_ir.emitters.cpp.region import RegionBase
@@ -154,9 +154,8 @@ class ControlLines(RegionBase):
         self._loop(line, (condition, body), truth, carried, rest, rounds)
         values = [f"{name}.stacked()" for name in rounds]
         if not line.stacked:
-            tensors = [v for v, arg in zip(given, line.carried, strict=True) if _is_tensor(arg)]
-            tensors += [v for v, a in zip(captured, line.captured, strict=True) if _is_tensor(a)]
-            owners = f"{{{', '.join(tensors)}}}"
+            values_of = zip([*given, *captured], (*line.carried, *line.captured), strict=True)
+            owners = f"{{{', '.join(v for v, arg in values_of if isinstance(arg, BufferArg))}}}"
             values = [
                 f"wir::own(std::move({v.name}), {owners})" if v.type == TENSOR else v.name
                 for v in carried
@@ -168,7 +167,7 @@ class ControlLines(RegionBase):
             else:
                 type_ = self.symbol_type(result.symbol)
                 name = self.context.symbol(result.symbol)
-                self.declare(name, f"const {type_.spelling}", values[position])
+                self.declare(name, f"const {type_.value}", values[position])
 
     def _loop(
         self,
@@ -186,7 +185,7 @@ class ControlLines(RegionBase):
             goes_on = self._local("goes_on", truth, "")
             self.put(f"{call(condition, *args, goes_on.name)};")
             test = f"wir::truth({goes_on.name})" if truth == TENSOR else f"{goes_on.name} != 0"
-            if truth == CType.BOOL.spelling:
+            if truth == CType.BOOL.value:
                 test = goes_on.name
             self.put(f"if (!{test if test.isidentifier() or '(' in test else f'({test})'}) break;")
             after = [self._local("next", each.type, "") for each in carried]
@@ -227,7 +226,7 @@ class ControlLines(RegionBase):
             self.mark(line)
             value = call("wir::integer_item", self.handle(selector.buffer))
         name = self.context.names.fresh("position")
-        self.put(f"const {CType.INT.spelling} {name} = {value};")
+        self.put(f"const {CType.INT.value} {name} = {value};")
         return name
 
     def _operand(self, line: AnyLine, arg: Arg) -> str:
@@ -236,7 +235,7 @@ class ControlLines(RegionBase):
                 return self.handle(arg.buffer)
             case ScalarArg():
                 found = self.expr(arg.value)
-                return f"{found.type.spelling}({found.text})" if found.is_literal else found.text
+                return f"{found.type.value}({found.text})" if found.is_literal else found.text
             case _:
                 self.unsupported(line, "a region takes tensors and numbers only, in C++")
                 return ""
@@ -257,23 +256,23 @@ class ControlLines(RegionBase):
                 self.define_tensor(result.out, "", result.of)
                 found.append(_Variable(self.places[result.out].handle, TENSOR))
             else:
-                type_ = self.symbol_type(result.symbol).spelling
+                type_ = self.symbol_type(result.symbol).value
                 name = self.declare(self.context.symbol(result.symbol), type_)
                 found.append(_Variable(name, type_))
         return found
 
     def _type_of(self, value: Value) -> str:
-        if isinstance(value, BufferValue):
-            return TENSOR
-        return CType.INT.spelling if isinstance(value, NoneValue) else self._number_type(value)
-
-    def _number_type(self, value: Value) -> str:
-        assert not isinstance(value, (BufferValue, NoneValue))
-        return self.exprs.type_of(value.value).spelling
+        match value:
+            case BufferValue():
+                return TENSOR
+            case NoneValue():
+                return CType.INT.value
+            case _:
+                return self.exprs.type_of(value.value).value
 
     def _parameter_type(self, param: Input) -> str:
         # No region takes an object.
-        return self.symbol_type(param.symbol).spelling if isinstance(param, ScalarInput) else TENSOR
+        return self.symbol_type(param.symbol).value if isinstance(param, ScalarInput) else TENSOR
 
     # Functions.
 
@@ -297,8 +296,7 @@ class ControlLines(RegionBase):
         head = call(f"void {name}", *self._parameters(inner, region, symbols, targets))
         self.context.put(self.context.section("declarations"), f"{head};")
         with writer.at(self.path):
-            for text in statement(f"{head} {{"):
-                writer.line(text)
+            writer.lines(*statement(f"{head} {{"))
         with writer.indent():
             for index in range(len(region.body)):
                 inner.render(index, self.path.then(step, index))
@@ -335,8 +333,7 @@ class ControlLines(RegionBase):
         return [*found, *(f"{target.type}& {target.name}" for target in targets)]
 
     def _number_parameter(self, symbol: str) -> str:
-        type_ = self.symbol_type(symbol)
-        return f"{type_.spelling} {self.context.symbol(symbol)}"
+        return f"{self.symbol_type(symbol).value} {self.context.symbol(symbol)}"
 
     def give(self, values: Sequence[Value], targets: Sequence[_Variable]) -> None:
         """Write the results of a region into the caller's variables."""
@@ -349,18 +346,9 @@ class ControlLines(RegionBase):
                 made = f"std::move({handle})" if owned else f"wir::share({handle})"
                 self.put(f"{target.name} = {made};")
             elif not isinstance(value, NoneValue):
-                found = convert(self.expr(value.value), _type_named(target.type))
-                self.put(f"{target.name} = {found.text};")
+                self.put(f"{target.name} = {self.expr(value.value, CType(target.type)).text};")
 
 
 def _given(region: Region) -> list[Value]:
     """Return the results of a region other than None."""
     return [value for value in region.results if not isinstance(value, NoneValue)]
-
-
-def _is_tensor(arg: Arg) -> bool:
-    return isinstance(arg, BufferArg)
-
-
-def _type_named(spelling: str) -> CType:
-    return next(type_ for type_ in CType if type_.spelling == spelling)

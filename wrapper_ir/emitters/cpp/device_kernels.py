@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CType
-from wrapper_ir.emitters.cpp.literals import device_index, statement
+from wrapper_ir.emitters.cpp.literals import device_index
 from wrapper_ir.emitters.cpp.state import parameter_spelling, pointer_to
 from wrapper_ir.emitters.kernel_types import declared_type
 from wrapper_ir.emitters.triton import source_of
@@ -96,8 +96,9 @@ class LaunchedKernels:
             type_, made_of = self._of_vendor(definition, source, devices[0])
         for device in devices:
             name = self._name(definition.name, device)
-            for line in statement(f"inline {type_} {name}{{{made_of}}};"):
-                self._context.section("kernels").line(line)
+            self._context.put(
+                self._context.section("kernels"), f"inline {type_} {name}{{{made_of}}};"
+            )
             self._state.load_kernel(name, device_index(device))
 
     def _of_triton(self, definition: KernelDefinition, source: TritonKernel) -> tuple[str, str]:
@@ -209,7 +210,7 @@ def _declared_type(param: Param, type_: str) -> str:
     """Return a parameter's type, with the same representation as in Triton's signature."""
     number = parameter_of(type_)
     if number is not None:
-        return number.spelling
+        return number.value
     if not isinstance(param, BufferParam):
         raise ValueError(f"parameter '{param.name}' is a pointer to Triton, and a number here")
     return pointer_to(param)

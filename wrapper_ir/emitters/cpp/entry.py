@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import sympy
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.exprs import CType
+from wrapper_ir.emitters.cpp.exprs import CType, slot_value
 from wrapper_ir.emitters.cpp.literals import call
 from wrapper_ir.emitters.cpp.state import place_of
 from wrapper_ir.emitters.regions import find_beginning
@@ -91,11 +91,7 @@ class Entry:
         self._renderer.define(name, place)
 
     def _unpack_number(self, position: int, symbol: str) -> None:
-        type_ = self._renderer.symbol_type(symbol)
-        member = "real" if type_ is CType.REAL else "integer"
-        value = f"inputs[{position}].{member}"
-        if type_ is CType.BOOL:
-            value += " != 0"
+        value = slot_value(position, self._renderer.symbol_type(symbol))
         self._renderer.define_symbol(symbol, value)
 
     def _has_range(self, symbol: str) -> bool:
@@ -188,12 +184,11 @@ class Entry:
         text = found.text
         if free_symbols(value.value) and not isinstance(value.value, sympy.Symbol):
             name = self._context.names.fresh(f"result_{position}")
-            renderer.put(f"const {found.type.spelling} {name} = {text};")
+            renderer.put(f"const {found.type.value} {name} = {text};")
             text = name
         if found.type is CType.BOOL and not found.is_literal:
             text = f"{text} ? 1 : 0"
-        member = "real" if found.type is CType.REAL else "integer"
-        return f"outputs[{position}].{member} = {text};"
+        return f"outputs[{position}].{found.type.member} = {text};"
 
 
 _INT64 = 2**63

@@ -51,9 +51,14 @@ class CType(enum.Enum):
     FLOAT = "float"
 
     @property
-    def spelling(self) -> str:
-        """The type in C++."""
-        return str(self.value)
+    def member(self) -> str:
+        """The member of ``wir::Slot`` that holds such a number."""
+        return "real" if self is CType.REAL else "integer"
+
+    @property
+    def kind(self) -> str:
+        """The constant of ``wir::Kind`` and of ``wir::ProbeOperand::Kind``."""
+        return {CType.REAL: "kReal", CType.BOOL: "kBool"}.get(self, "kInteger")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,7 @@ def _converted(expr: CExpr, type_: CType) -> str:
         case CType.BOOL:
             return text if expr.is_literal else f"wir::Int({text}) != 0"
         case CType.INT32 | CType.UINT64:
-            return text if expr.is_literal else f"wir::narrow<{type_.spelling}>({text})"
+            return text if expr.is_literal else f"wir::narrow<{type_.value}>({text})"
         case CType.FLOAT:
             return f"static_cast<float>({_converted(expr, CType.REAL)})"
     assert_never(type_)
@@ -101,6 +106,12 @@ def symbol_type(kind: SymbolKind) -> CType:
         case SymbolKind.BOOL:
             return CType.BOOL
     assert_never(kind)
+
+
+def slot_value(position: int, type_: CType) -> str:
+    """Return the number in a slot of ``inputs``."""
+    value = f"inputs[{position}].{type_.member}"
+    return f"{value} != 0" if type_ is CType.BOOL else value
 
 
 def parameter_type(type_: ScalarType) -> CType:
@@ -131,7 +142,7 @@ def _extremum(name: str) -> Form:
         assert isinstance(printer, CppExprs)
         type_ = printer.type_of(expr)
         args = ", ".join(printer.as_type(arg, type_) for arg in ordered_args(expr))
-        return Piece(f"wir::{name}<{type_.spelling}>({args})")
+        return Piece(f"wir::{name}<{type_.value}>({args})")
 
     return form
 
@@ -141,7 +152,7 @@ def _where(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
     assert isinstance(printer, CppExprs)
     condition, a, b = expr.args
     type_ = printer.type_of(expr)
-    sides = (f"{type_.spelling}({printer.print(side)})" for side in (a, b))
+    sides = (f"{type_.value}({printer.print(side)})" for side in (a, b))
     return Piece(f"({printer.print(condition, Level.OR)} ? {' : '.join(sides)})")
 
 
@@ -290,8 +301,7 @@ class CppExprs(ExprPrinter):
 
     def as_type(self, value: sympy.Basic, type_: CType) -> str:
         """Print an argument of a function that takes a single type."""
-        text = self.print(value)
-        own = self.type_of(value)
+        text, own = self.print(value), self.type_of(value)
         if own is type_ or (type_ is CType.INT and own is CType.BOOL):
             return text
         return f"{text}.0" if isinstance(value, sympy.Integer) else f"wir::to_real({text})"

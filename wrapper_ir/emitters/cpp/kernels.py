@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.analysis.ops import is_method
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.device_kernels import LaunchedKernels
-from wrapper_ir.emitters.cpp.literals import statement
 from wrapper_ir.emitters.cpp.state import StateMembers, parameter_spelling
 from wrapper_ir.emitters.kernel_types import cpp_source
 from wrapper_ir.toolchain.parts import OWN_OPS, Part
@@ -119,8 +118,8 @@ class Callees:
         writer = self._context.section("kernels")
         if symbol not in self._units:
             self._units[symbol] = CppUnit(symbol, described)
-            for line in statement(f'extern "C" void {symbol}({declared});'):
-                self._context.section("externs").line(line)
+            externs = self._context.section("externs")
+            self._context.put(externs, f'extern "C" void {symbol}({declared});')
         writer.line(f"inline constexpr auto* {name} = &::{symbol};")
         self._kernels.add(definition.name)
         return name
@@ -129,8 +128,7 @@ class Callees:
         """Return a function of the C shim."""
         if shim.symbol not in self._shims:
             self._shims.add(shim.symbol)
-            for line in statement(f'extern "C" {shim.declaration}'):
-                self._context.section("externs").line(line)
+            self._context.put(self._context.section("externs"), f'extern "C" {shim.declaration}')
         return shim.symbol
 
     def op(self, op: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -183,7 +183,7 @@ class SymbolLines(RegionBase):
     def define_symbol(self, symbol: str, value: str) -> None:
         """Write the variable of a symbol."""
         type_ = self.symbol_type(symbol)
-        self.declare(self.context.symbol(symbol), f"const {type_.spelling}", value)
+        self.declare(self.context.symbol(symbol), f"const {type_.value}", value)
 
     @override
     def visit_bind_symbol(self, line: BindSymbol) -> None:
@@ -194,19 +194,12 @@ class SymbolLines(RegionBase):
         """Return the expression that a symbol is bound to."""
         handle = self.handle(source.buffer)
         if isinstance(source, ItemOf):
-            return self._item(handle, type_)
+            self.context.headers.add("control")
+            return call(
+                "wir::truth" if type_ is CType.BOOL else f"wir::{type_.member}_item", handle
+            )
         word = "offset_of" if isinstance(source, StorageOffsetOf) else source.method
         return call(f"wir::{word}", handle, *map(str, dims_of(source)))
-
-    def _item(self, handle: str, type_: CType) -> str:
-        self.context.headers.add("control")
-        match type_:
-            case CType.REAL:
-                return call("wir::real_item", handle)
-            case CType.BOOL:
-                return call("wir::truth", handle)
-            case _:
-                return call("wir::integer_item", handle)
 
     @override
     def visit_compute_symbol(self, line: ComputeSymbol) -> None:
@@ -256,8 +249,6 @@ class SymbolLines(RegionBase):
 # address, the tensor to show is made there. So a probe that is off costs only the branch, and the
 # code around it is the same as without probes.
 
-_KINDS: Final = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
-
 
 class ProbeLines(RegionBase):
     """Renders probes."""
@@ -296,8 +287,7 @@ class ProbeLines(RegionBase):
             parts = (value.real, value.imag)
             return "kComplex", [f"{{.real = {literals.real(part)}}}" for part in parts]
         found = self.expr(value)
-        member = "real" if found.type is CType.REAL else "integer"
-        return _KINDS[found.type], [f"{{.{member} = {found.text}}}"]
+        return found.type.kind, [f"{{.{found.type.member} = {found.text}}}"]
 
 
 def write_probes(rows: list[ProbeRow], writer: CodeWriter) -> None:
@@ -308,7 +298,7 @@ def write_probes(rows: list[ProbeRow], writer: CodeWriter) -> None:
         begin = f"kProbeOperands + {len(operands)}" if row.operands else "nullptr"
         parts = (
             literals.string(row.line.label),
-            "true" if row.line.when is When.AFTER else "false",
+            literals.boolean(row.line.when is When.AFTER),
             f"wir::ProbeLevel::k{row.line.level.value.title().replace('_', '')}",
             literals.string(row.source),
             str(len(row.operands)),

@@ -58,6 +58,11 @@ def integer(value: int) -> str:
     return "INT64_MIN" if value == -(2**63) else f"INT64_C({value})"
 
 
+def boolean(value: bool) -> str:  # noqa: FBT001 - the value is what is printed
+    """Return ``true`` or ``false``."""
+    return "true" if value else "false"
+
+
 def real(value: float) -> str:
     """Return a literal of a double."""
     if math.isnan(value):

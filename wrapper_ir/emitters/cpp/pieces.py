@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.exprs import CType
+from wrapper_ir.emitters.cpp.exprs import CType, slot_value, symbol_type
 from wrapper_ir.emitters.cpp.literals import UNIT, call, device_index, string, table
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput, ScalarInput
-from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:
@@ -22,13 +21,12 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.emitters.cuda_captures import Piece
+    from wrapper_ir.lines.control import Input
 
 
 def slot(type_: CType, value: str) -> str:
     """Return a ``wir::Slot`` with a number."""
-    if type_ is CType.REAL:
-        return f"{{.real = {value}}}"
-    return f"{{.integer = {value} ? 1 : 0}}" if type_ is CType.BOOL else f"{{.integer = {value}}}"
+    return f"{{.{type_.member} = {value}{' ? 1 : 0' if type_ is CType.BOOL else ''}}}"
 
 
 def write_piece(
@@ -50,8 +48,7 @@ def write_piece(
     writer = context.section("functions")
     writer.blank()
     _write_run(context, piece, symbols, name, function)
-    scalars = [p.symbol for p in piece.region.params if isinstance(p, ScalarInput)]
-    inputs = list(_inputs(context, piece, [*scalars, *symbols]))
+    inputs = list(_inputs(context, piece, symbols))
     outputs = list(_outputs(piece))
     for kind, what, rows in (("InputSpec", "inputs", inputs), ("OutputSpec", "outputs", outputs)):
         if rows:
@@ -60,7 +57,7 @@ def write_piece(
     writer.blank()
     graphs = [
         f".limit = {piece.limit}",
-        f".is_random = {'true' if piece.is_random else 'false'}",
+        f".is_random = {literals.boolean(piece.is_random)}",
     ]
     writer.lines(*table(f"constexpr wir::GraphInfo {name}_graphs", graphs))
     args = (
@@ -82,16 +79,18 @@ def _write_run(
     context.put(writer, f"void {name}({params}) {{")
     body = CodeWriter(UNIT, depth=1)
     body.lines(*context.guard())
-    kinds = [
-        None if isinstance(p, BufferInput) else context.program.symbols[p.symbol].kind
-        for p in piece.region.params
-        if isinstance(p, BufferInput | ScalarInput)
+    numbers = [None if isinstance(p, BufferInput) else _symbol(p) for p in piece.region.params]
+    given = [
+        (
+            f"inputs[{position}].tensor"
+            if symbol is None
+            else slot_value(position, _type_of(context, symbol))
+        )
+        for position, symbol in enumerate([*numbers, *symbols])
     ]
-    kinds += [context.program.symbols[symbol].kind for symbol in symbols]
     results = [f"result_{n}" for n in range(len(piece.region.results))]
     if results:
         body.line(f"wir::Tensor {', '.join(results)};")
-    given = [_taken(position, kind) for position, kind in enumerate(kinds)]
     context.put(
         body, f"{call(function, '*static_cast<State*>(opaque)', 'call', *given, *results)};"
     )
@@ -100,23 +99,20 @@ def _write_run(
     writer.line("}")
 
 
-def _taken(position: int, kind: SymbolKind | None) -> str:
-    if kind is None:
-        return f"inputs[{position}].tensor"
-    if kind is SymbolKind.FLOAT:
-        return f"inputs[{position}].real"
-    return f"inputs[{position}].integer{' != 0' if kind is SymbolKind.BOOL else ''}"
+def _symbol(param: Input) -> str:
+    assert isinstance(param, ScalarInput), "no region takes an object"
+    return param.symbol
 
 
-_KINDS = {SymbolKind.FLOAT: "kReal", SymbolKind.BOOL: "kBool"}
+def _type_of(context: Context, symbol: str) -> CType:
+    return symbol_type(context.program.symbols[symbol].kind)
 
 
 def _inputs(context: Context, piece: Piece, symbols: Sequence[str]) -> Iterator[str]:
     """Yield a row for each input: those of the region, then symbols from outside."""
-    left = list(symbols)
     for position, param in enumerate(piece.region.params):
         if not isinstance(param, BufferInput):
-            yield _number(context, left.pop(0))
+            yield _number(context, _symbol(param))
             continue
         facts = {
             ".written": position in piece.writes,
@@ -130,12 +126,12 @@ def _inputs(context: Context, piece: Piece, symbols: Sequence[str]) -> Iterator[
             if value is not False
         ]
         yield f"{{{', '.join(parts)}}}"
-    yield from (_number(context, symbol) for symbol in left)
+    yield from (_number(context, symbol) for symbol in symbols)
 
 
 def _number(context: Context, symbol: str) -> str:
-    kind = _KINDS.get(context.program.symbols[symbol].kind, "kInteger")
-    return f"{{.name = {literals.string(symbol)}, .kind = wir::Kind::{kind}}}"
+    kind = _type_of(context, symbol).kind
+    return f"{{.name = {string(symbol)}, .kind = wir::Kind::{kind}}}"
 
 
 def _outputs(piece: Piece) -> Iterator[str]:

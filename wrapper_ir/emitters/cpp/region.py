@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CExpr, CType, convert, symbol_type
-from wrapper_ir.emitters.cpp.literals import ANYWHERE, call, device_parts
+from wrapper_ir.emitters.cpp.literals import call
 from wrapper_ir.emitters.cpp.state import (
     Place,
     element_type,
@@ -193,9 +193,7 @@ class RegionBase(TextWalker["Context"]):
         if layout.is_static:
             return self.context.shared_spec(layout, anywhere=anywhere)
         dims = self.dims(self.context.buffer(name), layout)
-        device = ANYWHERE if anywhere else device_parts(layout.device)
-        parts = (literals.dtype(layout.dtype), *device, *dims)
-        return f"{{{', '.join(parts)}}}"
+        return self.context.tensor_spec(layout, dims, anywhere=anywhere)
 
     def _numbers(self, wanted: str, values: Sequence[Dim]) -> str:
         known = self.context.array(values)

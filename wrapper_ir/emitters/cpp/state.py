@@ -56,7 +56,7 @@ def parameter_spelling(param: Param) -> str:
     """Return the type of a kernel's parameter as the wrapper declares it, with the same ABI."""
     if isinstance(param, BufferParam):
         return pointer_to(param)
-    return parameter_type(param.type).spelling
+    return parameter_type(param.type).value
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ class StateMembers:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._bases: dict[str, Place] = {}
+
         self._handles: dict[str, Place] = {}
         self._pointers: dict[str, str] = {}
         self._kept_bytes = 0
@@ -148,10 +148,9 @@ class StateMembers:
 
     def handle(self, name: str) -> Place:
         """Return a buffer as a tensor of its layout."""
-        found = self._handles.get(name)
-        if found is None:
-            found = self._handles[name] = self._make(name)
-        return found
+        if name not in self._handles:
+            self._handles[name] = self._make(name)
+        return self._handles[name]
 
     def shown(self, name: str) -> Place:
         """Return a tensor of a buffer's storage without a new member, perhaps of another layout."""
@@ -171,10 +170,9 @@ class StateMembers:
 
     def pointer(self, name: str) -> str:
         """Return the address of a buffer's first element."""
-        found = self._pointers.get(name)
-        if found is None:
-            found = self._pointers[name] = self._look_up(name)
-        return found
+        if name not in self._pointers:
+            self._pointers[name] = self._look_up(name)
+        return self._pointers[name]
 
     def arena(self, name: str) -> str:
         """Add the member for a kept pool, allocated at once if its size is fixed."""

@@ -11,7 +11,7 @@ from sympy.logic.boolalg import Boolean
 from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import constant_table, has_packing, write_packing
-from wrapper_ir.emitters.cpp.exprs import REAL_FUNCTIONS, CType
+from wrapper_ir.emitters.cpp.exprs import REAL_FUNCTIONS, CType, symbol_type
 from wrapper_ir.emitters.cpp.lines import write_probes
 from wrapper_ir.emitters.cpp.literals import device_index, table
 from wrapper_ir.lines import expr as vocabulary
@@ -110,14 +110,6 @@ def _promoted(type_: DType) -> DType:
     return DType.INT32 if type_.itemsize < DType.INT32.itemsize else type_
 
 
-_KINDS = {
-    SymbolKind.INT: "kInteger",
-    SymbolKind.FLOAT: "kReal",
-    SymbolKind.BOOL: "kBool",
-    SymbolKind.NONE: "kNone",
-}
-_TYPE_KINDS = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
-
 _PLAIN_TYPES = {"kInteger": DType.INT64, "kReal": DType.FLOAT64, "kBool": DType.BOOL}
 """The dtype of a result of each kind as a tensor, unless the table says otherwise."""
 
@@ -174,9 +166,9 @@ class Tables:
             writer.lines(*table("constexpr const char* kObstacles[]", reasons))
         rows = [
             f".limit = {literals.integer(graphs.limit)}",
-            f".shares_results = {_truth(graphs.results == 'shared')}",
-            f".is_random = {_truth(graphs.is_random)}",
-            f".has_branches = {_truth(graphs.has_branches)}",
+            f".shares_results = {literals.boolean(graphs.results == 'shared')}",
+            f".is_random = {literals.boolean(graphs.is_random)}",
+            f".has_branches = {literals.boolean(graphs.has_branches)}",
             f".num_reasons = {len(reasons)}",
             f".reasons = {'kObstacles' if reasons else 'nullptr'}",
         ]
@@ -236,7 +228,7 @@ class Tables:
         rows = [
             f"{len(context.probes)}, wir_program::kProbes" if context.probes else "0, nullptr",
             "nullptr" if kept is None else "wir_program::kept_bytes",
-            _truth(context.takes_out),
+            literals.boolean(context.takes_out),
             literals.string(CPU.type if device is None else device.type),
             str(-1 if device is None else device_index(device)),
             # States without device memory serve any stream.
@@ -261,34 +253,34 @@ class Tables:
             is_saved = self._program.role is GraphRole.BACKWARD
             anywhere = is_saved and param.name in self._context.random_states
             spec = self._context.tensor_spec(self._program.layout(param.name), anywhere=anywhere)
-            flags = f"{_truth(param.donated)}, {_truth(written)}"
+            flags = f"{literals.boolean(param.donated)}, {literals.boolean(written)}"
             name = literals.string(param.name)
             return f"{{{name}, wir::Kind::kTensor, {flags}, {spec}}}"
         if isinstance(param, ObjectInput):
             name, of = map(literals.string, (param.object, param.class_name))
             return f"{{{name}, wir::Kind::kObject, false, true, {{}}, false, {{}}, {of}}}"
-        kind = _KINDS[self._program.symbols[param.symbol].kind]
-        name = literals.string(param.symbol)
-        if kind == "kNone":
-            fixed = ", true"
+        symbol_kind = self._program.symbols[param.symbol].kind
+        type_ = symbol_type(symbol_kind)
+        name, kind = literals.string(param.symbol), type_.kind
+        if symbol_kind is SymbolKind.NONE:
+            kind, fixed = "kNone", ", true"
         elif param.symbol not in self._context.statics.symbols:
             kind, fixed = "kNone", ""  # any value will do
         else:
-            fixed = self._fixed(param.symbol, kind)
+            fixed = self._fixed(param.symbol, type_)
         return f"{{{name}, wir::Kind::{kind}, false, false, {{}}{fixed}}}"
 
-    def _fixed(self, symbol: str, kind: str) -> str:
+    def _fixed(self, symbol: str, type_: CType) -> str:
         """Return the only number that an input may be, if the program requires one."""
         for line in self._program.body:
             if isinstance(line, AssertSymbol) and isinstance(line.condition, sympy.Eq):
                 name, number = line.condition.args
                 if getattr(name, "name", "") == symbol and number.is_number:
-                    member = "real" if kind == "kReal" else "integer"
-                    is_real = kind == "kReal"
+                    is_real = type_ is CType.REAL
                     text = (
                         literals.real(float(number)) if is_real else literals.integer(int(number))
                     )
-                    return f", true, {{.{member} = {text}}}"
+                    return f", true, {{.{type_.member} = {text}}}"
         return ""
 
     def _output(self, position: int, value: Value) -> str:
@@ -304,7 +296,7 @@ class Tables:
         return f"{{{', '.join(parts)}}}"
 
     def _number(self, name: str, value: Scalar) -> str:
-        kind = _TYPE_KINDS[self._context.exprs.type_of(value)]
+        kind = self._context.exprs.type_of(value).kind
         parts = [literals.string(name), f"wir::Kind::{kind}"]
         type_ = number_type(value, self._program, self._number_types)
         if type_ is not _PLAIN_TYPES[kind]:
@@ -317,7 +309,7 @@ class Tables:
             literals.string(entry.name),
             literals.string(entry.qualified_name),
             str(entry.type),
-            _truth(entry.written),
+            literals.boolean(entry.written),
             str(entry.tied_to),
             self._context.tensor_spec(layout),
             literals.integer(entry.storage_offset),
@@ -326,7 +318,3 @@ class Tables:
             *(["true"] if self._program.constants[entry.name].packing is not None else ()),
         )
         return f"{{{', '.join(parts)}}}"
-
-
-def _truth(value: bool) -> str:  # noqa: FBT001 - the value is what is printed
-    return "true" if value else "false"
