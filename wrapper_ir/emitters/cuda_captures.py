@@ -46,7 +46,16 @@ _MOST: Final = 3
 class Captures:
     """Base of emitters whose programs' calls can be captured: the options for that.
 
-    In training, results always have fresh memory.
+    Attributes:
+        cuda_graph: Whether calls are captured as CUDA graphs and replayed, if possible.
+        cuda_graph_limit: How many graphs are kept, one for each set of input sizes.
+        cuda_graph_branches: How many branches a graph may have besides its main one: independent
+            kernels run side by side if that is faster.
+        cuda_graph_results: Whether results of replayed calls are ``fresh`` memory that the caller
+            owns, or ``shared``: the graph's own memory, which the next call overwrites. In
+            training they are always fresh.
+        cuda_graph_cuts: Whether a program that cannot be captured as a whole is cut at the
+            obstacles and the pieces between them are captured.
     """
 
     cuda_graph: bool = GRAPHS.field()

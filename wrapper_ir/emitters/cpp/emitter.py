@@ -59,18 +59,11 @@ class CppEmitter(Captures, Emitter):
         out: Whether callers may provide memory for results: ``function(*inputs, out=[...])``.
         products: Who computes matrix products on a GPU: ``"cublas"`` calls cuBLAS just as PyTorch's
             ops would, for the same bits in less time; ``"aten"`` calls these ops.
-        cuda_graph: Whether calls are captured as CUDA graphs and replayed, if possible; exported
-            libraries do so themselves.
-        cuda_graph_limit: How many graphs are kept, one for each set of input sizes; in exported
-            libraries, once for each call that may run at a time.
-        cuda_graph_cuts: Whether a program that cannot be captured as a whole is cut at the
-            obstacles and the pieces between them are captured.
-        cuda_graph_branches: How many branches a graph may have besides its main one: independent
-            kernels run side by side if that is faster.
-        cuda_graph_results: Whether results of replayed calls are ``fresh`` memory that the caller
-            owns, or ``shared``: the graph's own memory, which the next call overwrites.
         profile: Whether PyTorch's profiler is shown each call of a kernel or op, by its name, and
             each allocation, by its buffer's name.
+
+    The options for CUDA graphs are those of :class:`Captures`. Exported libraries capture calls
+    themselves, and keep ``cuda_graph_limit`` graphs for each call that may run at a time.
     """
 
     name: ClassVar[str] = "cpp"
@@ -89,19 +82,19 @@ class CppEmitter(Captures, Emitter):
         _refuse_devices(context.program, problems)
         if problems.found:  # rendering assumes supported devices
             return CppArtifact({}, (), source="", source_map=SourceMap(()), program=program)
-        files = render_files(context, origins=self.origins)
-        texts = {name: writer.text() for name, writer in files.writers.items()}
+        writers, declared = render_files(context, origins=self.origins)
+        texts = {name: writer.text() for name, writer in writers.items()}
         whole = CodeWriter()
-        for name, writer in files.writers.items():
-            if len(files.writers) > 1:
+        for name, writer in writers.items():
+            if len(writers) > 1:
                 whole.line(f"// {name}")
                 whole.blank()
             whole.extend(writer)
         levels = dict.fromkeys(row.line.level.value for row in context.probes)
         return CppArtifact(
             {**context.own_headers, **texts},
-            files.declared.callees.units,
-            files.declared.launched.units,
+            declared.callees.units,
+            declared.launched.units,
             Manifest(
                 frozenset(context.parts),
                 tuple(levels),
@@ -110,19 +103,13 @@ class CppEmitter(Captures, Emitter):
             source=whole.text(),
             source_map=whole.source_map(),
             program=program,
-            maps={name: writer.source_map() for name, writer in files.writers.items()},
+            maps={name: writer.source_map() for name, writer in writers.items()},
             options=self.given,
             graphs=context.graphs,
         )
 
-    def _context(self, program: Program, given: Program, problems: Problems) -> Context:
-        """Return the state of a run: what is kept, what is captured, who computes products.
-
-        Args:
-            program: The program with its objects as inputs.
-            given: The original program.
-            problems: Collects the lines that cannot be rendered.
-        """
+    def _context(self, program: Program, original: Program, problems: Problems) -> Context:
+        """Return the state of a run for a program whose objects are inputs."""
         from wrapper_ir.planning.kept import keep_storage  # noqa: PLC0415 - loads the planner
 
         accelerators = accelerators_of(program)
@@ -145,7 +132,7 @@ class CppEmitter(Captures, Emitter):
             products=Products(program, direct=self.products == "cublas" and is_one),
             graphs=None if options is None or found else capture_facts(program, options),
             pieces=found,
-            objects=given.objects,
+            objects=original.objects,
             profiles=self.profile,
         )
 

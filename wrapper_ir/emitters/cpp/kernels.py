@@ -155,7 +155,6 @@ def _symbol_of(source: CppSource) -> str:
     return f"wir_k_{digest[:20]}"
 
 
-@dataclass(frozen=True, slots=True)
 class Declarations:
     """Everything that files declare when a line first needs it.
 
@@ -165,12 +164,7 @@ class Declarations:
         launched: The kernels that are launched over a grid.
     """
 
-    state: StateMembers
-    callees: Callees
-    launched: LaunchedKernels
-
-    @classmethod
-    def of(cls, context: Context) -> Declarations:
-        """Return the declarations of a new run, which are empty."""
-        state = StateMembers(context)
-        return cls(state, Callees(context), LaunchedKernels(context, state))
+    def __init__(self, context: Context) -> None:
+        self.state = StateMembers(context)
+        self.callees = Callees(context)
+        self.launched = LaunchedKernels(context, self.state)

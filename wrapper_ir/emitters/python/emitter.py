@@ -39,16 +39,10 @@ class PythonEmitter(Captures, Emitter):
         arena: How long the program's arenas last: for a ``call``, or ``kept`` for the next one. A
             program without planned memory is then planned accordingly.
         out: Whether callers may provide memory for results: ``function(*inputs, out=[...])``.
-        cuda_graph: Whether calls are captured as CUDA graphs and replayed, if possible.
-        cuda_graph_limit: How many graphs are kept, one for each set of input sizes.
-        cuda_graph_branches: How many branches a graph may have besides its main one: independent
-            kernels run side by side if that is faster.
-        cuda_graph_cuts: Whether a program that cannot be captured as a whole is cut at the
-            obstacles and the pieces between them are captured.
-        cuda_graph_results: Whether results of replayed calls are ``fresh`` memory that the caller
-            owns, or ``shared``: the graph's own memory, which the next call overwrites.
         profile: Whether PyTorch's profiler is shown each call of a kernel or op, by its name, and
             each allocation, by its buffer's name.
+
+    The options for CUDA graphs are those of :class:`Captures`.
     """
 
     name: ClassVar[str] = "python"
