@@ -98,11 +98,7 @@ def capture_facts(program: Program, options: Captures) -> CaptureFacts:
 
 
 def why_not_captured(program: Program) -> tuple[str, ...]:
-    """Return the reasons that prevent capturing a program, as far as known before it runs.
-
-    Args:
-        program: A program, planned or not.
-    """
+    """Return the reasons that prevent capturing a program, as far as known before it runs."""
     devices = {layout.device for layout in program.buffers.values()}
     gpus = sorted(str(device) for device in devices if device.kind.captures)
     if not gpus:

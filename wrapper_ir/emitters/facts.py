@@ -48,13 +48,8 @@ def kept_arenas(
 ) -> dict[str, dict[str, int]]:
     """Return the pools that are kept from call to call, with the views that are kept with each.
 
-    Args:
-        program: A planned program, which marks the pools.
-        storages: Its storage map.
-        unsteady: Buffers that may be resized; views of their storage are not kept.
-
-    Returns:
-        For each pool its kept views, in program order: name to start, in bytes.
+    Views are in program order: name to start in the pool, in bytes. Views of the storage of
+    ``unsteady`` buffers, which may be resized, are not kept.
     """
     found: dict[str, dict[str, int]] = {
         line.out: {}
@@ -86,11 +81,9 @@ def kept_arenas(
 
 
 def allocates_much(program: Program, kept: Collection[str]) -> bool:
-    """Return whether a call allocates a lot of CPU memory: for results, in ops, or in regions.
+    """Return whether a call allocates a lot of CPU memory outside of ``kept`` pools.
 
-    Args:
-        program: A planned program.
-        kept: The pools that outlive a call.
+    It may do so for results, in ops, or in regions.
     """
     for _, line in walk(program):
         if isinstance(line, (Allocate, AllocatePool, ExternKernel)):
@@ -201,10 +194,10 @@ class Facts:
 def gather(
     program: Program, storages: StorageMap, *, arena: str = "call", is_checked: bool = True
 ) -> Facts:
-    """Gather the facts about a program.
+    """Gather the facts about a planned program, whose marks say what is kept.
 
     Args:
-        program: A planned program, whose marks say what is kept.
+        program: The program.
         storages: Its storage map.
         arena: ``kept`` if pools outlive a call.
         is_checked: Whether inputs are checked in every call. Unchecked inputs may make ops resize
@@ -266,13 +259,9 @@ def kept_buffers(
 ) -> tuple[str, ...]:
     """Return the allocations and pools whose memory is kept for the next call, in order.
 
-    These are the marked ones, except those that an op may resize for good. The verifier rejects
-    marks on memory that third-party code may hold on to.
-
-    Args:
-        program: The program.
-        storages: Its storage map.
-        arenas: Whether pools are arenas; an op cannot resize memory inside one.
+    These are the marked ones, except those that an op may resize for good; an op cannot resize
+    memory inside a pool that is an arena, as pools are with ``arenas``. The verifier rejects marks
+    on memory that third-party code may hold on to.
     """
     resized = storages.with_pools(storages.lives.storages(storages.resizable))
     found: list[str] = []

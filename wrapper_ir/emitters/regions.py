@@ -177,13 +177,9 @@ Key = tuple[str, str]
 
 
 def wanted_names(program: Program, spell: Callable[[str], str]) -> list[tuple[Key, str]]:
-    """Return everything that has a name, with its preferred identifier.
+    """Return everything that has a name, with its preferred identifier, made by ``spell``.
 
     Constants come first, because users set them by name.
-
-    Args:
-        program: The program.
-        spell: Turns a name into one that the target accepts.
     """
     given = (i.object for i in program.inputs if isinstance(i, ObjectInput))
     made = made_objects(program)
@@ -198,12 +194,7 @@ def wanted_names(program: Program, spell: Callable[[str], str]) -> list[tuple[Ke
 
 
 class Run:
-    """One run of an emitter.
-
-    Attributes:
-        program: The program to render.
-        problems: The lines that cannot be rendered.
-    """
+    """One run of an emitter: the program to render, and the lines that cannot be rendered."""
 
     def __init__(self, program: Program, problems: Problems) -> None:
         self.program = program
@@ -314,13 +305,7 @@ class RegionWalker(LineVisitor[None], Generic[R]):
 
 
 class TextWalker(RegionWalker[T]):
-    """Renders a region as statements of one function.
-
-    Args:
-        context: The run.
-        region: The region.
-        writer: The writer of the function's statements.
-    """
+    """Renders a region as statements of one function, into a writer."""
 
     comment: Callable[[str], list[str]]
     """Formats a text as comment lines."""

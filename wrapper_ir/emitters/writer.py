@@ -224,10 +224,7 @@ def header_title(program: Program, prose: Callable[[str], str]) -> str:
 def header_lines(program: Program, prose: Callable[[str], str], indent: str) -> Iterator[str]:
     """Yield the lists below the title, each after an empty line.
 
-    Args:
-        program: The program.
-        prose: Escapes text from outside for the target's comments.
-        indent: The indentation of a list's rows.
+    ``prose`` escapes text from outside for the target's comments; ``indent`` begins a row.
     """
     inputs = [(input_name(i), _input_type(program, i, prose)) for i in program.inputs]
     constants = [

@@ -144,12 +144,7 @@ def shim_arguments(
 ) -> list[str]:
     """Return the arguments of a function of the C shim.
 
-    Args:
-        region: The renderer of the call.
-        shim: The function.
-        schema: The op's schema.
-        given: The arguments by name.
-        results: The variables of the results that are used, by position.
+    ``given`` are the arguments by name, ``results`` the variables of the results that are used.
 
     Raises:
         NotPassableError: With these arguments the function does not do exactly what the op does.

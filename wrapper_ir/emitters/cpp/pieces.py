@@ -32,14 +32,10 @@ def slot(type_: CType, value: str) -> str:
 def write_piece(
     context: Context, piece: Piece, symbols: Sequence[str], name: str, function: str
 ) -> None:
-    """Write the function and tables by which the runtime runs a piece.
+    """Write the function ``name`` and the tables by which the runtime runs a piece.
 
-    Args:
-        context: The run.
-        piece: The piece.
-        symbols: The symbols that it needs from outside; they are its last inputs.
-        name: Its name; ``name_info`` leads to the tables.
-        function: The function of its region.
+    It calls the function of the piece's region. The symbols that this needs from outside are its
+    last inputs. ``name_info`` leads to the tables.
     """
     assert context.accelerator is not None, "a piece has a device"
     context.headers.add("pieces")

@@ -47,12 +47,7 @@ class Product:
 
 
 class Products:
-    """The lines of a program that call cuBLAS themselves.
-
-    Args:
-        program: The program.
-        direct: Whether any line does.
-    """
+    """The lines of a program that call cuBLAS themselves; none unless ``direct``."""
 
     def __init__(self, program: Program, *, direct: bool) -> None:
         self._program = program

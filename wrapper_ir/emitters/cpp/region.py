@@ -41,13 +41,8 @@ if TYPE_CHECKING:
 class RegionBase(TextWalker["Context"]):
     """Base of the renderers of all lines: writing, and the place of each buffer.
 
-    Args:
-        context: The run.
-        declared: The declarations of the files.
-        region: The region.
-        writer: The writer of the function's statements.
-        last: The last line that touches each buffer of the region.
-        framed: Whether variables live in the frame, for functions that share them.
+    ``last`` is the last line that touches each buffer. The variables of ``framed`` regions live in
+    the frame, for functions that share them.
     """
 
     comment = staticmethod(literals.comment)

@@ -71,10 +71,10 @@ def gather_statics(
     keep_arenas: bool = False,
     accelerated: bool = True,
 ) -> Statics:
-    """Return the buffers that a program keeps.
+    """Return the buffers that a program keeps, as its marks say.
 
     Args:
-        program: The program, whose marks say so.
+        program: The program.
         storages: Its storage map.
         keep_arenas: Whether pools are arenas, whatever their size, and memory that library ops
             allocate is kept too.

@@ -56,13 +56,7 @@ def render_graphs(context: Context) -> str | None:
 
 
 def render_piece(context: Context, position: int, writer: CodeWriter) -> None:
-    """Write the decorator that captures the function of a piece.
-
-    Args:
-        context: The run.
-        position: The position of the piece's switch in the body.
-        writer: The writer of the function.
-    """
+    """Write the decorator that captures the function of the piece at a position of the body."""
     piece = context.pieces[position]
     args: list[Node] = [literals.string(piece.place)]
     for word, positions in (

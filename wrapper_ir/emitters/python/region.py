@@ -50,13 +50,8 @@ if TYPE_CHECKING:
 class RegionBase(TextWalker["Context"]):
     """Base of the renderers of all lines: writing, and the variables that hold buffers.
 
-    Args:
-        context: The run.
-        region: The region.
-        writer: The writer of the function's statements.
-        last: The last line that touches each buffer of the region.
-        definitions: The sections for kernels and ops, by the class of their source; None inside
-            other regions, which define none.
+    ``last`` is the last line that touches each buffer. ``definitions`` are the sections for kernels
+    and ops, by the class of their source; regions inside others define none.
     """
 
     comment = staticmethod(literals.comment)
