@@ -71,8 +71,10 @@ class ArtifactError(WrapperIRError):
     """
 
     code = "WIR2009"
-    template = "emitter '{emitter}' of {package} made no artifact: {reason}"
-    default_hint = "the fault is in that package: wrapper_ir.emitters.Artifact says what is wanted"
+    template = "emitter '{emitter}' of {package} returned no artifact: {reason}"
+    default_hint = (
+        "the fault is in that package: wrapper_ir.emitters.Artifact says what it has to return"
+    )
 
 
 def package_of(emitter: type[object]) -> str:
@@ -140,7 +142,9 @@ class LogicalProgramError(WrapperIRError):
     """An emitter was given a program whose memory is not planned."""
 
     code = "WIR2002"
-    template = "emitter '{emitter}' takes planned programs; memory of '{program}' is not planned"
+    template = (
+        "emitter '{emitter}' needs a planned program; the memory of '{program}' is not planned"
+    )
     default_hint = "use wir.emit, which plans first, or wir.plan_memory(program)"
 
 
@@ -163,7 +167,7 @@ class MissingOpError(WrapperIRError):
 
     code = "WIR2007"
     template = "program '{program}' calls ops that no loaded library has: {names}"
-    default_hint = "load or import what defines them first"
+    default_hint = "load or import the library that defines them first"
 
 
 class Problems:
@@ -299,7 +303,7 @@ class Emitter(ABC):
             raise LogicalProgramError(emitter=self.name, program=program.name)
         verify(program)
         problems = Problems()
-        with faults_of(type(self), f"it rendered the program '{program.name}'"):
+        with faults_of(type(self), f"rendering the program '{program.name}'"):
             artifact = self.render(program, problems)
         if problems.found:
             self._refuse(program, problems.found)

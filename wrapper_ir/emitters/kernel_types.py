@@ -67,7 +67,7 @@ def cpp_source(definition: KernelDefinition) -> CppSource:
     """
     source = definition.source
     if not isinstance(source, CppKernel):
-        raise ValueError(f"'{definition.name}' is no C++ kernel")
+        raise ValueError(f"'{definition.name}' is not a C++ kernel")
     types = parameter_types(definition)
     return CppSource(definition.name, source.code, types, source.entry, source.isa, source.flags)
 
@@ -98,13 +98,12 @@ def launch_problem(
         return language.refuse(device)
     launched = launchers or (in_cpp and device.kind.launches_in_cpp(language))
     if language.launcher and not launched:
-        return f"kernels in {language.name} are launched from Python; its launcher is a class there"
+        return f"kernels in {language.name} are launched only from Python, where their launcher is"
     kind = device.kind
     if problem := problem_of_tuned(language, device, launchers=launchers, in_cpp=in_cpp):
         return problem
     if language is not CPP or launchers or kind.calls_plainly or (in_cpp and kind.around_kernels):
         return None
     how = "its kind has a class for that" if kind.python.kernels else "its kind says how"
-    return (
-        f"kernels on {device} are called from emitted Python{'' if in_cpp else ' and C++'}; {how}"
-    )
+    targets = "Python" if in_cpp else "Python and C++"
+    return f"kernels on {device} are called only from emitted {targets}; {how}"

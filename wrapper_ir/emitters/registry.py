@@ -23,7 +23,7 @@ class UnknownEmitterError(WrapperIRError):
     """No installed package registers an emitter of that name."""
 
     code = "WIR2003"
-    template = "there is no emitter '{emitter}'; installed are: {known}"
+    template = "there is no emitter '{emitter}'; installed emitters: {known}"
 
 
 class DuplicateEmitterError(WrapperIRError):
@@ -52,7 +52,7 @@ class EmitterLoadError(WrapperIRError):
 
     code = "WIR2005"
     template = "emitter '{emitter}' ({value}, of {package}) cannot be loaded: {reason}"
-    default_hint = "the fault is in that package: install another version of it, or none"
+    default_hint = "the fault is in that package: install another version of it, or uninstall it"
 
 
 _registered: Final[dict[str, type[Emitter]]] = {}
@@ -101,7 +101,7 @@ def emitter_class(name: str) -> type[Emitter]:
     given: object = name
     if not isinstance(given, str):
         hint = (
-            "targets are named by strings; an emitter without a name is called itself: "
+            "a target is an emitter's name; an emitter that is not registered is called directly: "
             "MyEmitter().emit(wir.plan_memory(program))"
         )
         listed = ", ".join(emitter_names()) or "none"
@@ -171,5 +171,5 @@ def make_emitter(name: str, options: Mapping[str, Any]) -> Emitter:
     """
     cls = emitter_class(name)
     check_values(options_of(cls), options, owner=f"emitter '{name}'")
-    with faults_of(cls, "it took its options"):
+    with faults_of(cls, "reading its options"):
         return cls(**options)

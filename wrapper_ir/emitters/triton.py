@@ -46,11 +46,11 @@ def problem_of_tuned(
     place, _ = device.kind.python.triton
     if in_cpp:
         is_known = device.kind.cpp is not None and bool(device.kind.cpp.triton)
-        return None if is_known else f"Triton kernels on {device} are launched from Python alone"
+        return None if is_known else f"Triton kernels on {device} are launched only from Python"
     if not place:
-        return f"nothing says what launches Triton kernels on {device}: its kind has no triton"
+        return f"no launcher is declared for Triton kernels on {device}: its kind has no triton"
     if ":" in place and not launchers:
-        return f"Triton kernels on {device} are launched by a class of its package"
+        return f"Triton kernels on {device} are launched only by a class of its package"
     return None
 
 

@@ -115,7 +115,7 @@ class CallLines(RegionBase):
     @override
     def visit_extern_kernel(self, line: ExternKernel) -> None:
         if any(len(result.path) > _DEEPEST for result in line.results):
-            self.unsupported(line, "a result lies too deep inside of lists")
+            self.unsupported(line, "a result is nested too deeply in lists")
             return
         schema = schema_of(self.context.program, line.op)
         self.mark(line)
@@ -178,7 +178,7 @@ class CallLines(RegionBase):
                 return False
             position = int(result.path[0]) if result.path else 0
             if any(param.is_result for param in shim.params):
-                targets[position] = self._read(self.context.buffer(result.out))
+                targets[position] = self.variable(self.context.buffer(result.out))
                 fresh.append(result)
             else:
                 written = _written(schema, given, position)
@@ -215,15 +215,12 @@ class CallLines(RegionBase):
 
     def _target(self, result: OpResult) -> str:
         if isinstance(result, ResultBuffer):
-            variable = self._read(self.context.buffer(result.out))
+            variable = self.variable(self.context.buffer(result.out))
         elif isinstance(result, ResultObject):
             variable = self.objects[result.object]
         else:
             variable = self.symbol_value(result.symbol)
         return f"{{{', '.join([variable, *map(str, result.path)])}}}" if result.path else variable
-
-    def _read(self, name: str) -> str:
-        return f"frame.{name}" if self.framed else name
 
     def _declare(self, result: OpResult) -> None:
         """Write the variable of a result."""

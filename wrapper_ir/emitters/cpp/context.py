@@ -29,7 +29,6 @@ from wrapper_ir.toolchain.parts import Part
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wrapper_ir.devices import CppSide
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.emitters.cpp.statics import Statics
@@ -106,10 +105,6 @@ class ProbeRow:
     operands: tuple[tuple[str, str], ...]
 
 
-def _headers_of(*sides: CppSide | None) -> dict[str, str]:
-    return {name: text for side in sides if side for name, text in side.headers.items()}
-
-
 class Context(TextRun):
     """One run of the emitter.
 
@@ -154,7 +149,8 @@ class Context(TextRun):
         self.mixes_streams = len({*accelerators, *(each.device for each in program.streams)}) > 1
         self.side = None if self.accelerator is None else side_of(self.accelerator)
         #: Vendors' headers, name to text.
-        self.own_headers = _headers_of(CPU.kind.cpp, self.side)
+        sides = [side for side in (CPU.kind.cpp, self.side) if side is not None]
+        self.own_headers = {name: text for side in sides for name, text in side.headers.items()}
         #: The number of events, with one after the program's own if freeing memory needs it.
         ends_early = any(isinstance(line, Free) and line.after for line in program.body)
         self.spare_event = len(program.events) + ends_early

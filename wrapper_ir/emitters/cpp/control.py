@@ -237,7 +237,7 @@ class ControlLines(RegionBase):
                 found = self.expr(arg.value)
                 return f"{found.type.value}({found.text})" if found.is_literal else found.text
             case _:
-                self.unsupported(line, "a region takes tensors and numbers only, in C++")
+                self.unsupported(line, "in C++, a region takes only tensors and numbers")
                 return ""
 
     def _results(

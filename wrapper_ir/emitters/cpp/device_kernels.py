@@ -212,5 +212,5 @@ def _declared_type(param: Param, type_: str) -> str:
     if number is not None:
         return number.value
     if not isinstance(param, BufferParam):
-        raise ValueError(f"parameter '{param.name}' is a pointer to Triton, and a number here")
+        raise ValueError(f"parameter '{param.name}' is a pointer to Triton but a number here")
     return pointer_to(param)

@@ -171,7 +171,7 @@ def _refuse_devices(program: Program, problems: Problems) -> None:
                 told = f"'{name}' is on {device}; C++ programs run on {where} (docs/devices.md)"
                 problems.add(line, path, told)
             elif name in quantised:
-                problems.add(line, path, f"'{name}' is quantised, which C++ has no form for yet")
+                problems.add(line, path, f"'{name}' is quantised, which C++ does not support yet")
 
 
 def _refuse_mixtures(program: Program, problems: Problems) -> None:

@@ -248,9 +248,8 @@ class CppExprs(ExprPrinter):
         """Return a number or expression with its type."""
         if isinstance(value, sympy.Symbol):
             return CExpr(self._names(value.name), self.type_of(value))
-        return CExpr(
-            self._outermost(self.print(value)), self.type_of(value), not _is_compound(value)
-        )
+        is_literal = not isinstance(value, sympy.Basic) or bool(value.is_Number)
+        return CExpr(self._outermost(self.print(value)), self.type_of(value), is_literal)
 
     @staticmethod
     def _outermost(text: str) -> str:
@@ -329,7 +328,3 @@ class CppExprs(ExprPrinter):
         if symbol_type(self._kinds(name)) is CType.BOOL:
             return Piece(f"wir::Int({text})")  # inside expressions it counts as a number
         return Piece(text)
-
-
-def _is_compound(value: Scalar) -> bool:
-    return isinstance(value, sympy.Basic) and not value.is_Number

@@ -145,7 +145,7 @@ class MemoryLines(RegionBase):
             return
         old, new = self.base(line.donor), self.layout(line.out)
         same = old.exact and same_view(self.layout(line.donor), new)
-        if not same and self.is_tensor(line.out):
+        if not same and line.out in self.tensors:
             self.mark(line)
             self.define_tensor(line.out, self.new_view(old, line.out))
             self.end(line.donor)
@@ -170,7 +170,7 @@ class MemoryLines(RegionBase):
     def _view(
         self, line: Reinterpret | AllocateFromPool, name: str, base: Place, *sources: str
     ) -> None:
-        if self.is_tensor(name):
+        if name in self.tensors:
             self.mark(line)
             self.define_tensor(name, self.new_view(base, name), sources)
         else:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.kernels import ExternKernel
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import AnyLine, Origin, SymbolKind
+    from wrapper_ir.lines.program import AnyLine, Origin
     from wrapper_ir.lines.walk import Path
 
 
@@ -69,7 +69,8 @@ class RegionBase(TextWalker["Context"]):
         #: Whether a statement uses the state.
         self.uses_state = False
         self._stream = 0
-        self._tensors = needs_handle(region, context.program, context.products)
+        #: Buffers of which a tensor of the exact layout is needed, not just an address.
+        self.tensors = needs_handle(region, context.program, context.products)
         self._storages = Storages(last)
 
     # Walking.
@@ -95,9 +96,9 @@ class RegionBase(TextWalker["Context"]):
         if device is None or not device.kind.cpp_queues:
             self.refuse_streams(line, "C++ code runs")
         elif self.context.mixes_streams:
-            self.unsupported(line, f"{reason}; in C++ all streams are those of one device")
+            self.unsupported(line, f"{reason}; in C++ all streams must be of one device")
         elif what := users_object(line, program):
-            self.unsupported(line, f"{what}, which only Python code finds")
+            self.unsupported(line, f"{what}, which only emitted Python can look up")
 
     def _stream_of(self, index: int) -> int | None:
         """Return the stream for a line; None if it can stay on the current one."""
@@ -155,13 +156,18 @@ class RegionBase(TextWalker["Context"]):
 
     def declare(self, name: str, type_: str, value: str = "") -> str:
         """Write the definition of a variable; return the expression that reads it."""
+        variable = self.variable(name)
         if not self.framed:
             self.put(f"{type_} {name} = {value};" if value else f"{type_} {name}{{}};")
-            return name
+            return variable
         self.context.section("frame").line(f"{type_.removeprefix('const ')} {name}{{}};")
         if value:
-            self.put(f"frame.{name} = {value};")
-        return f"frame.{name}"
+            self.put(f"{variable} = {value};")
+        return variable
+
+    def variable(self, name: str) -> str:
+        """Return the expression that reads a variable."""
+        return f"frame.{name}" if self.framed else name
 
     # Numbers.
 
@@ -227,10 +233,6 @@ class RegionBase(TextWalker["Context"]):
         self.uses_state = self.uses_state or place.in_state
         return place
 
-    def is_tensor(self, name: str) -> bool:
-        """Return whether a tensor of the buffer's exact layout is needed, not just an address."""
-        return name in self._tensors
-
     def pointer(self, name: str) -> str:
         """Return the address of a buffer's first element; write its lookup the first time."""
         place = self.places.get(name)
@@ -282,12 +284,11 @@ class RegionBase(TextWalker["Context"]):
 
     def symbol_type(self, name: str) -> CType:
         """Return the type of a symbol's variable."""
-        kind: SymbolKind = self.context.program.symbols[name].kind
-        return symbol_type(kind)
+        return symbol_type(self.context.program.symbols[name].kind)
 
     def symbol_value(self, name: str) -> str:
         """Return the expression that reads a symbol's variable."""
-        return f"frame.{self.context.symbol(name)}" if self.framed else self.context.symbol(name)
+        return self.variable(self.context.symbol(name))
 
     @override
     def shown_place(self, origin: Origin) -> str:

@@ -102,12 +102,8 @@ def _joined(types: list[DType]) -> DType:
     reals = [type_ for type_ in types if type_ in _REALS]
     if reals:
         return max(reals, key=lambda type_: type_.itemsize)
-    promoted = [_promoted(type_) for type_ in types]
+    promoted = [DType.INT32, *(each for each in types if each.itemsize >= DType.INT32.itemsize)]
     return max(promoted, key=lambda type_: (type_.itemsize, type_.name.startswith("U")))
-
-
-def _promoted(type_: DType) -> DType:
-    return DType.INT32 if type_.itemsize < DType.INT32.itemsize else type_
 
 
 _PLAIN_TYPES = {"kInteger": DType.INT64, "kReal": DType.FLOAT64, "kBool": DType.BOOL}

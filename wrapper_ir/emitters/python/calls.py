@@ -154,7 +154,7 @@ class CallLines(RegionBase):
             elif _is_public(step):
                 text += f".{step}"
             else:
-                self.unsupported(line, f"'{step}' names no part of a result")
+                self.unsupported(line, f"'{step}' is not the name of a part of a result")
         return text
 
     def arg(self, line: AnyLine, arg: Arg) -> Node:  # noqa: C901 - one case a kind is the point

@@ -67,7 +67,7 @@ class DeviceSection(CollectedSection):
         language, launcher = source.language_name, source.language.launcher
         for device in context.launched_on(line.name):
             if not launcher:
-                raise ValueError(f"no device that is registered brings the language {language}")
+                raise ValueError(f"no registered device provides the language {language}")
             types = [literals.string(declared_type(param)) for param in line.params]
             args: list[Node] = [tuple_of(types), context.source(line)]
             args.append(keyword("entry", literals.string(source.entry)))
