@@ -222,9 +222,9 @@ class _Cutter:
 
     def _fresh(self, name: str) -> str:
         """Return a new name for a buffer inside a piece, with the buffer's layout."""
-        wanted, number = f"{name}_{self._count + 1}", 1
-        while wanted in self._layouts:
+        candidate, number = f"{name}_{self._count + 1}", 1
+        while candidate in self._layouts:
             number += 1
-            wanted = f"{name}_{self._count + 1}_{number}"
-        self._layouts[wanted] = self._program.layout(name)
-        return wanted
+            candidate = f"{name}_{self._count + 1}_{number}"
+        self._layouts[candidate] = self._program.layout(name)
+        return candidate

@@ -362,15 +362,6 @@ def accelerators_of(program: Program) -> tuple[Device, ...]:
     return tuple(Device(*pair) for pair in sorted(pairs))
 
 
-def launches(program: Program) -> dict[str, dict[Device, None]]:
-    """Return the devices that each kernel is launched on, in order of first launch."""
-    found: dict[str, dict[Device, None]] = {}
-    for _, line in walk(program):
-        if isinstance(line, KernelCall):
-            found.setdefault(line.kernel, {})[line.device] = None
-    return found
-
-
 def random_states(program: Program) -> frozenset[str]:
     """Return the buffers declared on a GPU that may actually be numbers on the host.
 

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.facts import (
-    free_region_symbols,
-    launches,
-    needs_streams,
-    random_states,
-)
+from wrapper_ir.emitters.facts import free_region_symbols, needs_streams, random_states
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, ScalarInput
@@ -31,7 +26,7 @@ from wrapper_ir.lines.symbols import (
 )
 from wrapper_ir.lines.trace import Comment
 from wrapper_ir.lines.visitor import LineVisitor
-from wrapper_ir.lines.walk import Path, made_objects, regions_of
+from wrapper_ir.lines.walk import Path, made_objects, regions_of, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -207,8 +202,12 @@ class Run:
 
     @cached_property
     def launches(self) -> dict[str, dict[Device, None]]:
-        """The devices that each kernel is launched on."""
-        return launches(self.program)
+        """The devices that each kernel is launched on, in order of first launch."""
+        launches: dict[str, dict[Device, None]] = {}
+        for _, line in walk(self.program):
+            if isinstance(line, KernelCall):
+                launches.setdefault(line.kernel, {})[line.device] = None
+        return launches
 
 
 class TextRun(Run):
@@ -316,7 +315,7 @@ class TextWalker(RegionWalker[T]):
         #: Inputs whose layout was checked on entry.
         self.checked: frozenset[str] = frozenset()
         self.show_origins = False
-        self._told: int | None = None
+        self._shown_origin: int | None = None
 
     @override
     def render(self, index: int, path: Path) -> None:
@@ -328,9 +327,9 @@ class TextWalker(RegionWalker[T]):
     def _show_origin(self, line: AnyLine) -> None:
         """Write where in the model a line comes from, once for a run of lines with one origin."""
         origin = self.context.program.origin_of(line)
-        if origin is None or line.origin == self._told:
+        if origin is None or line.origin == self._shown_origin:
             return
-        self._told = line.origin
+        self._shown_origin = line.origin
         parts = [origin.module] if origin.module else []
         parts += [", ".join(origin.ops or origin.nodes)] if origin.ops or origin.nodes else []
         place = self.shown_place(origin)

@@ -132,8 +132,10 @@ class Context(TextRun):
         objects: Mapping[str, ObjectConstant],
         profiles: bool,
     ) -> None:
-        told = {"takes_out": takes_out, "profiles": profiles}
-        super().__init__(program, problems, make_names(program), unit=UNIT, **told)
+        names = make_names(program)
+        super().__init__(
+            program, problems, names, unit=UNIT, takes_out=takes_out, profiles=profiles
+        )
         self.statics = statics
         self.products = products
         self.graphs = graphs
@@ -211,8 +213,8 @@ class Context(TextRun):
         if key not in self._arrays:
             words = ["n" if value == _DYNAMIC else str(value).replace("-", "m") for value in key]
             short = "_".join(words)
-            wanted = f"dims_{short}" if len(short) <= 24 else f"dims_of_{len(key)}"
-            name = self._arrays[key] = self.names.fresh(wanted)
+            preferred = f"dims_{short}" if len(short) <= 24 else f"dims_of_{len(key)}"
+            name = self._arrays[key] = self.names.fresh(preferred)
             numbers = ", ".join(
                 "wir::kDynamic" if value == _DYNAMIC else literals.integer(value) for value in key
             )
@@ -223,8 +225,8 @@ class Context(TextRun):
         """Return the name of the options of a new storage."""
         key = (layout.dtype, layout.device)
         if key not in self._options:
-            wanted = f"{layout.device.type}_{layout.dtype.torch_name}"
-            name = self._options[key] = self.names.fresh(wanted)
+            preferred = f"{layout.device.type}_{layout.dtype.torch_name}"
+            name = self._options[key] = self.names.fresh(preferred)
             where = f"{device_type(layout.device)}, {device_index(layout.device)}"
             self._constant(f"wir::Options {name}{{{literals.dtype(layout.dtype)}, {where}}};")
         return self._options[key]

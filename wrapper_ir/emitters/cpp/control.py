@@ -198,8 +198,8 @@ class ControlLines(RegionBase):
             self.mark(line)
         self.writer.line("}")
 
-    def _local(self, wanted: str, type_: str, value: str) -> _Variable:
-        name = self.context.names.fresh(wanted)
+    def _local(self, preferred: str, type_: str, value: str) -> _Variable:
+        name = self.context.names.fresh(preferred)
         self.put(f"{type_} {name} = {value};" if value else f"{type_} {name}{{}};")
         return _Variable(name, type_)
 
@@ -244,10 +244,10 @@ class ControlLines(RegionBase):
         self, line: AnyLine, results: Sequence[CallResult], values: Sequence[Value]
     ) -> list[_Variable]:
         """Write the variables for all results of a region, including unused ones."""
-        wanted = {int(r.path[0]) if r.path else 0: r for r in results}
+        used = {int(r.path[0]) if r.path else 0: r for r in results}
         found = []
         for position, value in enumerate(values):
-            result = wanted.get(position)
+            result = used.get(position)
             if result is None:
                 if isinstance(value, NoneValue):
                     continue

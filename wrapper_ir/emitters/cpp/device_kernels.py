@@ -88,17 +88,15 @@ class LaunchedKernels:
         launched_on = self._context.launches.get(definition.name, ())
         devices = sorted(set(map(_numbered, launched_on)), key=str)
         if isinstance(source, TritonKernel):
-            type_, made_of = self._of_triton(definition, source)
+            type_, args = self._of_triton(definition, source)
         else:
             assert isinstance(source, DeviceKernel)
             if not devices or not devices[0].kind.launches_in_cpp(source.language):
                 return  # launched nowhere, or each launch is refused
-            type_, made_of = self._of_vendor(definition, source, devices[0])
+            type_, args = self._of_vendor(definition, source, devices[0])
         for device in devices:
             name = self._name(definition.name, device)
-            self._context.put(
-                self._context.section("kernels"), f"inline {type_} {name}{{{made_of}}};"
-            )
+            self._context.put(self._context.section("kernels"), f"inline {type_} {name}{{{args}}};")
             self._state.load_kernel(name, device_index(device))
 
     def _of_triton(self, definition: KernelDefinition, source: TritonKernel) -> tuple[str, str]:
@@ -134,20 +132,20 @@ class LaunchedKernels:
             "AtenTensorHandle" if isinstance(param, BufferParam) else parameter_spelling(param)
             for param in definition.params
         )
-        made_of = (described, literals.string(source.language_name), literals.device_type(device))
-        return f"wir::PythonKernel<{types}>", ", ".join(made_of)
+        args = (described, literals.string(source.language_name), literals.device_type(device))
+        return f"wir::PythonKernel<{types}>", ", ".join(args)
 
     def _describe(self, definition: KernelDefinition, source: DeviceKernel) -> str:
         """Write the description of a kernel for its launcher; return the description's name."""
         context = self._context
         context.headers.add("launch")
-        writer, wanted = context.section("kernels"), context.names["kernel", definition.name]
-        described = context.names.fresh(f"{wanted}_text")
+        writer, preferred = context.section("kernels"), context.names["kernel", definition.name]
+        described = context.names.fresh(f"{preferred}_text")
         options = [
             f"{{{', '.join((literals.string(name), *_option(value)))}}}"
             for name, value in source.options
         ]
-        table = context.names.fresh(f"{wanted}_options") if options else "nullptr"
+        table = context.names.fresh(f"{preferred}_options") if options else "nullptr"
         if options:
             head = f"inline constexpr wir::KernelOption {table}[]"
             writer.lines(*literals.table(head, options))
@@ -187,12 +185,12 @@ class LaunchedKernels:
 
     def _name(self, kernel: str, device: Device) -> str:
         """Return the identifier of a kernel on a device."""
-        context, wanted = self._context, self._context.names["kernel", kernel]
+        context, preferred = self._context, self._context.names["kernel", kernel]
         if device == (context.accelerator or _numbered(CPU)):
-            return wanted
+            return preferred
         key = (kernel, device)
         if key not in self._names:
-            self._names[key] = context.names.fresh(f"{wanted}_on_{device_index(device)}")
+            self._names[key] = context.names.fresh(f"{preferred}_on_{device_index(device)}")
         return self._names[key]
 
 

@@ -168,8 +168,8 @@ def _refuse_devices(program: Program, problems: Problems) -> None:
             if name in away:
                 device = program.layout(name).device
                 where = " and ".join(kind.plural for kind in registered() if kind.cpp is not None)
-                told = f"'{name}' is on {device}; C++ programs run on {where} (docs/devices.md)"
-                problems.add(line, path, told)
+                reason = f"'{name}' is on {device}; C++ programs run on {where} (docs/devices.md)"
+                problems.add(line, path, reason)
             elif name in quantised:
                 problems.add(line, path, f"'{name}' is quantised, which C++ does not support yet")
 
@@ -181,7 +181,7 @@ def _refuse_mixtures(program: Program, problems: Problems) -> None:
         found = effects(line, program)
         for name in (*found.defines, *found.touched):
             if program.layout(name).device.type in others:
-                told = f"'{name}' is on {program.layout(name).device}, and others on {first}; "
-                told += "a C++ program runs on one type of device besides the CPU"
-                problems.add(line, path, told)
+                reason = f"'{name}' is on {program.layout(name).device}, and others on {first}; "
+                reason += "a C++ program runs on one type of device besides the CPU"
+                problems.add(line, path, reason)
                 return

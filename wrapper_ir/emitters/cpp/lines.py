@@ -277,9 +277,9 @@ class ProbeLines(RegionBase):
         place = self.places.get(name) or self.declared.state.shown(name)
         if place.exact:
             return self.read(place).handle
-        wanted = self.context.names.fresh(f"{self.context.buffer(name)}_shown")
-        self.put(f"const wir::Tensor {wanted} = {self.new_view(place, name)};")
-        return wanted
+        shown = self.context.names.fresh(f"{self.context.buffer(name)}_shown")
+        self.put(f"const wir::Tensor {shown} = {self.new_view(place, name)};")
+        return shown
 
     def _number(self, value: Scalar) -> tuple[str, list[str]]:
         """Return the kind of a number, and the slots that hold it."""

@@ -196,11 +196,11 @@ class RegionBase(TextWalker["Context"]):
         dims = self.dims(self.context.buffer(name), layout)
         return self.context.tensor_spec(layout, dims, anywhere=anywhere)
 
-    def _numbers(self, wanted: str, values: Sequence[Dim]) -> str:
+    def _numbers(self, preferred: str, values: Sequence[Dim]) -> str:
         known = self.context.array(values)
         if known is not None:
             return known
-        name = self.context.names.fresh(wanted)
+        name = self.context.names.fresh(preferred)
         items = ", ".join(map(self.count, values))
         self.put(f"const std::int64_t {name}[] = {{{items}}};")
         return name
@@ -244,8 +244,8 @@ class RegionBase(TextWalker["Context"]):
         layout = self.layout(name)
         value = make_data(self.read(place), layout, self.count(place.start(layout)))
         if place.pointer is None:
-            wanted = self.context.names.fresh(f"{self.context.buffer(name)}_ptr")
-            place.pointer = self.declare(wanted, f"{element_type(layout.dtype)}*", value)
+            preferred = self.context.names.fresh(f"{self.context.buffer(name)}_ptr")
+            place.pointer = self.declare(preferred, f"{element_type(layout.dtype)}*", value)
         else:
             self.put(f"{place.pointer} = {value};")
             place.stale = False

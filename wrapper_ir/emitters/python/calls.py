@@ -92,8 +92,8 @@ class CallLines(RegionBase):
         """Return the variable of the current stream, fetched before the first launch on it."""
         key = (line.device, line.stream)
         if key not in self._handles:
-            wanted = f"handle_{line.stream}" if line.stream else "stream"
-            name = self._handles[key] = self.context.names.fresh(wanted)
+            preferred = f"handle_{line.stream}" if line.stream else "stream"
+            name = self._handles[key] = self.context.names.fresh(preferred)
             self.writer.line(f"{name} = {self.context.imported(place)}({line.device.index or 0})")
         return self._handles[key]
 

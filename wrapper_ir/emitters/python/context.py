@@ -145,8 +145,8 @@ class Context(TextRun):
         """Return the file's name for a part of a device's queues; torch's by default."""
         if place := getattr(device.kind.queues, part, ""):
             return self.imported(place)
-        torchs = {"event": "Event", "current": f"{device.type}.current_stream"}
-        return f"torch.{torchs.get(part, f'{device.type}.{part}')}"
+        defaults = {"event": "Event", "current": f"{device.type}.current_stream"}
+        return f"torch.{defaults.get(part, f'{device.type}.{part}')}"
 
     def kernel(self, name: str, device: Device = CPU) -> str:
         """Return the identifier of a compiled kernel, which may have one per device."""

@@ -138,8 +138,8 @@ class MemoryLines(RegionBase):
         key = (pool, layout.dtype.torch_name)
         if key not in self._pools:
             plain = self.context.buffer(pool)
-            wanted = f"{plain}_{layout.dtype.torch_name}"
-            name = self._pools[key] = self.context.names.fresh(wanted)
+            preferred = f"{plain}_{layout.dtype.torch_name}"
+            name = self._pools[key] = self.context.names.fresh(preferred)
             dtype = literals.dtype(layout.dtype)
             if pool in self.kept_pools:
                 made = call(f"{plain}.of", dtype)
@@ -248,8 +248,8 @@ class SymbolLines(RegionBase):
         key = flat(made) if shared else str(self.path)
         name = self.context.shared_checks.get(key)
         if name is None:
-            wanted = f"check_{self.context.buffer(line.buffer)}"
-            name = self.context.shared_checks[key] = self.context.names.fresh(wanted)
+            preferred = f"check_{self.context.buffer(line.buffer)}"
+            name = self.context.shared_checks[key] = self.context.names.fresh(preferred)
             with self.context.section("checks").at(self.path):
                 self.context.define("checks", name, made)
         return name

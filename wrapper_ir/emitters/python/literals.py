@@ -42,13 +42,10 @@ def _escaped(text: str) -> str:
 
 
 def _escape(char: str) -> str:
-    named = {"\n": r"\n", "\t": r"\t", "\\": r"\\"}.get(char)
-    if named is not None:
-        return named
-    code = ord(char)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    # The codec leaves quotes as they are.
+    return (
+        rf"\x{ord(char):02x}" if char in "\"'\r" else char.encode("unicode_escape").decode("ascii")
+    )
 
 
 def value(given: object) -> str:
@@ -181,8 +178,8 @@ def _laid_out(node: Node, width: int, head: str = "", tail: str = "") -> list[st
     opening = f"{head}{node.head}{node.brackets[0]}"
     closing = node.brackets[1] + tail
     inside = _flat_items(node)
-    explode = node.is_display and (len(node.items) > 1 or _is_tuple(node))
-    if not explode and _fits(inside, width + len(_INDENT)):
+    one_per_line = node.is_display and (len(node.items) > 1 or _is_tuple(node))
+    if not one_per_line and _fits(inside, width + len(_INDENT)):
         return [opening, _INDENT + inside, closing]
     comma = "," if len(node.items) > 1 or not node.is_display or _is_tuple(node) else ""
     lines = [opening]

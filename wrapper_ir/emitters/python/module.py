@@ -141,9 +141,11 @@ def _constants(context: Context) -> None:
     if not context.program.constants and not objects:
         return
     writer = context.section("constants")
-    alone = context.files is None
-    told = ": whoever loads this file gives them values" if alone else f", from {CONSTANTS_FILE}"
-    writer.line(f"# Constants{told}.")
+    is_apart = context.files is not None
+    source = (
+        f", from {CONSTANTS_FILE}" if is_apart else ": whoever loads this file gives them values"
+    )
+    writer.line(f"# Constants{source}.")
     for name in objects:
         writer.line(f"{context.buffer(name)} = None")
     if not context.program.constants:
@@ -159,7 +161,7 @@ def _constants(context: Context) -> None:
             continue  # it has no layout to check or to make up values for
         specs.append(context.spec(context.buffer(name), context.program.layout(name)))
     context.define("constants", "CONSTANTS", tuple_of(specs))
-    if not alone:
+    if is_apart:
         names = [dict_of(renamed)] if renamed else []
         writer.lines(*statement(call(f"{FOLDER}.fill", "globals()", "CONSTANTS", *names), 0))
 
