@@ -85,16 +85,12 @@ class _Cutter:
         """Return the program with its pieces; None if there are none."""
         program = self._program
         inside = [self._may_be_inside(at) for at in range(len(program.body))]
-        pieces = {piece[0]: piece for piece in self._pieces(inside)}
-        at = 0
-        while at < len(program.body):
-            piece = pieces.get(at)
-            if piece is None:
-                self._body.append(program.body[at])
-                at += 1
-            else:
-                self._add(piece)
-                at = piece[-1] + 1
+        pieces = {at: piece for piece in self._pieces(inside) for at in piece}
+        for at, line in enumerate(program.body):
+            if at not in pieces:
+                self._body.append(line)
+            elif at == pieces[at][0]:
+                self._add(pieces[at])
         if not self._count:
             return None
         return program.replace(body=tuple(self._body), buffers=FrozenMap(self._layouts))

@@ -406,27 +406,20 @@ def _may_be_a_state(layout: Layout) -> bool:
 
 def free_region_symbols(region: Region, program: Program) -> tuple[str, ...]:
     """Return the symbols that a region uses but does not bind, sorted."""
+    lines = [line for _, line in walk(region)]
+    regions = [region, *(inner for line in lines for _, inner in regions_of(line))]
+    bound = {p.symbol for each in regions for p in each.params if isinstance(p, ScalarInput)}
     used: set[str] = set()
-    bound = {p.symbol for p in region.params if isinstance(p, ScalarInput)}
-    for _, line in walk(region):
+    for value in (value for each in regions for value in each.results):
+        used |= free_symbols(getattr(value, "value", None))
+    for line in lines:
         found = effects(line, program)
         used |= found.uses_symbols
         bound.update(found.defines_symbols)
         for name in (*found.touched, *found.defines):
             if name in program.buffers:
                 used |= program.layout(name).symbols
-        for _, inner in regions_of(line):
-            bound.update(p.symbol for p in inner.params if isinstance(p, ScalarInput))
-            used |= _result_symbols(inner)
-    used |= _result_symbols(region)
     return tuple(sorted(used - bound))
-
-
-def _result_symbols(region: Region) -> set[str]:
-    found: set[str] = set()
-    for value in region.results:
-        found |= free_symbols(getattr(value, "value", None))
-    return found
 
 
 # Values for symbols of made-up inputs.

@@ -231,18 +231,16 @@ class Tables:
             (side and kept and side.stream) or "nullptr",
             (side and self._constants.entries and side.wait) or "nullptr",
             "nullptr" if context.graphs is None else "&wir_program::kGraphs",
-            self._objects(),
+            (
+                f"{len(context.objects)}, wir_program::kObjects, wir_object_places"
+                if context.objects
+                else "0, nullptr, nullptr"
+            ),
             "wir_program::pack" if has_packing(self._program) else "nullptr",
         ]
         while rows and rows[-1] in _DEFAULTS:
             rows.pop()
         return rows
-
-    def _objects(self) -> str:
-        count = len(self._context.objects)
-        if not count:
-            return "0, nullptr, nullptr"
-        return f"{count}, wir_program::kObjects, wir_object_places"
 
     def _input(self, param: Input, *, written: bool) -> str:
         if isinstance(param, BufferInput):
@@ -272,10 +270,10 @@ class Tables:
             if isinstance(line, AssertSymbol) and isinstance(line.condition, sympy.Eq):
                 name, number = line.condition.args
                 if getattr(name, "name", "") == symbol and number.is_number:
-                    is_real = type_ is CType.REAL
-                    text = (
-                        literals.real(float(number)) if is_real else literals.integer(int(number))
-                    )
+                    if type_ is CType.REAL:
+                        text = literals.real(float(number))
+                    else:
+                        text = literals.integer(int(number))
                     return f", true, {{.{type_.member} = {text}}}"
         return ""
 

@@ -43,9 +43,7 @@ def _escaped(text: str) -> str:
 
 def _escape(char: str) -> str:
     # The codec leaves quotes as they are.
-    return (
-        rf"\x{ord(char):02x}" if char in "\"'\r" else char.encode("unicode_escape").decode("ascii")
-    )
+    return rf"\x{ord(char):02x}" if char in '"\r' else char.encode("unicode_escape").decode("ascii")
 
 
 def value(given: object) -> str:
