@@ -12,13 +12,7 @@ from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.context import caller
 from wrapper_ir.emitters.python.kernels import default_is
-from wrapper_ir.emitters.python.literals import (
-    Node,
-    call,
-    keyword,
-    list_of,
-    tuple_of,
-)
+from wrapper_ir.emitters.python.literals import Node, call, keyword, list_of, tuple_of
 from wrapper_ir.emitters.python.region import RegionBase
 from wrapper_ir.emitters.triton import stream_of
 from wrapper_ir.lines.args import (
@@ -41,11 +35,7 @@ from wrapper_ir.lines.kernels import DeviceKernel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wrapper_ir.lines.kernels import (
-        ExternKernel,
-        KernelCall,
-        KernelDefinition,
-    )
+    from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
     from wrapper_ir.lines.program import AnyLine
 
 

@@ -10,15 +10,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.writer import TRANSCENDENTAL, spaced_product, spaced_sum
 from wrapper_ir.lines import expr as vocabulary
-from wrapper_ir.lines.expr_printer import (
-    ExprPrinter,
-    Form,
-    Level,
-    Piece,
-    call,
-    infix,
-    prefix,
-)
+from wrapper_ir.lines.expr_printer import ExprPrinter, Form, Level, Piece, call, infix, prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

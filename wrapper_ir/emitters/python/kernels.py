@@ -8,14 +8,7 @@ from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.emitters.kernel_types import parameter_types
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.context import caller
-from wrapper_ir.emitters.python.literals import (
-    Node,
-    assignment,
-    call,
-    keyword,
-    statement,
-    tuple_of,
-)
+from wrapper_ir.emitters.python.literals import Node, assignment, call, keyword, statement, tuple_of
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg, ScalarArg
 from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import CPU

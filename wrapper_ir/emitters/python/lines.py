@@ -11,14 +11,7 @@ from wrapper_ir.analysis.liveness import last_uses
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
 from wrapper_ir.emitters.python.cuda_graphs import render_piece
-from wrapper_ir.emitters.python.literals import (
-    Node,
-    call,
-    flat,
-    keyword,
-    list_of,
-    tuple_of,
-)
+from wrapper_ir.emitters.python.literals import Node, call, flat, keyword, list_of, tuple_of
 from wrapper_ir.emitters.python.region import RegionBase, StreamLines, params_of
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferArg, BufferValue
@@ -34,13 +27,7 @@ from wrapper_ir.lines.memory import (
     Reuse,
     own_memory,
 )
-from wrapper_ir.lines.symbols import (
-    AssertLayout,
-    AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
-    dims_of,
-)
+from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol, dims_of
 from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.lines.walk import regions_of
 
