@@ -32,7 +32,6 @@ from wrapper_ir.lines.args import (
 from wrapper_ir.lines.control import (
     BufferInput,
     Cond,
-    Input,
     Region,
     RegionLine,
     ScalarInput,
@@ -138,7 +137,10 @@ class ControlLines(RegionBase):
     def visit_while(self, line: While) -> None:
         self.context.headers.add("control")
         symbols = self.symbols_of(line)
-        types = [self._parameter_type(p) for p in line.body.params[: len(line.carried)]]
+        types = [
+            self.symbol_type(param.symbol).value if isinstance(param, ScalarInput) else TENSOR
+            for param in line.body.params[: len(line.carried)]
+        ]
         truth = self._type_of(line.condition.results[0])
         condition = self._function(line, "condition", line.condition, symbols, [truth])
         body = self._function(line, "body", line.body, symbols, types)
@@ -269,10 +271,6 @@ class ControlLines(RegionBase):
                 return CType.INT.value
             case _:
                 return self.exprs.type_of(value.value).value
-
-    def _parameter_type(self, param: Input) -> str:
-        # No region takes an object.
-        return self.symbol_type(param.symbol).value if isinstance(param, ScalarInput) else TENSOR
 
     # Functions.
 

@@ -75,9 +75,12 @@ class Entry:
                     f"{{inputs[{position}].object}}",
                 )
             elif param.symbol in self._context.statics.symbols:
-                self._unpack_number(position, param.symbol)
-                ranges.append(param.symbol)
-        self._check_ranges([s for s in ranges if self._has_range(s)])
+                type_ = self._renderer.symbol_type(param.symbol)
+                self._renderer.define_symbol(param.symbol, slot_value(position, type_))
+                info = self._program.symbols[param.symbol]
+                if info.kind is SymbolKind.INT and (info.lower, info.upper) != (None, None):
+                    ranges.append(param.symbol)
+        self._check_ranges(ranges)
 
     def _unpack_tensor(self, position: int, name: str) -> None:
         if name not in self._touched:
@@ -89,14 +92,6 @@ class Entry:
         place = place_of(variable, self._program.layout(name), owned=False)
         place.input = position
         self._renderer.define(name, place)
-
-    def _unpack_number(self, position: int, symbol: str) -> None:
-        value = slot_value(position, self._renderer.symbol_type(symbol))
-        self._renderer.define_symbol(symbol, value)
-
-    def _has_range(self, symbol: str) -> bool:
-        info = self._program.symbols[symbol]
-        return info.kind is SymbolKind.INT and (info.lower, info.upper) != (None, None)
 
     def finish(self) -> None:
         """Write the checks that wait until all symbols of inputs are bound."""

@@ -94,7 +94,7 @@ class Callees:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._units: dict[str, CppUnit] = {}
-        self._kernels: set[str] = set()
+
         self._ops: set[str] = set()
         self._shims: set[str] = set()
 
@@ -103,15 +103,13 @@ class Callees:
         """The kernels to compile, each once."""
         return tuple(self._units.values())
 
-    def kernel(self, definition: KernelDefinition) -> str:
-        """Return the function of a kernel.
+    def kernel(self, definition: KernelDefinition) -> None:
+        """Declare the function of a kernel.
 
         Raises:
             ValueError: It has none; the message says why.
         """
         name = self._context.names["kernel", definition.name]
-        if definition.name in self._kernels:
-            return name
         described = dataclasses.replace(cpp_source(definition), name=name)
         symbol = _symbol_of(described)
         declared = ", ".join(map(parameter_spelling, definition.params))
@@ -121,8 +119,6 @@ class Callees:
             externs = self._context.section("externs")
             self._context.put(externs, f'extern "C" void {symbol}({declared});')
         writer.line(f"inline constexpr auto* {name} = &::{symbol};")
-        self._kernels.add(definition.name)
-        return name
 
     def shim(self, shim: Shim) -> str:
         """Return a function of the C shim."""
