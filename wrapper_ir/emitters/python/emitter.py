@@ -67,17 +67,8 @@ class PythonEmitter(Captures, Emitter):
         facts = gather(kept, storages, arena=self.arena, is_checked=is_checked)
 
         def rendered(*, apart: bool) -> tuple[CodeWriter, Context]:
-            context = Context(
-                kept,
-                facts,
-                problems,
-                graphs=self.graphs,
-                checks=self.checks,
-                takes_out=self.out,
-                profiles=self.profile,
-                apart=apart,
-            )
-            return render_module(context, origins=self.origins), context
+            context = Context(kept, facts, problems, self, apart=apart)
+            return render_module(context), context
 
         def files() -> SourceFiles:
             writer, context = rendered(apart=True)

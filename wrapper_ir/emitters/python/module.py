@@ -49,7 +49,7 @@ _SECTIONS = (
 )
 
 
-def render_module(context: Context, *, origins: bool) -> CodeWriter:
+def render_module(context: Context) -> CodeWriter:
     """Render a program as a Python file."""
     if context.files is not None:
         context.define("folder", FOLDER, call(context.helper("SourceFolder"), "__file__"))
@@ -57,7 +57,7 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
     body = CodeWriter()
     last = context.facts.storages.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
-    renderer.show_origins = origins
+    renderer.show_origins = context.options.origins
     _constants(context)
     kept = keep_arenas(context, renderer)
     if context.facts.kept_buffers:
