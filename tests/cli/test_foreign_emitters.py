@@ -127,7 +127,7 @@ FAULTS = {
     "render": (
         (RENDER, '        raise KeyError("w")\n'),
         "emit held.wir",
-        "failed while it rendered the program 'held': KeyError: 'w'",
+        "failed while rendering the program 'held': KeyError: 'w'",
     ),
     "load": (
         (LOAD, LOAD + '        raise NameError("no w")\n'),
@@ -142,12 +142,12 @@ FAULTS = {
     "no load": (
         (LOAD, LOAD.replace("load", "loaded")),
         "emit held.wir",
-        "made no artifact: a 'PlainArtifact' has no method 'load'",
+        "returned no artifact: a 'PlainArtifact' has no method 'load'",
     ),
     "no text": (
         ('"\\n".join(lines) + "\\n", program', "lines, program"),
         "emit held.wir",
-        "made no artifact: its text is a 'list'",
+        "returned no artifact: its text is a 'list'",
     ),
     "options": (
         (
@@ -155,7 +155,7 @@ FAULTS = {
             NAME + '\n    def __post_init__(self) -> None:\n        raise LookupError("none")\n',
         ),
         "emit held.wir",
-        "failed while it took its options: LookupError: none",
+        "failed while reading its options: LookupError: none",
     ),
 }
 

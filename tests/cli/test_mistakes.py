@@ -30,7 +30,10 @@ MISTAKES: dict[str, tuple[int, tuple[str, ...]]] = {
     "plan small.wir --arena kept --strategy none": (2, ("'none': there are no arenas to keep",)),
     "plan faulty.wir": (1, ("WIR1030", "^ error:")),
     "emit faulty.wir": (1, ("WIR1030", "^ error:")),
-    "emit small.wir --target pyton": (2, ("'pyton'", "did you mean 'python'?", "installed are")),
+    "emit small.wir --target pyton": (
+        2,
+        ("'pyton'", "did you mean 'python'?", "installed emitters"),
+    ),
     "emit small.wir -O chekcs=always": (2, ("WIR0002", "did you mean 'checks'?")),
     "emit small.wir -O checks=sometimes": (2, ("WIR0003", "'sometimes'", "first_call")),
     "emit small.wir -O origins=maybe": (2, ("WIR0003", "'maybe'", "true or false")),

@@ -320,7 +320,7 @@ def triton() -> None:
         program = wir.capture(function, (x, y), dynamic_shapes=({0: size}, {0: size}))
     (kernel,) = program.kernels.values()
     assert isinstance(kernel.source, TritonKernel)
-    with pytest.raises(wir.WrapperIRError, match="nothing says what launches Triton kernels on"):
+    with pytest.raises(wir.WrapperIRError, match="no launcher is declared for Triton kernels on"):
         wir.emit(program)
     side = dataclasses.replace(
         kind.python, triton=(f"{__name__}:Interpreted", f"{__name__}:stream_of")
@@ -328,7 +328,7 @@ def triton() -> None:
     devices.register_device(dataclasses.replace(taught, python=side), over=taught)
     x, y = (torch.randn(7, 8).to("protected") for _ in "xy")
     torch.testing.assert_close(wir.compile(program)(x, y)[0].cpu(), function(x.cpu(), y.cpu()))
-    for target, why in (("cpp", "launched from Python alone"), ("fx", "a class of its package")):
+    for target, why in (("cpp", "launched only from Python"), ("fx", "a class of its package")):
         with pytest.raises(wir.WrapperIRError, match=why):
             wir.emit(program, target)
 

@@ -44,7 +44,7 @@ def test_all_problems_at_once() -> None:
     for problem in error.problems:
         line = f"{problem.path}: '{problem.line.mnemonic}': {problem.reason}"
         assert line in str(error)
-        ends = ("in C++ all streams are those of one device", "is not supported in C++ yet")
+        ends = ("in C++ all streams must be of one device", "is not supported in C++ yet")
         assert problem.reason.endswith(ends)
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error)
@@ -67,7 +67,7 @@ def test_logical_programs_are_refused_by_emitters_and_planned_by_emit() -> None:
 
 
 def test_unknown_emitters_are_named_with_what_there_is() -> None:
-    with pytest.raises(UnknownEmitterError, match=r"installed are: .*python") as caught:
+    with pytest.raises(UnknownEmitterError, match=r"installed emitters: .*python") as caught:
         wir.emit(program("planned"), "pyton")
     assert "did you mean 'python'?" in str(caught.value)
 

@@ -296,3 +296,10 @@ def compare_with_black(lines: list[str], depth: int) -> None:
     text = "".join(f"{'    ' * depth}{line}\n" for line in lines)
     source = f"def f():\n{text}" if depth else text
     assert black.format_str(source, mode=black.Mode()) == source
+
+
+def test_names_longer_than_a_line_are_deleted() -> None:
+    text = str(program("relu_twice")).replace("%buf0", "%" + "b" * 100)
+    tree = ast.parse(emit(wir.parse(text)).source)
+    deleted = [node.targets for node in ast.walk(tree) if isinstance(node, ast.Delete)]
+    assert "b" * 100 in [ast.unparse(target) for targets in deleted for target in targets]

@@ -227,7 +227,7 @@ def test_what_streams_need_is_refused_by_name_elsewhere() -> None:
 
     program = one(forked)
     for target, told in (
-        ("cpp", r"stream 1 is the user's, which only Python code finds"),
+        ("cpp", r"stream 1 is the user's, which only emitted Python can look up"),
         ("fx", r"it is on stream 1; .*caller's stream alone"),
     ):
         with pytest.raises(wir.WrapperIRError, match=told):

@@ -1,8 +1,7 @@
-"""Emitters: from a planned program to a target's text, and from there to something that runs.
+"""Emitters: from a planned program to source text, and from there to something that runs.
 
-Emitters are found through the entry point group ``wrapper_ir.emitters`` and loaded when they are
-first asked for, so importing this package loads none of them.
-:func:`register_emitter` makes others known in a process.
+Emitters are found through the entry point group ``wrapper_ir.emitters`` and imported on first use,
+so importing this package loads none of them. :func:`register_emitter` adds others to one process.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The base of every emitter: a frozen configuration that turns a planned program into an artifact.
+"""The base class of emitters: a frozen configuration that turns a planned program into an artifact.
 
-Convention: *emitting is pure*. An emitter holds its options and nothing else; all that changes
-while it works lives in an object made for that one run. So the same program and options give the
-same bytes in any process, and one emitter may serve several threads.
+Convention: *emitting is pure*. An emitter holds its options and nothing else; state that changes
+during a run lives in an object made for that run. The same program and options therefore give the
+same bytes in any process, and several threads may share one emitter.
 
-An emitter does not stop at the first line that it cannot render. It notes the line and goes on, and
+An emitter does not stop at the first line that it cannot render. It records the line and goes on;
 :meth:`Emitter.emit` raises once, with every such line.
 """
 
@@ -16,9 +16,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path as File
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, final, runtime_checkable
-
-from typing_extensions import override
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    NoReturn,
+    Protocol,
+    cast,
+    final,
+    runtime_checkable,
+)
 
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.errors import WrapperIRError
@@ -28,24 +36,24 @@ from wrapper_ir.options import check_options, options_of
 from wrapper_ir.outputs import PROGRAM_FILE, beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
 
-# Whose fault it is when an emitter fails: it and its package are named.
+# Blame for failing emitters.
 #
-# An emitter of another package runs as a part of us. What it raises by mistake would be taken for a
-# mistake of ours, or of the program's; so it is told as that emitter's. What our own emitters raise
-# by mistake is ours, and passes as it is.
+# A third-party emitter runs as part of this library, so an unexpected exception from it would look
+# like a bug in wrapper_ir or in the program. It is reported as that emitter's fault instead.
+# Unexpected exceptions from our own emitters propagate unchanged.
 
 GROUP: Final = "wrapper_ir.emitters"
 """The entry point group of emitters."""
 
 
 class EmitterFaultError(WrapperIRError):
-    """An emitter of another package raised something that is no error of ours.
+    """A third-party emitter raised an exception that is not a :class:`WrapperIRError`.
 
-    The exception that it raised is the cause of this one. Fields: ``emitter``, its ``package``,
-    what it was ``doing``, and the ``error`` in words.
+    The original exception is the cause of this one. Fields: ``emitter``, its ``package``, what it
+    was ``doing``, and the ``error`` as text.
     """
 
     code = "WIR2008"
@@ -57,18 +65,20 @@ class EmitterFaultError(WrapperIRError):
 
 
 class ArtifactError(WrapperIRError):
-    """An emitter made something of a program that is no artifact.
+    """An emitter returned something that is not an artifact.
 
     Fields: ``emitter``, its ``package``, and the ``reason``.
     """
 
     code = "WIR2009"
-    template = "emitter '{emitter}' of {package} made no artifact: {reason}"
-    default_hint = "the fault is in that package: wrapper_ir.emitters.Artifact says what is wanted"
+    template = "emitter '{emitter}' of {package} returned no artifact: {reason}"
+    default_hint = (
+        "the fault is in that package: wrapper_ir.emitters.Artifact says what it has to return"
+    )
 
 
 def package_of(emitter: type[object]) -> str:
-    """The package that an emitter comes from, in words: ``wir-plain 0.1.0``; else its module."""
+    """Return the package that an emitter comes from: ``wir-plain 0.1.0``, or else its module."""
     root = emitter.__module__.partition(".")[0]
     for point in entry_points(group=GROUP):
         if point.dist is not None and point.module.partition(".")[0] == root:
@@ -76,42 +86,37 @@ def package_of(emitter: type[object]) -> str:
     return f"the module '{emitter.__module__}'"
 
 
-def is_ours(emitter: type[object]) -> bool:
-    """Return whether an emitter is a part of wrapper_ir."""
-    return emitter.__module__.partition(".")[0] == __name__.partition(".")[0]
-
-
 @contextlib.contextmanager
 def faults_of(emitter: type[object], doing: str) -> Iterator[None]:
-    """Name the emitter and its package in what it raises by mistake.
+    """Report unexpected exceptions of an emitter under its name and package.
 
     Args:
-        emitter: Whose code runs in the block.
+        emitter: The emitter whose code runs in the block.
         doing: What it is doing, as in "failed while ...".
 
     Raises:
-        EmitterFaultError: The block raised what is no error of wrapper_ir's, and the emitter is
-            not a part of it.
+        EmitterFaultError: The block raised something other than an error of wrapper_ir, and the
+            emitter is not part of wrapper_ir.
     """
     try:
         yield
     except WrapperIRError:
         raise
     except Exception as error:
-        if is_ours(emitter):
-            raise
-        words = f"{type(error).__name__}: {error}".removesuffix(": ")
+        if emitter.__module__.partition(".")[0] == __name__.partition(".")[0]:
+            raise  # one of our own
+        text = f"{type(error).__name__}: {error}".removesuffix(": ")
         raise EmitterFaultError(
             emitter=getattr(emitter, "name", emitter.__name__),
             package=package_of(emitter),
             doing=doing,
-            error=words,
+            error=text,
         ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A line that an emitter cannot render, where it stands and why."""
+    """A line that an emitter cannot render, with its path and the reason."""
 
     line: AnyLine
     path: Path
@@ -119,59 +124,32 @@ class Unsupported:
 
 
 class EmitError(WrapperIRError):
-    """An emitter cannot render some lines of a program; the error holds all of them.
+    """An emitter cannot render some lines of a program.
 
-    Args:
-        emitter: Name of the emitter.
-        problems: Every line that it cannot render.
-        origin: Where in the model the first of them comes from.
+    Fields: ``emitter``, the ``problems``, their ``count``, and a ``listing`` of them as text.
     """
 
     code = "WIR2001"
     template = "emitter '{emitter}' cannot render {count} of the program's lines:\n{listing}"
 
-    def __init__(
-        self,
-        *,
-        emitter: str,
-        problems: Sequence[Unsupported],
-        path: object | None = None,
-        origin: object | None = None,
-        hint: str | None = None,
-    ) -> None:
-        listing = "\n".join(f"  {p.path}: '{p.line.mnemonic}': {p.reason}" for p in problems)
-        super().__init__(
-            emitter=emitter,
-            problems=tuple(problems),
-            count=len(problems),
-            listing=listing,
-            path=path if path is not None else problems[0].path,
-            origin=origin,
-            hint=hint,
-        )
-        #: Every line that the emitter cannot render, in program order.
-        self.problems: tuple[Unsupported, ...] = tuple(problems)
-
-    @override
-    def __reduce__(
-        self,
-    ) -> tuple[Callable[..., WrapperIRError], tuple[type[WrapperIRError], dict[str, object]]]:
-        """Pickle without the fields that the constructor makes itself."""
-        rebuild, (cls, keywords) = super().__reduce__()
-        made = ("count", "listing")
-        return rebuild, (cls, {k: v for k, v in keywords.items() if k not in made})
+    @property
+    def problems(self) -> tuple[Unsupported, ...]:
+        """Every line that the emitter cannot render, in program order."""
+        return cast("tuple[Unsupported, ...]", self.fields["problems"])
 
 
 class LogicalProgramError(WrapperIRError):
     """An emitter was given a program whose memory is not planned."""
 
     code = "WIR2002"
-    template = "emitter '{emitter}' takes planned programs; memory of '{program}' is not planned"
+    template = (
+        "emitter '{emitter}' needs a planned program; the memory of '{program}' is not planned"
+    )
     default_hint = "use wir.emit, which plans first, or wir.plan_memory(program)"
 
 
 class MissingConstantError(WrapperIRError):
-    """A program that is to be loaded has constants without values.
+    """A program that is being loaded has constants without values.
 
     Fields: ``program``, and ``names`` of the constants.
     """
@@ -182,31 +160,27 @@ class MissingConstantError(WrapperIRError):
 
 
 class MissingOpError(WrapperIRError):
-    """A program that is to be loaded calls library ops that are not there.
+    """A program that is being loaded calls library ops that are not registered.
 
     Fields: ``program``, and ``names`` of the ops.
     """
 
     code = "WIR2007"
     template = "program '{program}' calls ops that no loaded library has: {names}"
-    default_hint = "load or import what defines them first"
+    default_hint = "load or import the library that defines them first"
 
 
 class Problems:
     """The lines that could not be rendered in one run."""
 
     def __init__(self) -> None:
-        self._found: list[Unsupported] = []
+        #: All recorded lines, in the order of recording.
+        self.found: list[Unsupported] = []
 
     def add(self, line: AnyLine, path: Path, reason: str) -> None:
-        """Notes a line; at most one reason is kept for each."""
-        if not self._found or self._found[-1].path != path:
-            self._found.append(Unsupported(line, path, reason))
-
-    @property
-    def found(self) -> tuple[Unsupported, ...]:
-        """All noted lines in the order they were met."""
-        return tuple(self._found)
+        """Record a line; only the first reason for each is kept."""
+        if not self.found or self.found[-1].path != path:
+            self.found.append(Unsupported(line, path, reason))
 
 
 @runtime_checkable
@@ -215,56 +189,56 @@ class Artifact(Protocol):
 
     @property
     def source(self) -> str:
-        """The text in the target's language; empty where the target has none."""
+        """The text in the target's language; empty if the target has none."""
 
     def load(self) -> Callable[..., tuple[Any, ...]]:
-        """Something that runs: ``callable(*inputs) -> tuple of results``. Checks its inputs.
+        """Return ``callable(*inputs) -> tuple of results``, which checks its inputs.
 
         Raises:
-            MissingConstantError: The program has constants whose values are not there.
+            MissingConstantError: The program has constants without values.
         """
 
     def load_boxed(self) -> Callable[[list[Any]], tuple[Any, ...]]:
-        """Like :meth:`load`, called with one list, which it empties.
+        """Like :meth:`load`, for a callable that takes one list and empties it.
 
-        So what the caller no longer holds dies on time.
+        Inputs that the caller no longer holds can then be freed during the call.
         """
 
 
 @runtime_checkable
 class TakesConstants(Artifact, Protocol):
-    """An artifact whose text finds its constants in a file, as ``emit --constants beside`` writes.
+    """An artifact whose text reads its constants from a file: ``emit --constants beside``.
 
-    The file is called like the text's with ``.safetensors`` behind;
+    The file has the name of the text's file with the suffix ``.safetensors``;
     :func:`wrapper_ir.runtime.load_constants` reads it.
     """
 
     def constants_beside(self) -> Mapping[str, Any]:
-        """Return what the file has to hold: the value of each constant, by the text's name for it.
+        """Return the contents of that file: each constant's value, by the text's name for it.
 
         Raises:
-            MissingConstantError: The program has constants whose values are not there.
+            MissingConstantError: The program has constants without values.
         """
 
 
-# Programs as folders: a module of Python that is run, and what lies beside it.
+# Programs as folders: a Python module to run, with kernels and constants beside it.
 
 WRAPPER: Final = "wrapper.py"
-"""The module in a program's folder: its boxed ``call`` runs the program."""
+"""The module in a program's folder; its boxed ``call`` runs the program."""
 
 CONSTANTS_FILE: Final = beside(File(PROGRAM_FILE)).name
-"""The file of constants in it, which belongs to the program's."""
+"""The folder's file of constants."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFiles:
-    """A program's text as files, each kernel in one of its own.
+    """A program's text as files, with one file per kernel.
 
     Attributes:
         texts: The text of each file, by its path in the folder.
-        maps: Which lines of a file came from which lines of the program, where that is known.
+        maps: The source maps of the files that have one, by path.
         target: The emitter that wrote them.
-        options: Its options, those at their defaults left out.
+        options: Its options that are not at their defaults.
     """
 
     texts: Mapping[str, str]
@@ -282,16 +256,16 @@ class HasFiles(Artifact, Protocol):
         """The planned program that it was made from."""
 
     def files(self) -> SourceFiles:
-        """Return the files, ``wrapper.py`` among them."""
+        """Return the files, including ``wrapper.py``."""
 
 
 class Emitter(ABC):
-    """Base of all emitters. A subclass is a frozen dataclass; its fields are its options.
+    """Base of all emitters. A subclass is a frozen dataclass whose fields are its options.
 
     Options appear under their names in ``wir.emit(program, target, **options)`` and on the command
-    line. What a field says of them is read by :func:`wrapper_ir.emitters.options_of`: its type and
-    default, and in its metadata ``help``, one line of text, ``choices``, ``least`` and
-    ``expected``. Values are held against that when an emitter is made.
+    line. :func:`wrapper_ir.emitters.options_of` reads a field's type, default and metadata:
+    ``help`` (one line of text), ``choices``, ``least`` and ``expected``. Values are checked against
+    them when an emitter is created.
     """
 
     name: ClassVar[str]
@@ -301,7 +275,7 @@ class Emitter(ABC):
         """Check the options' values.
 
         Raises:
-            OptionValueError: One of them is not legal.
+            OptionValueError: A value is not allowed.
         """
         check_options(self)
 
@@ -313,55 +287,67 @@ class Emitter(ABC):
 
     @final
     def emit(self, program: Program) -> Artifact:
-        """Renders a planned program.
+        """Render a planned program.
 
         Raises:
             VerificationError: The program breaks a rule of the IR.
             LogicalProgramError: Its memory is not planned.
-            EmitError: The target cannot express some of its lines; holds all of them.
-            EmitterFaultError: An emitter of another package failed.
-            ArtifactError: What it made is no artifact.
+            EmitError: The target cannot express some of its lines; the error holds all of them.
+            EmitterFaultError: A third-party emitter failed.
+            ArtifactError: The emitter returned something that is not an artifact.
         """
-        # The verifier is a big module; asking for an emitter's options should not load it.
+        # The verifier is a large module; reading an emitter's options should not load it.
         from wrapper_ir.verify import verify  # noqa: PLC0415
 
         if program.stage is not Stage.PLANNED:
             raise LogicalProgramError(emitter=self.name, program=program.name)
         verify(program)
         problems = Problems()
-        with faults_of(type(self), f"it rendered the program '{program.name}'"):
+        with faults_of(type(self), f"rendering the program '{program.name}'"):
             artifact = self.render(program, problems)
         if problems.found:
-            origin = program.origin_of(problems.found[0].line)
-            where = (origin.place or origin.module or None) if origin is not None else None
-            raise EmitError(emitter=self.name, problems=problems.found, origin=where)
+            self._refuse(program, problems.found)
         reason = _not_an_artifact(artifact)
         if reason:
             raise ArtifactError(emitter=self.name, package=package_of(type(self)), reason=reason)
         return artifact
 
+    def _refuse(self, program: Program, problems: list[Unsupported]) -> NoReturn:
+        first = problems[0]
+        origin = program.origin_of(first.line)
+        raise EmitError(
+            emitter=self.name,
+            problems=tuple(problems),
+            count=len(problems),
+            listing="\n".join(f"  {p.path}: '{p.line.mnemonic}': {p.reason}" for p in problems),
+            path=first.path,
+            origin=None if origin is None else origin.place or origin.module or None,
+        )
+
     @abstractmethod
     def render(self, program: Program, problems: Problems) -> Artifact:
-        """Renders a planned and verified program; notes in ``problems`` what it cannot render.
+        """Render a planned and verified program; record in ``problems`` the lines that it cannot.
 
-        The artifact is thrown away when there are problems.
+        The artifact is discarded if there are problems.
         """
 
 
-def _not_an_artifact(given: object) -> str:
-    """Why something is no artifact; empty if it is one. Its text is not asked for: it may cost."""
-    what = f"a '{type(given).__name__}'"
-    if not hasattr(type(given), "source") and not hasattr(given, "source"):
-        return f"{what} has no 'source'"
-    lacking = [name for name in ("load", "load_boxed") if not callable(getattr(given, name, None))]
-    return f"{what} has no method '{lacking[0]}'" if lacking else ""
+def _not_an_artifact(result: object) -> str:
+    """Return why a value is not an artifact, or "". Reads no ``source``, which may be expensive."""
+    subject = f"a '{type(result).__name__}'"
+    if not hasattr(type(result), "source") and not hasattr(result, "source"):
+        return f"{subject} has no 'source'"
+    for name in ("load", "load_boxed"):
+        if not callable(getattr(result, name, None)):
+            return f"{subject} has no method '{name}'"
+    return ""
 
 
 def constant_values(program: Program) -> dict[str, Any]:
-    """The values of a program's constants, tensors and objects, by their names in the program.
+    """Return the values of a program's constants, tensors and objects alike, by name.
 
     Raises:
-        MissingConstantError: Some are not there.
+        MissingConstantError: Some have no value.
     """
     names = (*program.constants, *program.objects)
     missing = [name for name in names if name not in program.data]

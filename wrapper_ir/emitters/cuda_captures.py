@@ -1,8 +1,8 @@
-"""Obstacles to capturing a program's calls as CUDA graphs, known before it runs.
+"""Obstacles to capturing a program's calls as CUDA graphs, found before it runs.
 
-A graph repeats work on the GPU and nothing else. So whatever the host computes, reads or decides in
-a call would be repeated as it was when the graph was captured. What only a run can tell is found
-when the capture fails; see ``wrapper_ir.runtime.cuda_graphs``.
+A graph repeats work on the GPU and nothing else. Whatever the host computes, reads or decides
+during a call would be replayed as it was at capture. Obstacles that only a run reveals make the
+capture fail; see ``wrapper_ir.runtime.cuda_graphs``.
 """
 
 from __future__ import annotations
@@ -32,22 +32,30 @@ from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPH_LIMIT, GRAP
 from wrapper_ir.toolchain.manifest import CaptureFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.program import AnyLine, Program
 
 
 _MOST: Final = 3
-"""Reasons of one kind that are told."""
+"""The most reasons that are reported."""
 
 
 @dataclass(frozen=True)
 class Captures:
     """Base of emitters whose programs' calls can be captured: the options for that.
 
-    In training, results have fresh memory whatever they say.
+    Attributes:
+        cuda_graph: Whether calls are captured as CUDA graphs and replayed, if possible.
+        cuda_graph_limit: How many graphs are kept, one for each set of input sizes.
+        cuda_graph_branches: How many branches a graph may have besides its main one: independent
+            kernels run side by side if that is faster.
+        cuda_graph_results: Whether results of replayed calls are ``fresh`` memory that the caller
+            owns, or ``shared``: the graph's own memory, which the next call overwrites. In
+            training they are always fresh.
+        cuda_graph_cuts: Whether a program that cannot be captured as a whole is cut at the
+            obstacles and the pieces between them are captured.
     """
 
     cuda_graph: bool = GRAPHS.field()
@@ -58,24 +66,24 @@ class Captures:
 
     @property
     def graphs(self) -> Captures | None:
-        """The options, if calls are captured."""
+        """The options, or None if calls are not captured."""
         return self if self.cuda_graph else None
 
 
 def hand_graphs_on(source: object, function: object) -> None:
-    """Show the graphs of a module, or of a function, on the function that users call."""
+    """Expose the graphs of a module or function on the function that users call."""
     if hasattr(source, "cuda_graphs"):
         function.cuda_graphs = source.cuda_graphs  # type: ignore[attr-defined]
 
 
 def capture_facts(program: Program, options: Captures) -> CaptureFacts:
-    """Return what must be known of a program to capture its calls."""
+    """Return the facts about a program that capturing its calls depends on."""
     reasons = why_not_captured(program)
     if reasons:
         return CaptureFacts(program.name, reasons=reasons)
     device = only_accelerator(program)
     constants = [name for name in program.constants if program.layout(name).device == device]
-    # What a forward saves has to last until its backward, and gradients until they are used.
+    # What a forward saves must last until its backward, and gradients until they are used.
     is_inference = program.role is GraphRole.INFERENCE
     return CaptureFacts(
         program.name,
@@ -90,17 +98,21 @@ def capture_facts(program: Program, options: Captures) -> CaptureFacts:
 
 
 def why_not_captured(program: Program) -> tuple[str, ...]:
-    """Return the reasons why a program cannot be captured; none if it can, as far as one can see.
-
-    Args:
-        program: A program, planned or not.
-    """
-    gpus = sorted({str(each.device) for each in program.buffers.values() if _is_gpu(each.device)})
+    """Return the reasons that prevent capturing a program, as far as known before it runs."""
+    devices = {layout.device for layout in program.buffers.values()}
+    gpus = sorted(str(device) for device in devices if device.kind.captures)
     if not gpus:
         return ("nothing of it is on a GPU",)
     if len(gpus) > 1:
         return (_several(gpus),)
-    return tuple(dict.fromkeys(_obstacles(program)))[:_MOST]
+    obstacles = Obstacles(program)
+    found = ((path, line, obstacles.of(line)) for path, line in walk(program))
+    reasons = (
+        reason if isinstance(line, Probe) else f"{path}: {reason}"
+        for path, line, reason in found
+        if reason
+    )
+    return tuple(dict.fromkeys(reasons))[:_MOST]
 
 
 def _several(gpus: Sequence[str]) -> str:
@@ -110,21 +122,8 @@ def _several(gpus: Sequence[str]) -> str:
     return f"it runs on several GPUs: {listed}"
 
 
-def _obstacles(program: Program) -> Iterator[str]:
-    """Yield the obstacles, line by line."""
-    obstacles = Obstacles(program)
-    for path, line in walk(program):
-        reason = obstacles.of(line)
-        if reason:
-            yield reason if isinstance(line, Probe) else f"{path}: {reason}"
-
-
 class Obstacles:
-    """The obstacles to capturing a program, line by line.
-
-    Args:
-        program: The program.
-    """
+    """The obstacles to capturing a program, line by line."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -133,7 +132,7 @@ class Obstacles:
         self._has_generators = GENERATOR in {each.class_name for each in inputs}
 
     def of(self, line: AnyLine) -> str:
-        """Return why a line cannot be captured; empty if it can, but for what is in its regions."""
+        """Return why a line cannot be captured, regions aside; "" if it can."""
         match line:
             case Cond() | Switch() | While():
                 is_choice = piece_of(line) is None
@@ -151,7 +150,7 @@ class Obstacles:
                 return f"{reason}, and a graph is captured on one stream" if reason else ""
 
     def _of_call(self, line: KernelCall | ExternKernel) -> str:
-        """Return why a call cannot be captured; empty if it can."""
+        """Return why a call cannot be captured; "" if it can."""
         program, unbacked = self._program, self._unbacked
         name = line.kernel if isinstance(line, KernelCall) else line.op
         if effects(line).objects or effects(line).defines_objects:
@@ -159,15 +158,15 @@ class Obstacles:
         if isinstance(line, KernelCall) and (why := _of_kernel(program.kernels[name])):
             return why
         is_trained = program.role is not GraphRole.INFERENCE
-        # A captured backward may follow a forward that was not captured, or the other way round:
-        # the op would read memory of the wrong side.
+        # A captured backward may follow a forward that was not captured, or vice versa; the op
+        # would then read the state from the wrong memory.
         if is_trained and isinstance(line, ExternKernel) and drops(program, line):
             return f"'{name}' keeps the state of its random numbers elsewhere in a graph"
         if self._has_generators and draws(program, line):
             return f"'{name}' may draw from a generator that the program is given"
         found = effects(line, program)
         for buffer in dict.fromkeys((*found.reads, *found.written)):
-            if not _is_gpu(program.layout(buffer).device):
+            if not program.layout(buffer).device.kind.captures:
                 return f"'{name}' works on memory of the CPU, '{buffer}'"
         if not unbacked.isdisjoint(found.defines_symbols):
             return f"the host reads a number that '{name}' computes"
@@ -178,7 +177,7 @@ class Obstacles:
 
 
 def piece_of(line: AnyLine) -> Region | None:
-    """Return the region of a switch that has one case only, and so decides nothing."""
+    """Return the region of a switch with a single case, which decides nothing; else None."""
     if not isinstance(line, Switch) or len(line.cases) != 1:
         return None
     return line.cases[0] if isinstance(line.selector, ScalarArg) else None
@@ -186,16 +185,16 @@ def piece_of(line: AnyLine) -> Region | None:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a program whose work can be captured, where the whole cannot be.
+    """A part of a program that can be captured although the whole cannot.
 
     Attributes:
         region: The only case of its switch.
-        place: Where that is in the program.
+        place: The switch's path in the program.
         writes: Positions of operands that it writes to.
-        settled: Positions of operands that other pieces made, so that they stay where they are once
-            those are captured.
-        shared: Positions of results that no caller ever sees: they may stay in the graph's memory.
-        constants: Those that it touches.
+        settled: Positions of operands made by other pieces, which stay in place once those are
+            captured.
+        shared: Positions of results that no caller sees and that may stay in the graph's memory.
+        constants: The constants that it touches.
         is_random: Whether it may draw random numbers.
         limit: How many graphs are kept of it.
     """
@@ -211,21 +210,17 @@ class Piece:
 
 
 def pieces(program: Program, options: Captures | None = None) -> dict[int, Piece]:
-    """Return the pieces of a program by position of their switches in its body.
+    """Return the pieces of a program, by the position of their switches in its body.
 
-    There are none where all of it can be captured, or where it runs on several GPUs.
+    There are none if the whole program can be captured, or if it runs on several GPUs.
     """
     regions = {n: region for n, line in enumerate(program.body) if (region := piece_of(line))}
     if not regions or only_accelerator(program) is None or not why_not_captured(program):
         return {}
     obstacles = Obstacles(program)
     lives = Liveness(program.region, program)
-    given = {
-        life.first
-        for value in program.results
-        if isinstance(value, BufferValue)
-        for life in lives.of(value.buffer)
-    }
+    results = [value.buffer for value in program.results if isinstance(value, BufferValue)]
+    given = {life.first for name in results for life in lives.of(name)}
     limit = (options or Captures()).cuda_graph_limit
     found: dict[int, Piece] = {}
     made: set[Life] = set()
@@ -234,41 +229,33 @@ def pieces(program: Program, options: Captures | None = None) -> dict[int, Piece
             continue
         switch = program.body[position]
         assert isinstance(switch, Switch)
-        facts = _facts(program, switch, lives, given, made)
-        found[position] = Piece(region, f"body[{position}]", *facts, limit)
-        results = effects(switch, program).defines
-        made |= {life.first for name in results for life in lives.of(name)}
+        operands = [(n, arg) for n, arg in enumerate(switch.operands) if isinstance(arg, BufferArg)]
+        touched = {name for line in region.body for name in effects(line, program).touched}
+        defined = [lives.of(name) for name in effects(switch, program).defines]
+        found[position] = Piece(
+            region,
+            f"body[{position}]",
+            writes=tuple(n for n, arg in operands if arg.access.writes),
+            settled=tuple(
+                n for n, arg in operands if any(life.first in made for life in lives.of(arg.buffer))
+            ),
+            shared=tuple(
+                n
+                for n, each in enumerate(defined)
+                if not any(life.first in given or life.is_held for life in each)
+            ),
+            constants=tuple(name for name in program.constants if name in touched),
+            is_random=any(draws(program, line) for line in region.body),
+            limit=limit,
+        )
+        made |= {life.first for each in defined for life in each}
     return found
 
 
-def _facts(
-    program: Program, switch: Switch, lives: Liveness, given: set[Life], made: set[Life]
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[str, ...], bool]:
-    """Return the middle of a :class:`Piece`: callers get some storages, other pieces made some."""
-    (region,) = switch.cases
-    lent = [(n, arg) for n, arg in enumerate(switch.operands) if isinstance(arg, BufferArg)]
-    touched = {name for line in region.body for name in effects(line, program).touched}
-    return (
-        tuple(n for n, arg in lent if arg.access.writes),
-        tuple(n for n, arg in lent if any(life.first in made for life in lives.of(arg.buffer))),
-        tuple(
-            n
-            for n, name in enumerate(effects(switch, program).defines)
-            if not any(life.first in given or life.is_held for life in lives.of(name))
-        ),
-        tuple(name for name in program.constants if name in touched),
-        any(draws(program, line) for line in region.body),
-    )
-
-
 def _of_kernel(kernel: KernelDefinition) -> str:
-    """Why launches of a kernel cannot be captured; empty if they can."""
+    """Return why launches of a kernel cannot be captured; "" if they can."""
     if isinstance(kernel.source, CppKernel):
         return f"the kernel '{kernel.name}' runs on the CPU"
     if isinstance(kernel.source, DeviceKernel):
         return f"nobody says that launches of '{kernel.name}' can be captured"
     return ""
-
-
-def _is_gpu(device: Device) -> bool:
-    return device.kind.captures

@@ -1,14 +1,14 @@
-"""Cutting a program into pieces where something in it cannot be captured as a CUDA graph.
+"""Cutting a program into pieces around lines that cannot be captured as a CUDA graph.
 
-One op on the CPU, one number that the host reads, and a program as a whole cannot be captured. What
-lies between such lines can: :func:`cut` puts each run of them into a region, the only case of a
-switch (``switch 0 with (operands) case0 (...) {...}``), which decides nothing and runs always. A
-region sees its parameters and nothing else, so the verifier proves that a piece is given all that
-it reads, says what it writes to, and hands on what comes after it. Emitters render it like any
-region; those that capture calls capture it.
+A single op on the CPU, or a single number that the host reads, prevents capturing the program as a
+whole. The lines between such obstacles can still be captured: :func:`cut` puts each run of them
+into a region, the only case of a switch (``switch 0 with (operands) case0 (...) {...}``), which
+decides nothing and always runs. A region sees only its parameters, so the verifier proves that a
+piece is given everything it reads, declares what it writes, and returns what later lines need.
+Emitters render it like any region; those that capture calls capture it.
 
-What crosses a border is whole storage. A piece gets the buffers of others that it touches, and
-returns those of its own storages that are needed later; views of these are made again behind it.
+Only whole storages cross a border. A piece receives the buffers of others that it touches and
+returns its own storages that are needed later; views of these are made again after it.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 
 
 _FEWEST: Final = 3
-"""Calls that a piece has at least: fewer cost the host no more than a graph's launch."""
+"""The fewest calls in a piece: launching fewer costs the host no more than launching a graph."""
 
 _PART: Final = Allocate | Reinterpret | Reuse | KernelCall | ExternKernel | AssertLayout
 
 
 def cut(program: Program) -> Program:
-    """Put what can be captured into pieces, each the only case of a switch.
+    """Put lines that can be captured into pieces, each the only case of a switch.
 
     Args:
         program: A logical program.
 
     Returns:
-        The program with its pieces; the same object where there are none: it has several GPUs,
-        streams, objects or memory pools, or too few lines in a row that can be captured.
+        The program with its pieces. The same object if there are none: the program uses several
+        GPUs, streams, objects or memory pools, or has too few capturable lines in a row.
     """
     gpu = only_accelerator(program)
     if gpu is None or program.streams or program.events or program.mempools or program.objects:
@@ -60,7 +60,7 @@ def cut(program: Program) -> Program:
 
 
 class _Cutter:
-    """Cuts one program; positions are indices of its lines."""
+    """Cuts one program. Positions are indices of its lines."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -73,7 +73,7 @@ class _Cutter:
                 self._users.setdefault(name, []).append(at)
         obstacles = Obstacles(program)
         capturable = [isinstance(each, _PART) and not obstacles.of(each) for each in program.body]
-        #: Of each line, how many before it cannot be captured: no piece holds lines of two numbers.
+        #: How many lines up to each one cannot be captured. Lines of one piece agree in this.
         self._stretch = [*accumulate(not each for each in capturable)]
         self._is_capturable = capturable
         self._given = {v.buffer for v in program.results if isinstance(v, BufferValue)}
@@ -82,34 +82,30 @@ class _Cutter:
         self._count = 0
 
     def result(self) -> Program | None:
-        """The program with its pieces; None without any."""
+        """Return the program with its pieces; None if there are none."""
         program = self._program
         inside = [self._may_be_inside(at) for at in range(len(program.body))]
-        pieces = {piece[0]: piece for piece in self._pieces(inside)}
-        at = 0
-        while at < len(program.body):
-            piece = pieces.get(at)
-            if piece is None:
-                self._body.append(program.body[at])
-                at += 1
-            else:
-                self._add(piece)
-                at = piece[-1] + 1
+        pieces = {at: piece for piece in self._pieces(inside) for at in piece}
+        for at, line in enumerate(program.body):
+            if at not in pieces:
+                self._body.append(line)
+            elif at == pieces[at][0]:
+                self._add(pieces[at])
         if not self._count:
             return None
         return program.replace(body=tuple(self._body), buffers=FrozenMap(self._layouts))
 
-    # Which lines.
+    # Choosing lines.
 
     def _may_be_inside(self, at: int) -> bool:
-        """Return whether a line is work that can be captured, or memory for such."""
+        """Return whether a line is work that can be captured, or memory for such work."""
         line, found = self._program.body[at], self._effects[at]
         if not self._is_capturable[at] or found.held or found.defines_symbols or found.objects:
             return False
         names = (*found.defines, *found.touched)
         if any(not self._program.layout(n).device.kind.captures for n in names):
             return False
-        # A view that only an op knows how to make cannot be made again behind the piece.
+        # Views that only an op can make cannot be made again after the piece.
         views = {alias.name for alias in found.aliases}
         return isinstance(line, Reinterpret) or not any(
             name in self._given or self._stretch[user] != self._stretch[at]
@@ -127,14 +123,14 @@ class _Cutter:
             run = [at] if is_inside and self._goes_on(at, []) else []
 
     def _goes_on(self, at: int, run: list[int]) -> bool:
-        """Return whether a line can be in one piece with those before it.
+        """Return whether a line can join the piece of the lines before it.
 
-        What takes over the storage of another buffer has to be in that one's piece.
+        A line that takes over the storage of a buffer must be in the same piece as that buffer.
         """
         return all(self._defined.get(n, -1) in run for n in self._effects[at].takes)
 
     def _worth_it(self, run: list[int]) -> Iterator[list[int]]:
-        """A run without what comes before its first call and after its last one."""
+        """Yield a run without the lines before its first call's needs and after its last call."""
         calls = [at for at in run if isinstance(self._program.body[at], KernelCall | ExternKernel)]
         if len(calls) < _FEWEST:
             return
@@ -145,10 +141,10 @@ class _Cutter:
         )
         yield [at for at in run if start <= at <= end]
 
-    # One piece.
+    # Building one piece.
 
     def _add(self, lines: list[int]) -> None:
-        """Adds a piece, and behind it the views of its storages that are needed later."""
+        """Append a piece, followed by the views of its storages that are needed later."""
         inside = set(lines)
         defined = [n for at in lines for n in self._effects[at].defines]
         params = self._params(lines, set(defined))
@@ -170,7 +166,7 @@ class _Cutter:
         self._count += 1
 
     def _params(self, lines: list[int], defined: set[str]) -> dict[str, Access]:
-        """The buffers of others that a piece touches, each with what it does to its storage."""
+        """Return the outer buffers that a piece touches, each with the access to its storage."""
         touched = dict.fromkeys(n for at in lines for n in self._effects[at].touched)
         written = {
             life.first
@@ -187,11 +183,11 @@ class _Cutter:
         return found
 
     def _goes_out(self, name: str, inside: set[int]) -> bool:
-        """Return whether a buffer of a piece is needed behind it."""
+        """Return whether a buffer of a piece is needed after it."""
         return name in self._given or any(at not in inside for at in self._users.get(name, ()))
 
     def _views(self, later: list[str], inside: set[int]) -> list[str]:
-        """Views that are made again behind a piece, in order, with those that they are views of."""
+        """Return the views to make again after a piece, in order, with their sources."""
         found: dict[str, None] = {}
 
         def add(name: str) -> None:
@@ -207,7 +203,7 @@ class _Cutter:
         return list(found)
 
     def _roots(self, later: list[str], inside: set[int]) -> set[str]:
-        """The buffers of a piece that are storages of its own and needed behind it."""
+        """Return the storages that a piece owns and that are needed after it."""
         found = set()
         for name in later:
             line = self._program.body[self._defined[name]]
@@ -221,10 +217,10 @@ class _Cutter:
         return found
 
     def _fresh(self, name: str) -> str:
-        """Another name for a buffer inside of a piece, with its layout."""
-        wanted, number = f"{name}_{self._count + 1}", 1
-        while wanted in self._layouts:
+        """Return a new name for a buffer inside a piece, with the buffer's layout."""
+        candidate, number = f"{name}_{self._count + 1}", 1
+        while candidate in self._layouts:
             number += 1
-            wanted = f"{name}_{self._count + 1}_{number}"
-        self._layouts[wanted] = self._program.layout(name)
-        return wanted
+            candidate = f"{name}_{self._count + 1}_{number}"
+        self._layouts[candidate] = self._program.layout(name)
+        return candidate

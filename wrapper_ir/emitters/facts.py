@@ -1,7 +1,7 @@
-"""Facts about a program that must be known before its lines are rendered.
+"""Facts about a program that emitters need before they render its lines.
 
-Which inputs does the program touch, and which memory and views can be kept from call to call? All
-answers come from the storage map; nothing here looks at what a line computes.
+Which memory and which views are kept from call to call, which streams and devices are in use. All
+of it follows from declarations and the storage map; nothing here looks at what a line computes.
 """
 
 from __future__ import annotations
@@ -36,25 +36,20 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
 
 
-# Arenas that outlive a call, and the views of them that are the same in every call.
+# Arenas that outlive a call, and their views that are the same in every call.
 
-#: Bytes from which on fresh memory comes from the system, page by page. The same number as
-#: `kLeast` in native/src/heap.cpp, from which on heaps serve.
+#: Allocations of at least this many bytes come from the system, page by page. Heaps serve them
+#: from the same size on: `kLeast` in native/src/heap.cpp.
 _MUCH: Final = 128 * 1024
 
 
 def kept_arenas(
     program: Program, storages: StorageMap, unsteady: Collection[str]
 ) -> dict[str, dict[str, int]]:
-    """The pools that are kept from call to call, each with the views that can be kept with it.
+    """Return the pools that are kept from call to call, with the views that are kept with each.
 
-    Args:
-        program: A planned program, which says which they are.
-        storages: Which names of it share storage.
-        unsteady: Buffers that something may resize: no view of such a storage is kept.
-
-    Returns:
-        For each pool the views of it, in program order, by name: where each begins, in bytes.
+    Views are in program order: name to start in the pool, in bytes. Views of the storage of
+    ``unsteady`` buffers, which may be resized, are not kept.
     """
     found: dict[str, dict[str, int]] = {
         line.out: {}
@@ -86,11 +81,9 @@ def kept_arenas(
 
 
 def allocates_much(program: Program, kept: Collection[str]) -> bool:
-    """Tell whether calls allocate large memory on the CPU: for results, in ops, in regions.
+    """Return whether a call allocates a lot of CPU memory outside of ``kept`` pools.
 
-    Args:
-        program: A planned program.
-        kept: The pools that outlive a call.
+    It may do so for results, in ops, or in regions.
     """
     for _, line in walk(program):
         if isinstance(line, (Allocate, AllocatePool, ExternKernel)):
@@ -103,7 +96,7 @@ def allocates_much(program: Program, kept: Collection[str]) -> bool:
 
 
 def _start(layout: Layout, base: int) -> int | None:
-    """Return where a view begins, in bytes from the start of its pool; none where that varies."""
+    """Return where a view begins, in bytes from the start of its pool; None if that varies."""
     if not layout.is_static or not isinstance(layout.offset, int):
         return None
     start = base + layout.offset * layout.dtype.itemsize
@@ -111,9 +104,9 @@ def _start(layout: Layout, base: int) -> int | None:
 
 
 def needs_streams(line: AnyLine, program: Program) -> str:
-    """Why a line is not for a target that knows the caller's stream alone; empty where it is.
+    """Return why a line needs more than the caller's stream; "" if it does not.
 
-    Streams of captured graphs are the caller's in calls that are not captured.
+    In calls that are not captured, branches of a graph are the caller's stream.
     """
     match line:
         case RecordEvent() | WaitEvent() if is_on_branches(line, program):
@@ -133,7 +126,7 @@ def needs_streams(line: AnyLine, program: Program) -> str:
 
 
 def users_object(line: AnyLine, program: Program) -> str:
-    """Return which object of the user's a line is on, or takes memory from; empty for none."""
+    """Return which stream, event or memory pool of the user a line depends on; "" for none."""
     stream, event = getattr(line, "stream", 0), getattr(line, "event", 0)
     if stream and program.streams[stream - 1].user_object is not None:
         return f"stream {stream} is the user's"
@@ -144,7 +137,7 @@ def users_object(line: AnyLine, program: Program) -> str:
 
 
 def stream_of(line: AnyLine) -> int | None:
-    """Return the stream that a line has to be on; None for lines that put nothing on any."""
+    """Return the stream that a line must run on; None if it runs nothing on a stream."""
     match line:
         case Allocate() | KernelCall() | ExternKernel():
             return line.stream
@@ -169,7 +162,7 @@ def needs_queues(program: Program) -> bool:
 def is_on_branches(
     line: Allocate | KernelCall | ExternKernel | RecordEvent | WaitEvent, program: Program
 ) -> bool:
-    """Return whether a line is on a branch of a captured graph, or orders only such."""
+    """Return whether a line runs on a branch of a captured graph, or only orders branches."""
     if line.stream:
         return program.streams[line.stream - 1].captured
     if not isinstance(line, RecordEvent | WaitEvent) or line.device == CPU:
@@ -182,12 +175,11 @@ class Facts:
     """Facts about a program's body.
 
     Attributes:
-        storages: The storages of the program.
-        kept_views: Views that may be kept from call to call, name to line.
+        storages: The program's storage map.
+        kept_views: Views that are kept from call to call, name to line.
         kept_buffers: Allocations whose memory is kept from call to call, in order.
-        arenas: Pools that are to be kept from call to call, each with the places of the views that
-            are kept with it.
-        needs_heap: Whether to keep what else is large between calls: results, what ops allocate.
+        arenas: Pools that are kept from call to call, each with the starts of its kept views.
+        needs_heap: Whether to keep other large memory too: results, and what ops allocate.
     """
 
     storages: StorageMap
@@ -196,20 +188,20 @@ class Facts:
     arenas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     needs_heap: bool = False
     may_pass_autograd: bool = False
-    """Whether all library ops are plain ones, enough of them to gain by it."""
+    """Whether all library ops are plain ones, and enough of them for bypassing autograd to pay."""
 
 
 def gather(
     program: Program, storages: StorageMap, *, arena: str = "call", is_checked: bool = True
 ) -> Facts:
-    """Gather the facts about a program.
+    """Gather the facts about a planned program, whose marks say what is kept.
 
     Args:
-        program: A planned program, which says what is kept.
+        program: The program.
         storages: Its storage map.
-        arena: Whether pools are to be ``kept``.
-        is_checked: Whether inputs are checked in every call. Where not, ops may find some that
-            make them resize what they write to.
+        arena: ``kept`` if pools outlive a call.
+        is_checked: Whether inputs are checked in every call. Unchecked inputs may make ops resize
+            their outputs.
     """
     unsteady = storages.resizable if is_checked else storages.written_by_ops
     is_kept = arena == "kept"
@@ -225,10 +217,10 @@ def gather(
 
 
 def _kept_views(program: Program, storages: StorageMap) -> dict[str, Reinterpret]:
-    """Static views of inputs and constants that stay inside and are not written through.
+    """Return static views of inputs and constants that neither escape nor are written through.
 
-    A backward graph's inputs are other tensors in every call, weights excepted, and of weights it
-    has few views.
+    A backward graph has none: apart from the weights, of which it takes few views, its inputs are
+    new tensors in every call.
     """
     if program.role is GraphRole.BACKWARD:
         return {}
@@ -252,7 +244,7 @@ def _kept_views(program: Program, storages: StorageMap) -> dict[str, Reinterpret
 def _on_host(
     program: Program, storages: StorageMap, arenas: Mapping[str, Mapping[str, int]]
 ) -> tuple[str, ...]:
-    """Return what is kept of the host's memory: an accelerator's is kept by torch's allocator."""
+    """Return the kept buffers in host memory: torch's allocator keeps accelerator memory."""
     return tuple(
         name
         for name in kept_buffers(program, storages)
@@ -267,13 +259,9 @@ def kept_buffers(
 ) -> tuple[str, ...]:
     """Return the allocations and pools whose memory is kept for the next call, in order.
 
-    Those that are marked, but for what an op may resize, for good. The verifier refuses marks on
-    what code of others may hold on to.
-
-    Args:
-        program: The program.
-        storages: Its storage map.
-        arenas: Whether pools are arenas: an op cannot resize what lies in one.
+    These are the marked ones, except those that an op may resize for good; an op cannot resize
+    memory inside a pool that is an arena, as pools are with ``arenas``. The verifier rejects marks
+    on memory that third-party code may hold on to.
     """
     resized = storages.with_pools(storages.lives.storages(storages.resizable))
     found: list[str] = []
@@ -289,7 +277,7 @@ def kept_buffers(
     return tuple(found)
 
 
-#: Fewer library ops than this gain less than it costs to go past autograd.
+#: With fewer library ops, bypassing autograd costs more than it saves.
 _WORTH_PASSING: Final = 4
 
 
@@ -305,11 +293,12 @@ def _may_pass_autograd(program: Program, storages: StorageMap) -> bool:
 
 
 def placed_results(program: Program) -> dict[str, int]:
-    """Allocations that are results when the program ends: name to the result's position.
+    """Return the allocations that end up as results, with each result's position.
 
-    Where a caller gives memory for such a result, the allocation can be a view of that from the
-    beginning. Result and allocation have one dtype and the same bytes, without gaps; in between the
-    storage may be seen, and be called, otherwise. What the result looks like is known by then.
+    If the caller provides memory for such a result, the allocation can be a view of that memory
+    from the start. Allocation and result have the same dtype and the same bytes, without gaps; in
+    between, the storage may have other views and names. Symbols of the result's layout are bound
+    by then.
     """
     lines = {
         line.out: line for line in program.body if isinstance(line, (Allocate, Reinterpret, Reuse))
@@ -323,7 +312,7 @@ def placed_results(program: Program) -> dict[str, int]:
             line = lines.get(line.source if isinstance(line, Reinterpret) else line.donor)
         if line is None or line.memory is not MemoryKind.DEFAULT:
             continue
-        if line.space or program.layout(line.out).is_opaque:  # a caller has no such memory
+        if line.space or program.layout(line.out).is_opaque:  # callers have no such memory
             continue
         if _is_whole(program.layout(value.buffer), program.layout(line.out)):
             found.setdefault(line.out, position)
@@ -331,7 +320,7 @@ def placed_results(program: Program) -> dict[str, int]:
 
 
 def _is_whole(view: Layout, whole: Layout) -> bool:
-    """Return whether two layouts have every element of a storage, once, at equal addresses."""
+    """Return whether two layouts cover every element of a storage once, at equal addresses."""
     return (
         view.dtype is whole.dtype
         and view.device == whole.device
@@ -344,16 +333,16 @@ def _is_whole(view: Layout, whole: Layout) -> bool:
 
 
 def only_accelerator(program: Program) -> Device | None:
-    """Return the accelerator that a program runs on, where it is but one."""
+    """Return the accelerator that a program runs on, if there is exactly one."""
     found = {program.layout(name).device for name in (*program.buffers, *program.constants)}
     used = [device for device in found if device.kind.is_accelerator]
     return used[0] if len(used) == 1 else None
 
 
 def accelerators_of(program: Program) -> tuple[Device, ...]:
-    """The devices besides the host that lines use and C++ knows, in order, with their numbers.
+    """Return the devices besides the host that lines use and C++ supports, numbered and sorted.
 
-    An input that nobody looks at may be anywhere.
+    An input that no line touches may be on any device.
     """
     away = {
         name: each.device
@@ -373,20 +362,11 @@ def accelerators_of(program: Program) -> tuple[Device, ...]:
     return tuple(Device(*pair) for pair in sorted(pairs))
 
 
-def launches(program: Program) -> dict[str, dict[Device, None]]:
-    """Return the devices that each kernel is launched on, in the order of the first launches."""
-    found: dict[str, dict[Device, None]] = {}
-    for _, line in walk(program):
-        if isinstance(line, KernelCall):
-            found.setdefault(line.kernel, {})[line.device] = None
-    return found
-
-
 def random_states(program: Program) -> frozenset[str]:
-    """Return the buffers declared on a GPU that may be numbers on the host.
+    """Return the buffers declared on a GPU that may actually be numbers on the host.
 
-    Attention ops return the state of random numbers there, whatever they say, except while a
-    CUDA graph is captured. Ops take it from either place; a kernel would not.
+    Attention ops return the state of random numbers on the host, whatever they declare, except
+    while a CUDA graph is being captured. Ops accept it from either place; a kernel would not.
     """
     inputs = {item.name for item in program.inputs if isinstance(item, BufferInput)}
     found = {name for name in inputs if _may_be_a_state(program.layout(name))}
@@ -399,7 +379,7 @@ def random_states(program: Program) -> frozenset[str]:
         elif isinstance(line, KernelCall):
             passed.update(arg.buffer for arg in line.args if isinstance(arg, BufferArg))
     known = 0
-    while known < len(found):  # what leaves a region has another name outside
+    while known < len(found):  # a region's results have other names outside
         known = len(found)
         found.update(name for line in lines for name in _renamed(line, program, found))
     return frozenset(found - passed)
@@ -425,35 +405,28 @@ def _may_be_a_state(layout: Layout) -> bool:
 
 
 def free_region_symbols(region: Region, program: Program) -> tuple[str, ...]:
-    """The symbols that a region uses and does not bind itself, sorted."""
+    """Return the symbols that a region uses but does not bind, sorted."""
+    lines = [line for _, line in walk(region)]
+    regions = [region, *(inner for line in lines for _, inner in regions_of(line))]
+    bound = {p.symbol for each in regions for p in each.params if isinstance(p, ScalarInput)}
     used: set[str] = set()
-    bound = {p.symbol for p in region.params if isinstance(p, ScalarInput)}
-    for _, line in walk(region):
+    for value in (value for each in regions for value in each.results):
+        used |= free_symbols(getattr(value, "value", None))
+    for line in lines:
         found = effects(line, program)
         used |= found.uses_symbols
         bound.update(found.defines_symbols)
         for name in (*found.touched, *found.defines):
             if name in program.buffers:
                 used |= program.layout(name).symbols
-        for _, inner in regions_of(line):
-            bound.update(p.symbol for p in inner.params if isinstance(p, ScalarInput))
-            used |= _result_symbols(inner)
-    used |= _result_symbols(region)
     return tuple(sorted(used - bound))
 
 
-def _result_symbols(region: Region) -> set[str]:
-    found: set[str] = set()
-    for value in region.results:
-        found |= free_symbols(getattr(value, "value", None))
-    return found
-
-
-# Numbers for symbols, where inputs are made up.
+# Values for symbols of made-up inputs.
 
 
 def example_symbols(program: Program) -> dict[str, str]:
-    """The symbols of a program's inputs, in order, each with a number that it may be, as Python."""
+    """Return the symbols of a program's inputs, sorted, each with a valid value as Python text."""
     found: set[str] = set()
     for param in program.inputs:
         if isinstance(param, ScalarInput):

@@ -26,9 +26,9 @@ def as_function(
 
     Args:
         boxed: The call.
-        program: The program that it runs, whose name the function has.
+        program: The program that it runs, which gives the function its name.
         takes_out: Whether it takes memory for results, as ``out``.
-        note: Called with what it raises.
+        note: Called with each exception that it raises.
     """
     count, writes = len(program.inputs), mutated_inputs(program)
     return plain_function(

@@ -1,4 +1,4 @@
-"""Parameters and devices of C++ kernels, for every emitter that has kernels compiled."""
+"""Parameter types and devices of C++ kernels, for every emitter that compiles kernels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.devices import CPP
 from wrapper_ir.emitters.triton import problem_of_tuned
 from wrapper_ir.lines.args import Access
-from wrapper_ir.lines.kernels import BufferParam, CppKernel, ScalarType
+from wrapper_ir.lines.kernels import BufferParam, CppKernel
 from wrapper_ir.lines.layout import DType
 from wrapper_ir.toolchain.source import CppSource
 
@@ -22,40 +22,24 @@ ELEMENTS: Final = {
     DType.FLOAT32: "float",
     DType.FLOAT16: "at::Half",
     DType.BFLOAT16: "at::BFloat16",
-    DType.FLOAT8_E4M3FN: "at::Float8_e4m3fn",
-    DType.FLOAT8_E4M3FNUZ: "at::Float8_e4m3fnuz",
-    DType.FLOAT8_E5M2: "at::Float8_e5m2",
-    DType.FLOAT8_E5M2FNUZ: "at::Float8_e5m2fnuz",
-    DType.FLOAT8_E8M0FNU: "at::Float8_e8m0fnu",
     DType.COMPLEX32: "c10::complex<at::Half>",
     DType.COMPLEX64: "c10::complex<float>",
     DType.COMPLEX128: "c10::complex<double>",
-    DType.INT64: "int64_t",
-    DType.INT32: "int32_t",
-    DType.INT16: "int16_t",
-    DType.INT8: "int8_t",
-    DType.UINT64: "uint64_t",
-    DType.UINT32: "uint32_t",
-    DType.UINT16: "uint16_t",
-    DType.UINT8: "uint8_t",
     DType.BOOL: "bool",
+    **{each: f"{each.torch_name}_t" for each in DType if each.is_integral},
+    **{
+        each: f"at::{each.torch_name.capitalize()}"
+        for each in DType
+        if each.torch_name.startswith("float8")
+    },
 }
-"""The type of a buffer's elements in the text of a kernel; some dtypes have none."""
-
-_SCALARS: Final = {
-    ScalarType.INT64: "int64_t",
-    ScalarType.INT32: "int32_t",
-    ScalarType.UINT64: "uint64_t",
-    ScalarType.FLOAT64: "double",
-    ScalarType.FLOAT32: "float",
-    ScalarType.BOOL: "bool",
-}
+"""The type of a buffer's elements in a kernel's source. Some dtypes have none."""
 
 
 def cpp_type(param: Param) -> str | None:
-    """The C++ type of a kernel's parameter; ``None`` where C++ kernels have no such type."""
+    """Return the C++ type of a kernel's parameter; None if C++ kernels have no such type."""
     if not isinstance(param, BufferParam):
-        return _SCALARS[param.type]
+        return ELEMENTS[DType[param.type.name]]
     element = ELEMENTS.get(param.dtype)
     if element is None:
         return None
@@ -66,7 +50,7 @@ def parameter_types(definition: KernelDefinition) -> tuple[str, ...]:
     """Return the C++ types of a kernel's parameters.
 
     Raises:
-        ValueError: C++ kernels have no such type; the message says which parameter it is.
+        ValueError: C++ kernels have no such type; the message names the parameter.
     """
     types = [(param.name, cpp_type(param)) for param in definition.params]
     wrong = next((name for name, spelled in types if spelled is None), None)
@@ -76,20 +60,20 @@ def parameter_types(definition: KernelDefinition) -> tuple[str, ...]:
 
 
 def cpp_source(definition: KernelDefinition) -> CppSource:
-    """Return a C++ kernel of a program as compilers take it.
+    """Return a program's C++ kernel in the form that the compiler takes.
 
     Raises:
-        ValueError: It has a parameter that C++ kernels cannot take, or is no C++ kernel.
+        ValueError: It is not a C++ kernel, or has a parameter that C++ kernels cannot take.
     """
     source = definition.source
     if not isinstance(source, CppKernel):
-        raise ValueError(f"'{definition.name}' is no C++ kernel")
+        raise ValueError(f"'{definition.name}' is not a C++ kernel")
     types = parameter_types(definition)
     return CppSource(definition.name, source.code, types, source.entry, source.isa, source.flags)
 
 
 def declared_type(param: Param) -> str:
-    """Return a parameter's type as the text form has it: ``in f32``, ``i64``."""
+    """Return a parameter's type as in the text form: ``in f32``, ``i64``."""
     if isinstance(param, BufferParam):
         return f"{param.access.word} {param.dtype.short}"
     return param.type.value
@@ -98,14 +82,14 @@ def declared_type(param: Param) -> str:
 def launch_problem(
     source: KernelSource, device: Device, *, launchers: bool = False, in_cpp: bool = False
 ) -> str | None:
-    """Return what keeps a kernel from being launched on a device; ``None`` if nothing does.
+    """Return why a kernel cannot be launched on a device; None if it can.
 
     Args:
         source: The kernel.
-        device: Where the call runs.
-        launchers: True if the emitter calls the launchers of vendors' languages, and the classes
-            that vendors have for C++ kernels.
-        in_cpp: True if the emitter writes C++, which a kind's C++ side may stand around.
+        device: The device of the call.
+        launchers: Whether the emitter calls vendors' launchers, and vendors' classes for C++
+            kernels.
+        in_cpp: Whether the emitter writes C++, where a device kind can wrap kernel calls.
     """
     language = source.language
     if language is None:
@@ -114,13 +98,12 @@ def launch_problem(
         return language.refuse(device)
     launched = launchers or (in_cpp and device.kind.launches_in_cpp(language))
     if language.launcher and not launched:
-        return f"kernels in {language.name} are launched from Python; its launcher is a class there"
+        return f"kernels in {language.name} are launched only from Python, where their launcher is"
     kind = device.kind
     if problem := problem_of_tuned(language, device, launchers=launchers, in_cpp=in_cpp):
         return problem
     if language is not CPP or launchers or kind.calls_plainly or (in_cpp and kind.around_kernels):
         return None
     how = "its kind has a class for that" if kind.python.kernels else "its kind says how"
-    return (
-        f"kernels on {device} are called from emitted Python{'' if in_cpp else ' and C++'}; {how}"
-    )
+    targets = "Python" if in_cpp else "Python and C++"
+    return f"kernels on {device} are called only from emitted {targets}; {how}"

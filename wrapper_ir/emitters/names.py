@@ -1,9 +1,9 @@
-"""One injective plan from the names of a program to identifiers of a target.
+"""A map from a program's names to identifiers of a target, one to one.
 
 The IR's names are ASCII identifiers without a keyword list, in separate spaces (a buffer and a
-kernel may share one), and ops have qualified names that no target could use. A target gives what it
-wants each thing to be called and the words that it cannot use; a name that clashes with nothing
-stays itself, and which names have to change depends on nothing but the program.
+kernel may share a name), and ops have qualified names that no target could use. A target proposes
+an identifier for each thing and lists the words that it cannot use. A name without a clash stays
+as it is, and which names change depends on the program alone.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _OTHER = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
 
 
 def as_identifier(text: str) -> str:
-    """A readable identifier made from any text: ``aten::addmm.out`` gives ``aten_addmm_out``."""
+    """Return a readable identifier for any text: ``aten::addmm.out`` becomes ``aten_addmm_out``."""
     name = _OTHER.sub("_", text)
     return name if name and not name[0].isdigit() else f"_{name}"
 
 
 class NamePlan(Generic[K]):
-    """Identifiers for everything a program names: no two share one, none is reserved.
+    """Identifiers for everything that a program names: all different, none reserved.
 
     Args:
-        wanted: Each thing with the identifier that it would like, the most important first: of two
-            that want the same, the earlier one gets it.
-        reserved: What nothing may be called.
+        wanted: Each thing with its preferred identifier, the most important first: the earlier of
+            two that prefer the same one gets it.
+        reserved: Identifiers that nothing may have.
     """
 
     def __init__(self, wanted: Iterable[tuple[K, str]], reserved: Collection[str]) -> None:
@@ -46,7 +46,7 @@ class NamePlan(Generic[K]):
             else:
                 self._names[key] = name
                 self._taken.add(name)
-        # Only now, when every name that can stay has stayed, are the others given new ones.
+        # New names come last, so that they take none that could have stayed.
         for key, name in late:
             if key not in self._names:
                 self._names[key] = self.fresh(name)
@@ -58,7 +58,7 @@ class NamePlan(Generic[K]):
         return key in self._names
 
     def fresh(self, name: str) -> str:
-        """An identifier like ``name`` that nothing has; it is taken from now on."""
+        """Return an unused identifier like ``name``, and mark it as used."""
         candidate, number = name, 0
         while candidate in self._taken:
             number += 1

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.facts import (
-    free_region_symbols,
-    launches,
-    needs_streams,
-    random_states,
-)
+from wrapper_ir.emitters.facts import free_region_symbols, needs_streams, random_states
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, ScalarInput
@@ -31,7 +26,7 @@ from wrapper_ir.lines.symbols import (
 )
 from wrapper_ir.lines.trace import Comment
 from wrapper_ir.lines.visitor import LineVisitor
-from wrapper_ir.lines.walk import Path, made_objects, regions_of
+from wrapper_ir.lines.walk import Path, made_objects, regions_of, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,15 +36,14 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Device, Layout
     from wrapper_ir.lines.program import AnyLine, Origin
 
-#: What Inductor writes before a call's handle; tools that show where code comes from look for it.
+#: The prefix that Inductor writes before a call's handle; provenance tools look for it.
 _HANDLE: Final = "[Provenance debug handles]"
 
 
-# A program's beginning: lines that declare, remark, and bind symbols to its inputs' metadata.
+# A program's beginning: declarations, comments, and lines that bind symbols to input metadata.
 #
-# Emitters write the checks of inputs around these lines: what is fixed is compared before them,
-# what depends on symbols after them. Which lines they are is a fact of the program, the same
-# everywhere.
+# Emitters write the input checks around these lines: fixed properties are compared before them,
+# properties that depend on symbols after them. All emitters agree on which lines these are.
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +54,7 @@ class Beginning:
         program: The program.
         end: Index of the first line that is not part of the beginning.
         symbols: Symbols that have values by then.
-        binds: Which symbol each size or stride binds, by buffer, ``size`` or ``stride``, and
+        binds: The symbol that each size or stride binds, by buffer, ``size`` or ``stride``, and
             dimension.
         bound: The symbols that metadata binds, in program order.
     """
@@ -72,11 +66,11 @@ class Beginning:
     bound: tuple[str, ...]
 
     def knows(self, name: str) -> bool:
-        """Tell whether all that the layout of a buffer mentions has a value at the end."""
+        """Return whether all symbols in a buffer's layout have values at the end."""
         return self.program.layout(name).symbols <= self.symbols
 
     def leaves(self, name: str) -> bool:
-        """Tell whether some size or stride of an input is neither fixed nor what binds a symbol."""
+        """Return whether an input has a size or stride that is neither fixed nor binds a symbol."""
         layout = self.program.layout(name)
         pairs = (("size", layout.size), ("stride", layout.stride))
         return any(
@@ -86,12 +80,12 @@ class Beginning:
         )
 
     def limits(self, symbol: str) -> tuple[int | None, int | None]:
-        """Return a size's range: none is negative, so a lower bound of 0 says nothing."""
+        """Return a size's range. Sizes are not negative, so a lower bound of 0 counts as none."""
         info = self.program.symbols[symbol]
         return (info.lower if (info.lower or 0) > 0 else None), info.upper
 
     def places(self, symbol: str) -> list[str]:
-        """Return what binds a symbol, in words: ``size 0 of 'x'``."""
+        """Return descriptions of the metadata that a symbol is bound to: ``size 0 of 'x'``."""
         return [
             f"{kind} {position} of '{buffer}'"
             for (buffer, kind, position), of in self.binds.items()
@@ -100,7 +94,7 @@ class Beginning:
 
 
 def find_beginning(program: Program) -> Beginning:
-    """The lines that a program begins with."""
+    """Return the lines that a program begins with."""
     inputs = {param.name for param in program.inputs if isinstance(param, BufferInput)}
     symbols = {param.symbol for param in program.inputs if isinstance(param, ScalarInput)}
     binds: dict[tuple[str, str, int], str] = {}
@@ -127,11 +121,11 @@ def _is_beginning(line: AnyLine, inputs: set[str]) -> bool:
     return isinstance(line, (KernelDefinition, Comment, ComputeSymbol, AssertSymbol))
 
 
-# State of a renderer that goes through a region, whatever the target.
+# State of a renderer during its walk over a region, for any target.
 
 
 class Storages:
-    """Buffers by the storage that they share or may share, in one function.
+    """Buffers of one function, grouped by the storage that they share or may share.
 
     A storage ends with the last reference to it, so ending it means ending all its buffers.
 
@@ -146,7 +140,7 @@ class Storages:
         self._groups: dict[str, list[str]] = {}
 
     def define(self, name: str, sources: Sequence[str] = ()) -> None:
-        """Begin a buffer; ``sources`` are buffers whose storage it shares or may share."""
+        """Add a buffer; ``sources`` are buffers whose storage it shares or may share."""
         group = [name]
         for source in sources:
             other = self._groups.get(source)
@@ -162,7 +156,7 @@ class Storages:
         return self._groups.get(name, ())
 
     def end(self, name: str, index: int) -> list[str]:
-        """End a storage at a line; return the buffers that nothing wants any more."""
+        """End a storage at a line; return the buffers that are no longer needed."""
         group = self._groups.get(name, [name])
         ended = [n for n in group if n not in self._lasting and self._last.get(n, -1) <= index]
         for member in ended:
@@ -171,20 +165,16 @@ class Storages:
         return ended
 
 
-# What is shared by all parts of one run, and by the renderers of all kinds of lines.
+# State shared by all parts of one run.
 
 Key = tuple[str, str]
 """The kind of a name (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
 
 
 def wanted_names(program: Program, spell: Callable[[str], str]) -> list[tuple[Key, str]]:
-    """Return everything with a name, and what it would like to be called.
+    """Return everything that has a name, with its preferred identifier, made by ``spell``.
 
-    Constants come first: others set them by name.
-
-    Args:
-        program: The program.
-        spell: Makes a name one that the target may use.
+    Constants come first, because users set them by name.
     """
     given = (i.object for i in program.inputs if isinstance(i, ObjectInput))
     made = made_objects(program)
@@ -199,12 +189,7 @@ def wanted_names(program: Program, spell: Callable[[str], str]) -> list[tuple[Ke
 
 
 class Run:
-    """One run of an emitter.
-
-    Attributes:
-        program: What is rendered.
-        problems: The lines that cannot be.
-    """
+    """One run of an emitter: the program to render, and the lines that cannot be rendered."""
 
     def __init__(self, program: Program, problems: Problems) -> None:
         self.program = program
@@ -217,8 +202,12 @@ class Run:
 
     @cached_property
     def launches(self) -> dict[str, dict[Device, None]]:
-        """The devices that each kernel is launched on."""
-        return launches(self.program)
+        """The devices that each kernel is launched on, in order of first launch."""
+        launches: dict[str, dict[Device, None]] = {}
+        for _, line in walk(self.program):
+            if isinstance(line, KernelCall):
+                launches.setdefault(line.kernel, {})[line.device] = None
+        return launches
 
 
 class TextRun(Run):
@@ -226,9 +215,9 @@ class TextRun(Run):
 
     Attributes:
         names: The identifiers of everything that the program names.
-        sections: Parts of the text by name, spliced together at the end.
-        profiles: Whether PyTorch's profiler is shown each call and each allocation.
-        takes_out: Whether callers may give memory for results.
+        sections: Parts of the text by name, joined at the end.
+        profiles: Whether each call and each allocation is shown to PyTorch's profiler.
+        takes_out: Whether callers may provide memory for results.
     """
 
     def __init__(
@@ -249,19 +238,19 @@ class TextRun(Run):
         self._unit = unit
 
     def section(self, name: str) -> CodeWriter:
-        """The writer of a part of the text, made when it is first asked for."""
+        """Return the writer for a part of the text, created on first use."""
         return self.sections.setdefault(name, CodeWriter(self._unit))
 
     def buffer(self, name: str) -> str:
-        """The identifier of a buffer, constant, object or input."""
+        """Return the identifier of a buffer, constant, object or input."""
         return self.names["buffer", name]
 
     def symbol(self, name: str) -> str:
-        """The identifier of a symbol."""
+        """Return the identifier of a symbol."""
         return self.names["symbol", name]
 
     def range_of(self, line: AnyLine, name: str) -> str:
-        """The profiler's name for a line: its handle in Inductor's provenance, or else ``name``."""
+        """Return a line's name in the profiler: its Inductor provenance handle, or ``name``."""
         origin = self.program.origin_of(line)
         return name if origin is None else origin.handle or name
 
@@ -271,12 +260,7 @@ T = TypeVar("T", bound=TextRun)
 
 
 class RegionWalker(LineVisitor[None], Generic[R]):
-    """The walk over the lines of a region, one after the other.
-
-    Args:
-        context: The run.
-        region: The region.
-    """
+    """A walk over the lines of a region, in order."""
 
     def __init__(self, context: R, region: Region) -> None:
         self.context = context
@@ -285,30 +269,30 @@ class RegionWalker(LineVisitor[None], Generic[R]):
         self.index = 0
 
     def render(self, index: int, path: Path) -> None:
-        """Renders the line at a position of the region."""
+        """Render the line at a position of the region."""
         self.index, self.path = index, path
         self.render_line(self.region.body[index])
 
     def render_line(self, line: AnyLine) -> None:
-        """Renders a line; targets say what comes before and after."""
+        """Render a line; targets override this to add text before and after it."""
         self.visit(line)
 
     def refuse_streams(self, line: AnyLine, subject: str) -> None:
-        """Notes a line that is not for a target that knows the caller's stream alone."""
+        """Record a line that needs more than the caller's stream, for targets without others."""
         reason = needs_streams(line, self.context.program)
         if reason:
             self.unsupported(line, f"{reason}; {subject} on the caller's stream alone")
 
     def unsupported(self, line: AnyLine, reason: str) -> None:
-        """Notes that a line cannot be rendered."""
+        """Record that a line cannot be rendered."""
         self.context.problems.add(line, self.path, reason)
 
     def layout(self, name: str) -> Layout:
-        """The layout of a buffer."""
+        """Return the layout of a buffer."""
         return self.context.program.layout(name)
 
     def function_name(self, line: RegionLine, step: str) -> str:
-        """Return what a function or graph of a line's region would like to be called."""
+        """Return the preferred name for the function or graph of a line's region."""
         label = "_".join(str(each.position) for each in self.path)
         return f"{line.mnemonic}_{label}_{step}"
 
@@ -320,16 +304,10 @@ class RegionWalker(LineVisitor[None], Generic[R]):
 
 
 class TextWalker(RegionWalker[T]):
-    """Renders a region as statements of one function.
-
-    Args:
-        context: The run.
-        region: The region.
-        writer: Where statements go.
-    """
+    """Renders a region as statements of one function, into a writer."""
 
     comment: Callable[[str], list[str]]
-    """Makes comments of a text."""
+    """Formats a text as comment lines."""
 
     def __init__(self, context: T, region: Region, writer: CodeWriter) -> None:
         super().__init__(context, region)
@@ -337,7 +315,7 @@ class TextWalker(RegionWalker[T]):
         #: Inputs whose layout was checked on entry.
         self.checked: frozenset[str] = frozenset()
         self.show_origins = False
-        self._told: int | None = None
+        self._shown_origin: int | None = None
 
     @override
     def render(self, index: int, path: Path) -> None:
@@ -347,11 +325,11 @@ class TextWalker(RegionWalker[T]):
             super().render(index, path)
 
     def _show_origin(self, line: AnyLine) -> None:
-        """Writes where in the model a line comes from, once for lines in a row from one place."""
+        """Write where in the model a line comes from, once for a run of lines with one origin."""
         origin = self.context.program.origin_of(line)
-        if origin is None or line.origin == self._told:
+        if origin is None or line.origin == self._shown_origin:
             return
-        self._told = line.origin
+        self._shown_origin = line.origin
         parts = [origin.module] if origin.module else []
         parts += [", ".join(origin.ops or origin.nodes)] if origin.ops or origin.nodes else []
         place = self.shown_place(origin)
@@ -361,11 +339,11 @@ class TextWalker(RegionWalker[T]):
         if origin.handle:
             self.writer.lines(*self.comment(f"{_HANDLE} {origin.handle}"))
             if not isinstance(line, KernelCall):
-                # tlparse marks the next line with the handle's name; our calls of ops have others.
+                # tlparse looks for the handle's name in the next line; our op calls lack it.
                 self.writer.lines(*self.comment(origin.handle.partition(":")[0]))
 
     def shown_place(self, origin: Origin) -> str:
-        """Return the place in the model's source that stands for an origin."""
+        """Return the place in the model's source to show for an origin."""
         return origin.place
 
     @override

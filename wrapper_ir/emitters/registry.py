@@ -1,8 +1,8 @@
-"""The emitters: entry points of the group ``wrapper_ir.emitters``, and what a process registers.
+"""The registry of emitters: entry points of ``wrapper_ir.emitters``, and those of this process.
 
-Each entry point names a subclass of :class:`~wrapper_ir.emitters.base.Emitter`. It is imported when
-the emitter is asked for, not before. Two packages that register the same name are an error, not a
-matter of who comes first.
+Each entry point names a subclass of :class:`~wrapper_ir.emitters.base.Emitter`, which is imported
+when it is first requested. Two packages that register the same name are an error; the order of
+installation does not matter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class UnknownEmitterError(WrapperIRError):
     """No installed package registers an emitter of that name."""
 
     code = "WIR2003"
-    template = "there is no emitter '{emitter}'; installed are: {known}"
+    template = "there is no emitter '{emitter}'; installed emitters: {known}"
 
 
 class DuplicateEmitterError(WrapperIRError):
@@ -35,7 +35,7 @@ class DuplicateEmitterError(WrapperIRError):
 
 
 class NotAnEmitterError(WrapperIRError):
-    """Raised for a registered object that cannot be an emitter.
+    """An object that was to be registered is not an emitter.
 
     Fields: the name of the ``emitter``, and the ``reason``.
     """
@@ -47,23 +47,23 @@ class NotAnEmitterError(WrapperIRError):
 class EmitterLoadError(WrapperIRError):
     """An entry point does not lead to an emitter.
 
-    Fields: ``emitter``, the ``value`` of the entry point, the ``package`` that has it, ``reason``.
+    Fields: ``emitter``, the ``value`` of the entry point, its ``package``, and the ``reason``.
     """
 
     code = "WIR2005"
     template = "emitter '{emitter}' ({value}, of {package}) cannot be loaded: {reason}"
-    default_hint = "the fault is in that package: install another version of it, or none"
+    default_hint = "the fault is in that package: install another version of it, or uninstall it"
 
 
 _registered: Final[dict[str, type[Emitter]]] = {}
 
 
 def register_emitter(name: str, emitter: type[Emitter]) -> None:
-    """Make an emitter known in this process, for one that no package brings.
+    """Register an emitter in this process, without an entry point.
 
     Raises:
-        DuplicateEmitterError: The name is another's, here or in an installed package.
-        NotAnEmitterError: It is no class that can be an emitter.
+        DuplicateEmitterError: The name is taken, here or by an installed package.
+        NotAnEmitterError: The object is not a class that can be an emitter.
     """
     if reason := _problem(emitter):
         raise NotAnEmitterError(emitter=name, reason=reason)
@@ -77,7 +77,7 @@ def register_emitter(name: str, emitter: type[Emitter]) -> None:
 
 
 def unregister_emitter(name: str) -> None:
-    """Forget an emitter that :func:`register_emitter` made known; else nothing is done."""
+    """Undo :func:`register_emitter`; do nothing if the name is not registered."""
     _registered.pop(name, None)
 
 
@@ -86,22 +86,22 @@ def _described(emitter: type[Emitter]) -> str:
 
 
 def emitter_names() -> tuple[str, ...]:
-    """The names of all emitters, sorted; none of them is imported."""
+    """Return the names of all emitters, sorted, without importing any of them."""
     return tuple(sorted({*_registered, *(point.name for point in entry_points(group=GROUP))}))
 
 
 def emitter_class(name: str) -> type[Emitter]:
-    """The emitter registered under a name.
+    """Return the emitter registered under a name.
 
     Raises:
         UnknownEmitterError: There is none.
         DuplicateEmitterError: There are several.
-        EmitterLoadError: It cannot be imported, or is no emitter.
+        EmitterLoadError: It cannot be imported, or is not an emitter.
     """
     given: object = name
     if not isinstance(given, str):
         hint = (
-            "targets are named by strings; an emitter without a name is called itself: "
+            "a target is an emitter's name; an emitter that is not registered is called directly: "
             "MyEmitter().emit(wir.plan_memory(program))"
         )
         listed = ", ".join(emitter_names()) or "none"
@@ -136,7 +136,7 @@ def _load(point: EntryPoint) -> type[Emitter]:
         found: object = point.load()
     except (ImportError, AttributeError) as error:
         raise fail(str(error)) from error
-    except Exception as error:  # whatever importing a module of somebody else's may raise
+    except Exception as error:  # importing third-party code may raise anything
         raise fail(f"{type(error).__name__}: {error}") from error
     if reason := _problem(found):
         raise fail(reason)
@@ -144,7 +144,7 @@ def _load(point: EntryPoint) -> type[Emitter]:
 
 
 def _problem(found: object) -> str:
-    """Why something is no emitter; empty if it is one."""
+    """Return why an object is not an emitter; "" if it is one."""
     if not (isinstance(found, type) and issubclass(found, Emitter)):
         return "it is not a subclass of wrapper_ir.emitters.Emitter"
     if not hasattr(found, "__dataclass_fields__"):
@@ -155,21 +155,21 @@ def _problem(found: object) -> str:
 
 
 def option_names(emitter: type[Emitter]) -> tuple[str, ...]:
-    """The names of an emitter's options, in the order of its fields."""
+    """Return the names of an emitter's options, in the order of its fields."""
     return tuple(option.name for option in options_of(emitter))
 
 
 def make_emitter(name: str, options: Mapping[str, Any]) -> Emitter:
-    """The emitter registered under a name, with options.
+    """Return the emitter registered under a name, configured with options.
 
     Raises:
         UnknownEmitterError: There is no such emitter (and the other errors of
             :func:`emitter_class`).
         OptionError: It has no such option.
-        OptionValueError: It has, but not with that value.
-        EmitterFaultError: An emitter of another package failed when it was made.
+        OptionValueError: An option has a value that is not allowed.
+        EmitterFaultError: The constructor of a third-party emitter failed.
     """
     cls = emitter_class(name)
     check_values(options_of(cls), options, owner=f"emitter '{name}'")
-    with faults_of(cls, "it took its options"):
+    with faults_of(cls, "reading its options"):
         return cls(**options)

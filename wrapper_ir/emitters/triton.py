@@ -1,4 +1,4 @@
-"""Triton kernels of programs, as Triton's compiler takes them."""
+"""Triton kernels of programs, in the form that Triton's compiler takes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 LAUNCH: Final = "triton_kernel_wrapper_mutation"
-"""Torch's op by which graphs launch such kernels."""
+"""The torch op by which graphs launch Triton kernels."""
 
 
 def source_of(name: str, kernel: TritonKernel) -> TritonSource:
-    """Return a program's kernel as the compiler takes it."""
+    """Return a program's kernel in the form that the compiler takes."""
     launch = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages}
     return TritonSource(
         name,
@@ -33,27 +33,27 @@ def source_of(name: str, kernel: TritonKernel) -> TritonSource:
 def problem_of_tuned(
     language: KernelLanguage, device: Device, *, launchers: bool, in_cpp: bool
 ) -> str | None:
-    """Return what keeps a Triton kernel from being launched on a device that runs them.
+    """Return why a kernel cannot be launched on a device that supports Triton; None if it can.
 
     Args:
-        language: That of the kernel; of another one nothing is said.
-        device: Where the call runs.
-        launchers: True if the emitter calls classes that vendors have.
-        in_cpp: True if the emitter writes C++.
+        language: The kernel's language; kernels in other languages have no problem here.
+        device: The device of the call.
+        launchers: Whether the emitter calls vendors' launcher classes.
+        in_cpp: Whether the emitter writes C++.
     """
     if language is not TRITON:
         return None
     place, _ = device.kind.python.triton
     if in_cpp:
         is_known = device.kind.cpp is not None and bool(device.kind.cpp.triton)
-        return None if is_known else f"Triton kernels on {device} are launched from Python alone"
+        return None if is_known else f"Triton kernels on {device} are launched only from Python"
     if not place:
-        return f"nothing says what launches Triton kernels on {device}: its kind has no triton"
+        return f"no launcher is declared for Triton kernels on {device}: its kind has no triton"
     if ":" in place and not launchers:
-        return f"Triton kernels on {device} are launched by a class of its package"
+        return f"Triton kernels on {device} are launched only by a class of its package"
     return None
 
 
 def stream_of(language: KernelLanguage, device: Device) -> str:
-    """Return what gives emitted Python the current stream for launches; empty for nothing."""
+    """Return what gives emitted Python the current stream for launches; "" for nothing."""
     return device.kind.python.triton[1] if language is TRITON else language.stream

@@ -1,4 +1,4 @@
-"""Writing code: indentation, sums, heads of files, and which line of the IR text came from."""
+"""Writing code: indentation, source maps, spaced sums, harmless text, and file headers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import sympy
 
+from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput, input_name
 from wrapper_ir.lines.expr_printer import Level, Piece, ordered_args
@@ -23,34 +24,31 @@ if TYPE_CHECKING:
 __all__ = ["CodeWriter", "SourceMap"]
 
 
-# Writing code: indentation, sections, and which text came from which line of the IR.
-
-
 @dataclass(frozen=True, slots=True)
 class SourceMap:
-    """Maps each line of an emitted text to the line of the program that it comes from.
+    """A map from each line of an emitted text to the line of the program that it comes from.
 
     Attributes:
-        paths: The path of the IR line for each text line, ``None`` for text that no single line
-            stands for (imports, headers); ``paths[0]`` is text line 1.
+        paths: The path of the IR line for each text line, beginning with text line 1. None for text
+            that no single line stands for (imports, headers).
     """
 
     paths: tuple[Path | None, ...]
 
     def path_at(self, line: int) -> Path | None:
-        """The path behind a text line, counted from 1; ``None`` where there is none."""
+        """Return the path for a text line, counted from 1; None if it has none."""
         return self.paths[line - 1] if 1 <= line <= len(self.paths) else None
 
     def lines_of(self, path: Path) -> tuple[int, ...]:
-        """The text lines, counted from 1, that an IR line became."""
+        """Return the text lines, counted from 1, that an IR line became."""
         return tuple(n for n, found in enumerate(self.paths, start=1) if found == path)
 
 
 class CodeWriter:
     """Text under construction.
 
-    Several writers make the sections of one file; :meth:`extend` splices them together when all are
-    done, so that a line may add to any section while it is rendered.
+    Several writers make the sections of one file; :meth:`extend` joins them at the end, so that
+    rendering a line may add to any section.
     """
 
     def __init__(self, unit: str = "    ", depth: int = 0) -> None:
@@ -58,44 +56,44 @@ class CodeWriter:
         self._depth = depth
         self._lines: list[str] = []
         self._paths: list[Path | None] = []
-        #: The IR line that is being rendered, None between lines.
+        #: The IR line that is being rendered; None between lines.
         self.path: Path | None = None
 
     @property
     def width(self) -> int:
-        """Columns that the current indentation takes."""
+        """The columns that the current indentation takes."""
         return self._depth * len(self._unit)
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing was written."""
+        """Whether nothing has been written."""
         return not self._lines
 
     def line(self, text: str = "") -> None:
-        """Adds one line at the current indentation; an empty one gets none."""
+        """Add one line at the current indentation; an empty line is not indented."""
         self._lines.append(self._unit * self._depth + text if text else "")
         self._paths.append(self.path)
 
     def lines(self, *texts: str) -> None:
-        """Adds several lines."""
+        """Add several lines."""
         for text in texts:
             self.line(text)
 
     def verbatim(self, text: str) -> None:
-        """Adds text that may hold newlines, the first line indented and the rest as it is."""
+        """Add text that may contain newlines; only its first line is indented."""
         first, *rest = text.split("\n")
         self.line(first)
         self._lines.extend(rest)
         self._paths.extend([self.path] * len(rest))
 
     def blank(self, count: int = 1) -> None:
-        """Adds empty lines."""
+        """Add empty lines."""
         for _ in range(count):
             self.line()
 
     @contextmanager
     def indent(self) -> Iterator[None]:
-        """Indents what is written inside by one unit."""
+        """Indent everything written in the block by one unit."""
         self._depth += 1
         try:
             yield
@@ -103,16 +101,16 @@ class CodeWriter:
             self._depth -= 1
 
     def at(self, path: Path | None) -> _At:
-        """Records that what is written in a ``with`` block comes from an IR line."""
+        """Attribute everything written in a ``with`` block to an IR line."""
         return _At(self, path)
 
     def extend(self, other: CodeWriter) -> None:
-        """Adds everything that another writer holds, as it is."""
+        """Append the contents of another writer unchanged."""
         self._lines.extend(other._lines)
         self._paths.extend(other._paths)
 
     def split(self, count: int, end: str) -> Iterator[CodeWriter]:
-        """The text in pieces of about ``count`` lines, each a writer of its own.
+        """Yield the text in pieces of about ``count`` lines, each in a writer of its own.
 
         A piece ends with a line that ends with ``end``, so that no statement is cut in two.
         """
@@ -126,16 +124,16 @@ class CodeWriter:
                 first = last
 
     def text(self) -> str:
-        """The text, every line ended by a newline."""
+        """Return the text; every line ends with a newline."""
         return "".join(f"{line}\n" for line in self._lines)
 
     def source_map(self) -> SourceMap:
-        """Return which text line came from which IR line."""
+        """Return the map from text lines to IR lines."""
         return SourceMap(tuple(self._paths))
 
 
 class _At:
-    """The block of :meth:`CodeWriter.at`; entered for every line, so not made of a generator."""
+    """The block of :meth:`CodeWriter.at`. Entered for every line, so a class, not a generator."""
 
     __slots__ = ("_outer", "_path", "_writer")
 
@@ -151,14 +149,21 @@ class _At:
         self._writer.path = self._outer
 
 
-# Sums and products as code: spaced as formatters space them, a sign where a reader looks for it.
+# Sums and products as code, with the spacing of formatters and signs in their usual place.
 #
-# Every target that writes ``a - 2 * b`` shares these, so that terms come in the same order and
-# floating-point sums round alike.
+# All targets that write ``a - 2 * b`` share these functions, so that terms have the same order and
+# floating-point sums round the same way.
+
+
+TRANSCENDENTAL: Final = (
+    *(vocabulary.Sqrt, vocabulary.Exp, vocabulary.Log, vocabulary.Log2),
+    *(vocabulary.Sin, vocabulary.Cos, vocabulary.Tanh),
+)
+"""Functions of one real number, which every target calls by their names in lower case."""
 
 
 def spaced_sum(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
-    """``a - 2 * b + 1``."""
+    """Print ``a - 2 * b + 1``."""
     text = ""
     for term in ordered_args(expr):
         negative, magnitude = split_sign(term)
@@ -171,7 +176,7 @@ def spaced_sum(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
 
 
 def spaced_product(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
-    """``-(2 * a * b)``; with spaces around ``*``, the sign would else bind tighter."""
+    """Print ``-(2 * a * b)``: with spaces around ``*``, a bare sign would bind tighter."""
     negative, magnitude = split_sign(expr)
     if negative:
         return Piece(f"-{printer.print(magnitude, Level.ATOM)}", Level.UNARY)
@@ -182,7 +187,7 @@ def spaced_product(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
 
 
 def split_sign(term: sympy.Basic) -> tuple[bool, sympy.Basic]:
-    """Tell whether a term is a negative number times something, and its magnitude."""
+    """Return whether a term is a negative number times something, and its magnitude."""
     if isinstance(term, (sympy.Integer, sympy.Float)):
         return bool(term < 0), abs(term)
     if not isinstance(term, sympy.Mul):
@@ -191,38 +196,35 @@ def split_sign(term: sympy.Basic) -> tuple[bool, sympy.Basic]:
     if not (isinstance(number, (sympy.Integer, sympy.Float)) and number < 0):
         return False, term
     factors = rest if number == -1 else (-number, *rest)
-    # Evaluated, the product would be multiplied out again.
+    # An evaluated product would be multiplied out again.
     return True, factors[0] if len(factors) == 1 else sympy.Mul(*factors, evaluate=False)
 
 
-# Text from outside, made harmless.
+# Escaping of text from outside.
 
 PLAIN: Final = frozenset(map(chr, range(32, 127))) - {'"', "\\"}
-"""Printable ASCII that means itself in strings and comments of any target."""
+"""Printable ASCII that needs no escape in strings and comments of any target."""
 
 _IN_PROSE: Final = {'"': "'", "\\": "/"}
 
 
 def prose(text: str) -> str:
-    """The text in printable ASCII, no double quotes or backslashes: for comments and docstrings."""
+    """Return text in printable ASCII without double quotes or backslashes, for comments."""
     return "".join(char if char in PLAIN else _IN_PROSE.get(char, "?") for char in text)
 
 
-# The head of an emitted text: the program's inputs, constants and results.
+# The header of an emitted text: the program's inputs, constants and results.
 
 
 def header_title(program: Program, prose: Callable[[str], str]) -> str:
-    """The first line; ``prose`` makes text from outside harmless in the target."""
+    """Return the first line; ``prose`` escapes text from outside for the target."""
     return f"Wrapper program {prose(program.name)}, {program.role.value}."
 
 
 def header_lines(program: Program, prose: Callable[[str], str], indent: str) -> Iterator[str]:
-    """The lists below the title, each after an empty line.
+    """Yield the lists below the title, each after an empty line.
 
-    Args:
-        program: The program.
-        prose: Makes text from outside harmless in the target's comments.
-        indent: What stands before the rows of a list.
+    ``prose`` escapes text from outside for the target's comments; ``indent`` begins a row.
     """
     inputs = [(input_name(i), _input_type(program, i, prose)) for i in program.inputs]
     constants = [
@@ -264,7 +266,7 @@ def _result_type(program: Program, value: Value, prose: Callable[[str], str]) ->
 
 
 def _type(layout: Layout, prose: Callable[[str], str]) -> str:
-    """``float32[4, 64]``, with strides and device where they are not the usual ones."""
+    """Return ``float32[4, 64]``, with strides and device unless they are the usual ones."""
     text = f"{layout.dtype.torch_name}[{', '.join(map(str, layout.size))}]"
     if not layout.is_contiguous:
         text += f" strides [{', '.join(map(str, layout.stride))}]"

@@ -39,8 +39,8 @@ SHOWN = (
 
 REFUSED = {
     "collectives": "symmetric memory is not supported",
-    "devices_and_streams": "in C++ all streams are those of one device",
-    "streams": "stream 2 is the user's, which only Python code finds",
+    "devices_and_streams": "in C++ all streams must be of one device",
+    "streams": "stream 2 is the user's, which only emitted Python can look up",
 }
 
 

@@ -1,4 +1,4 @@
-"""Arguments of library ops: for functions of the C shim, and for calls by schema."""
+"""Arguments of library ops, for functions of the C shim and for calls by schema."""
 
 from __future__ import annotations
 
@@ -28,26 +28,20 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.cpp.kernels import Shim, ShimParam
     from wrapper_ir.emitters.cpp.region import RegionBase
+    from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.kernels import ExternKernel
     from wrapper_ir.lines.schema import OpSchema, SchemaArg
 
 
-_LAYOUTS: Final = {
-    "strided": 0,
-    "sparse_coo": 1,
-    "sparse_csr": 2,
-    "_mkldnn": 3,
-    "sparse_csc": 4,
-    "sparse_bsr": 5,
-    "sparse_bsc": 6,
-    "jagged": 7,
-}
-_MEMORY_FORMATS: Final = {
-    "contiguous_format": 0,
-    "preserve_format": 1,
-    "channels_last": 2,
-    "channels_last_3d": 3,
-}
+#: The constants of c10::Layout and c10::MemoryFormat, in the order of their numbers.
+_LAYOUTS: Final = (
+    *("strided", "sparse_coo", "sparse_csr", "_mkldnn"),
+    *("sparse_csc", "sparse_bsr", "sparse_bsc", "jagged"),
+)
+_MEMORY_FORMATS: Final = (
+    *("contiguous_format", "preserve_format"),
+    *("channels_last", "channels_last_3d"),
+)
 
 _TYPES: Final = {
     **dict.fromkeys(("int", "SymInt"), CType.INT),
@@ -58,29 +52,29 @@ _EXACT: Final = 2**53
 
 
 class NotPassableError(Exception):
-    """An argument has no form there; the message says which and why."""
+    """An argument cannot be passed that way; the message says which and why."""
 
 
 def bound_arguments(line: ExternKernel, schema: OpSchema) -> dict[str, Arg]:
-    """The arguments that a call gives, by the names of the schema."""
+    """Return the arguments of a call by the schema's names."""
     found = {d.name: arg for d, arg in zip(schema.positional, line.args, strict=False)}
     found.update(line.kwargs)
     return found
 
 
-# By schema.
+# Calls by schema.
 
 
 def dispatcher_argument(region: RegionBase, declared: SchemaArg, arg: Arg) -> str:
-    """An argument of a call by schema.
+    """Return an argument of a call by schema.
 
     Raises:
-        NotPassableError: There is no such argument in C++.
+        NotPassableError: C++ has no such argument.
     """
     base, suffix = declared.type.base, declared.type.suffix
-    count = suffix.partition("[")[2].partition("]")[0]  # of a list of a fixed length
+    count = suffix.partition("[")[2].partition("]")[0]  # the length of a fixed-length list
     if count.isdecimal() and isinstance(arg, ScalarArg):
-        arg = ListArg((arg,) * int(count))  # one number stands for all
+        arg = ListArg((arg,) * int(count))  # a single number fills the list
     return _argument(region, base, arg)
 
 
@@ -108,9 +102,10 @@ def _argument(region: RegionBase, base: str, arg: Arg) -> str:
 
 def _enum(arg: EnumArg) -> str:
     is_layout = arg.kind is EnumKind.LAYOUT
-    number = (_LAYOUTS if is_layout else _MEMORY_FORMATS).get(arg.name)
-    if number is None:
+    names = _LAYOUTS if is_layout else _MEMORY_FORMATS
+    if arg.name not in names:
         raise NotPassableError(f"torch has no constant '{arg.name}'")
+    number = names.index(arg.name)
     return f"wir::{'Layout' if is_layout else 'MemoryFormat'}{{{number} /* {arg.name} */}}"
 
 
@@ -129,15 +124,15 @@ def _number(region: RegionBase, base: str, arg: ScalarArg) -> str:
     value = arg.value
     if isinstance(value, complex):
         return f"wir::Complex{{{literals.real(value.real)}, {literals.real(value.imag)}}}"
-    wanted = _TYPES.get(base)
-    found = region.expr(value, wanted)
-    # A literal integer stays one to C++, whatever it was converted to.
-    if wanted is CType.REAL and found.is_literal and not isinstance(value, float):
-        return f"{found.text}.0"
-    return found.text
+    type_ = _TYPES.get(base)
+    expr = region.expr(value, type_)
+    # C++ sees an integer literal as an integer, whatever it was converted to.
+    if type_ is CType.REAL and expr.is_literal and not isinstance(value, float):
+        return f"{expr.text}.0"
+    return expr.text
 
 
-# The C shim.
+# Calls of the C shim.
 
 
 def shim_arguments(
@@ -147,17 +142,12 @@ def shim_arguments(
     given: Mapping[str, Arg],
     results: Mapping[int, str],
 ) -> list[str]:
-    """The arguments of a function of the C shim.
+    """Return the arguments of a function of the C shim.
 
-    Args:
-        region: Where the call stands.
-        shim: The function.
-        schema: The op's schema.
-        given: The arguments by name.
-        results: The variables of results that are wanted, by their positions.
+    ``given`` are the arguments by name, ``results`` the variables of the results that are used.
 
     Raises:
-        NotPassableError: The function cannot do exactly what the op does with these.
+        NotPassableError: With these arguments the function does not do exactly what the op does.
     """
     if not _may_round(region, schema, given):
         raise NotPassableError("a number would be passed as another kind of number")
@@ -179,27 +169,24 @@ def shim_arguments(
 
 
 def _may_round(region: RegionBase, schema: OpSchema, given: Mapping[str, Arg]) -> bool:
-    """Tell whether numbers of type Scalar mean the same as the doubles that the C shim takes.
+    """Return whether arguments of type Scalar mean the same as the doubles that the C shim takes.
 
-    They do among floating-point tensors, where an op converts them to the tensors' type anyway. But
-    for the type that has no zero: PyTorch takes the integer 0 there, and refuses 0.0.
+    They do among floating-point tensors, where an op converts them to the tensors' type anyway. The
+    exception is the type without a zero, float8_e8m0fnu: PyTorch takes the integer 0 there and
+    rejects 0.0.
     """
     scalars = [given.get(a.name) for a in schema.args if a.type.base == "Scalar"]
     if not scalars:
         return True
-    for arg in scalars:
-        if isinstance(arg, ScalarArg) and not _is_exact(arg):
-            return False
+    if not all(_is_exact(arg.value) for arg in scalars if isinstance(arg, ScalarArg)):
+        return False
     tensors = (arg for arg in given.values() if isinstance(arg, BufferArg))
     dtypes = [region.layout(arg.buffer).dtype for arg in tensors]
     return all(d.is_floating and d is not DType.FLOAT8_E8M0FNU for d in dtypes)
 
 
-def _is_exact(arg: ScalarArg) -> bool:
-    value = arg.value
-    if isinstance(value, float):
-        return True
-    return type(value) is int and -_EXACT <= value <= _EXACT
+def _is_exact(value: Scalar) -> bool:
+    return isinstance(value, float) or (type(value) is int and -_EXACT <= value <= _EXACT)
 
 
 def _shim_argument(
@@ -211,39 +198,27 @@ def _shim_argument(
         if not param.type.endswith("*"):
             raise NotPassableError(f"'{param.name}' cannot be left out")
         return "nullptr"
-    found = None
+    type_ = param.type.removesuffix("*")
     match arg:
-        case BufferArg():
-            found = _shim_tensor(region, param.type, arg)
-        case ListArg():
-            found = _shim_list(region, param.type, arg)
+        case BufferArg() if param.type == "AtenTensorHandle":
+            return region.handle(arg.buffer)
+        case BufferArg() if param.type == "AtenTensorHandle*":
+            return f"wir::some<AtenTensorHandle>({region.handle(arg.buffer)})"
+        case ListArg() if found := _shim_list(region, param.type, arg):
+            return found
         case StringArg() if param.type == "const char*":
-            found = literals.string(arg.value)
-        case _ if param.type in _STANDARD:
-            found = _shim_number(region, param.type, declared, arg)
-        case _ if param.type.removesuffix("*") in _STANDARD:
-            type_ = param.type.removesuffix("*")
+            return literals.string(arg.value)
+        case _ if type_ in _STANDARD and not isinstance(arg, (BufferArg, ListArg)):
             number = _shim_number(region, type_, declared, arg)
-            found = f"wir::some<{_STANDARD[type_]}>({number})"
+            return (
+                number if type_ == param.type else f"wir::some<{_STANDARD[type_].value}>({number})"
+            )
         case _:
-            pass
-    if found is None:
-        raise NotPassableError(f"'{param.name}' has no form in the C shim")
-    return found
+            raise NotPassableError(f"'{param.name}' has no form in the C shim")
 
 
-def _shim_tensor(region: RegionBase, type_: str, arg: BufferArg) -> str | None:
-    handle = region.handle(arg.buffer)
-    match type_:
-        case "AtenTensorHandle":
-            return handle
-        case "AtenTensorHandle*":
-            return f"wir::some<AtenTensorHandle>({handle})"
-        case _:
-            return None
-
-
-def _shim_list(region: RegionBase, type_: str, arg: ListArg) -> str | None:
+def _shim_list(region: RegionBase, type_: str, arg: ListArg) -> str:
+    """Return a list for a parameter of the C shim; "" if it has no form there."""
     handles = [region.handle(a.buffer) for a in arg.items if isinstance(a, BufferArg)]
     if type_ == "const AtenTensorHandle*" and len(handles) == len(arg.items):
         return f"wir::Handles{{{', '.join(handles)}}}.begin()"
@@ -251,10 +226,10 @@ def _shim_list(region: RegionBase, type_: str, arg: ListArg) -> str | None:
     if type_ == "const int64_t*" and len(numbers) == len(arg.items):
         texts = (region.expr(number, CType.INT64).text for number in numbers)
         return f"wir::Ints{{{', '.join(texts)}}}.begin()" if numbers else "nullptr"
-    return None
+    return ""
 
 
-_STANDARD: Final = {"int64_t": "std::int64_t", "int32_t": "std::int32_t", "double": "double"}
+_STANDARD: Final = {"int64_t": CType.INT64, "int32_t": CType.INT32, "double": CType.REAL}
 
 
 def _shim_number(region: RegionBase, type_: str, declared: SchemaArg, arg: Arg) -> str:
@@ -262,16 +237,14 @@ def _shim_number(region: RegionBase, type_: str, declared: SchemaArg, arg: Arg) 
         case DTypeArg():
             return literals.dtype(arg.dtype)
         case ScalarArg() if not isinstance(arg.value, complex):
-            wanted = {"int64_t": CType.INT64, "double": CType.REAL, "int32_t": CType.INT32}[type_]
-            if declared.type.base == "bool":
-                wanted = CType.BOOL
-            return region.expr(arg.value, wanted).text
+            is_bool = declared.type.base == "bool"
+            return region.expr(arg.value, CType.BOOL if is_bool else _STANDARD[type_]).text
         case _:
             raise NotPassableError("an argument has no form in the C shim")
 
 
 def _default(param: ShimParam, declared: SchemaArg) -> str:
-    """Return what the schema says where a call says nothing."""
+    """Return the schema's default for an omitted argument."""
     text = declared.default
     if text == "None" and param.type.endswith("*"):
         return "nullptr"
@@ -284,7 +257,7 @@ def _default(param: ShimParam, declared: SchemaArg) -> str:
 
 
 def _is_number(text: str) -> bool:
-    """Tell whether a default is a finite number, which C++ writes alike."""
+    """Return whether a default is a finite number, which C++ writes the same way."""
     try:
         return math.isfinite(float(text))
     except ValueError:

@@ -1,7 +1,7 @@
 """A program emitted as C++: source files, kernels to compile beside them, and how to use them.
 
-Building, loading and packaging are the business of ``wrapper_ir.aot``, above the emitters; an
-artifact looks it up when it is asked to. Whoever only wants the text pays for nothing else.
+``wrapper_ir.aot``, above the emitters, builds, loads and packages artifacts. It is imported on
+use, so that emitting text alone does not pay for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 MAIN_FILE = "program.cpp"
-"""The file that holds the tables and the entry; every artifact has it."""
+"""The file with the tables and the entry, which every artifact has."""
 
 BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
 
@@ -31,12 +31,12 @@ class CppArtifact(Sources):
     """An emitted program.
 
     Attributes:
-        source: The text of the whole program, for readers; the files of ``sources`` in a row.
-        source_map: Which line of ``source`` came from which line of the program.
-        program: What it was made from. Values of constants are in ``program.data``.
-        maps: Likewise, for each file of ``sources``.
-        options: Those of the emitter that are not at their defaults.
-        graphs: How its calls are captured as CUDA graphs, once it is loaded; ``None`` if not.
+        source: The text of the whole program for readers: the files of ``sources``, concatenated.
+        source_map: The map from lines of ``source`` to lines of the program.
+        program: The program that it was made from. Values of constants are in ``program.data``.
+        maps: The source map of each file of ``sources``.
+        options: The emitter's options that are not at their defaults.
+        graphs: How the loaded program captures its calls as CUDA graphs; None if it does not.
     """
 
     source: str
@@ -48,15 +48,15 @@ class CppArtifact(Sources):
 
     @property
     def module_source(self) -> str:
-        """A module of Python with a boxed ``call``, for caches; it builds what it needs."""
+        """A Python module with a boxed ``call``, for caches; it builds what it needs."""
         texts = import_module("wrapper_ir.aot.module_text")
         text: str = texts.module_text(self)
         return text
 
     def files(self) -> SourceFiles:
-        """Return the generated files, each kernel in one of its own, and a module that runs them.
+        """Return the generated files, with one per kernel, and a module that runs them.
 
-        There is no such module where constants are objects, or packed: only libraries make those.
+        The module is missing if constants are objects or packed: only libraries make those.
         """
         module = import_module("wrapper_ir.aot.module_text")
         texts: dict[str, str] = {**self.sources, **module.kernel_files(self)}
@@ -66,13 +66,13 @@ class CppArtifact(Sources):
         return SourceFiles(texts, self.maps, "cpp", self.options)
 
     def load(self, num_runners: int = 4, **options: object) -> Callable[..., tuple[Any, ...]]:
-        """Build the program and give ``callable(*inputs) -> tuple of results``.
+        """Build the program and return ``callable(*inputs) -> tuple of results``.
 
         Any number of threads may call it at once.
 
         Args:
             num_runners: How many calls can run at a time without setting up memory first.
-            **options: How to build: fields of :class:`wrapper_ir.aot.build.BuildOptions`.
+            **options: Build options: fields of :class:`wrapper_ir.aot.build.BuildOptions`.
         """
         loaded = import_module("wrapper_ir.aot.load")
         function: Callable[..., tuple[Any, ...]]
@@ -80,16 +80,16 @@ class CppArtifact(Sources):
         return function
 
     def load_boxed(self, num_runners: int = 4, **options: object) -> BoxedCall:
-        """Like :meth:`load`, called with one list, which it empties."""
+        """Like :meth:`load`, for a callable that takes one list and empties it."""
         loaded = import_module("wrapper_ir.aot.load")
         function: BoxedCall = loaded.load_boxed(self, num_runners=num_runners, **options)
         return function
 
     def export(self, path: str | Path, **options: object) -> Path:
-        """Write the program as a ``.pt2`` package, a library or a folder that builds.
+        """Write the program as a ``.pt2`` package, a library, or a folder that builds.
 
         Args:
-            path: Where to; its ending says which.
+            path: The path to write; its ending selects the format.
             **options: See :func:`wrapper_ir.aot.export.export`.
 
         Returns:

@@ -1,4 +1,4 @@
-"""Rendering definitions, and calls of kernels and library ops."""
+"""Rendering of definitions, and of calls of kernels and library ops."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class CallLines(RegionBase):
         self.put_call(line, f"{call(name, *args)};", line.device.kind.around_kernels)
 
     def _launch(self, line: KernelCall, definition: KernelDefinition) -> None:
-        """Renders the launch of a kernel over a grid, which may fail."""
+        """Render the launch of a kernel over a grid, which may fail."""
         self.mark(line)
         launched = self.declared.launched.launched(line, definition)
         if launched is None:
@@ -115,7 +115,7 @@ class CallLines(RegionBase):
     @override
     def visit_extern_kernel(self, line: ExternKernel) -> None:
         if any(len(result.path) > _DEEPEST for result in line.results):
-            self.unsupported(line, "a result lies too deep inside of lists")
+            self.unsupported(line, "a result is nested too deeply in lists")
             return
         schema = schema_of(self.context.program, line.op)
         self.mark(line)
@@ -123,7 +123,7 @@ class CallLines(RegionBase):
         if product is not None:
             self._multiply(line, product)
             return
-        # Its functions go past the dispatcher, and with it past lazy conjugation and negation.
+        # The shim bypasses the dispatcher, and thereby lazy conjugation and negation.
         device = self._shim_device(line)
         shim = None if self.context.has_complex or device is None else shim_of(line.op, device)
         try:
@@ -136,7 +136,7 @@ class CallLines(RegionBase):
                 self.forget_addresses(name)
 
     def _multiply(self, line: ExternKernel, product: Product) -> None:
-        """Renders a product of matrices that cuBLAS is called for."""
+        """Render a matrix product that calls cuBLAS."""
         self.context.headers.add("blas")
         self.context.parts.add(Part.BLAS)
         layout = self.layout(product.out)
@@ -149,18 +149,18 @@ class CallLines(RegionBase):
         self.put_call(line, f"{call(f'wir::{product.function}', *args)};")
 
     def _matrix(self, name: str) -> str:
-        """The braces of a ``wir::Matrix``."""
+        """Return the braces of a ``wir::Matrix``."""
         layout = self.layout(name)
         numbers = (*layout.size[-2:], *layout.stride[-2:], *layout.stride[:-2])
         return f"{{{', '.join([self.pointer(name), *map(self.count, numbers)])}}}"
 
     def _shim_device(self, line: ExternKernel) -> str | None:
-        """Return the device whose functions of the C shim do what the dispatcher would do."""
+        """Return the device whose C shim functions do what the dispatcher would; None for none."""
         layouts = [self.layout(name) for name in effects(line, self.context.program).touched]
         away = {each.device for each in layouts if each.device != CPU}
         if not away and (layouts or self.context.accelerator is None):
             return "cpu"
-        # Numbers in tensors may be on the CPU.
+        # Zero-dimensional tensors may be on the CPU.
         is_together = all(layout.device != CPU or layout.rank == 0 for layout in layouts)
         if len(away) != 1 or not is_together:
             return None
@@ -168,7 +168,7 @@ class CallLines(RegionBase):
         return None if side is None else side.shim
 
     def _call_shim(self, line: ExternKernel, shim: Shim, schema: OpSchema) -> bool:
-        """Calls a function of the C shim, if it does exactly what the op does."""
+        """Call a C shim function if it does exactly what the op does; return whether it does."""
         given = bound_arguments(line, schema)
         targets: dict[int, str] = {}
         same: list[tuple[ResultBuffer, str]] = []
@@ -178,7 +178,7 @@ class CallLines(RegionBase):
                 return False
             position = int(result.path[0]) if result.path else 0
             if any(param.is_result for param in shim.params):
-                targets[position] = self._read(self.context.buffer(result.out))
+                targets[position] = self.variable(self.context.buffer(result.out))
                 fresh.append(result)
             else:
                 written = _written(schema, given, position)
@@ -215,18 +215,15 @@ class CallLines(RegionBase):
 
     def _target(self, result: OpResult) -> str:
         if isinstance(result, ResultBuffer):
-            variable = self._read(self.context.buffer(result.out))
+            variable = self.variable(self.context.buffer(result.out))
         elif isinstance(result, ResultObject):
             variable = self.objects[result.object]
         else:
             variable = self.symbol_value(result.symbol)
         return f"{{{', '.join([variable, *map(str, result.path)])}}}" if result.path else variable
 
-    def _read(self, name: str) -> str:
-        return f"frame.{name}" if self.framed else name
-
     def _declare(self, result: OpResult) -> None:
-        """Writes the variable of a result."""
+        """Write the variable of a result."""
         if isinstance(result, ResultBuffer):
             self.define_tensor(result.out, "", result.of)
         elif isinstance(result, ResultObject):
@@ -234,14 +231,14 @@ class CallLines(RegionBase):
             self.objects[result.object] = self.declare(name, "wir::OwnObject")
         else:
             type_ = self.symbol_type(result.symbol)
-            self.declare(self.context.symbol(result.symbol), type_.spelling)
+            self.declare(self.context.symbol(result.symbol), type_.value)
 
 
 _DEEPEST = 3
 
 
 def _written(schema: OpSchema, given: dict[str, Arg], position: int) -> str | None:
-    """The buffer that an op writes to and returns as its result at a position."""
+    """Return the buffer that an op writes to and returns as the result at a position."""
     sets = schema.returns[position].alias_sets
     for declared in schema.args:
         arg = given.get(declared.name)

@@ -1,16 +1,15 @@
-"""Constants: the place of each in the blob of constants, and the function that packs some."""
+"""Constants: where each lies in the blob of constants, and the function that packs some of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.devices import number_of
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.literals import UNIT, statement
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, ScalarArg
 from wrapper_ir.lines.program import ConstantKind
-from wrapper_ir.toolchain.parts import DTYPE_NUMBERS, aligned
+from wrapper_ir.toolchain.parts import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,13 +19,12 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Packing, Program
 
 
-# The place of each constant in the blob of constants: numbers that follow from layouts alone.
+# The position of each constant in the blob, which follows from layouts alone.
 #
-# The blob is a run of bytes with one part for each storage that constants have. A part begins at a
-# multiple of 64, in the order of ``program.constants``; tied constants share the part of the one
-# that they are tied to. The emitter writes these numbers into tables and the build writes the
-# bytes, so both ask here and agree. No value is looked at: code can be emitted for a program
-# without values.
+# The blob is a run of bytes with one part per storage of constants. Parts begin at multiples of 64,
+# in the order of ``program.constants``; tied constants share the part of the constant that they are
+# tied to. The emitter writes the positions into tables and the build writes the bytes; both use
+# this table. Values are not needed, so code can be emitted for a program without them.
 
 _TYPES: Final = {
     ConstantKind.PARAMETER: 1,
@@ -41,19 +39,16 @@ class ConstantEntry:
     """One constant, as ``wir::ConstantSpec`` describes it.
 
     Attributes:
-        name: In the program.
-        qualified_name: In the model; any text.
+        name: Its name in the program.
+        qualified_name: Its name in the model; any text.
         type: Number of a ``torch::aot_inductor::ConstantType``.
         written: Whether calls may write to it.
         tied_to: Index of the constant whose storage it shares, or -1.
-        dtype: Number of a ``c10::ScalarType``.
-        device_type: Number of a ``c10::DeviceType``.
-        device_index: -1 for any.
         size: In elements.
         stride: In elements.
         storage_offset: In elements, from the start of its bytes.
-        data_offset: Of its bytes in the blob.
-        data_bytes: How many they are; tied constants have those of their root.
+        data_offset: Start of its bytes in the blob.
+        data_bytes: Number of its bytes; tied constants have those of their root.
     """
 
     name: str
@@ -61,9 +56,7 @@ class ConstantEntry:
     type: int
     written: bool
     tied_to: int
-    dtype: int
-    device_type: int
-    device_index: int
+
     size: tuple[int, ...]
     stride: tuple[int, ...]
     storage_offset: int
@@ -73,19 +66,14 @@ class ConstantEntry:
 
 @dataclass(frozen=True, slots=True)
 class ConstantTable:
-    """The constants of a program, in its order, and how long their blob is."""
+    """The constants of a program, in its order, and the size of their blob in bytes."""
 
     entries: tuple[ConstantEntry, ...]
     size: int
 
-    @property
-    def roots(self) -> tuple[ConstantEntry, ...]:
-        """The constants that have bytes of their own."""
-        return tuple(entry for entry in self.entries if entry.tied_to < 0)
-
 
 def constant_table(program: Program) -> ConstantTable:
-    """Returns where each constant of a verified program lies.
+    """Return the positions of a verified program's constants.
 
     Verified means that layouts of constants are static and that ties lead to a root.
     """
@@ -108,9 +96,6 @@ def constant_table(program: Program) -> ConstantTable:
                 type=_TYPES[constant.kind],
                 written=constant.mutable,
                 tied_to=-1 if constant.tied_to is None else indices[root],
-                dtype=DTYPE_NUMBERS[layout.dtype.torch_name],
-                device_type=number_of(layout.device.type),
-                device_index=-1 if layout.device.index is None else layout.device.index,
                 size=tuple(int(size) for size in layout.size),
                 stride=tuple(int(stride) for stride in layout.stride),
                 storage_offset=int(layout.offset),
@@ -122,11 +107,11 @@ def constant_table(program: Program) -> ConstantTable:
 
 
 def _spans(program: Program) -> dict[str, int]:
-    """The bytes of each root: up to the last one that it or a constant tied to it looks at."""
+    """Return the bytes of each root, up to the last byte of it or of a constant tied to it."""
     spans = {name: 0 for name, constant in program.constants.items() if constant.tied_to is None}
     for name, constant in program.constants.items():
         if constant.packing is not None:
-            continue  # made where the library is loaded
+            continue  # made when the library is loaded
         root = constant.tied_to or name
         spans[root] = max(spans[root], _end(program.buffers[name]))
     return spans
@@ -137,19 +122,19 @@ def _end(layout: Layout) -> int:
     return (int(layout.offset) + extent) * layout.dtype.itemsize if extent else 0
 
 
-# The function that packs constants: a library holds them plain and packs them where it is loaded.
+# The function that packs constants: a library stores them plain and packs them when it is loaded.
 #
-# What oneDNN and MKL make of a weight depends on the processor and on the version of the library,
-# so it is made anew for each set of constants, by the op that made it first.
+# The packed form of a weight depends on the processor and on the version of oneDNN or MKL. It is
+# therefore made again for each set of constants, by the op that made it originally.
 
 
 def has_packing(program: Program) -> bool:
-    """Tell whether a library of the program packs constants."""
+    """Return whether a library of the program packs constants."""
     return any(constant.packing is not None for constant in program.constants.values())
 
 
 def write_packing(program: Program, writer: CodeWriter) -> None:
-    """Writes the function ``pack`` of a program that packs constants; it calls ops."""
+    """Write the function ``pack`` of a program that packs constants; it calls ops."""
     indices = {name: index for index, name in enumerate(program.constants)}
     writer.blank()
     writer.line("// Packs a constant of others, in the form that its readers want.")
@@ -184,7 +169,7 @@ def _argument(arg: Arg, indices: Mapping[str, int]) -> str:
         case ListArg(items=items):
             return f"wir::Ints{{{', '.join(_argument(each, indices) for each in items)}}}"
         case ScalarArg(value=bool(value)):
-            return "true" if value else "false"
+            return literals.boolean(value)
         case ScalarArg(value=int(value)):
             return literals.integer(value)
         case ScalarArg(value=float(value)):

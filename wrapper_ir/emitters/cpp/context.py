@@ -1,4 +1,4 @@
-"""Shared by all parts of one run: the program, its names and expressions, what the files need."""
+"""State of one run of the C++ emitter: the program, its names and expressions, shared tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from wrapper_ir.toolchain.parts import Part
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wrapper_ir.devices import CppSide
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.emitters.cpp.statics import Statics
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain.manifest import CaptureFacts
 
 
-# Identifiers of generated C++: what a program's names become, and what they may not be.
+# Identifiers of generated C++: how a program's names are spelled, and which are reserved.
 
 _KEYWORDS: Final = frozenset("""
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t
@@ -56,7 +55,7 @@ _KEYWORDS: Final = frozenset("""
     volatile wchar_t while xor xor_eq final override import module
     """.split())  # noqa: SIM905 - one name a line would take the page
 
-#: Words in small letters that headers define as macros, or that systems do.
+#: Lower-case words that headers or systems define as macros.
 _MACROS: Final = frozenset("""
     assert errno linux unix i386 stdin stdout stderr major minor makedev signbit offsetof setjmp
     alloca math_errhandling assert_perror issubnormal sched_priority strdupa strndupa
@@ -65,7 +64,7 @@ _MACROS: Final = frozenset("""
     pthread_cleanup_push_defer_np
     """.split())  # noqa: SIM905 - as above
 
-#: What the files call things of their own.
+#: Names that the files use themselves.
 _FILE_NAMES: Final = frozenset("""
     around at c10 call constants create_state destroy_state frame heap inputs kConstants kInputs
     kLines kOutputs kProbeOperands kProbes kept_bytes main mark outputs queues run serving state
@@ -76,7 +75,7 @@ _RESERVED: Final = _KEYWORDS | _MACROS | _FILE_NAMES
 
 
 def _wanted(name: str) -> str:
-    """A name like this one that neither belongs to the implementation nor begins as macros do."""
+    """Return a similar name that is not reserved for the implementation nor looks like a macro."""
     plain = name
     while "__" in plain:
         plain = plain.replace("__", "_")
@@ -86,18 +85,18 @@ def _wanted(name: str) -> str:
 
 
 def make_names(program: Program) -> NamePlan[Key]:
-    """The identifiers of everything that a program names."""
+    """Return the identifiers of everything that a program names."""
     guards = {kind.cpp.guard[1] for kind in registered() if kind.cpp is not None}
     return NamePlan(wanted_names(program, _wanted), _RESERVED | guards)
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeRow:
-    """A probe, as far as it is known before the program runs.
+    """The parts of a probe that are known before the program runs.
 
     Attributes:
         line: The probe.
-        source: Where in the model its call comes from.
+        source: The place in the model that its call comes from.
         operands: Name and kind of each value that it shows.
     """
 
@@ -106,21 +105,18 @@ class ProbeRow:
     operands: tuple[tuple[str, str], ...]
 
 
-def _headers_of(*sides: CppSide | None) -> dict[str, str]:
-    return {name: text for side in sides if side for name, text in side.headers.items()}
-
-
 class Context(TextRun):
     """One run of the emitter.
 
     Attributes:
-        statics: What is kept between calls.
-        accelerator: The device besides the host that it runs on, of several the first, or None.
-        side: The C++ side of that.
-        products: Which of its lines call cuBLAS themselves.
-        graphs: How a library captures its calls as CUDA graphs; ``None`` if it does not.
+        statics: Memory and views that are kept between calls.
+        accelerator: The device besides the host that the program runs on (the first of several), or
+            None.
+        side: The C++ side of the accelerator's kind.
+        products: The lines that call cuBLAS themselves.
+        graphs: How a library captures its calls as CUDA graphs; None if it does not.
         objects: The objects that belong to the program, which are its last inputs here.
-        placed: Allocations that are results, name to position, where callers may.
+        placed: Allocations that are results, name to position, if callers may provide memory.
     """
 
     def __init__(  # noqa: PLR0913 - all but three are named
@@ -136,34 +132,37 @@ class Context(TextRun):
         objects: Mapping[str, ObjectConstant],
         profiles: bool,
     ) -> None:
-        told = {"takes_out": takes_out, "profiles": profiles}
-        super().__init__(program, problems, make_names(program), unit=UNIT, **told)
+        names = make_names(program)
+        super().__init__(
+            program, problems, names, unit=UNIT, takes_out=takes_out, profiles=profiles
+        )
         self.statics = statics
         self.products = products
         self.graphs = graphs
-        #: Those that are captured, by position of their switches.
+        #: The pieces that are captured one by one, by the position of their switches.
         self.pieces = pieces
         self.objects = objects
         self.placed = placed_results(program) if takes_out else {}
-        #: How regions print expressions: their symbols are parameters.
+        #: Prints expressions of regions, whose symbols are parameters.
         self.exprs = self.printer("")
         accelerators = accelerators_of(program)
         self.accelerator = next(iter(accelerators), None)
-        #: Whether there are streams of several devices, the caller's included.
+        #: Whether streams belong to several devices, the caller's included.
         self.mixes_streams = len({*accelerators, *(each.device for each in program.streams)}) > 1
         self.side = None if self.accelerator is None else side_of(self.accelerator)
-        #: Headers that vendors bring, text by name.
-        self.own_headers = _headers_of(CPU.kind.cpp, self.side)
-        #: How many events there are, with one behind the program's own where memory needs it.
+        #: Vendors' headers, name to text.
+        sides = [side for side in (CPU.kind.cpp, self.side) if side is not None]
+        self.own_headers = {name: text for side in sides for name, text in side.headers.items()}
+        #: The number of events, with one after the program's own if freeing memory needs it.
         ends_early = any(isinstance(line, Free) and line.after for line in program.body)
         self.spare_event = len(program.events) + ends_early
         #: Whether a tensor of the program is complex.
         self.has_complex = any(each.dtype.is_complex for each in program.buffers.values())
-        #: Headers of the runtime part that the files include, and parts of it that they use.
+        #: Headers of the runtime that the files include, and its parts that they use.
         self.headers: set[str] = {"generated"}
         self.parts: set[Part] = set()
         self._need_what_is_known()
-        #: Rows of the table of lines: path, what the line does, where it comes from.
+        #: Rows of the table of lines: path, description, place in the model.
         self.lines: list[tuple[str, str, str]] = []
         #: Rows of the table of probes.
         self.probes: list[ProbeRow] = []
@@ -173,14 +172,14 @@ class Context(TextRun):
         self._specs: dict[tuple[Layout, bool], str] = {}
 
     def guard(self) -> list[str]:
-        """Return the statement by which a call runs on the program's device, if there is one."""
+        """Return the statement that makes the program's device current during a call, if any."""
         if self.accelerator is None or self.side is None or not all(self.side.guard):
             return []
         type_, name = self.side.guard
         return [f"const {type_} {name}(call, {device_index(self.accelerator)});"]
 
     def _need_what_is_known(self) -> None:
-        """Notes what the files need whatever the lines are."""
+        """Record the headers and parts that the files need whatever their lines are."""
         own = "" if self.side is None else self.side.part
         for is_needed, header, part in (
             (bool(own), own, Part(own) if own else None),
@@ -195,7 +194,7 @@ class Context(TextRun):
                 self.parts |= {part} if part else set()
 
     def printer(self, prefix: str) -> CppExprs:
-        """Prints expressions; ``prefix`` leads to the variables of symbols."""
+        """Return a printer of expressions; ``prefix`` leads to the variables of symbols."""
         return CppExprs(
             lambda name: prefix + self.symbol(name), lambda name: self.program.symbols[name].kind
         )
@@ -203,26 +202,19 @@ class Context(TextRun):
     # Numbers.
 
     def array(self, values: Sequence[Dim]) -> str | None:
-        """The name of a table of numbers; ``None`` where they are known only at run time."""
-        if not values:
-            return "nullptr"
-        known = [value for value in values if isinstance(value, int)]
-        if len(known) < len(values):
-            return None
-        return self._table(tuple(known))
+        """Return the name of a table of numbers; None if some are known only at run time."""
+        return self.spec_array(values) if all(isinstance(v, int) for v in values) else None
 
     def spec_array(self, values: Sequence[Dim]) -> str:
-        """The name of a table of numbers, in which those that vary are said to."""
+        """Return the name of a table of numbers in which unknown ones are marked as dynamic."""
         if not values:
             return "nullptr"
-        return self._table(tuple(v if isinstance(v, int) else _DYNAMIC for v in values))
-
-    def _table(self, key: tuple[int, ...]) -> str:
+        key = tuple(v if isinstance(v, int) else _DYNAMIC for v in values)
         if key not in self._arrays:
             words = ["n" if value == _DYNAMIC else str(value).replace("-", "m") for value in key]
             short = "_".join(words)
-            wanted = f"dims_{short}" if len(short) <= 24 else f"dims_of_{len(key)}"
-            name = self._arrays[key] = self.names.fresh(wanted)
+            preferred = f"dims_{short}" if len(short) <= 24 else f"dims_of_{len(key)}"
+            name = self._arrays[key] = self.names.fresh(preferred)
             numbers = ", ".join(
                 "wir::kDynamic" if value == _DYNAMIC else literals.integer(value) for value in key
             )
@@ -230,34 +222,36 @@ class Context(TextRun):
         return self._arrays[key]
 
     def options(self, layout: Layout) -> str:
-        """The name of the options of new storage."""
+        """Return the name of the options of a new storage."""
         key = (layout.dtype, layout.device)
         if key not in self._options:
-            wanted = f"{layout.device.type}_{layout.dtype.torch_name}"
-            name = self._options[key] = self.names.fresh(wanted)
-            index = 0 if layout.device.index is None else layout.device.index
-            where = f"{device_type(layout.device)}, {index}"
+            preferred = f"{layout.device.type}_{layout.dtype.torch_name}"
+            name = self._options[key] = self.names.fresh(preferred)
+            where = f"{device_type(layout.device)}, {device_index(layout.device)}"
             self._constant(f"wir::Options {name}{{{literals.dtype(layout.dtype)}, {where}}};")
         return self._options[key]
 
     def _constant(self, text: str) -> None:
-        writer = self.section("constants")
-        for line in statement(f"inline constexpr {text}"):
-            writer.line(line)
+        self.put(self.section("constants"), f"inline constexpr {text}")
 
-    def tensor_spec(self, layout: Layout, *, anywhere: bool = False) -> str:
-        """The braces of a ``wir::TensorSpec``; sizes that vary are left open."""
-        parts = (
-            literals.dtype(layout.dtype),
-            *(ANYWHERE if anywhere else device_parts(layout.device)),
-            str(layout.rank),
-            self.spec_array(layout.size),
-            self.spec_array(layout.stride),
-        )
+    def tensor_spec(
+        self, layout: Layout, dims: Sequence[str] = (), *, anywhere: bool = False
+    ) -> str:
+        """Return the braces of a ``wir::TensorSpec``.
+
+        Args:
+            layout: The layout.
+            dims: Rank, sizes and strides as text; by default, sizes that vary are left open.
+            anywhere: Whether the tensor may be on any device.
+        """
+        if not dims:
+            dims = (str(layout.rank), *map(self.spec_array, (layout.size, layout.stride)))
+        device = ANYWHERE if anywhere else device_parts(layout.device)
+        parts = (literals.dtype(layout.dtype), *device, *dims)
         return f"{{{', '.join(parts)}}}"
 
     def shared_spec(self, layout: Layout, *, anywhere: bool = False) -> str:
-        """The name of a ``wir::TensorSpec`` of a layout that is fixed."""
+        """Return the name of a ``wir::TensorSpec`` of a static layout."""
         key = (layout, anywhere)
         if key not in self._specs:
             name = self._specs[key] = self.names.fresh(f"{layout.dtype.torch_name}_layout")
@@ -268,34 +262,33 @@ class Context(TextRun):
     # Lines.
 
     def line_number(self, path: Path, line: AnyLine) -> int:
-        """The line's index in the table of lines."""
+        """Return the line's index in the table of lines."""
         return self.row(str(path), _what(line), line_source(self.program, line))
 
     def row(self, path: str, what: str, source: str = "") -> int:
-        """The index of a row of the table of lines."""
+        """Return the index of a row of the table of lines, adding it if it is new."""
         if path not in self._line_numbers:
             self._line_numbers[path] = len(self.lines)
             self.lines.append((path, what, source))
         return self._line_numbers[path]
 
     def probe(self, row: ProbeRow) -> int:
-        """The index of a new row of the table of probes."""
+        """Add a row to the table of probes and return its index."""
         self.parts.add(Part.PROBES)
         self.probes.append(row)
         return len(self.probes) - 1
 
     @staticmethod
     def put(writer: CodeWriter, text: str) -> None:
-        """Writes a statement, broken over lines where it is long."""
-        for line in statement(text, writer.width):
-            writer.line(line)
+        """Write a statement, broken over lines if it is long."""
+        writer.lines(*statement(text, writer.width))
 
 
 _DYNAMIC = -(2**63)
 
 
 def _what(line: AnyLine) -> str:
-    """A line in a few words."""
+    """Return a short description of a line."""
     if isinstance(line, ExternKernel):
         return line.op
     if isinstance(line, KernelCall):
@@ -310,10 +303,10 @@ def _what(line: AnyLine) -> str:
 
 
 def line_source(program: Program, line: AnyLine) -> str:
-    """Return where in the model a line comes from: ``package/file.py:12 in forward``.
+    """Return the place in the model that a line comes from: ``package/file.py:12 in forward``.
 
-    Libraries carry this text to other machines and are the same wherever they are made, so of the
-    file's path there is only what lies below ``site-packages``, or the last directory.
+    Libraries carry this text to other machines and must not depend on where they are built, so a
+    file's path is cut to the part below ``site-packages``, or to the last directory.
     """
     origin = program.origin_of(line)
     if origin is None or not origin.frames:

@@ -1,7 +1,7 @@
-"""Rendering choices and loops: their regions are functions of their own.
+"""Rendering of choices and loops: their regions are functions of their own.
 
-What a region takes are parameters, handles borrowed for the time of the call; what it gives it puts
-into variables of the caller. Symbols that it uses from outside are parameters, too.
+A region's parameters are function parameters: handles borrowed for the duration of the call. Its
+results go into variables of the caller. Symbols that it uses from outside are parameters, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import last_uses
-from wrapper_ir.emitters.cpp.exprs import CType, convert
+from wrapper_ir.emitters.cpp.exprs import CType
 from wrapper_ir.emitters.cpp.literals import UNIT, call, statement
 from wrapper_ir.emitters.cpp.pieces import slot, write_piece
 from wrapper_ir.emitters.cpp.region import RegionBase
@@ -32,7 +32,6 @@ from wrapper_ir.lines.args import (
 from wrapper_ir.lines.control import (
     BufferInput,
     Cond,
-    Input,
     Region,
     RegionLine,
     ScalarInput,
@@ -53,7 +52,7 @@ TENSOR = "wir::Tensor"
 
 @dataclass(frozen=True, slots=True)
 class _Variable:
-    """A variable that a value is put into."""
+    """A variable that receives a value."""
 
     name: str
     type: str
@@ -65,7 +64,7 @@ class ControlLines(RegionBase):
 
     @abstractmethod
     def inner(self, region: Region, writer: CodeWriter, last: Mapping[str, int]) -> ControlLines:
-        """A renderer of a region inside this one."""
+        """Return a renderer for a region inside this one."""
 
     @override
     def visit_cond(self, line: Cond) -> None:
@@ -82,7 +81,7 @@ class ControlLines(RegionBase):
         self._choose(line, tests[: len(line.cases) - 1])
 
     def _choose(self, line: Cond | Switch, tests: Sequence[str]) -> None:
-        """Calls the function of the first region whose test holds, or of the last, without one."""
+        """Call the function of the first region whose test holds, or else of the last region."""
         regions = regions_of(line)
         symbols = self.symbols_of(line)
         results = self._results(line, line.results, regions[0][1].results)
@@ -103,7 +102,7 @@ class ControlLines(RegionBase):
         self.writer.line("}")
 
     def _run_piece(self, line: Switch, piece: Piece) -> None:
-        """Has the runtime run a piece, which captures it, and takes its results."""
+        """Have the runtime run a piece, which it captures, and take the results."""
         symbols = self.symbols_of(line)
         results = self._results(line, line.results, piece.region.results)
         types = [result.type for result in results]
@@ -138,7 +137,10 @@ class ControlLines(RegionBase):
     def visit_while(self, line: While) -> None:
         self.context.headers.add("control")
         symbols = self.symbols_of(line)
-        types = [self._parameter_type(p) for p in line.body.params[: len(line.carried)]]
+        types = [
+            self.symbol_type(param.symbol).value if isinstance(param, ScalarInput) else TENSOR
+            for param in line.body.params[: len(line.carried)]
+        ]
         truth = self._type_of(line.condition.results[0])
         condition = self._function(line, "condition", line.condition, symbols, [truth])
         body = self._function(line, "body", line.body, symbols, types)
@@ -154,9 +156,8 @@ class ControlLines(RegionBase):
         self._loop(line, (condition, body), truth, carried, rest, rounds)
         values = [f"{name}.stacked()" for name in rounds]
         if not line.stacked:
-            tensors = [v for v, arg in zip(given, line.carried, strict=True) if _is_tensor(arg)]
-            tensors += [v for v, a in zip(captured, line.captured, strict=True) if _is_tensor(a)]
-            owners = f"{{{', '.join(tensors)}}}"
+            values_of = zip([*given, *captured], (*line.carried, *line.captured), strict=True)
+            owners = f"{{{', '.join(v for v, arg in values_of if isinstance(arg, BufferArg))}}}"
             values = [
                 f"wir::own(std::move({v.name}), {owners})" if v.type == TENSOR else v.name
                 for v in carried
@@ -168,7 +169,7 @@ class ControlLines(RegionBase):
             else:
                 type_ = self.symbol_type(result.symbol)
                 name = self.context.symbol(result.symbol)
-                self.declare(name, f"const {type_.spelling}", values[position])
+                self.declare(name, f"const {type_.value}", values[position])
 
     def _loop(
         self,
@@ -186,7 +187,7 @@ class ControlLines(RegionBase):
             goes_on = self._local("goes_on", truth, "")
             self.put(f"{call(condition, *args, goes_on.name)};")
             test = f"wir::truth({goes_on.name})" if truth == TENSOR else f"{goes_on.name} != 0"
-            if truth == CType.BOOL.spelling:
+            if truth == CType.BOOL.value:
                 test = goes_on.name
             self.put(f"if (!{test if test.isidentifier() or '(' in test else f'({test})'}) break;")
             after = [self._local("next", each.type, "") for each in carried]
@@ -199,8 +200,8 @@ class ControlLines(RegionBase):
             self.mark(line)
         self.writer.line("}")
 
-    def _local(self, wanted: str, type_: str, value: str) -> _Variable:
-        name = self.context.names.fresh(wanted)
+    def _local(self, preferred: str, type_: str, value: str) -> _Variable:
+        name = self.context.names.fresh(preferred)
         self.put(f"{type_} {name} = {value};" if value else f"{type_} {name}{{}};")
         return _Variable(name, type_)
 
@@ -219,7 +220,7 @@ class ControlLines(RegionBase):
         return self.expr(predicate.value, CType.BOOL).text
 
     def _position(self, line: Switch, selector: BufferArg | ScalarArg) -> str:
-        """The number of the region that a switch runs."""
+        """Return the variable with the number of the region that a switch runs."""
         if isinstance(selector, ScalarArg):
             value = self.expr(selector.value, CType.INT).text
         else:
@@ -227,7 +228,7 @@ class ControlLines(RegionBase):
             self.mark(line)
             value = call("wir::integer_item", self.handle(selector.buffer))
         name = self.context.names.fresh("position")
-        self.put(f"const {CType.INT.spelling} {name} = {value};")
+        self.put(f"const {CType.INT.value} {name} = {value};")
         return name
 
     def _operand(self, line: AnyLine, arg: Arg) -> str:
@@ -236,19 +237,19 @@ class ControlLines(RegionBase):
                 return self.handle(arg.buffer)
             case ScalarArg():
                 found = self.expr(arg.value)
-                return f"{found.type.spelling}({found.text})" if found.is_literal else found.text
+                return f"{found.type.value}({found.text})" if found.is_literal else found.text
             case _:
-                self.unsupported(line, "a region takes tensors and numbers only, in C++")
+                self.unsupported(line, "in C++, a region takes only tensors and numbers")
                 return ""
 
     def _results(
         self, line: AnyLine, results: Sequence[CallResult], values: Sequence[Value]
     ) -> list[_Variable]:
-        """Writes the variables for all results of a region; those nobody wants, too."""
-        wanted = {int(r.path[0]) if r.path else 0: r for r in results}
+        """Write the variables for all results of a region, including unused ones."""
+        used = {int(r.path[0]) if r.path else 0: r for r in results}
         found = []
         for position, value in enumerate(values):
-            result = wanted.get(position)
+            result = used.get(position)
             if result is None:
                 if isinstance(value, NoneValue):
                     continue
@@ -257,23 +258,19 @@ class ControlLines(RegionBase):
                 self.define_tensor(result.out, "", result.of)
                 found.append(_Variable(self.places[result.out].handle, TENSOR))
             else:
-                type_ = self.symbol_type(result.symbol).spelling
+                type_ = self.symbol_type(result.symbol).value
                 name = self.declare(self.context.symbol(result.symbol), type_)
                 found.append(_Variable(name, type_))
         return found
 
     def _type_of(self, value: Value) -> str:
-        if isinstance(value, BufferValue):
-            return TENSOR
-        return CType.INT.spelling if isinstance(value, NoneValue) else self._number_type(value)
-
-    def _number_type(self, value: Value) -> str:
-        assert not isinstance(value, (BufferValue, NoneValue))
-        return self.exprs.type_of(value.value).spelling
-
-    def _parameter_type(self, param: Input) -> str:
-        # No region takes an object.
-        return self.symbol_type(param.symbol).spelling if isinstance(param, ScalarInput) else TENSOR
+        match value:
+            case BufferValue():
+                return TENSOR
+            case NoneValue():
+                return CType.INT.value
+            case _:
+                return self.exprs.type_of(value.value).value
 
     # Functions.
 
@@ -285,7 +282,7 @@ class ControlLines(RegionBase):
         symbols: Sequence[str],
         types: Sequence[str],
     ) -> str:
-        """Renders a region as a function and returns its name."""
+        """Render a region as a function and return its name."""
         name = self.context.names.fresh(self.function_name(line, step))
         writer = CodeWriter(UNIT)
         inner = self.inner(region, writer, last_uses(region, self.context.program))
@@ -297,8 +294,7 @@ class ControlLines(RegionBase):
         head = call(f"void {name}", *self._parameters(inner, region, symbols, targets))
         self.context.put(self.context.section("declarations"), f"{head};")
         with writer.at(self.path):
-            for text in statement(f"{head} {{"):
-                writer.line(text)
+            writer.lines(*statement(f"{head} {{"))
         with writer.indent():
             for index in range(len(region.body)):
                 inner.render(index, self.path.then(step, index))
@@ -311,7 +307,7 @@ class ControlLines(RegionBase):
         return name
 
     def _shared(self) -> tuple[str, str]:
-        """Return what the function of every region takes first."""
+        """Return the first arguments of every region's function."""
         self.uses_state = True
         return "state", "call"
 
@@ -335,11 +331,10 @@ class ControlLines(RegionBase):
         return [*found, *(f"{target.type}& {target.name}" for target in targets)]
 
     def _number_parameter(self, symbol: str) -> str:
-        type_ = self.symbol_type(symbol)
-        return f"{type_.spelling} {self.context.symbol(symbol)}"
+        return f"{self.symbol_type(symbol).value} {self.context.symbol(symbol)}"
 
     def give(self, values: Sequence[Value], targets: Sequence[_Variable]) -> None:
-        """Writes the results of a region into the caller's variables."""
+        """Write the results of a region into the caller's variables."""
         left = [value.buffer for value in values if isinstance(value, BufferValue)]
         for value, target in zip(values, targets, strict=True):
             if isinstance(value, BufferValue):
@@ -349,18 +344,9 @@ class ControlLines(RegionBase):
                 made = f"std::move({handle})" if owned else f"wir::share({handle})"
                 self.put(f"{target.name} = {made};")
             elif not isinstance(value, NoneValue):
-                found = convert(self.expr(value.value), _type_named(target.type))
-                self.put(f"{target.name} = {found.text};")
+                self.put(f"{target.name} = {self.expr(value.value, CType(target.type)).text};")
 
 
 def _given(region: Region) -> list[Value]:
-    """The results of a region that are something."""
+    """Return the results of a region other than None."""
     return [value for value in region.results if not isinstance(value, NoneValue)]
-
-
-def _is_tensor(arg: Arg) -> bool:
-    return isinstance(arg, BufferArg)
-
-
-def _type_named(spelling: str) -> CType:
-    return next(type_ for type_ in CType if type_.spelling == spelling)

@@ -1,7 +1,7 @@
-"""Kernels over a grid: what the generated files declare, and data for the build.
+"""Kernels that run over a grid: their declarations in the generated files, and data for the build.
 
-The build has Triton compile Triton kernels. What is in a vendor's language is compiled by the
-launcher that the vendor's headers have, when a program is loaded.
+The build has Triton compile Triton kernels. Kernels in a vendor's language are compiled by the
+launcher from the vendor's headers when a program is loaded.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CType
-from wrapper_ir.emitters.cpp.literals import device_index, statement
+from wrapper_ir.emitters.cpp.literals import device_index
 from wrapper_ir.emitters.cpp.state import parameter_spelling, pointer_to
 from wrapper_ir.emitters.kernel_types import declared_type
 from wrapper_ir.emitters.triton import source_of
@@ -43,11 +43,11 @@ _NUMBERS: Final = {
     "fp64": CType.REAL,
     "f64": CType.REAL,
 }
-"""Triton's types of numbers, as C++ passes them."""
+"""Triton's number types, as C++ passes them."""
 
 
 def parameter_of(type_: str) -> CType | None:
-    """The type of a number that a Triton kernel takes, ``None`` for pointers.
+    """Return the type of a number that a Triton kernel takes; None for pointers.
 
     Raises:
         ValueError: C++ programs cannot pass such numbers.
@@ -61,10 +61,10 @@ def parameter_of(type_: str) -> CType | None:
 
 
 class LaunchedKernels:
-    """The kernels of a program that run over a grid: each is declared where it is defined.
+    """The kernels of a program that run over a grid, declared where they are defined.
 
-    A kernel is an object for each device that it is launched on, of ``wir::GpuKernel`` for Triton's
-    and of the class that a vendor's language names. A new state loads it, a call calls it.
+    Each kernel is one object per device that it is launched on: a ``wir::GpuKernel`` for Triton, or
+    the class that a vendor's language names. A new state loads the object; a call calls it.
     """
 
     def __init__(self, context: Context, state: StateMembers) -> None:
@@ -79,25 +79,28 @@ class LaunchedKernels:
         return tuple(self._units.values())
 
     def add(self, definition: KernelDefinition) -> None:
-        """Declares a kernel; a ValueError says why it cannot be one."""
+        """Declare a kernel.
+
+        Raises:
+            ValueError: It cannot be declared; the message says why.
+        """
         source = definition.source
         launched_on = self._context.launches.get(definition.name, ())
         devices = sorted(set(map(_numbered, launched_on)), key=str)
         if isinstance(source, TritonKernel):
-            type_, made_of = self._of_triton(definition, source)
+            type_, args = self._of_triton(definition, source)
         else:
             assert isinstance(source, DeviceKernel)
             if not devices or not devices[0].kind.launches_in_cpp(source.language):
                 return  # launched nowhere, or each launch is refused
-            type_, made_of = self._of_vendor(definition, source, devices[0])
+            type_, args = self._of_vendor(definition, source, devices[0])
         for device in devices:
             name = self._name(definition.name, device)
-            for line in statement(f"inline {type_} {name}{{{made_of}}};"):
-                self._context.section("kernels").line(line)
+            self._context.put(self._context.section("kernels"), f"inline {type_} {name}{{{args}}};")
             self._state.load_kernel(name, device_index(device))
 
     def _of_triton(self, definition: KernelDefinition, source: TritonKernel) -> tuple[str, str]:
-        """The type of the object of a kernel, and what it is made of."""
+        """Return the type of a Triton kernel's object and its constructor arguments."""
         device = self._context.accelerator
         if device is None or device.kind.cpp is None:
             raise ValueError("the program has no buffer on a GPU")
@@ -118,7 +121,7 @@ class LaunchedKernels:
     def _of_vendor(
         self, definition: KernelDefinition, source: DeviceKernel, device: Device
     ) -> tuple[str, str]:
-        """Likewise, of a kernel in a vendor's language."""
+        """Return the same for a kernel in a vendor's language."""
         described = self._describe(definition, source)
         if not device.kind.launches_by_python(source.language):
             types = ", ".join(map(parameter_spelling, definition.params))
@@ -129,20 +132,20 @@ class LaunchedKernels:
             "AtenTensorHandle" if isinstance(param, BufferParam) else parameter_spelling(param)
             for param in definition.params
         )
-        made_of = (described, literals.string(source.language_name), literals.device_type(device))
-        return f"wir::PythonKernel<{types}>", ", ".join(made_of)
+        args = (described, literals.string(source.language_name), literals.device_type(device))
+        return f"wir::PythonKernel<{types}>", ", ".join(args)
 
     def _describe(self, definition: KernelDefinition, source: DeviceKernel) -> str:
-        """Write what its launcher is told of a kernel; return the name of that."""
+        """Write the description of a kernel for its launcher; return the description's name."""
         context = self._context
         context.headers.add("launch")
-        writer, wanted = context.section("kernels"), context.names["kernel", definition.name]
-        described = context.names.fresh(f"{wanted}_text")
+        writer, preferred = context.section("kernels"), context.names["kernel", definition.name]
+        described = context.names.fresh(f"{preferred}_text")
         options = [
             f"{{{', '.join((literals.string(name), *_option(value)))}}}"
             for name, value in source.options
         ]
-        table = context.names.fresh(f"{wanted}_options") if options else "nullptr"
+        table = context.names.fresh(f"{preferred}_options") if options else "nullptr"
         if options:
             head = f"inline constexpr wir::KernelOption {table}[]"
             writer.lines(*literals.table(head, options))
@@ -167,10 +170,10 @@ class LaunchedKernels:
     def launched(
         self, line: KernelCall, definition: KernelDefinition
     ) -> tuple[str, tuple[CType | None, ...]] | None:
-        """Return the name of what a call launches, and the types of its numbers, None for pointers.
+        """Return the object that a call launches, and the types of its numbers, None for pointers.
 
-        None for a kernel whose definition was refused. The types are those of Triton's signature;
-        where there is none, numbers are of their parameters' types.
+        Return None for a kernel whose definition was rejected. The types are those of Triton's
+        signature; without one, numbers have their parameters' types.
         """
         types: tuple[CType | None, ...] = (None,) * len(definition.params)
         if isinstance(definition.source, TritonKernel):
@@ -181,13 +184,13 @@ class LaunchedKernels:
         return self._name(line.kernel, _numbered(line.device)), types
 
     def _name(self, kernel: str, device: Device) -> str:
-        """The identifier of a kernel on a device."""
-        context, wanted = self._context, self._context.names["kernel", kernel]
+        """Return the identifier of a kernel on a device."""
+        context, preferred = self._context, self._context.names["kernel", kernel]
         if device == (context.accelerator or _numbered(CPU)):
-            return wanted
+            return preferred
         key = (kernel, device)
         if key not in self._names:
-            self._names[key] = context.names.fresh(f"{wanted}_on_{device_index(device)}")
+            self._names[key] = context.names.fresh(f"{preferred}_on_{device_index(device)}")
         return self._names[key]
 
 
@@ -196,16 +199,16 @@ def _numbered(device: Device) -> Device:
 
 
 def _option(value: object) -> tuple[str, str]:
-    """A value as the launcher reads it, and whether it is text: not a number, true or false."""
+    """Return a value as the launcher reads it, and whether it is text, not a number or bool."""
     plain = str(value).lower() if isinstance(value, bool) else str(value)
     return literals.string(plain), str(isinstance(value, str)).lower()
 
 
 def _declared_type(param: Param, type_: str) -> str:
-    """The type of a parameter: the same to the machine as what Triton's text says."""
+    """Return a parameter's type, with the same representation as in Triton's signature."""
     number = parameter_of(type_)
     if number is not None:
-        return number.spelling
+        return number.value
     if not isinstance(param, BufferParam):
-        raise ValueError(f"parameter '{param.name}' is a pointer to Triton, and a number here")
+        raise ValueError(f"parameter '{param.name}' is a pointer to Triton but a number here")
     return pointer_to(param)

@@ -1,4 +1,4 @@
-"""The C++ emitter's configuration."""
+"""The C++ emitter's options."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _KEEP: Final = 1024 * 1024
 _QUANTISED: Final = (DType.QINT32, DType.QINT8, DType.QUINT8)
 
 _PASSING_ON: Final = (ExternKernel, AssertLayout, Free)
-"""Lines that do not ask what a buffer's elements are."""
+"""Lines that do not depend on a buffer's element type."""
 
 _WITHOUT_DATA: Final = (*_PASSING_ON, BindSymbol, Reinterpret)
-"""Lines that do not ask where a buffer's elements are."""
+"""Lines that do not depend on a buffer's data."""
 
 
 @dataclass(frozen=True)
@@ -50,27 +50,20 @@ class CppEmitter(Captures, Emitter):
     """Emits C++ that calls the program's kernels and library ops over PyTorch's C shim.
 
     Attributes:
-        origins: Whether comments tell where in the model the code comes from.
-        arena: Whether pools last for a ``"call"``, or are ``"kept"`` for the next one, grown where
-            a call needs more, once for each call that may run at a time.
+        origins: Whether comments say where in the model the code comes from.
+        arena: Whether pools last for a ``"call"``, or are ``"kept"`` for the next one and grown if
+            a call needs more; there is one set for each call that may run at a time.
         keep_buffers: How many bytes of memory that never leaves a call may be kept for the next
             one, and 32 times as many on a GPU; 0 for none. It is kept once for each call that may
             run at a time.
-        out: Whether callers may give memory for results: ``function(*inputs, out=[...])``.
-        products: Whose products of matrices on a GPU are made: ``"cublas"`` calls cuBLAS just as
-            PyTorch's ops would, for the same bits in less time, ``"aten"`` calls these.
-        cuda_graph: Whether calls are captured as CUDA graphs and replayed, where that can be;
-            libraries that are exported do so themselves.
-        cuda_graph_limit: How many graphs are kept, one for each set of sizes of inputs; in what is
-            exported, once for each call that may run at a time.
-        cuda_graph_cuts: Whether a program that cannot be captured as a whole is cut at what stands
-            against it, and its pieces are captured.
-        cuda_graph_branches: How many branches a graph may have besides its main one: kernels that
-            need nothing of each other run side by side, where that is faster.
-        cuda_graph_results: Whether results of replayed calls are ``fresh`` memory of the caller's,
-            or ``shared``: the graph's own, which the next call writes to.
+        out: Whether callers may provide memory for results: ``function(*inputs, out=[...])``.
+        products: Who computes matrix products on a GPU: ``"cublas"`` calls cuBLAS just as PyTorch's
+            ops would, for the same bits in less time; ``"aten"`` calls these ops.
         profile: Whether PyTorch's profiler is shown each call of a kernel or op, by its name, and
-            each allocation, by its buffer's.
+            each allocation, by its buffer's name.
+
+    The options for CUDA graphs are those of :class:`Captures`. Exported libraries capture calls
+    themselves, and keep ``cuda_graph_limit`` graphs for each call that may run at a time.
     """
 
     name: ClassVar[str] = "cpp"
@@ -84,24 +77,24 @@ class CppEmitter(Captures, Emitter):
 
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:
-        """Renders a planned and verified program."""
+        """Render a planned and verified program."""
         context = self._context(_objects_as_inputs(program), program, problems)
         _refuse_devices(context.program, problems)
-        if problems.found:  # what is on a device has no form from here on
+        if problems.found:  # rendering assumes supported devices
             return CppArtifact({}, (), source="", source_map=SourceMap(()), program=program)
-        files = render_files(context, origins=self.origins)
-        texts = {name: writer.text() for name, writer in files.writers.items()}
+        writers, declared = render_files(context, origins=self.origins)
+        texts = {name: writer.text() for name, writer in writers.items()}
         whole = CodeWriter()
-        for name, writer in files.writers.items():
-            if len(files.writers) > 1:
+        for name, writer in writers.items():
+            if len(writers) > 1:
                 whole.line(f"// {name}")
                 whole.blank()
             whole.extend(writer)
         levels = dict.fromkeys(row.line.level.value for row in context.probes)
         return CppArtifact(
             {**context.own_headers, **texts},
-            files.declared.callees.units,
-            files.declared.launched.units,
+            declared.callees.units,
+            declared.launched.units,
             Manifest(
                 frozenset(context.parts),
                 tuple(levels),
@@ -110,23 +103,17 @@ class CppEmitter(Captures, Emitter):
             source=whole.text(),
             source_map=whole.source_map(),
             program=program,
-            maps={name: writer.source_map() for name, writer in files.writers.items()},
+            maps={name: writer.source_map() for name, writer in writers.items()},
             options=self.given,
             graphs=context.graphs,
         )
 
-    def _context(self, program: Program, given: Program, problems: Problems) -> Context:
-        """Return what renderers go by: what is kept, what is captured, who makes products.
-
-        Args:
-            program: The program with its objects as inputs.
-            given: The program as it was given.
-            problems: Where refusals are noted.
-        """
+    def _context(self, program: Program, original: Program, problems: Problems) -> Context:
+        """Return the state of a run for a program whose objects are inputs."""
         from wrapper_ir.planning.kept import keep_storage  # noqa: PLC0415 - loads the planner
 
         accelerators = accelerators_of(program)
-        # What is kept on a device serves one stream.
+        # Memory kept on a device serves only one stream.
         is_one = len(accelerators) <= 1 and all(stream.captured for stream in program.streams)
         factors = [device.kind.memory.keep_factor for device in accelerators] if is_one else []
         elsewhere = self.keep_buffers * sum(factors)
@@ -145,13 +132,13 @@ class CppEmitter(Captures, Emitter):
             products=Products(program, direct=self.products == "cublas" and is_one),
             graphs=None if options is None or found else capture_facts(program, options),
             pieces=found,
-            objects=given.objects,
+            objects=original.objects,
             profiles=self.profile,
         )
 
 
 def _objects_as_inputs(program: Program) -> Program:
-    """The program with its objects as further inputs, the last ones."""
+    """Return the program with its objects as additional, last inputs."""
     if not program.objects:
         return program
     objects = (ObjectInput(name, item.class_name) for name, item in program.objects.items())
@@ -159,10 +146,10 @@ def _objects_as_inputs(program: Program) -> Program:
 
 
 def _refuse_devices(program: Program, problems: Problems) -> None:
-    """Notes the lines that touch buffers on devices that C++ programs cannot run on.
+    """Record the lines that touch buffers on devices that C++ programs cannot run on.
 
-    Quantised tensors come out of ops and go into ops; nothing else can be done with them here.
-    Tensors that have no data (``meta``) may be inputs, too.
+    Quantised tensors are supported only between ops: one may define them and another use them.
+    Tensors without data (``meta``) may be inputs as well.
     """
     _refuse_mixtures(program, problems)
     away = {name for name, each in program.buffers.items() if each.device.kind.cpp is None}
@@ -181,20 +168,20 @@ def _refuse_devices(program: Program, problems: Problems) -> None:
             if name in away:
                 device = program.layout(name).device
                 where = " and ".join(kind.plural for kind in registered() if kind.cpp is not None)
-                told = f"'{name}' is on {device}; C++ programs run on {where} (docs/devices.md)"
-                problems.add(line, path, told)
+                reason = f"'{name}' is on {device}; C++ programs run on {where} (docs/devices.md)"
+                problems.add(line, path, reason)
             elif name in quantised:
-                problems.add(line, path, f"'{name}' is quantised, which C++ has no form for yet")
+                problems.add(line, path, f"'{name}' is quantised, which C++ does not support yet")
 
 
 def _refuse_mixtures(program: Program, problems: Problems) -> None:
-    """Notes the first line on a second type of devices: a call has the guard of one."""
+    """Record the first line on a second type of device: a call has the guard of only one."""
     first, *others = dict.fromkeys(each.type for each in accelerators_of(program)) or ("",)
     for path, line in walk(program) if others else ():
         found = effects(line, program)
         for name in (*found.defines, *found.touched):
             if program.layout(name).device.type in others:
-                told = f"'{name}' is on {program.layout(name).device}, and others on {first}; "
-                told += "a C++ program runs on one type of device besides the CPU"
-                problems.add(line, path, told)
+                reason = f"'{name}' is on {program.layout(name).device}, and others on {first}; "
+                reason += "a C++ program runs on one type of device besides the CPU"
+                problems.add(line, path, reason)
                 return

@@ -1,8 +1,8 @@
-"""Beginning and end of ``run``: taking the inputs, checking what depends on symbols, results.
+"""The beginning and end of ``run``: unpacking inputs, checks that depend on symbols, results.
 
-Whatever is fixed about an input (kind, rank, dtype, device, fixed sizes and strides) is in tables,
-and the runtime part compares it before it calls ``run``. What is left are sizes that depend on
-symbols; they are compared once the symbols are bound.
+Fixed properties of inputs (kind, rank, dtype, device, fixed sizes and strides) are in tables, which
+the runtime compares before it calls ``run``. Sizes that depend on symbols are compared here, once
+the symbols are bound.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import sympy
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.exprs import CType
+from wrapper_ir.emitters.cpp.exprs import CType, slot_value
 from wrapper_ir.emitters.cpp.literals import call
 from wrapper_ir.emitters.cpp.state import place_of
 from wrapper_ir.emitters.regions import find_beginning
@@ -36,8 +36,8 @@ class Entry:
     """The beginning and the end of ``run``.
 
     Attributes:
-        end: Index of the first line that is not part of the beginning: those before it declare,
-            remark, and bind symbols to what the inputs' metadata says.
+        end: Index of the first line that is not part of the beginning. The lines before it
+            declare, remark, and bind symbols to the inputs' metadata.
     """
 
     def __init__(self, context: Context, renderer: RegionRenderer) -> None:
@@ -48,12 +48,12 @@ class Entry:
         self._beginning = find_beginning(program)
         self._symbols = set(self._beginning.symbols)
         self.end = self._beginning.end
-        #: Inputs whose sizes are not all known yet.
+        #: Inputs some of whose sizes are not known yet.
         self._pending = list(context.statics.storages.touched_inputs)
         self._known = self._take_known()
 
     def _take_known(self) -> list[str]:
-        """The inputs all of whose sizes are known by now, and were not before."""
+        """Return the inputs whose sizes have all just become known."""
         layout = self._program.layout
         known = [name for name in self._pending if layout(name).symbols <= self._symbols]
         self._pending = [name for name in self._pending if name not in known]
@@ -63,7 +63,7 @@ class Entry:
     # The beginning.
 
     def unpack(self) -> None:
-        """Writes the first lines: a variable for each input that something touches."""
+        """Write the first lines: a variable for each input that some line touches."""
         ranges = []
         for position, param in enumerate(self._program.inputs):
             if isinstance(param, BufferInput):
@@ -75,9 +75,12 @@ class Entry:
                     f"{{inputs[{position}].object}}",
                 )
             elif param.symbol in self._context.statics.symbols:
-                self._unpack_number(position, param.symbol)
-                ranges.append(param.symbol)
-        self._check_ranges([s for s in ranges if self._has_range(s)])
+                type_ = self._renderer.symbol_type(param.symbol)
+                self._renderer.define_symbol(param.symbol, slot_value(position, type_))
+                info = self._program.symbols[param.symbol]
+                if info.kind is SymbolKind.INT and (info.lower, info.upper) != (None, None):
+                    ranges.append(param.symbol)
+        self._check_ranges(ranges)
 
     def _unpack_tensor(self, position: int, name: str) -> None:
         if name not in self._touched:
@@ -90,20 +93,8 @@ class Entry:
         place.input = position
         self._renderer.define(name, place)
 
-    def _unpack_number(self, position: int, symbol: str) -> None:
-        type_ = self._renderer.symbol_type(symbol)
-        member = "real" if type_ is CType.REAL else "integer"
-        value = f"inputs[{position}].{member}"
-        if type_ is CType.BOOL:
-            value += " != 0"
-        self._renderer.define_symbol(symbol, value)
-
-    def _has_range(self, symbol: str) -> bool:
-        info = self._program.symbols[symbol]
-        return info.kind is SymbolKind.INT and (info.lower, info.upper) != (None, None)
-
     def finish(self) -> None:
-        """Writes the checks that wait until all symbols of inputs are bound."""
+        """Write the checks that wait until all symbols of inputs are bound."""
         limits = self._beginning.limits
         bound = [s for s in sorted({*self._beginning.binds.values()}) if limits(s) != (None, None)]
         self._check_ranges(bound)
@@ -111,14 +102,14 @@ class Entry:
             self._check_rest(name)
 
     def follow(self, line: AnyLine) -> None:
-        """Writes the checks of inputs whose sizes a line after the beginning makes known."""
+        """Write the checks of inputs whose sizes become known with a line after the beginning."""
         if not self._pending:
             return
         symbols = effects(line, self._program).defines_symbols
         if symbols:
             self._symbols.update(symbols)
             for name in self._take_known():
-                if name in self._renderer.places:  # not ended before
+                if name in self._renderer.places:  # it has not ended yet
                     self._check_rest(name)
 
     def _check_ranges(self, symbols: list[str]) -> None:
@@ -146,7 +137,7 @@ class Entry:
             self._renderer.put(f"call.line = {row};")
 
     def _check_rest(self, name: str) -> None:
-        """Compares the sizes and strides of an input that are neither fixed nor bind a symbol."""
+        """Write the check of an input's sizes and strides that depend on symbols."""
         if not self._beginning.leaves(name):
             return
         self._begin_checks()
@@ -159,7 +150,7 @@ class Entry:
     # The end.
 
     def give(self) -> None:
-        """Writes the results: made first, and handed over when nothing can fail any more."""
+        """Write the results: make them all, then hand them over once nothing can fail."""
         results = self._program.results
         self._renderer.go_on(0)
         left = [value.buffer for value in results if isinstance(value, BufferValue)]
@@ -170,7 +161,7 @@ class Entry:
             self._renderer.put(text)
 
     def _handed(self, position: int, value: Value, left: list[str]) -> str:
-        """Writes what makes a result; returns the statement that hands it over."""
+        """Write the code that makes a result; return the statement that hands it over."""
         renderer = self._renderer
         if isinstance(value, BufferValue):
             left.remove(value.buffer)
@@ -188,12 +179,11 @@ class Entry:
         text = found.text
         if free_symbols(value.value) and not isinstance(value.value, sympy.Symbol):
             name = self._context.names.fresh(f"result_{position}")
-            renderer.put(f"const {found.type.spelling} {name} = {text};")
+            renderer.put(f"const {found.type.value} {name} = {text};")
             text = name
         if found.type is CType.BOOL and not found.is_literal:
             text = f"{text} ? 1 : 0"
-        member = "real" if found.type is CType.REAL else "integer"
-        return f"outputs[{position}].{member} = {text};"
+        return f"outputs[{position}].{found.type.member} = {text};"
 
 
 _INT64 = 2**63

@@ -1,4 +1,4 @@
-"""Symbolic expressions as typed C++: integers are checked, so one either is exact or fails."""
+"""Symbolic expressions as typed C++. Integers are checked, so a result is exact or an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sympy.logic.boolalg import Boolean
 from typing_extensions import override
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.writer import spaced_product, spaced_sum
+from wrapper_ir.emitters.writer import TRANSCENDENTAL, spaced_product, spaced_sum
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.expr import UnsupportedExprError
 from wrapper_ir.lines.expr_printer import (
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Scalar
 
 
-# Typed expressions: C++ text that knows its type, and conversions between the few types.
+# Typed expressions: C++ text with its type, and conversions between types.
 
 
 class CType(enum.Enum):
-    """The types of the numbers in generated code; the value is how C++ spells it."""
+    """The types of numbers in generated code; the values are their C++ spellings."""
 
     INT = "wir::Int"
     """A checked integer of 64 bits."""
@@ -51,9 +51,14 @@ class CType(enum.Enum):
     FLOAT = "float"
 
     @property
-    def spelling(self) -> str:
-        """The type in C++."""
-        return str(self.value)
+    def member(self) -> str:
+        """The member of ``wir::Slot`` that holds such a number."""
+        return "real" if self is CType.REAL else "integer"
+
+    @property
+    def kind(self) -> str:
+        """The constant of ``wir::Kind`` and of ``wir::ProbeOperand::Kind``."""
+        return {CType.REAL: "kReal", CType.BOOL: "kBool"}.get(self, "kInteger")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +68,11 @@ class CExpr:
     text: str
     type: CType
     is_literal: bool = False
-    """Whether it is a single literal, which C++ converts without being asked."""
+    """Whether it is a single literal, which C++ converts implicitly."""
 
 
 def convert(expr: CExpr, type_: CType) -> CExpr:
-    """The expression in another type; conversions that could lose something are checked."""
+    """Return the expression in another type; conversions that may lose information are checked."""
     if expr.type is type_:
         return expr
     return CExpr(_converted(expr, type_), type_, expr.is_literal)
@@ -85,16 +90,16 @@ def _converted(expr: CExpr, type_: CType) -> str:
         case CType.BOOL:
             return text if expr.is_literal else f"wir::Int({text}) != 0"
         case CType.INT32 | CType.UINT64:
-            return text if expr.is_literal else f"wir::narrow<{type_.spelling}>({text})"
+            return text if expr.is_literal else f"wir::narrow<{type_.value}>({text})"
         case CType.FLOAT:
             return f"static_cast<float>({_converted(expr, CType.REAL)})"
     assert_never(type_)
 
 
 def symbol_type(kind: SymbolKind) -> CType:
-    """The type of a symbol's variable."""
+    """Return the type of a symbol's variable."""
     match kind:
-        case SymbolKind.INT | SymbolKind.NONE:  # nothing reads the variable of the latter
+        case SymbolKind.INT | SymbolKind.NONE:  # the variable of the latter is never read
             return CType.INT
         case SymbolKind.FLOAT:
             return CType.REAL
@@ -103,8 +108,14 @@ def symbol_type(kind: SymbolKind) -> CType:
     assert_never(kind)
 
 
+def slot_value(position: int, type_: CType) -> str:
+    """Return the number in a slot of ``inputs``."""
+    value = f"inputs[{position}].{type_.member}"
+    return f"{value} != 0" if type_ is CType.BOOL else value
+
+
 def parameter_type(type_: ScalarType) -> CType:
-    """The type of a kernel's scalar parameter."""
+    """Return the type of a kernel's scalar parameter."""
     return {
         ScalarType.INT64: CType.INT64,
         ScalarType.INT32: CType.INT32,
@@ -115,46 +126,38 @@ def parameter_type(type_: ScalarType) -> CType:
     }[type_]
 
 
-#: What computes with real numbers, whatever it is given.
+#: Functions that compute with real numbers, whatever their arguments are.
 REAL_FUNCTIONS: Final = (
-    vocabulary.ToFloat,
-    vocabulary.TrueDiv,
-    vocabulary.FloatPow,
-    vocabulary.Sqrt,
-    vocabulary.Exp,
-    vocabulary.Log,
-    vocabulary.Log2,
-    vocabulary.Sin,
-    vocabulary.Cos,
-    vocabulary.Tanh,
+    *(vocabulary.ToFloat, vocabulary.TrueDiv, vocabulary.FloatPow),
+    *TRANSCENDENTAL,
 )
 _OPEN: Final = (sympy.Add, sympy.Mul, sympy.Pow, sympy.Max, sympy.Min, sympy.Abs)
 _INT64: Final = 2**63
 
 
 def _extremum(name: str) -> Form:
-    """``wir::max<wir::Int>(a, b, c)``."""
+    """Print ``wir::max<wir::Int>(a, b, c)``."""
 
     def form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
         assert isinstance(printer, CppExprs)
         type_ = printer.type_of(expr)
         args = ", ".join(printer.as_type(arg, type_) for arg in ordered_args(expr))
-        return Piece(f"wir::{name}<{type_.spelling}>({args})")
+        return Piece(f"wir::{name}<{type_.value}>({args})")
 
     return form
 
 
 def _where(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
-    """``(condition ? a : b)``: only the side that is chosen is computed."""
+    """Print ``(condition ? a : b)``: only the chosen side is computed."""
     assert isinstance(printer, CppExprs)
     condition, a, b = expr.args
     type_ = printer.type_of(expr)
-    sides = (f"{type_.spelling}({printer.print(side)})" for side in (a, b))
+    sides = (f"{type_.value}({printer.print(side)})" for side in (a, b))
     return Piece(f"({printer.print(condition, Level.OR)} ? {' : '.join(sides)})")
 
 
 def _unary(name: str, *, real: bool) -> Form:
-    """``wir::name(a)`` with the argument as a double where it has to be one."""
+    """Print ``wir::name(a)``, with the argument as a double if required."""
 
     def form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
         assert isinstance(printer, CppExprs)
@@ -166,7 +169,7 @@ def _unary(name: str, *, real: bool) -> Form:
 
 
 def _binary(name: str, type_: CType | None) -> Form:
-    """``wir::name(a, b)``, the arguments of one type or of their own."""
+    """Print ``wir::name(a, b)``, with arguments of the given type or of their own types."""
 
     def form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
         assert isinstance(printer, CppExprs)
@@ -188,11 +191,11 @@ def _power(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
 
 
 class CppExprs(ExprPrinter):
-    """Prints expressions for C++.
+    """Prints expressions as C++.
 
     Args:
-        names: The variable of each symbol.
-        kinds: What each symbol stands for.
+        names: Maps a symbol to its variable.
+        kinds: Maps a symbol to its kind.
     """
 
     target = "C++"
@@ -204,7 +207,7 @@ class CppExprs(ExprPrinter):
         sympy.Max: _extremum("max"),
         sympy.Min: _extremum("min"),
         sympy.Abs: _unary("abs", real=False),
-        # C++ lets == bind looser than <, and both tighter than Python's not.
+        # In C++, == binds looser than <, and both bind tighter than Python's `not`.
         sympy.Eq: bracketed(infix("==", Level.COMPARE)),
         sympy.Ne: bracketed(infix("!=", Level.COMPARE)),
         sympy.Lt: infix("<", Level.COMPARE),
@@ -230,13 +233,7 @@ class CppExprs(ExprPrinter):
         vocabulary.ToFloat: _unary("to_real", real=False),
         vocabulary.TrueDiv: _binary("true_div", None),
         vocabulary.FloatPow: _binary("float_pow", CType.REAL),
-        vocabulary.Sqrt: _unary("sqrt", real=True),
-        vocabulary.Exp: _unary("exp", real=True),
-        vocabulary.Log: _unary("log", real=True),
-        vocabulary.Log2: _unary("log2", real=True),
-        vocabulary.Sin: _unary("sin", real=True),
-        vocabulary.Cos: _unary("cos", real=True),
-        vocabulary.Tanh: _unary("tanh", real=True),
+        **{function: _unary(function.__name__.lower(), real=True) for function in TRANSCENDENTAL},
     }
 
     def __init__(self, names: Callable[[str], str], kinds: Callable[[str], SymbolKind]) -> None:
@@ -248,16 +245,15 @@ class CppExprs(ExprPrinter):
     # Types.
 
     def expr(self, value: Scalar) -> CExpr:
-        """A number or expression with its type."""
+        """Return a number or expression with its type."""
         if isinstance(value, sympy.Symbol):
             return CExpr(self._names(value.name), self.type_of(value))
-        return CExpr(
-            self._outermost(self.print(value)), self.type_of(value), not _is_compound(value)
-        )
+        is_literal = not isinstance(value, sympy.Basic) or bool(value.is_Number)
+        return CExpr(self._outermost(self.print(value)), self.type_of(value), is_literal)
 
     @staticmethod
     def _outermost(text: str) -> str:
-        """The text without brackets around all of it."""
+        """Return the text without brackets around all of it."""
         if not (text.startswith("(") and text.endswith(")")):
             return text
         depth = 0
@@ -268,7 +264,7 @@ class CppExprs(ExprPrinter):
         return text[1:-1]
 
     def type_of(self, value: Scalar) -> CType:
-        """The type that a value has in C++."""
+        """Return the type that a value has in C++."""
         if isinstance(value, bool):
             return CType.BOOL
         if isinstance(value, int):
@@ -298,14 +294,13 @@ class CppExprs(ExprPrinter):
         return CType.REAL if CType.REAL in sides else CType.INT
 
     def as_own(self, value: sympy.Basic) -> str:
-        """An argument as a variable of its type would be: literals too are ``Int`` or double."""
+        """Print an argument as a variable of its type: a literal becomes an ``Int`` or a double."""
         text = self.print(value)
         return f"wir::Int({text})" if isinstance(value, sympy.Integer) else text
 
     def as_type(self, value: sympy.Basic, type_: CType) -> str:
-        """An argument of a function that takes one type."""
-        text = self.print(value)
-        own = self.type_of(value)
+        """Print an argument of a function that takes a single type."""
+        text, own = self.print(value), self.type_of(value)
         if own is type_ or (type_ is CType.INT and own is CType.BOOL):
             return text
         return f"{text}.0" if isinstance(value, sympy.Integer) else f"wir::to_real({text})"
@@ -331,9 +326,5 @@ class CppExprs(ExprPrinter):
     def symbol(self, name: str, *, is_real: bool) -> Piece:
         text = self._names(name)
         if symbol_type(self._kinds(name)) is CType.BOOL:
-            return Piece(f"wir::Int({text})")  # as a number, which it is inside expressions
+            return Piece(f"wir::Int({text})")  # inside expressions it counts as a number
         return Piece(text)
-
-
-def _is_compound(value: Scalar) -> bool:
-    return isinstance(value, sympy.Basic) and not value.is_Number

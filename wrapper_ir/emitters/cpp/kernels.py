@@ -1,4 +1,4 @@
-"""Kernels, library ops and functions of the C shim: what the generated files declare."""
+"""Kernels, library ops and functions of the C shim that the generated files declare."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.analysis.ops import is_method
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.device_kernels import LaunchedKernels
-from wrapper_ir.emitters.cpp.literals import statement
 from wrapper_ir.emitters.cpp.state import StateMembers, parameter_spelling
 from wrapper_ir.emitters.kernel_types import cpp_source
 from wrapper_ir.toolchain.parts import OWN_OPS, Part
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain.source import CppSource
 
 
-# Declarations of the C shim's functions, read from the table of them.
+# Declarations of the C shim's functions, read from ``abi_table.txt``.
 #
-# The table, ``abi_table.txt``, is made from PyTorch's headers; the generated file declares the
-# functions that it uses itself, so it includes none of those headers.
+# The table is made from PyTorch's headers. Generated files declare the functions that they use, so
+# they include none of those headers.
 
 ANY_DEVICE: Final = "aten"
 """The column of functions that serve any device: they call ops through the dispatcher."""
@@ -44,7 +43,7 @@ class ShimParam:
 
     @property
     def is_result(self) -> bool:
-        """Tell whether the function puts a result there."""
+        """Whether the function stores a result there."""
         return self.name.startswith("ret") and self.name[3:].isdecimal()
 
 
@@ -64,20 +63,20 @@ class Shim:
 
 @cache
 def shims() -> Mapping[tuple[str, str], str]:
-    """Read the table: the parameters of each function, by its op and its device."""
+    """Read the table: the parameters of each function, by op and device."""
     text = files("wrapper_ir.emitters.cpp").joinpath("abi_table.txt").read_text("ascii")
     rows = (line.split(" | ") for line in text.splitlines() if not line.startswith("#"))
     return {(op, device): params for op, devices, params in rows for device in devices.split()}
 
 
 def shim_symbol(op: str, device: str) -> str:
-    """Return what the function of an op is called: ``aoti_torch_cpu_view_dtype``."""
+    """Return the name of an op's function: ``aoti_torch_cpu_view_dtype``."""
     return f"aoti_torch_{device}_{op.removeprefix('aten::').replace('.', '_')}"
 
 
 @lru_cache(maxsize=512)
 def shim_of(op: str, device: str = "cpu") -> Shim | None:
-    """Return the C function of an op on a type of devices, ``None`` where there is none."""
+    """Return the C function of an op on a type of device; None if there is none."""
     for column in (device, ANY_DEVICE):
         params = shims().get((op, column))
         if params is not None:
@@ -86,16 +85,16 @@ def shim_of(op: str, device: str = "cpu") -> Shim | None:
     return None
 
 
-# Kernels and library ops: what the generated files declare, and what is compiled beside them.
+# Kernels and library ops: declarations in the generated files, and units to compile beside them.
 
 
 class Callees:
-    """The functions that a program calls: each is declared when it is first called."""
+    """The functions that a program calls, each declared when it is first called."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._units: dict[str, CppUnit] = {}
-        self._kernels: set[str] = set()
+
         self._ops: set[str] = set()
         self._shims: set[str] = set()
 
@@ -104,33 +103,32 @@ class Callees:
         """The kernels to compile, each once."""
         return tuple(self._units.values())
 
-    def kernel(self, definition: KernelDefinition) -> str:
-        """The function of a kernel; a ValueError says why there can be none."""
+    def kernel(self, definition: KernelDefinition) -> None:
+        """Declare the function of a kernel.
+
+        Raises:
+            ValueError: It has none; the message says why.
+        """
         name = self._context.names["kernel", definition.name]
-        if definition.name in self._kernels:
-            return name
         described = dataclasses.replace(cpp_source(definition), name=name)
         symbol = _symbol_of(described)
         declared = ", ".join(map(parameter_spelling, definition.params))
         writer = self._context.section("kernels")
         if symbol not in self._units:
             self._units[symbol] = CppUnit(symbol, described)
-            for line in statement(f'extern "C" void {symbol}({declared});'):
-                self._context.section("externs").line(line)
+            externs = self._context.section("externs")
+            self._context.put(externs, f'extern "C" void {symbol}({declared});')
         writer.line(f"inline constexpr auto* {name} = &::{symbol};")
-        self._kernels.add(definition.name)
-        return name
 
     def shim(self, shim: Shim) -> str:
-        """A function of the C shim."""
+        """Return a function of the C shim."""
         if shim.symbol not in self._shims:
             self._shims.add(shim.symbol)
-            for line in statement(f'extern "C" {shim.declaration}'):
-                self._context.section("externs").line(line)
+            self._context.put(self._context.section("externs"), f'extern "C" {shim.declaration}')
         return shim.symbol
 
     def op(self, op: str) -> str:
-        """An op that is called by its schema."""
+        """Return an op that is called by its schema."""
         name = self._context.names["op", op]
         if op not in self._ops:
             self._ops.add(op)
@@ -147,28 +145,22 @@ class Callees:
 
 
 def _symbol_of(source: CppSource) -> str:
-    """A C symbol made from all that decides what a kernel does; its name is no part of that."""
+    """Return a C symbol made from all that a kernel's behaviour depends on (not its name)."""
     parts = (source.code, source.entry, source.isa, *source.extra_flags, *source.arg_types)
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()
     return f"wir_k_{digest[:20]}"
 
 
-@dataclass(frozen=True, slots=True)
 class Declarations:
-    """Everything that files declare when a line first asks for it.
+    """Everything that files declare when a line first needs it.
 
     Attributes:
-        state: What is kept from call to call.
-        callees: What the program calls.
+        state: The members that are kept from call to call.
+        callees: The functions that the program calls.
         launched: The kernels that are launched over a grid.
     """
 
-    state: StateMembers
-    callees: Callees
-    launched: LaunchedKernels
-
-    @classmethod
-    def of(cls, context: Context) -> Declarations:
-        """Return those of a run, none of which is declared yet."""
-        state = StateMembers(context)
-        return cls(state, Callees(context), LaunchedKernels(context, state))
+    def __init__(self, context: Context) -> None:
+        self.state = StateMembers(context)
+        self.callees = Callees(context)
+        self.launched = LaunchedKernels(context, self.state)

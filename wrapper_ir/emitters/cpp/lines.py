@@ -1,9 +1,9 @@
-"""Rendering the lines of one region as statements of one function."""
+"""Rendering of the lines of one region as statements of one function."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -51,11 +51,8 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.kernels import RecordEvent, Synchronize, WaitEvent
 
 
-# Rendering lines that make, view and end storage.
-
-
 class MemoryLines(RegionBase):
-    """Renders memory lines."""
+    """Renders lines that allocate, view and free memory."""
 
     @override
     def visit_allocate(self, line: Allocate) -> None:
@@ -72,7 +69,7 @@ class MemoryLines(RegionBase):
             self._allocate(line)
 
     def _grow(self, line: AllocatePool) -> None:
-        """Takes a kept pool, which gets new memory where this call needs more than those before."""
+        """Take a kept pool, which is allocated anew if this call needs more than those before."""
         self.mark(line)
         self.uses_state = True
         arena = self.declared.state.arena(line.out)
@@ -104,7 +101,7 @@ class MemoryLines(RegionBase):
         self.define_tensor(line.out, self.shown(line, f"allocate {line.out}", value))
 
     def _placed(self, line: Allocate | AllocatePool) -> list[str]:
-        """Return which result an allocation is, and how that looks if it looks otherwise."""
+        """Return the position of an allocation's result, and the result's layout if it differs."""
         position = self.context.placed[line.out]
         value = self.context.program.results[position]
         assert isinstance(value, BufferValue)
@@ -131,9 +128,9 @@ class MemoryLines(RegionBase):
         self.end(line.buffer)
 
     def _wait_for(self, line: Free) -> None:
-        """Has the stream that memory goes back to wait for those that are at work on it.
+        """Make the stream that memory returns to wait for the streams that use it.
 
-        By an event behind those of the program, which is recorded anew each time.
+        They wait for an event after those of the program, which is recorded anew each time.
         """
         event = self.context.spare_event
         lives = self.context.statics.storages.lives.of(line.buffer)
@@ -148,12 +145,12 @@ class MemoryLines(RegionBase):
             return
         old, new = self.base(line.donor), self.layout(line.out)
         same = old.exact and same_view(self.layout(line.donor), new)
-        if not same and self.is_tensor(line.out):
+        if not same and line.out in self.tensors:
             self.mark(line)
             self.define_tensor(line.out, self.new_view(old, line.out))
             self.end(line.donor)
             return
-        # The tensor goes on as it is; kernels will find their elements in it.
+        # The tensor stays as it is; kernels take addresses from it.
         handle = old.handle
         if old.owned:
             name = self.context.buffer(line.out)
@@ -173,23 +170,20 @@ class MemoryLines(RegionBase):
     def _view(
         self, line: Reinterpret | AllocateFromPool, name: str, base: Place, *sources: str
     ) -> None:
-        if self.is_tensor(name):
+        if name in self.tensors:
             self.mark(line)
             self.define_tensor(name, self.new_view(base, name), sources)
         else:
             self.define(name, base, sources)
 
 
-# Rendering symbols, and checks of symbols and layouts.
-
-
 class SymbolLines(RegionBase):
-    """Renders lines that bind, compute and check."""
+    """Renders lines that bind and compute symbols, and checks of symbols and layouts."""
 
     def define_symbol(self, symbol: str, value: str) -> None:
-        """A symbol begins."""
+        """Write the variable of a symbol."""
         type_ = self.symbol_type(symbol)
-        self.declare(self.context.symbol(symbol), f"const {type_.spelling}", value)
+        self.declare(self.context.symbol(symbol), f"const {type_.value}", value)
 
     @override
     def visit_bind_symbol(self, line: BindSymbol) -> None:
@@ -197,22 +191,15 @@ class SymbolLines(RegionBase):
         self.define_symbol(line.symbol, self._bound(line.source, self.symbol_type(line.symbol)))
 
     def _bound(self, source: SymbolSource, type_: CType) -> str:
-        """The expression that a symbol is bound to."""
+        """Return the expression that a symbol is bound to."""
         handle = self.handle(source.buffer)
         if isinstance(source, ItemOf):
-            return self._item(handle, type_)
+            self.context.headers.add("control")
+            return call(
+                "wir::truth" if type_ is CType.BOOL else f"wir::{type_.member}_item", handle
+            )
         word = "offset_of" if isinstance(source, StorageOffsetOf) else source.method
         return call(f"wir::{word}", handle, *map(str, dims_of(source)))
-
-    def _item(self, handle: str, type_: CType) -> str:
-        self.context.headers.add("control")
-        match type_:
-            case CType.REAL:
-                return call("wir::real_item", handle)
-            case CType.BOOL:
-                return call("wir::truth", handle)
-            case _:
-                return call("wir::integer_item", handle)
 
     @override
     def visit_compute_symbol(self, line: ComputeSymbol) -> None:
@@ -256,13 +243,11 @@ class SymbolLines(RegionBase):
         self.writer.line("}")
 
 
-# Rendering probes: one branch each, and a row in a table of what is known of it before the run.
+# Probes: one branch each, and a row in a table of the facts known before the run.
 #
-# The branch does everything: where the wrapper holds no tensor of just the layout of a buffer, but
-# another view of its storage or an address, the tensor is made inside. So a probe that is off costs
-# the branch, and what is around it is the same as without probes.
-
-_KINDS: Final = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
+# All work is inside the branch: if the wrapper holds another view of a buffer's storage, or only an
+# address, the tensor to show is made there. So a probe that is off costs only the branch, and the
+# code around it is the same as without probes.
 
 
 class ProbeLines(RegionBase):
@@ -288,33 +273,32 @@ class ProbeLines(RegionBase):
         self.writer.line("}")
 
     def _tensor(self, name: str) -> str:
-        """The handle of a tensor of just the buffer's layout."""
+        """Return the handle of a tensor with exactly the buffer's layout."""
         place = self.places.get(name) or self.declared.state.shown(name)
         if place.exact:
             return self.read(place).handle
-        wanted = self.context.names.fresh(f"{self.context.buffer(name)}_shown")
-        self.put(f"const wir::Tensor {wanted} = {self.new_view(place, name)};")
-        return wanted
+        shown = self.context.names.fresh(f"{self.context.buffer(name)}_shown")
+        self.put(f"const wir::Tensor {shown} = {self.new_view(place, name)};")
+        return shown
 
     def _number(self, value: Scalar) -> tuple[str, list[str]]:
-        """The kind of a number, and the slots that hold it."""
+        """Return the kind of a number, and the slots that hold it."""
         if isinstance(value, complex):
             parts = (value.real, value.imag)
             return "kComplex", [f"{{.real = {literals.real(part)}}}" for part in parts]
         found = self.expr(value)
-        member = "real" if found.type is CType.REAL else "integer"
-        return _KINDS[found.type], [f"{{.{member} = {found.text}}}"]
+        return found.type.kind, [f"{{.{found.type.member} = {found.text}}}"]
 
 
 def write_probes(rows: list[ProbeRow], writer: CodeWriter) -> None:
-    """Writes the table of probes, and that of all that they show."""
+    """Write the table of probes, and the table of the values that they show."""
     operands: list[str] = []
     probes = []
     for row in rows:
         begin = f"kProbeOperands + {len(operands)}" if row.operands else "nullptr"
         parts = (
             literals.string(row.line.label),
-            "true" if row.line.when is When.AFTER else "false",
+            literals.boolean(row.line.when is When.AFTER),
             f"wir::ProbeLevel::k{row.line.level.value.title().replace('_', '')}",
             literals.string(row.source),
             str(len(row.operands)),
@@ -335,7 +319,7 @@ def write_probes(rows: list[ProbeRow], writer: CodeWriter) -> None:
 
 
 class RegionRenderer(MemoryLines, CallLines, SymbolLines, ControlLines, ProbeLines):
-    """Renders the lines of a region into a writer, one after the other."""
+    """Renders the lines of a region into a writer, in order."""
 
     @override
     def inner(self, region: Region, writer: CodeWriter, last: Mapping[str, int]) -> RegionRenderer:

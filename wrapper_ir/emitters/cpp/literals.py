@@ -1,9 +1,9 @@
-"""C++ literals and comments for everything that comes from outside: text never becomes code.
+"""C++ literals and comments for text from outside, which must never become code.
 
-Strings are written in printable ASCII; the rest is octal escapes of its UTF-8, which unlike
-hexadecimal ones end after three digits whatever follows. Question marks are escaped where two
-follow each other, so that there are no trigraphs. Comments lose what is not printable ASCII, and
-backslashes, which would continue a comment on the next line.
+Strings are written in printable ASCII; other characters become octal escapes of their UTF-8 bytes,
+which unlike hexadecimal ones end after three digits whatever follows. The second of two question
+marks is escaped, so that there are no trigraphs. Comments lose characters that are not printable
+ASCII, and backslashes, which would continue a comment on the next line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INT32: Final = 2**31
 
 
 def string(text: str) -> str:
-    """A literal of any text, on one line."""
+    """Return a literal of any text, on one line."""
     inside = "".join(char if char in PLAIN else _escape(char) for char in text)
     return '"' + inside.replace("??", "?\\?") + '"'
 
@@ -41,25 +41,30 @@ def _escape(char: str) -> str:
 
 
 def comment(text: str) -> list[str]:
-    """``// text``, one line for each line of the text."""
+    """Return ``// text``, one line for each line of the text."""
     lines = [f"// {prose(line).strip()}".rstrip() for line in text.splitlines()]
     return lines or ["//"]
 
 
 def prose(text: str) -> str:
-    """The text as C++ may have it in comments: without trigraphs."""
+    """Return the text as comments may contain it: without trigraphs."""
     return plain_prose(text).replace("??", "? ?")
 
 
 def integer(value: int) -> str:
-    """A literal of 64 bits at most; one that fits in 32 bits has no suffix."""
+    """Return a literal of at most 64 bits; one that fits in 32 bits has no suffix."""
     if -_INT32 < value < _INT32:
         return str(value)
     return "INT64_MIN" if value == -(2**63) else f"INT64_C({value})"
 
 
+def boolean(value: bool) -> str:  # noqa: FBT001 - the value is what is printed
+    """Return ``true`` or ``false``."""
+    return "true" if value else "false"
+
+
 def real(value: float) -> str:
-    """A literal of a double."""
+    """Return a literal of a double."""
     if math.isnan(value):
         return "std::numeric_limits<double>::quiet_NaN()"
     if math.isinf(value):
@@ -69,7 +74,7 @@ def real(value: float) -> str:
 
 
 def dtype(value: DType) -> str:
-    """``wir::dtype::float32``."""
+    """Return ``wir::dtype::float32``."""
     name = value.torch_name
     return f"wir::dtype::{name}_" if name == "bool" else f"wir::dtype::{name}"
 
@@ -78,34 +83,34 @@ def dtype(value: DType) -> str:
 
 
 def side_of(device: Device) -> CppSide:
-    """Return what C++ programs call for a device that they run on."""
+    """Return the C++ side of a device that programs run on."""
     side = device.kind.cpp
     assert side is not None, "lines on other devices were refused"
     return side
 
 
 def device_index(device: Device) -> int:
-    """The number of a device; that of the first one where a program does not say which."""
+    """Return the index of a device, by default that of the first one."""
     return 0 if device.index is None else device.index
 
 
 def device_parts(device: Device) -> tuple[str, str]:
-    """Type and index of a device; without one, any index, or the first where programs run."""
+    """Return the type and index of a device. Without a number: the first device, or -1 for any."""
     kind = device.kind
     has_number = kind.has_index and (kind.cpp is not None or device.index is not None)
     return device_type(device), str(device_index(device) if has_number else -1)
 
 
 ANYWHERE: Final = ("wir::device::any", "-1")
-"""Type and index in the specification of a tensor that may be on any device."""
+"""Type and index in the spec of a tensor that may be on any device."""
 
 
 def device_type(device: Device) -> str:
-    """The number of a type of devices, by its name; that of private backends for one without."""
+    """Return the constant for a type of device; unknown types count as private backends."""
     return f"wir::device::{device.type if device.type in TYPE_NUMBERS else 'privateuseone'}"
 
 
-# Statements broken over lines: filled up to the margin, continued four columns further in.
+# Statements broken over lines: filled to the margin, continuation lines indented by four.
 
 LINE_LENGTH: Final = 100
 UNIT: Final = "  "
@@ -115,12 +120,12 @@ _CONTINUED: Final = " " * 4
 
 
 def call(function: str, *args: str) -> str:
-    """``function(args)``."""
+    """Return ``function(args)``."""
     return f"{function}({', '.join(args)})"
 
 
 def statement(text: str, width: int = 0) -> list[str]:
-    """A statement as lines, relative to an indentation of ``width`` columns."""
+    """Return a statement as lines, relative to an indentation of ``width`` columns."""
     if width + len(text) <= LINE_LENGTH:
         return [text]
     lines, line = [], ""
@@ -133,7 +138,7 @@ def statement(text: str, width: int = 0) -> list[str]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Cut a statement where it may be broken: behind spaces outside of strings."""
+    """Split a statement where it may be broken: after spaces outside of strings."""
     part, is_open = "", False
     for word in text.split(" "):
         if part and word and not is_open:
@@ -146,7 +151,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def table(head: str, rows: Iterable[str]) -> list[str]:
-    """``head = {row, row};``, a row a line."""
+    """Return ``head = {row, row};``, one row per line."""
     lines = [f"{head} = {{"]
     for row in rows:
         first, *rest = statement(f"{row},", len(UNIT))

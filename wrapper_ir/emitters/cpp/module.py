@@ -1,13 +1,12 @@
-"""The files of a program: one for most; more, and a header that they share, for long ones.
+"""The files of a program: one for most; several with a shared header for long ones.
 
-A function of ten thousand calls takes a compiler minutes and gigabytes. So the lines of a long
-program are dealt out to functions of bounded length, which share their variables through a *frame*,
-and the functions to files, which are compiled side by side.
+Compiling a function of ten thousand calls takes minutes and gigabytes. So the lines of a long
+program are distributed over functions of bounded length, which share their variables through a
+*frame*, and the functions over files, which are compiled side by side.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
@@ -24,64 +23,59 @@ from wrapper_ir.lines.walk import Path
 from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.lines.program import Program
 
 
 LONG: Final = 400
-"""Lines of a program, definitions not counted, from which on it is dealt out."""
+"""The number of lines, not counting definitions, above which a program is split."""
 
 FUNCTION: Final = 150
-"""Lines of one function of a long program."""
+"""Lines per function of a long program."""
 
 FILE: Final = 6
-"""Functions of one file of a long program."""
+"""Functions per file of a long program."""
 
 CREATE: Final = 300
-"""Lines of one function that makes a part of the state."""
+"""Lines per function that makes a part of the state."""
 
 HEADER: Final = "program_parts.h"
 
 _HEADERS: Final = ("arena", "blas", "heap", "control", "generated")
-"""Headers of the runtime part, in the order in which files include them."""
+"""Headers of the runtime, in the order in which files include them."""
 
 _LATER: Final = ("launch", "mark", "out", "python_side", "queues")
-"""Likewise, behind those of devices."""
+"""Headers of the runtime that come after those of devices."""
 
 _OPEN: Final = 'namespace [[gnu::visibility("hidden")]] wir_program {'
 _CLOSE: Final = "}  // namespace wir_program"
 
 _RUN: Final = "void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outputs"
+_CREATE_PART: Final = "State& state, const AtenTensorHandle* constants"
 _PART: Final = (
     "State& state, wir::Call& call, const wir::Slot* inputs, wir::Slot* outputs, Frame& frame"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
-    """The files of a program, in the order in which to read them, and what they declare."""
-
-    writers: dict[str, CodeWriter]
-    declared: Declarations
-
-
-def render_files(context: Context, *, origins: bool) -> Files:
-    """Renders a program."""
-    return _Module(context, origins=origins).files()
+def render_files(context: Context, *, origins: bool) -> tuple[dict[str, CodeWriter], Declarations]:
+    """Return the files of a program in reading order, and their declarations."""
+    module = _Module(context, origins=origins)
+    return module.files(), module.declared
 
 
 class _Module:
     def __init__(self, context: Context, *, origins: bool) -> None:
         self._context = context
-        self._declared = Declarations.of(context)
+        self.declared = Declarations(context)
+        self._tables, self._info = CodeWriter(UNIT), CodeWriter(UNIT)
         self._program = context.program
         count = sum(not isinstance(line, KernelDefinition) for line in self._program.body)
         self._is_long = count > LONG
         self._renderer = RegionRenderer(
             context,
-            self._declared,
+            self.declared,
             self._program.region,
             CodeWriter(UNIT),
             context.statics.storages.last,
@@ -89,24 +83,20 @@ class _Module:
         )
         self._renderer.show_origins = origins
 
-    def files(self) -> Files:
-        """The program's files."""
+    def files(self) -> dict[str, CodeWriter]:
+        """Return the program's files."""
         parts = self._parts()
-        tables = CodeWriter(UNIT)
-        Tables(self._context).write(tables)
-        info = CodeWriter(UNIT)
-        Tables(self._context).write_info(info, self._declared.state)
-        writers = self._long(parts, tables, info) if self._is_long else {}
-        if not self._is_long:
-            writers[MAIN_FILE] = self._short(parts[0], tables, info)
-        return Files(writers, self._declared)
+        tables = Tables(self._context)
+        tables.write(self._tables)
+        tables.write_info(self._info, self.declared.state)
+        return self._long(parts) if self._is_long else {MAIN_FILE: self._short(parts[0])}
 
     # The program's lines.
 
     def _parts(self) -> list[CodeWriter]:
-        """The bodies of the functions that the program's own lines become."""
+        """Return the bodies of the functions that the program's own lines become."""
         if self._context.statics.needs_heap:
-            self._declared.state.heap()
+            self.declared.state.heap()
         entry = Entry(self._context, self._renderer)
         parts = [self._next_part()]
         entry.unpack()
@@ -132,7 +122,7 @@ class _Module:
 
     # Files.
 
-    def _short(self, body: CodeWriter, tables: CodeWriter, info: CodeWriter) -> CodeWriter:
+    def _short(self, body: CodeWriter) -> CodeWriter:
         file = CodeWriter(UNIT)
         file.lines(*_title(self._program))
         self._includes(file)
@@ -155,12 +145,9 @@ class _Module:
                 file.line("State& state = *static_cast<State*>(opaque);")
             self._serve(file)
         file.extend(body)
-        file.line("}")
-        return _ended(file, tables, info)
+        return self._ended(file)
 
-    def _long(
-        self, parts: list[CodeWriter], tables: CodeWriter, info: CodeWriter
-    ) -> dict[str, CodeWriter]:
+    def _long(self, parts: list[CodeWriter]) -> dict[str, CodeWriter]:
         header = CodeWriter(UNIT)
         header.lines(*_title(self._program))
         header.line("#pragma once")
@@ -177,22 +164,21 @@ class _Module:
         names = [f"part_{number}" for number in range(1, len(parts) + 1)]
         for name in names:
             header.lines(f"void {name}(State&, wir::Call&, const wir::Slot*, wir::Slot*, Frame&);")
-        creates = list(self._create_parts())
+        creates = list(self._context.section("create").split(CREATE, ";"))
         for number in range(1, len(creates) + 1):
             header.line(f"void create_{number}(State&, const AtenTensorHandle*);")
         header.blank()
         header.line(_CLOSE)
-        files = {HEADER: header, MAIN_FILE: self._main(names, len(creates), tables, info)}
-        functions = list(zip(names, parts, strict=True))
+        files = {HEADER: header, MAIN_FILE: self._main(names, len(creates))}
+        functions = [(f"{name}({_PART})", body) for name, body in zip(names, parts, strict=True)]
         for number, first in enumerate(range(0, len(functions), FILE), start=1):
-            files[f"part_{number}.cpp"] = self._part_file(functions[first : first + FILE])
+            files[f"part_{number}.cpp"] = self._functions_file(functions[first : first + FILE])
         if creates:
-            files["state.cpp"] = self._state_file(creates)
+            heads = (f"create_{n}({_CREATE_PART})" for n in range(1, len(creates) + 1))
+            files["state.cpp"] = self._functions_file(zip(heads, creates, strict=True))
         return files
 
-    def _main(
-        self, names: list[str], creates: int, tables: CodeWriter, info: CodeWriter
-    ) -> CodeWriter:
+    def _main(self, names: list[str], creates: int) -> CodeWriter:
         file = self._opened()
         if "functions" in self._context.sections:
             file.extend(self._context.section("functions"))
@@ -208,11 +194,19 @@ class _Module:
             file.line("Frame frame;")
             for name in names:
                 file.line(f"{name}(state, call, inputs, outputs, frame);")
+        return self._ended(file)
+
+    def _ended(self, file: CodeWriter) -> CodeWriter:
+        """End ``run`` and add the tables, and outside of any namespace what leads to them."""
         file.line("}")
-        return _ended(file, tables, info)
+        file.extend(self._tables)
+        file.blank()
+        file.lines("}  // namespace", _CLOSE, "")
+        file.extend(self._info)
+        return file
 
     def _serve(self, file: CodeWriter) -> None:
-        """Writes what holds while ``run`` runs: the device, memory that ops are served from."""
+        """Write what is active while ``run`` runs: the device guard, queues, and the heap."""
         file.lines(*self._context.guard())
         program, device = self._program, self._context.accelerator
         if device is not None and needs_queues(program):
@@ -229,21 +223,10 @@ class _Module:
         if self._context.statics.needs_heap:
             file.line("const wir::Heap::Call serving(state.heap);")
 
-    def _part_file(self, functions: list[tuple[str, CodeWriter]]) -> CodeWriter:
+    def _functions_file(self, functions: Iterable[tuple[str, CodeWriter]]) -> CodeWriter:
         file = self._opened()
-        for name, body in functions:
-            file.lines(*statement(f"void {name}({_PART}) {{"))
-            file.extend(body)
-            file.line("}")
-            file.blank()
-        file.line(_CLOSE)
-        return file
-
-    def _state_file(self, creates: list[CodeWriter]) -> CodeWriter:
-        file = self._opened()
-        for number, body in enumerate(creates, start=1):
-            constants = "const AtenTensorHandle* constants"
-            file.line(f"void create_{number}(State& state, {constants}) {{")
+        for head, body in functions:
+            file.lines(*statement(f"void {head} {{"))
             file.extend(body)
             file.line("}")
             file.blank()
@@ -270,7 +253,7 @@ class _Module:
             file.blank()
 
     def _definitions(self, file: CodeWriter) -> None:
-        """Opens the namespace, and writes what every function may use."""
+        """Open the namespace and write the definitions that every function may use."""
         file.lines(_OPEN, "")
         for name, remark in (
             ("kernels", "Kernels."),
@@ -294,12 +277,12 @@ class _Module:
             file.extend(self._context.section("declarations"))
 
     def _create(self, file: CodeWriter, fills: CodeWriter) -> None:
-        """Writes the function that makes a state, which some statements fill, and its end."""
+        """Write the functions that create a state, filled by some statements, and destroy it."""
         file.blank()
         file.line("void* create_state(const AtenTensorHandle* constants) {")
         with file.indent():
             file.line("auto made = std::make_unique<State>();")
-            if self._declared.state.fills and not self._is_long:
+            if self.declared.state.fills and not self._is_long:
                 file.line("State& state = *made;")
         file.extend(fills)
         with file.indent():
@@ -311,11 +294,11 @@ class _Module:
     def _destroy(self, file: CodeWriter) -> None:
         file.blank()
         file.line("void destroy_state(void* state) { delete static_cast<State*>(state); }")
-        held = self._declared.state.kept_bytes()
+        held = self.declared.state.kept_bytes()
         if held is None:
             return
         file.blank()
-        if not self._declared.state.grows:
+        if not self.declared.state.grows:
             file.line(f"std::size_t kept_bytes(const void*) {{ return {held}; }}")
             return
         file.line("std::size_t kept_bytes(const void* opaque) {")
@@ -324,26 +307,12 @@ class _Module:
             self._context.put(file, f"return {held};")
         file.line("}")
 
-    def _create_parts(self) -> Iterator[CodeWriter]:
-        return self._context.section("create").split(CREATE, ";")
-
-
-def _ended(file: CodeWriter, tables: CodeWriter, info: CodeWriter) -> CodeWriter:
-    """The file with its tables, and with what leads to them outside of any namespace."""
-    file.extend(tables)
-    file.blank()
-    file.lines("}  // namespace", _CLOSE, "")
-    file.extend(info)
-    return file
-
 
 def _indented(writer: CodeWriter) -> CodeWriter:
-    """The text one step further in."""
-    found = CodeWriter(UNIT)
-    with found.indent():
-        for line in writer.text().splitlines():
-            found.line(line)
-    return found
+    """Return the text indented by one more step."""
+    indented = CodeWriter(UNIT, depth=1)
+    indented.lines(*writer.text().splitlines())
+    return indented
 
 
 # The title.

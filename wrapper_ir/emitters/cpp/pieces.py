@@ -1,7 +1,7 @@
-"""Rendering pieces that are captured as CUDA graphs: what the runtime part must know of each.
+"""Rendering of pieces that are captured as CUDA graphs: what the runtime needs to know of each.
 
-A piece is the function of its region, as any region's, and besides one with the parameters of
-``wir::ProgramInfo::run``, with the tables of a program of its own. The state keeps its graphs.
+A piece is the function of its region, as for any region, and another function with the parameters
+of ``wir::ProgramInfo::run`` and tables like those of a program. The state keeps its graphs.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.exprs import CType
+from wrapper_ir.emitters.cpp.exprs import CType, slot_value, symbol_type
 from wrapper_ir.emitters.cpp.literals import UNIT, call, device_index, string, table
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput, ScalarInput
-from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:
@@ -22,26 +21,21 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.emitters.cuda_captures import Piece
+    from wrapper_ir.lines.control import Input
 
 
 def slot(type_: CType, value: str) -> str:
     """Return a ``wir::Slot`` with a number."""
-    if type_ is CType.REAL:
-        return f"{{.real = {value}}}"
-    return f"{{.integer = {value} ? 1 : 0}}" if type_ is CType.BOOL else f"{{.integer = {value}}}"
+    return f"{{.{type_.member} = {value}{' ? 1 : 0' if type_ is CType.BOOL else ''}}}"
 
 
 def write_piece(
     context: Context, piece: Piece, symbols: Sequence[str], name: str, function: str
 ) -> None:
-    """Writes what the runtime part runs for a piece.
+    """Write the function ``name`` and the tables by which the runtime runs a piece.
 
-    Args:
-        context: The run.
-        piece: The piece.
-        symbols: Those that it needs from outside; they are its last inputs.
-        name: What it is called; ``name_info`` is what leads to the rest.
-        function: That of its region.
+    It calls the function of the piece's region. The symbols that this needs from outside are its
+    last inputs. ``name_info`` leads to the tables.
     """
     assert context.accelerator is not None, "a piece has a device"
     context.headers.add("pieces")
@@ -50,8 +44,7 @@ def write_piece(
     writer = context.section("functions")
     writer.blank()
     _write_run(context, piece, symbols, name, function)
-    scalars = [p.symbol for p in piece.region.params if isinstance(p, ScalarInput)]
-    inputs = list(_inputs(context, piece, [*scalars, *symbols]))
+    inputs = list(_inputs(context, piece, symbols))
     outputs = list(_outputs(piece))
     for kind, what, rows in (("InputSpec", "inputs", inputs), ("OutputSpec", "outputs", outputs)):
         if rows:
@@ -60,7 +53,7 @@ def write_piece(
     writer.blank()
     graphs = [
         f".limit = {piece.limit}",
-        f".is_random = {'true' if piece.is_random else 'false'}",
+        f".is_random = {literals.boolean(piece.is_random)}",
     ]
     writer.lines(*table(f"constexpr wir::GraphInfo {name}_graphs", graphs))
     args = (
@@ -82,16 +75,18 @@ def _write_run(
     context.put(writer, f"void {name}({params}) {{")
     body = CodeWriter(UNIT, depth=1)
     body.lines(*context.guard())
-    kinds = [
-        None if isinstance(p, BufferInput) else context.program.symbols[p.symbol].kind
-        for p in piece.region.params
-        if isinstance(p, BufferInput | ScalarInput)
+    numbers = [None if isinstance(p, BufferInput) else _symbol(p) for p in piece.region.params]
+    given = [
+        (
+            f"inputs[{position}].tensor"
+            if symbol is None
+            else slot_value(position, _type_of(context, symbol))
+        )
+        for position, symbol in enumerate([*numbers, *symbols])
     ]
-    kinds += [context.program.symbols[symbol].kind for symbol in symbols]
     results = [f"result_{n}" for n in range(len(piece.region.results))]
     if results:
         body.line(f"wir::Tensor {', '.join(results)};")
-    given = [_taken(position, kind) for position, kind in enumerate(kinds)]
     context.put(
         body, f"{call(function, '*static_cast<State*>(opaque)', 'call', *given, *results)};"
     )
@@ -100,23 +95,20 @@ def _write_run(
     writer.line("}")
 
 
-def _taken(position: int, kind: SymbolKind | None) -> str:
-    if kind is None:
-        return f"inputs[{position}].tensor"
-    if kind is SymbolKind.FLOAT:
-        return f"inputs[{position}].real"
-    return f"inputs[{position}].integer{' != 0' if kind is SymbolKind.BOOL else ''}"
+def _symbol(param: Input) -> str:
+    assert isinstance(param, ScalarInput), "no region takes an object"
+    return param.symbol
 
 
-_KINDS = {SymbolKind.FLOAT: "kReal", SymbolKind.BOOL: "kBool"}
+def _type_of(context: Context, symbol: str) -> CType:
+    return symbol_type(context.program.symbols[symbol].kind)
 
 
 def _inputs(context: Context, piece: Piece, symbols: Sequence[str]) -> Iterator[str]:
-    """Yield a row for each input: those of the region, and symbols from outside."""
-    left = list(symbols)
+    """Yield a row for each input: those of the region, then symbols from outside."""
     for position, param in enumerate(piece.region.params):
         if not isinstance(param, BufferInput):
-            yield _number(context, left.pop(0))
+            yield _number(context, _symbol(param))
             continue
         facts = {
             ".written": position in piece.writes,
@@ -130,12 +122,12 @@ def _inputs(context: Context, piece: Piece, symbols: Sequence[str]) -> Iterator[
             if value is not False
         ]
         yield f"{{{', '.join(parts)}}}"
-    yield from (_number(context, symbol) for symbol in left)
+    yield from (_number(context, symbol) for symbol in symbols)
 
 
 def _number(context: Context, symbol: str) -> str:
-    kind = _KINDS.get(context.program.symbols[symbol].kind, "kInteger")
-    return f"{{.name = {literals.string(symbol)}, .kind = wir::Kind::{kind}}}"
+    kind = _type_of(context, symbol).kind
+    return f"{{.name = {string(symbol)}, .kind = wir::Kind::{kind}}}"
 
 
 def _outputs(piece: Piece) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""Products of matrices that C++ hands to cuBLAS itself, where the option ``products`` says so.
+"""Matrix products for which C++ calls cuBLAS itself, if the option ``products`` says so.
 
-Such a product takes addresses, no tensors. The runtime part decides when the program runs whether
-ATen would call cuBLAS with these very matrices, and leaves to ATen what it would copy first. Here
-is decided what can be known before: the type, the device, and layouts without symbols.
+Such a product takes addresses rather than tensors. At run time the runtime decides whether ATen
+would call cuBLAS with exactly these matrices, and leaves to ATen the products that it would copy
+first. This module decides what is known before: type, device, and layouts without symbols.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _RANKS: Final = {"aten::mm.out": 2, "aten::bmm.out": 3}
-#: Ops that are one kernel of a library of their own, and leave cuBLAS as it is.
+#: Ops that run a single kernel of another library and leave the state of cuBLAS alone.
 _APART: Final = frozenset(
     f"aten::_scaled_dot_product_{kind}_attention" for kind in ("cudnn", "flash", "efficient")
 )
@@ -31,13 +31,13 @@ _TYPES: Final = (DType.BFLOAT16, DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One product, of matrices or of rows of them.
+    """One matrix product, or a batch of them.
 
     Attributes:
-        function: What makes it, ``mm`` or ``bmm``.
-        out: The buffer that it goes to.
+        function: Its function, ``mm`` or ``bmm``.
+        out: The buffer of the result.
         left: The left operand.
-        right: The right one.
+        right: The right operand.
     """
 
     function: str
@@ -47,19 +47,14 @@ class Product:
 
 
 class Products:
-    """The lines of a program that call cuBLAS themselves.
-
-    Args:
-        program: The program.
-        direct: Whether any does.
-    """
+    """The lines of a program that call cuBLAS themselves; none unless ``direct``."""
 
     def __init__(self, program: Program, *, direct: bool) -> None:
         self._program = program
         self._direct = direct
 
     def of(self, line: AnyLine) -> Product | None:
-        """The product that a line makes without ATen; None where ATen is to make it."""
+        """Return the product that a line computes without ATen; None if ATen computes it."""
         if not (self._direct and isinstance(line, ExternKernel) and line.op in _RANKS):
             return None
         args = (dict(line.kwargs).get("out"), *line.args)
@@ -74,7 +69,7 @@ class Products:
         return Product(line.op.removeprefix("aten::").removesuffix(".out"), *names)
 
     def keep(self, line: AnyLine) -> bool:
-        """Tell whether cuBLAS is the same after a line, since nothing else can have used it."""
+        """Return whether the state of cuBLAS is certain to be the same after a line."""
         if isinstance(line, RegionLine | Probe):
             return False
         if not isinstance(line, ExternKernel) or line.op in _APART:
@@ -96,7 +91,7 @@ def _fit(op: str, out: Layout, left: Layout, right: Layout) -> bool:
 
 
 def _follows_rows(out: Layout) -> bool:
-    """Tell whether a result may lie row after row, one matrix after the other."""
+    """Return whether a result may be contiguous: row after row, one matrix after the other."""
     step: object = 1
     for size, stride in zip(reversed(out.size), reversed(out.stride), strict=True):
         if size != 1 and isinstance(stride, int) and isinstance(step, int) and stride != step:
@@ -106,7 +101,7 @@ def _follows_rows(out: Layout) -> bool:
 
 
 def _has_unit_stride(operand: Layout) -> bool:
-    """Tell whether cuBLAS may be able to read an operand where it lies."""
+    """Return whether cuBLAS may be able to read an operand in place."""
     rows, columns = operand.size[-2:]
     by_row, by_column = operand.stride[-2:]
     if not all(isinstance(each, int) for each in (rows, columns, by_row, by_column)):

@@ -1,4 +1,4 @@
-"""The part of rendering a region that does not depend on the line."""
+"""The parts of rendering a region that do not depend on the line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CExpr, CType, convert, symbol_type
-from wrapper_ir.emitters.cpp.literals import ANYWHERE, call, device_parts
+from wrapper_ir.emitters.cpp.literals import call
 from wrapper_ir.emitters.cpp.state import (
     Place,
     element_type,
@@ -34,20 +34,15 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.kernels import ExternKernel
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import AnyLine, Origin, SymbolKind
+    from wrapper_ir.lines.program import AnyLine, Origin
     from wrapper_ir.lines.walk import Path
 
 
 class RegionBase(TextWalker["Context"]):
-    """Shared by the renderers of all lines: how they write, and the place of each buffer.
+    """Base of the renderers of all lines: writing, and the place of each buffer.
 
-    Args:
-        context: The run.
-        declared: What the files declare.
-        region: The region.
-        writer: Where statements go.
-        last: The last line that touches each buffer of the region.
-        framed: Whether variables live in the frame, for functions that share them.
+    ``last`` is the last line that touches each buffer. The variables of ``framed`` regions live in
+    the frame, for functions that share them.
     """
 
     comment = staticmethod(literals.comment)
@@ -69,12 +64,13 @@ class RegionBase(TextWalker["Context"]):
         self.places: dict[str, Place] = {}
         #: Variables of objects.
         self.objects: dict[str, str] = {}
-        #: Whether ``call.blas`` is cuBLAS as it is now.
+        #: Whether ``call.blas`` is up to date.
         self.has_blas = False
         #: Whether a statement uses the state.
         self.uses_state = False
         self._stream = 0
-        self._tensors = needs_handle(region, context.program, context.products)
+        #: Buffers of which a tensor of the exact layout is needed, not just an address.
+        self.tensors = needs_handle(region, context.program, context.products)
         self._storages = Storages(last)
 
     # Walking.
@@ -95,25 +91,25 @@ class RegionBase(TextWalker["Context"]):
             self.unsupported(line, error.message)
 
     def _refuse_queues(self, line: AnyLine, reason: str) -> None:
-        """Notes a line that needs streams, where C++ has none for it."""
+        """Record a line that needs streams that C++ does not have."""
         program, device = self.context.program, self.context.accelerator
         if device is None or not device.kind.cpp_queues:
             self.refuse_streams(line, "C++ code runs")
         elif self.context.mixes_streams:
-            self.unsupported(line, f"{reason}; in C++ all streams are those of one device")
+            self.unsupported(line, f"{reason}; in C++ all streams must be of one device")
         elif what := users_object(line, program):
-            self.unsupported(line, f"{what}, which only Python code finds")
+            self.unsupported(line, f"{what}, which only emitted Python can look up")
 
     def _stream_of(self, index: int) -> int | None:
-        """The stream for a line; None where it stays on the one that is current."""
+        """Return the stream for a line; None if it can stay on the current one."""
         line = self.region.body[index]
         if not (isinstance(line, Probe) and line.when is When.BEFORE):
             return stream_of(line)
-        # With the call that it looks forward to.
+        # On the stream of the call that it precedes.
         return self._stream_of(index + 1) if index + 1 < len(self.region.body) else None
 
     def go_on(self, stream: int | None) -> None:
-        """Writes that what follows is on a stream, if that is news."""
+        """Write a change of stream for the following lines, if there is one."""
         if stream is not None and stream != self._stream:
             self.put(f"call.queues->enter({stream});")
             self._stream = stream
@@ -122,16 +118,16 @@ class RegionBase(TextWalker["Context"]):
     # Writing.
 
     def put(self, text: str) -> None:
-        """Writes a statement."""
+        """Write a statement."""
         self.context.put(self.writer, text)
 
     def put_call(self, line: KernelCall | ExternKernel, text: str, around: str = "") -> None:
-        """Writes the statement of a call, and objects that live as long as it runs.
+        """Write the statement of a call, and objects that live as long as it runs.
 
         Args:
-            line: The call; the profiler is shown it where that is asked for.
+            line: The call, which is shown to the profiler if profiling is on.
             text: The statement.
-            around: The type of an object that the device wants there, if it wants one.
+            around: The type of an object that the device needs around the call; "" for none.
         """
         objects = [f"const {around} around{{}};"] if around else []
         if self.context.profiles:
@@ -148,39 +144,44 @@ class RegionBase(TextWalker["Context"]):
         self.put("}")
 
     def shown(self, line: AnyLine, name: str, value: str) -> str:
-        """A value, while which is computed the profiler is shown a range, where asked for."""
+        """Return a value wrapped so that the profiler sees its computation, if profiling is on."""
         if not self.context.profiles:
             return value
         name = literals.string(self.context.range_of(line, name))
         return call("wir::marked", name, f"[&] {{ return {value}; }}")
 
     def mark(self, line: AnyLine) -> None:
-        """Writes that what follows is this line's, for errors."""
+        """Write that the following statements belong to this line, for errors."""
         self.put(f"call.line = {self.context.line_number(self.path, line)};")
 
     def declare(self, name: str, type_: str, value: str = "") -> str:
-        """Writes the definition of a variable; returns what reads it."""
+        """Write the definition of a variable; return the expression that reads it."""
+        variable = self.variable(name)
         if not self.framed:
             self.put(f"{type_} {name} = {value};" if value else f"{type_} {name}{{}};")
-            return name
+            return variable
         self.context.section("frame").line(f"{type_.removeprefix('const ')} {name}{{}};")
         if value:
-            self.put(f"frame.{name} = {value};")
-        return f"frame.{name}"
+            self.put(f"{variable} = {value};")
+        return variable
+
+    def variable(self, name: str) -> str:
+        """Return the expression that reads a variable."""
+        return f"frame.{name}" if self.framed else name
 
     # Numbers.
 
     def expr(self, value: Scalar, type_: CType | None = None) -> CExpr:
-        """A number or expression, converted to a type where one is given."""
+        """Return a number or expression, converted to a type if one is given."""
         found = self.exprs.expr(value)
         return found if type_ is None else convert(found, type_)
 
     def count(self, value: Dim) -> str:
-        """A size, stride or offset as the C shim takes it."""
+        """Return a size, stride or offset as the C shim takes it."""
         return self.expr(value, CType.INT64).text
 
     def dims(self, name: str, layout: Layout) -> tuple[str, str, str]:
-        """Rank, sizes and strides as arguments; writes tables of those that vary."""
+        """Return rank, sizes and strides as arguments; write tables of those that vary."""
         return (
             str(layout.rank),
             self._numbers(f"{name}_size", layout.size),
@@ -188,20 +189,18 @@ class RegionBase(TextWalker["Context"]):
         )
 
     def spec(self, name: str, *, anywhere: bool = False) -> str:
-        """The ``wir::TensorSpec`` of a buffer; writes tables of sizes and strides that vary."""
+        """Return a buffer's ``wir::TensorSpec``; write tables of sizes and strides that vary."""
         layout = self.layout(name)
         if layout.is_static:
             return self.context.shared_spec(layout, anywhere=anywhere)
         dims = self.dims(self.context.buffer(name), layout)
-        device = ANYWHERE if anywhere else device_parts(layout.device)
-        parts = (literals.dtype(layout.dtype), *device, *dims)
-        return f"{{{', '.join(parts)}}}"
+        return self.context.tensor_spec(layout, dims, anywhere=anywhere)
 
-    def _numbers(self, wanted: str, values: Sequence[Dim]) -> str:
+    def _numbers(self, preferred: str, values: Sequence[Dim]) -> str:
         known = self.context.array(values)
         if known is not None:
             return known
-        name = self.context.names.fresh(wanted)
+        name = self.context.names.fresh(preferred)
         items = ", ".join(map(self.count, values))
         self.put(f"const std::int64_t {name}[] = {{{items}}};")
         return name
@@ -209,37 +208,33 @@ class RegionBase(TextWalker["Context"]):
     # Buffers.
 
     def define(self, name: str, place: Place, sources: Sequence[str] = ()) -> None:
-        """A buffer begins; ``sources`` are buffers whose storage it shares or may share."""
+        """Begin a buffer; ``sources`` are buffers whose storage it shares or may share."""
         self.places[name] = place
         self._storages.define(name, sources)
 
     def define_tensor(self, name: str, value: str, sources: Sequence[str] = ()) -> None:
-        """A buffer begins as a new ``wir::Tensor`` of its layout."""
+        """Begin a buffer as a new ``wir::Tensor`` of its layout."""
         variable = self.declare(self.context.buffer(name), "wir::Tensor", value)
         self.define(name, place_of(variable, self.layout(name), owned=True), sources)
 
     def base(self, name: str) -> Place:
-        """A tensor of a buffer's storage, perhaps of another layout."""
+        """Return a tensor of a buffer's storage, perhaps of another layout."""
         found = self.places.get(name)
         return self.declared.state.base(name) if found is None else found
 
     def handle(self, name: str) -> str:
-        """A buffer as a tensor of its layout."""
+        """Return a buffer as a tensor of its layout."""
         found = self.places.get(name)
         assert found is None or found.exact, name
         return self.read(found or self.declared.state.handle(name)).handle
 
     def read(self, place: Place) -> Place:
-        """Notes that a statement uses the handle of a place."""
+        """Record that a statement uses the handle of a place."""
         self.uses_state = self.uses_state or place.in_state
         return place
 
-    def is_tensor(self, name: str) -> bool:
-        """Tell whether a tensor of the buffer's very layout is wanted, or its address will do."""
-        return name in self._tensors
-
     def pointer(self, name: str) -> str:
-        """The address of a buffer's first element; writes what looks it up, the first time."""
+        """Return the address of a buffer's first element; write its lookup the first time."""
         place = self.places.get(name)
         if place is None:
             self.uses_state = True
@@ -249,15 +244,15 @@ class RegionBase(TextWalker["Context"]):
         layout = self.layout(name)
         value = make_data(self.read(place), layout, self.count(place.start(layout)))
         if place.pointer is None:
-            wanted = self.context.names.fresh(f"{self.context.buffer(name)}_ptr")
-            place.pointer = self.declare(wanted, f"{element_type(layout.dtype)}*", value)
+            preferred = self.context.names.fresh(f"{self.context.buffer(name)}_ptr")
+            place.pointer = self.declare(preferred, f"{element_type(layout.dtype)}*", value)
         else:
             self.put(f"{place.pointer} = {value};")
             place.stale = False
         return place.pointer
 
     def new_view(self, base: Place, name: str) -> str:
-        """A call that makes a view of a place's storage, of a buffer's layout."""
+        """Return a call that makes a view of a place's storage with a buffer's layout."""
         layout = self.layout(name)
         start = base.start(layout)
         elements = "" if base.dtype is not layout.dtype else self.count(_divided(start, layout))
@@ -265,18 +260,18 @@ class RegionBase(TextWalker["Context"]):
         return make_view(self.read(base), layout, dims, self.count(start), elements)
 
     def forget_addresses(self, name: str) -> None:
-        """Something may have given a storage other memory."""
+        """Mark the addresses of a storage as stale, since its memory may have moved."""
         for member in self._storages.sharing(name):
             place = self.places.get(member)
             if place is not None and place.pointer is not None:
                 self.places[member] = replace(place, stale=True)
 
     def end(self, name: str, *, moved: bool = False) -> None:
-        """Writes the end of a storage: every tensor of it that is not wanted any more goes.
+        """Write the end of a storage: release each tensor of it that is no longer needed.
 
         Args:
             name: The buffer that a line names.
-            moved: Whether its own tensor goes on under another name.
+            moved: Whether its own tensor lives on under another name.
         """
         for member in self._storages.end(name, self.index):
             place = self.places.pop(member, None)
@@ -288,13 +283,12 @@ class RegionBase(TextWalker["Context"]):
                 self.put(f"wir::release(call, {place.input});")
 
     def symbol_type(self, name: str) -> CType:
-        """The type of a symbol's variable."""
-        kind: SymbolKind = self.context.program.symbols[name].kind
-        return symbol_type(kind)
+        """Return the type of a symbol's variable."""
+        return symbol_type(self.context.program.symbols[name].kind)
 
     def symbol_value(self, name: str) -> str:
-        """Return what reads a symbol's variable."""
-        return f"frame.{self.context.symbol(name)}" if self.framed else self.context.symbol(name)
+        """Return the expression that reads a symbol's variable."""
+        return self.variable(self.context.symbol(name))
 
     @override
     def shown_place(self, origin: Origin) -> str:
@@ -303,6 +297,6 @@ class RegionBase(TextWalker["Context"]):
 
 
 def _divided(start: Dim, layout: Layout) -> Dim:
-    """A number of bytes in elements: both ends of it are whole elements of one type."""
+    """Return a number of bytes in elements; it is a multiple of their size."""
     size = layout.dtype.itemsize
     return start // size if isinstance(start, int) else dim(start / size)

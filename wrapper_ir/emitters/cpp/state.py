@@ -1,4 +1,4 @@
-"""The place of each buffer at run time; the state: what ``create_state`` makes and calls use."""
+"""The place of each buffer at run time, and the state that ``create_state`` makes for calls."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 
-# The place of each buffer at run time: the C++ that gives its handle, and its address.
+# Places: the C++ expressions for a buffer's handle and address.
 
 
 def element_type(dtype: DType) -> str:
-    """The C++ type of an element; ``void`` where only kernels, not the wrapper, have one."""
+    """Return the C++ type of an element; ``void`` if only kernels, not the wrapper, have one."""
     spelled = ELEMENTS.get(dtype, "void")
     if "::" in spelled:
         return "void"
@@ -47,35 +47,35 @@ def element_type(dtype: DType) -> str:
 
 
 def pointer_to(param: BufferParam) -> str:
-    """The type of a kernel's parameter that takes an address."""
+    """Return the type of a kernel's pointer parameter."""
     element = element_type(param.dtype)
     return f"const {element}*" if param.access is Access.READ else f"{element}*"
 
 
 def parameter_spelling(param: Param) -> str:
-    """The type of a kernel's parameter as the wrapper declares it: the same to the machine."""
+    """Return the type of a kernel's parameter as the wrapper declares it, with the same ABI."""
     if isinstance(param, BufferParam):
         return pointer_to(param)
-    return parameter_type(param.type).spelling
+    return parameter_type(param.type).value
 
 
 @dataclass(slots=True)
 class Place:
     """The place of a buffer, in one function.
 
-    Its handle may be that of another view of the same storage: kernels need no more than an
-    address, and making a tensor costs as much as a small kernel.
+    Its handle may be that of another view of the same storage: kernels need only an address, and
+    making a tensor costs as much as a small kernel.
 
     Attributes:
-        handle: What gives the handle.
+        handle: The expression of the handle.
         dtype: The handle's element type.
         origin: From the handle's first element to the start of the storage, in bytes; layouts
-            count from there.
+            count from the latter.
         owned: Whether the handle is a ``wir::Tensor`` that may be moved from and reset.
-        exact: Whether the handle is a tensor of just this buffer's layout.
+        exact: Whether the handle is a tensor with exactly this buffer's layout.
         pointer: The variable that holds the address of the buffer's first element, if any.
-        stale: Whether that has to be looked up again before it is used.
-        input: Position of the input whose handle it is, where its end is the input's.
+        stale: Whether that address must be looked up again before use.
+        input: Position of the input that owns the handle and is released with the buffer.
         in_state: Whether the handle is a member of the state.
     """
 
@@ -90,23 +90,23 @@ class Place:
     in_state: bool = False
 
     def start(self, layout: Layout) -> Dim:
-        """From the handle's first element to that of a view of the storage, in bytes."""
+        """Return the bytes from the handle's first element to that of a view of the storage."""
         return dim(self.origin + layout.offset * layout.dtype.itemsize)
 
 
 def place_of(handle: str, layout: Layout, *, owned: bool) -> Place:
-    """The place of a buffer whose handle has its very layout."""
+    """Return the place of a buffer whose handle has exactly its layout."""
     return Place(handle, layout.dtype, dim(-layout.offset * layout.dtype.itemsize), owned)
 
 
 def takes_tensors(line: KernelCall, program: Program) -> bool:
-    """Tell whether a call passes tensors to a kernel, which else is given addresses."""
+    """Return whether a call passes tensors, rather than addresses, to a kernel."""
     language = program.kernels[line.kernel].source.language
     return language is not None and line.device.kind.launches_by_python(language)
 
 
 def needs_handle(region: Region, program: Program, products: Products) -> frozenset[str]:
-    """The buffers that something looks at which does not take addresses: they must be tensors."""
+    """Return the buffers that must be tensors, because some use does not take addresses."""
     found: set[str] = set()
     for line in region.body:
         match line:
@@ -124,9 +124,9 @@ def needs_handle(region: Region, program: Program, products: Products) -> frozen
     return frozenset(found)
 
 
-# The state of a program: what ``create_state`` makes and calls use.
+# The state of a program, made by ``create_state`` and used by calls.
 #
-# Members are added when something first asks for them, so the state holds nothing that is not used.
+# Members are added on first use, so the state holds nothing that is not used.
 
 
 class StateMembers:
@@ -134,33 +134,32 @@ class StateMembers:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._bases: dict[str, Place] = {}
+
         self._handles: dict[str, Place] = {}
         self._pointers: dict[str, str] = {}
         self._kept_bytes = 0
         self._fills = False
-        self._held: list[str] = []  # how many bytes of what grows
+        self._held: list[str] = []  # expressions for the bytes of members that grow
         self._constants = {name: n for n, name in enumerate(context.program.constants)}
 
     def has(self, name: str) -> bool:
-        """Tell whether a buffer lives in the state."""
+        """Return whether a buffer lives in the state."""
         return name in self._constants or self._context.statics.is_kept(name)
 
     def handle(self, name: str) -> Place:
-        """A buffer as a tensor of its layout."""
-        found = self._handles.get(name)
-        if found is None:
-            found = self._handles[name] = self._make(name)
-        return found
+        """Return a buffer as a tensor of its layout."""
+        if name not in self._handles:
+            self._handles[name] = self._make(name)
+        return self._handles[name]
 
     def shown(self, name: str) -> Place:
-        """A tensor of a buffer's storage, which need not be kept: of another layout if unsure."""
+        """Return a tensor of a buffer's storage without a new member, perhaps of another layout."""
         if name in self._context.statics.views and name not in self._handles:
             return replace(self.base(name), exact=False)
         return self.handle(name)
 
     def base(self, name: str) -> Place:
-        """A tensor of a buffer's storage, perhaps of another layout."""
+        """Return a tensor of a buffer's storage, perhaps of another layout."""
         view = self._context.statics.views.get(name)
         if view is None or name in self._handles:
             return self.handle(name)
@@ -170,14 +169,13 @@ class StateMembers:
         return source
 
     def pointer(self, name: str) -> str:
-        """The address of a buffer's first element."""
-        found = self._pointers.get(name)
-        if found is None:
-            found = self._pointers[name] = self._look_up(name)
-        return found
+        """Return the address of a buffer's first element."""
+        if name not in self._pointers:
+            self._pointers[name] = self._look_up(name)
+        return self._pointers[name]
 
     def arena(self, name: str) -> str:
-        """The member that is a kept pool, memory of all its bytes where their number is fixed."""
+        """Add the member for a kept pool, allocated at once if its size is fixed."""
         member = self._context.buffer(name)
         self._context.headers.add("arena")
         layout = self._context.program.layout(name)
@@ -194,17 +192,17 @@ class StateMembers:
         return f"state.{member}"
 
     def load_kernel(self, name: str, device: int) -> None:
-        """Has a kernel loaded before it is called."""
+        """Load a kernel when the state is created."""
         self._put(f"{name}.load({device});")
 
     def piece(self, name: str) -> None:
-        """Add the member that runs a piece, and keeps its graphs."""
+        """Add the member that runs a piece and keeps its graphs."""
         self._member(f"std::unique_ptr<wir::Piece> {name};")
         self._fill(name, f"std::make_unique<wir::Piece>({name}_info)")
         self._held.append(f"state.{name}->kept_bytes()")
 
     def heap(self) -> str:
-        """The member that library ops and results are served from."""
+        """Add the member that serves library ops and results."""
         self._context.headers.add("heap")
         self._context.parts.add(Part.HEAP)
         self._member("wir::Heap heap;")
@@ -213,16 +211,16 @@ class StateMembers:
 
     @property
     def fills(self) -> bool:
-        """True if something is put into a new state's members."""
+        """Whether a new state's members get values."""
         return self._fills
 
     @property
     def grows(self) -> bool:
-        """True if a state may come to hold more from call to call."""
+        """Whether a state may hold more memory from call to call."""
         return bool(self._held)
 
     def kept_bytes(self) -> str | None:
-        """Return how many bytes a state holds; ``None`` if it never holds any."""
+        """Return an expression for the bytes that a state holds; None if it never holds any."""
         known = [str(self._kept_bytes)] if self._kept_bytes else []
         return " + ".join([*known, *self._held]) or None
 
@@ -298,14 +296,14 @@ class StateMembers:
 def make_view(
     base: Place, layout: Layout, dims: tuple[str, str, str], start: str, elements: str
 ) -> str:
-    """A call that makes a view of a place's storage: so many bytes or elements after its first."""
+    """Return a call that makes a view of a place's storage, at an offset from its start."""
     if base.dtype is layout.dtype:
         return call("wir::view", base.handle, *dims, elements)
     return call("wir::view_as", base.handle, literals.dtype(layout.dtype), *dims, start)
 
 
 def make_data(base: Place, layout: Layout, start: str) -> str:
-    """A call that gives the address so many bytes after a place's first element."""
+    """Return a call that gives the address ``start`` bytes after a place's first element."""
     type_ = element_type(layout.dtype)
     if start == "0":
         return call(f"wir::data<{type_}>", base.handle)

@@ -1,7 +1,7 @@
-"""Memory that a program keeps from call to call, since it never leaves one, and views of it.
+"""Memory that never leaves a call and is kept for the next one, and views of it.
 
-Constants stay where they are as long as a state lives, and so does memory that is kept. So every
-view of them whose layout is fixed can be made once, and the address of it be looked up once.
+Constants and kept memory stay in place as long as a state lives. Every view of them with a static
+layout is therefore made once, and its address looked up once.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Statics:
     """The buffers that may be kept in the state.
 
     Attributes:
-        storages: Which names share storage, and what happens to it.
+        storages: The program's storage map.
         symbols: Symbols that something depends on. A number that is passed in and is not among
             them may be anything: an exported model has one where it was given None.
         buffers: Storage that never leaves a call, in order.
         arenas: Pools that outlive a call, in order.
-        growing: Those among them whose size is known only when a call runs.
+        growing: The arenas whose size is known only when a call runs.
         views: Views of constants and of kept storage, name to the line that makes each.
-        needs_heap: Whether to keep what else is large: results, what library ops allocate.
+        needs_heap: Whether to keep other large memory too: results, what library ops allocate.
     """
 
     storages: StorageMap
@@ -47,14 +47,14 @@ class Statics:
     needs_heap: bool = False
 
     def is_kept(self, name: str) -> bool:
-        """Tell whether a buffer lives in the state and is there when a call begins."""
+        """Return whether a buffer lives in the state and exists when a call begins."""
         if name in self.arenas:
             return name not in self.growing
         return name in self.views or name in self.buffers
 
 
 def source_of(line: KeptView) -> str:
-    """The buffer that a line makes a view of."""
+    """Return the buffer that a line makes a view of."""
     match line:
         case Reinterpret():
             return line.source
@@ -71,22 +71,22 @@ def gather_statics(
     keep_arenas: bool = False,
     accelerated: bool = True,
 ) -> Statics:
-    """Return what a program keeps.
+    """Return the buffers that a program keeps, as its marks say.
 
     Args:
-        program: The program, which says so.
+        program: The program.
         storages: Its storage map.
-        keep_arenas: Whether pools are arenas, whatever their size, and what library ops allocate is
-            kept, too.
+        keep_arenas: Whether pools are arenas, whatever their size, and memory that library ops
+            allocate is kept too.
         accelerated: Whether memory of accelerators may be kept. It serves one stream; a program
-            that uses several has one on each.
+            with several streams would need it on each.
     """
     marked = kept_buffers(program, storages, arenas=keep_arenas)
     layouts = {name: program.layout(name) for name in marked}
     kept = [
         name for name, each in layouts.items() if accelerated or each.device.kind.memory.on_host
     ]
-    # An op cannot resize what lies in an arena, so it may write there whatever it is.
+    # An op cannot resize memory in an arena, so any op may write there.
     arenas = tuple(
         line.out
         for line in program.body
@@ -105,7 +105,7 @@ def gather_statics(
 
 
 def _views(program: Program, storages: StorageMap, kept: set[str]) -> Mapping[str, KeptView]:
-    """Static views of what is kept. What gets out of the program is made anew in each call."""
+    """Return static views of kept memory, except those that leave the program."""
     outer = set(program.constants) | kept
     escaping = storages.escaping() | storages.resizable
     taken = storages.taken()
@@ -128,5 +128,5 @@ def _views(program: Program, storages: StorageMap, kept: set[str]) -> Mapping[st
 
 
 def same_view(old: Layout, new: Layout) -> bool:
-    """Tell whether two layouts of one storage are of the same tensor."""
+    """Return whether two layouts of one storage describe the same tensor."""
     return old.offset == new.offset and replace(old, offset=0) == replace(new, offset=0)

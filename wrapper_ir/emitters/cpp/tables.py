@@ -1,4 +1,4 @@
-"""The tables of a generated file: what the runtime part has to know of a program."""
+"""The tables of a generated file: the facts about a program that the runtime needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sympy.logic.boolalg import Boolean
 from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import constant_table, has_packing, write_packing
-from wrapper_ir.emitters.cpp.exprs import REAL_FUNCTIONS, CType
+from wrapper_ir.emitters.cpp.exprs import REAL_FUNCTIONS, CType, symbol_type
 from wrapper_ir.emitters.cpp.lines import write_probes
 from wrapper_ir.emitters.cpp.literals import device_index, table
 from wrapper_ir.lines import expr as vocabulary
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 
-# The element type of a number that is a result of a library, where results are tensors.
+# Element types of numbers that are results of a library, where all results are tensors.
 #
 # AOTInductor keeps a number in a variable of the type of the tensor it was read from, writes
-# expressions as C++ and makes a tensor of what comes out. Ours are computed in 64 bits; what they
-# are handed over as is what C++'s conversions would have made of them.
+# expressions as C++, and makes a tensor from the result. Our numbers are computed in 64 bits and
+# returned in the type that C++'s conversions would have given them.
 
 _OF_KIND: Final = {SymbolKind.FLOAT: DType.FLOAT64, SymbolKind.BOOL: DType.BOOL}
 _HALVES: Final = (DType.FLOAT16, DType.BFLOAT16)
 _REALS: Final = (DType.FLOAT32, DType.FLOAT64)
 
 _FUNCTIONS: Final = tuple(each for each in REAL_FUNCTIONS if each is not vocabulary.ToFloat)
-"""They compute in float if all their arguments are floats, else in double."""
+"""Functions that compute in float if all their arguments are floats, else in double."""
 
 _ARITHMETIC: Final = (sympy.Add, sympy.Mul, sympy.Abs)
 
 
 def symbol_types(program: Program) -> dict[str, DType]:
-    """The types of the program's symbols that do not take 64 bits."""
+    """Return the types of the program's symbols that do not take 64 bits."""
     found: dict[str, DType] = {}
     for _, line in walk(program):
         if isinstance(line, BindSymbol) and isinstance(line.source, ItemOf):
@@ -65,7 +65,7 @@ def symbol_types(program: Program) -> dict[str, DType]:
 
 
 def number_type(value: Scalar, program: Program, symbols: Mapping[str, DType]) -> DType:
-    """The element type of a number; ``symbols`` are those of :func:`symbol_types`."""
+    """Return the element type of a number; ``symbols`` is the result of :func:`symbol_types`."""
     if isinstance(value, bool):
         return DType.BOOL
     if isinstance(value, int):
@@ -98,25 +98,13 @@ def _type_of(expr: sympy.Basic, program: Program, symbols: Mapping[str, DType]) 
 
 
 def _joined(types: list[DType]) -> DType:
-    """Return the type that C++ computes in with several: a wider one, at least an int."""
+    """Return the type in which C++ computes with several types: the widest one, at least an int."""
     reals = [type_ for type_ in types if type_ in _REALS]
     if reals:
         return max(reals, key=lambda type_: type_.itemsize)
-    promoted = [_promoted(type_) for type_ in types]
+    promoted = [DType.INT32, *(each for each in types if each.itemsize >= DType.INT32.itemsize)]
     return max(promoted, key=lambda type_: (type_.itemsize, type_.name.startswith("U")))
 
-
-def _promoted(type_: DType) -> DType:
-    return DType.INT32 if type_.itemsize < DType.INT32.itemsize else type_
-
-
-_KINDS = {
-    SymbolKind.INT: "kInteger",
-    SymbolKind.FLOAT: "kReal",
-    SymbolKind.BOOL: "kBool",
-    SymbolKind.NONE: "kNone",
-}
-_TYPE_KINDS = {CType.INT: "kInteger", CType.REAL: "kReal", CType.BOOL: "kBool"}
 
 _PLAIN_TYPES = {"kInteger": DType.INT64, "kReal": DType.FLOAT64, "kBool": DType.BOOL}
 """The dtype of a result of each kind as a tensor, unless the table says otherwise."""
@@ -127,7 +115,7 @@ _WEAK = '[[gnu::weak, gnu::visibility("hidden")]] extern'
 
 
 class Tables:
-    """The tables of a program, written when all of it is rendered."""
+    """The tables of a program, written once all of it is rendered."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -136,7 +124,7 @@ class Tables:
         self._number_types = symbol_types(context.program)
 
     def write(self, writer: CodeWriter) -> None:
-        """Writes the tables."""
+        """Write the tables."""
         program, context = self._program, self._context
         written = mutated_inputs(program, context.statics.storages.lives)
         inputs = [
@@ -163,7 +151,7 @@ class Tables:
         self._write_objects(writer)
 
     def _write_graphs(self, writer: CodeWriter) -> None:
-        """Writes how the library captures calls as CUDA graphs, if it does."""
+        """Write how the library captures calls as CUDA graphs, if it does."""
         graphs = self._context.graphs
         if graphs is None:
             return
@@ -174,16 +162,16 @@ class Tables:
             writer.lines(*table("constexpr const char* kObstacles[]", reasons))
         rows = [
             f".limit = {literals.integer(graphs.limit)}",
-            f".shares_results = {_truth(graphs.results == 'shared')}",
-            f".is_random = {_truth(graphs.is_random)}",
-            f".has_branches = {_truth(graphs.has_branches)}",
+            f".shares_results = {literals.boolean(graphs.results == 'shared')}",
+            f".is_random = {literals.boolean(graphs.is_random)}",
+            f".has_branches = {literals.boolean(graphs.has_branches)}",
             f".num_reasons = {len(reasons)}",
             f".reasons = {'kObstacles' if reasons else 'nullptr'}",
         ]
         writer.lines(*table("constexpr wir::GraphInfo kGraphs", rows))
 
     def _write_objects(self, writer: CodeWriter) -> None:
-        """The objects that belong to the program; a library that runs alone makes them."""
+        """Write the objects that belong to the program, which a stand-alone library creates."""
         if not self._context.objects:
             return
         rows = [
@@ -194,7 +182,7 @@ class Tables:
         writer.lines(*table("constexpr wir::ObjectSpec kObjects[]", rows))
 
     def write_info(self, writer: CodeWriter, state: StateMembers) -> None:
-        """Writes what leads to all else; it stands outside of any namespace."""
+        """Write the structure that leads to everything else; it is outside of any namespace."""
         program, context = self._program, self._context
         counts = (
             ("kInputs", len(program.inputs)),
@@ -230,65 +218,63 @@ class Tables:
         writer.lines(*table('extern "C" const wir::ProgramInfo wir_program_info', rows))
 
     def _extras(self, state: StateMembers) -> list[str]:
-        """The rows that have defaults, up to the last one that differs from its own."""
+        """Return the rows that have defaults, up to the last one that differs from its default."""
         context = self._context
         kept, device, side = state.kept_bytes(), context.accelerator, context.side
         rows = [
             f"{len(context.probes)}, wir_program::kProbes" if context.probes else "0, nullptr",
             "nullptr" if kept is None else "wir_program::kept_bytes",
-            _truth(context.takes_out),
+            literals.boolean(context.takes_out),
             literals.string(CPU.type if device is None else device.type),
             str(-1 if device is None else device_index(device)),
-            # States that hold nothing of a device serve any stream.
+            # States without device memory serve any stream.
             (side and kept and side.stream) or "nullptr",
             (side and self._constants.entries and side.wait) or "nullptr",
             "nullptr" if context.graphs is None else "&wir_program::kGraphs",
-            self._objects(),
+            (
+                f"{len(context.objects)}, wir_program::kObjects, wir_object_places"
+                if context.objects
+                else "0, nullptr, nullptr"
+            ),
             "wir_program::pack" if has_packing(self._program) else "nullptr",
         ]
         while rows and rows[-1] in _DEFAULTS:
             rows.pop()
         return rows
 
-    def _objects(self) -> str:
-        count = len(self._context.objects)
-        if not count:
-            return "0, nullptr, nullptr"
-        return f"{count}, wir_program::kObjects, wir_object_places"
-
     def _input(self, param: Input, *, written: bool) -> str:
         if isinstance(param, BufferInput):
             is_saved = self._program.role is GraphRole.BACKWARD
             anywhere = is_saved and param.name in self._context.random_states
             spec = self._context.tensor_spec(self._program.layout(param.name), anywhere=anywhere)
-            flags = f"{_truth(param.donated)}, {_truth(written)}"
+            flags = f"{literals.boolean(param.donated)}, {literals.boolean(written)}"
             name = literals.string(param.name)
             return f"{{{name}, wir::Kind::kTensor, {flags}, {spec}}}"
         if isinstance(param, ObjectInput):
             name, of = map(literals.string, (param.object, param.class_name))
             return f"{{{name}, wir::Kind::kObject, false, true, {{}}, false, {{}}, {of}}}"
-        kind = _KINDS[self._program.symbols[param.symbol].kind]
-        name = literals.string(param.symbol)
-        if kind == "kNone":
-            fixed = ", true"
+        symbol_kind = self._program.symbols[param.symbol].kind
+        type_ = symbol_type(symbol_kind)
+        name, kind = literals.string(param.symbol), type_.kind
+        if symbol_kind is SymbolKind.NONE:
+            kind, fixed = "kNone", ", true"
         elif param.symbol not in self._context.statics.symbols:
-            kind, fixed = "kNone", ""  # anything will do
+            kind, fixed = "kNone", ""  # any value will do
         else:
-            fixed = self._fixed(param.symbol, kind)
+            fixed = self._fixed(param.symbol, type_)
         return f"{{{name}, wir::Kind::{kind}, false, false, {{}}{fixed}}}"
 
-    def _fixed(self, symbol: str, kind: str) -> str:
-        """The only number that an input may be, where the program insists on one."""
+    def _fixed(self, symbol: str, type_: CType) -> str:
+        """Return the only number that an input may be, if the program requires one."""
         for line in self._program.body:
             if isinstance(line, AssertSymbol) and isinstance(line.condition, sympy.Eq):
                 name, number = line.condition.args
                 if getattr(name, "name", "") == symbol and number.is_number:
-                    member = "real" if kind == "kReal" else "integer"
-                    is_real = kind == "kReal"
-                    text = (
-                        literals.real(float(number)) if is_real else literals.integer(int(number))
-                    )
-                    return f", true, {{.{member} = {text}}}"
+                    if type_ is CType.REAL:
+                        text = literals.real(float(number))
+                    else:
+                        text = literals.integer(int(number))
+                    return f", true, {{.{type_.member} = {text}}}"
         return ""
 
     def _output(self, position: int, value: Value) -> str:
@@ -304,7 +290,7 @@ class Tables:
         return f"{{{', '.join(parts)}}}"
 
     def _number(self, name: str, value: Scalar) -> str:
-        kind = _TYPE_KINDS[self._context.exprs.type_of(value)]
+        kind = self._context.exprs.type_of(value).kind
         parts = [literals.string(name), f"wir::Kind::{kind}"]
         type_ = number_type(value, self._program, self._number_types)
         if type_ is not _PLAIN_TYPES[kind]:
@@ -317,7 +303,7 @@ class Tables:
             literals.string(entry.name),
             literals.string(entry.qualified_name),
             str(entry.type),
-            _truth(entry.written),
+            literals.boolean(entry.written),
             str(entry.tied_to),
             self._context.tensor_spec(layout),
             literals.integer(entry.storage_offset),
@@ -326,7 +312,3 @@ class Tables:
             *(["true"] if self._program.constants[entry.name].packing is not None else ()),
         )
         return f"{{{', '.join(parts)}}}"
-
-
-def _truth(value: bool) -> str:  # noqa: FBT001 - the value is what is printed
-    return "true" if value else "false"

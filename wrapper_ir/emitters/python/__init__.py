@@ -1,4 +1,4 @@
-"""The Python emitter: a module that a person can read and edit, and that costs little to call."""
+"""The Python emitter: a module that people can read and edit, and that is cheap to call."""
 
 from __future__ import annotations
 

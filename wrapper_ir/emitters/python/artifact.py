@@ -29,12 +29,12 @@ class PythonArtifact:
 
     Attributes:
         source: Its text.
-        source_map: Which line of the text came from which line of the program.
-        program: What it was made from.
+        source_map: The map from lines of the text to lines of the program.
+        program: The program that it was made from.
         constants: The program's constants, by the variable of the module that holds each. A module
-            may be loaded by other means than :meth:`load`; these variables have to be set then.
-        files: Gives the module and its kernels as files of a folder.
-        takes_out: Whether callers may give memory for results.
+            that is loaded by other means than :meth:`load` needs these variables set.
+        files: Returns the module and its kernels as files of a folder.
+        takes_out: Whether callers may provide memory for results.
     """
 
     source: str
@@ -45,35 +45,35 @@ class PythonArtifact:
     takes_out: bool = False
 
     def constants_beside(self) -> Mapping[str, Any]:
-        """The values of constants, by the variable of the module that holds each.
+        """Return the values of constants, by the variable of the module that holds each.
 
         Raises:
-            MissingConstantError: Some are not there.
+            MissingConstantError: Some have no value.
         """
         values = constant_values(self.program)
         return {variable: values[name] for variable, name in self.constants.items()}
 
     @property
     def module_source(self) -> str:
-        """The text that caches keep: the module itself."""
+        """The text that caches store: the module itself."""
         return self.source
 
     @property
     def module_constants(self) -> Mapping[str, str]:
-        """The program's constants, by the variable of the module that is to hold each."""
+        """The program's constants, by the variable of the module that holds each."""
         return self.constants
 
     def load_module(self) -> types.ModuleType:
-        """A new module, its constants set.
+        """Return a new module with its constants set.
 
         Raises:
-            MissingConstantError: The program has constants whose values are not there.
-            MissingOpError: It calls ops that no library has which is loaded.
+            MissingConstantError: The program has constants without values.
+            MissingOpError: It calls ops that no loaded library has.
         """
         constants = self.constants_beside()
         digest = hashlib.sha256(self.source.encode()).hexdigest()[:12]
         filename = f"<wrapper_ir {digest}>"
-        # Tracebacks and debuggers show the text of the module, though there is no such file.
+        # Lets tracebacks and debuggers show the module's text, although no such file exists.
         lines = self.source.splitlines(keepends=True)
         linecache.cache[filename] = (len(self.source), None, lines, filename)
         module = types.ModuleType(f"wrapper_ir_emitted_{digest}")
@@ -93,9 +93,9 @@ class PythonArtifact:
         return module
 
     def load_boxed(self) -> BoxedCall:
-        """The module's ``call``: takes a list, which it empties, and gives a tuple.
+        """Return the module's ``call``, which takes a list, empties it, and returns a tuple.
 
-        Its ``release()`` is that of :meth:`load`.
+        Its ``release()`` is the same as that of :meth:`load`.
         """
         module = self.load_module()
         call: BoxedCall = module.call
@@ -103,11 +103,11 @@ class PythonArtifact:
         return call
 
     def load(self) -> Callable[..., tuple[Any, ...]]:
-        """``callable(*inputs) -> tuple of results``; runs without autograd and without autocast.
+        """Return ``callable(*inputs) -> tuple of results``, run without autograd and autocast.
 
-        Its ``release()`` frees the memory that is kept between calls and returns the bytes; calls
-        in progress free what they use when they end. With the option ``out`` it takes ``out=[...]``
-        as well: for each result a tensor to write it to, or ``None``.
+        Its ``release()`` frees the memory that is kept between calls and returns the number of
+        bytes; calls in progress free theirs when they end. With the option ``out`` it also takes
+        ``out=[...]``: for each result a tensor to write it to, or ``None``.
         """
         # Loading needs torch; emitting does not.
         from wrapper_ir.emitters.functions import as_function  # noqa: PLC0415
@@ -132,7 +132,7 @@ def _check_objects(program: Program) -> None:
 
 
 def _missing_ops(program: Program) -> list[str]:
-    """Ops that a program declares and torch does not have."""
+    """Return the ops that a program declares and torch does not have."""
     import torch  # noqa: PLC0415 - as above
 
     ops = [name for name, each in program.kernels.items() if isinstance(each.source, TorchOp)]
@@ -140,7 +140,7 @@ def _missing_ops(program: Program) -> list[str]:
 
 
 def _has_op(ops: object, name: str) -> bool:
-    """Tell whether torch's registry has an op: ``aten::add.Tensor``."""
+    """Return whether torch's registry has an op, such as ``aten::add.Tensor``."""
     path = name.replace("::", ".").split(".")
     try:
         operator.attrgetter(".".join(path if len(path) > 2 else [*path, "default"]))(ops)
@@ -161,13 +161,13 @@ def _check_constants(module: types.ModuleType) -> None:
 
 
 def _release_of(module: types.ModuleType) -> Callable[[], int]:
-    """Return what frees the memory that a module keeps between calls; of most there is none."""
+    """Return the function that frees the memory that a module keeps between calls, if any."""
     release: Callable[[], int] = getattr(module, "release", lambda: 0)
     return release
 
 
 def _note_place(error: Exception, filename: str | None, source_map: SourceMap) -> None:
-    """Adds to an error which line of the program was running."""
+    """Add to an error a note of the program line that was running."""
     place = None
     trace = error.__traceback__
     while trace is not None:

@@ -1,4 +1,4 @@
-"""Rendering kernels, library ops and their arguments."""
+"""Rendering of kernels, library ops and their arguments."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.context import caller
 from wrapper_ir.emitters.python.kernels import default_is
-from wrapper_ir.emitters.python.literals import (
-    Node,
-    call,
-    keyword,
-    list_of,
-    tuple_of,
-)
+from wrapper_ir.emitters.python.literals import Node, call, keyword, list_of, tuple_of
 from wrapper_ir.emitters.python.region import RegionBase
 from wrapper_ir.emitters.triton import stream_of
 from wrapper_ir.lines.args import (
@@ -41,19 +35,12 @@ from wrapper_ir.lines.kernels import DeviceKernel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wrapper_ir.lines.kernels import (
-        ExternKernel,
-        KernelCall,
-        KernelDefinition,
-    )
+    from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
     from wrapper_ir.lines.program import AnyLine
 
 
-#: Names of methods that can stand behind a dot.
-
-
 def _is_public(name: str) -> bool:
-    """Tell whether a name can be written behind a dot, and is meant to be."""
+    """Return whether a name can follow a dot, and is meant to."""
     is_name = name.isascii() and name.isidentifier() and not iskeyword(name)
     return is_name and not name.startswith("_")
 
@@ -92,11 +79,11 @@ class CallLines(RegionBase):
             self.put(call(kernel, *args))
 
     def _stream(self, line: KernelCall, place: str) -> str:
-        """The variable of the current stream, fetched before the first launch on it."""
+        """Return the variable of the current stream, fetched before the first launch on it."""
         key = (line.device, line.stream)
         if key not in self._handles:
-            wanted = f"handle_{line.stream}" if line.stream else "stream"
-            name = self._handles[key] = self.context.names.fresh(wanted)
+            preferred = f"handle_{line.stream}" if line.stream else "stream"
+            name = self._handles[key] = self.context.names.fresh(preferred)
             self.writer.line(f"{name} = {self.context.imported(place)}({line.device.index or 0})")
         return self._handles[key]
 
@@ -120,11 +107,11 @@ class CallLines(RegionBase):
             self.results(line, line.results, value, count)
 
     def results(self, line: AnyLine, results: Sequence[OpResult], value: Node, count: int) -> None:
-        """Writes a call and binds what it returns, a tuple of ``count`` or, for 0, one value."""
+        """Write a call and bind its results: a tuple of ``count`` or, for 0, a single value."""
         targets = [self._target(result) for result in results]
         paths = [result.path for result in results]
         if count == 1 and paths == [()]:
-            paths = [(0,)]  # the only result of a region, which returns a tuple all the same
+            paths = [(0,)]  # a region returns a tuple even for a single result
         if not results:
             self.put(value)
         elif paths == [()]:
@@ -154,14 +141,14 @@ class CallLines(RegionBase):
         for step in path:
             if isinstance(step, int):
                 text += f"[{step}]"
-            elif step.isidentifier() and step.isascii() and not step.startswith("_"):
+            elif _is_public(step):
                 text += f".{step}"
             else:
-                self.unsupported(line, f"'{step}' names no part of a result")
+                self.unsupported(line, f"'{step}' is not the name of a part of a result")
         return text
 
     def arg(self, line: AnyLine, arg: Arg) -> Node:  # noqa: C901 - one case a kind is the point
-        """One argument of a call."""
+        """Return one argument of a call."""
         match arg:
             case BufferArg():
                 return self.context.buffer(arg.buffer)
@@ -183,13 +170,13 @@ class CallLines(RegionBase):
                 return f"torch.{arg.name}"
             case ListArg():
                 items = [self.arg(line, item) for item in arg.items]
-                # A tuple of numbers is made once, when the file is compiled; a list in each call.
+                # A tuple of numbers is a constant of the compiled file; a list is built per call.
                 numbers = all(isinstance(item, ScalarArg) for item in arg.items)
                 return tuple_of(items) if numbers and items else list_of(items)
 
 
 def _method_call(line: ExternKernel, nodes: list[Node]) -> Node:
-    """``queue.push(x)``: a call of a method of the first argument."""
+    """Return ``queue.push(x)``: a call of a method of the first argument."""
     receiver, *args = nodes
     method = line.op.rpartition(".")[2]
     if _is_public(method):

@@ -1,8 +1,8 @@
-"""Shared by all parts of one run: the program, its names and expressions, what the file needs."""
+"""State of one run of the Python emitter: the program, its names and expressions, imports."""
 
 from __future__ import annotations
 
-import keyword
+from keyword import kwlist, softkwlist
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cuda_captures import pieces
@@ -10,8 +10,7 @@ from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
-from wrapper_ir.emitters.python.literals import Group, Node, call, statement, tuple_of
-from wrapper_ir.emitters.python.literals import keyword as named
+from wrapper_ir.emitters.python.literals import Group, Node, call, keyword, statement, tuple_of
 from wrapper_ir.emitters.regions import TextRun, wanted_names
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.layout import CPU, Device
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.cuda_captures import Captures
     from wrapper_ir.emitters.facts import Facts
+    from wrapper_ir.emitters.python.emitter import PythonEmitter
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.kernels import KernelDefinition
     from wrapper_ir.lines.layout import Layout
@@ -41,22 +40,22 @@ HELPERS: Final = frozenset("""
 """Everything that emitted files may import from the runtime package."""
 
 FOLDER: Final = "folder"
-"""What the file calls the folder that it lies in, where kernels have files of their own."""
+"""The file's name for the folder that it lies in, if kernels have files of their own."""
 
-#: What the file calls things of its own, and the keywords of ``check_that``.
+#: Names that the file uses itself, and the keywords of ``check_that``.
 _FILE_NAMES: Final = frozenset("""
     CONSTANTS args call check_inputs cpu cuda_constants cuda_graphs device_kernels folder holds
     kept_views kernels make_inputs relation release scratch spare torch triton_kernels
     """.split())  # noqa: SIM905 - one name a line would take the page
 
-#: Likewise, where callers may give memory for results.
+#: Further ones if callers may provide memory for results.
 _OUT_NAMES: Final = frozenset(("out", "outputs", "outs"))
 
 _BUILTINS: Final = frozenset(
     ("abs", "bool", "complex", "float", "getattr", "globals", "int", "max", "min", "round", "type")
 )
 
-_RESERVED: Final = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | HELPERS | _FILE_NAMES
+_RESERVED: Final = HELPERS | _FILE_NAMES | {*kwlist, *softkwlist}
 
 _DUNDERS: Final = frozenset("""
     __annotations__ __builtins__ __cached__ __debug__ __dict__ __doc__ __file__ __loader__ __main__
@@ -65,7 +64,7 @@ _DUNDERS: Final = frozenset("""
 
 
 def caller(device: Device) -> Device:
-    """Return the device for which a C++ kernel is compiled: one for all that call it alike."""
+    """Return the device that a C++ kernel is compiled for: one for all that call it alike."""
     return CPU if device.kind.calls_plainly else Device(device.type)
 
 
@@ -73,64 +72,59 @@ class Context(TextRun):
     """One run of the emitter.
 
     Attributes:
-        facts: What was found out about the program.
-        graphs: How calls are captured as CUDA graphs; ``None`` if they are not.
-        checks: When inputs and results of ops are checked.
-        files: The texts of kernels that get files of their own, by path; ``None`` where the module
+        facts: The facts gathered about the program.
+        options: The emitter.
+        files: The texts of kernels that get files of their own, by path; None if the module
             holds them.
     """
 
-    def __init__(  # noqa: PLR0913 - all but three are named
+    def __init__(
         self,
         program: Program,
         facts: Facts,
         problems: Problems,
+        options: PythonEmitter,
         *,
-        graphs: Captures | None,
-        checks: str,
-        takes_out: bool,
-        profiles: bool,
         apart: bool,
     ) -> None:
-        reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if takes_out else set())
+        reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if options.out else set())
         names = NamePlan(wanted_names(program, str), reserved)
         super().__init__(
-            program, problems, names, unit="    ", takes_out=takes_out, profiles=profiles
+            program, problems, names, unit="    ", takes_out=options.out, profiles=options.profile
         )
-        self.graphs = graphs
-        #: Switches whose only case is captured by itself, by position in the body.
-        self.pieces = {} if graphs is None else pieces(program, graphs)
+        self.options = options
+        #: The pieces that are captured one by one, by the position of their switches.
+        self.pieces = pieces(program, options) if options.graphs else {}
         self.facts = facts
-        self.checks = checks
         self.files: dict[str, str] | None = {} if apart else None
         self.exprs = PythonExprs(self.symbol)
         self.used: set[str] = set()
-        #: What the file imports of packages of vendors, and what it calls that.
+        #: Imports from vendors' packages, and their names in the file.
         self.imports: dict[str, str] = {}
-        #: Variables of streams, events and memory pools, by kind and number; of the caller's
-        #: streams by their devices.
+        #: Variables of streams, events and memory pools, by kind and number; those of the caller's
+        #: streams by device.
         self.queues: dict[tuple[str, int | Device], str] = {}
-        #: Functions that check results, by what they check.
+        #: Functions that check results, by the text of the check.
         self.shared_checks: dict[str, str] = {}
         self._devices: dict[Device, str] = {}
         self._kernels: dict[tuple[str, Device], str] = {}
-        #: The one accelerator that the program uses; None where there are several, or none.
+        #: The program's only accelerator; None if there are several, or none.
         self.accelerator = only_accelerator(program)
 
     def define(self, section: str, name: str, value: Node) -> None:
-        """Writes the definition of a variable of the file into a section."""
+        """Write the definition of a file-level variable into a section."""
         self.section(section).lines(*statement(value, 0, head=f"{name} = "))
 
     def helper(self, name: str) -> str:
-        """The name of a function of the runtime package, which the file will import."""
+        """Return the name of a function of the runtime package, and have the file import it."""
         assert name in HELPERS, name
         self.used.add(name)
         return name
 
     def imported(self, place: str) -> str:
-        """The name in the file of ``package.module:name``, which it will import.
+        """Return the file's name for ``package.module:name``, and have the file import it.
 
-        A name alone is of the runtime package.
+        A name without a module belongs to the runtime package.
         """
         if ":" not in place:
             return self.helper(place)
@@ -139,19 +133,18 @@ class Context(TextRun):
         return self.imports[place]
 
     def stream(self, number: int, device: Device) -> str:
-        """The variable of a stream; 0 is the caller's of that device."""
+        """Return the variable of a stream; 0 is the caller's on that device."""
         return self.queues["stream", number or device]
 
     def queued(self, part: str, device: Device) -> str:
-        """The name in the file of a part of a device's queues; torch's where its kind has none."""
-        place = getattr(device.kind.queues, part, "")
-        if place:
+        """Return the file's name for a part of a device's queues; torch's by default."""
+        if place := getattr(device.kind.queues, part, ""):
             return self.imported(place)
-        torchs = {"event": "Event", "current": f"{device.type}.current_stream"}
-        return f"torch.{torchs.get(part, f'{device.type}.{part}')}"
+        defaults = {"event": "Event", "current": f"{device.type}.current_stream"}
+        return f"torch.{defaults.get(part, f'{device.type}.{part}')}"
 
     def kernel(self, name: str, device: Device = CPU) -> str:
-        """The identifier of a compiled kernel; where it runs on several GPUs, of the one there."""
+        """Return the identifier of a compiled kernel, which may have one per device."""
         key = (name, device)
         if key not in self._kernels:
             first = all(name != other for other, _ in self._kernels)
@@ -160,12 +153,12 @@ class Context(TextRun):
         return self._kernels[key]
 
     def launched_on(self, kernel: str) -> list[Device]:
-        """The devices that a kernel is launched on; for one that never is, the only accelerator."""
+        """Return the devices that a kernel is launched on, by default the only accelerator."""
         none = {} if self.accelerator is None else {self.accelerator: None}
         return list(self.launches.get(kernel, none))
 
     def source(self, line: KernelDefinition) -> Node:
-        """The text of a kernel: a literal, or what reads it from its file."""
+        """Return the text of a kernel: a literal, or a call that reads it from its file."""
         assert not isinstance(line.source, TorchOp)
         if self.files is None:
             return literals.source_literal(line.source.code)
@@ -174,15 +167,15 @@ class Context(TextRun):
         return call(f"{FOLDER}.text", literals.string(path))
 
     def expr(self, value: Scalar) -> str:
-        """A number or expression."""
+        """Return a number or expression as text."""
         return self.exprs.print(value)
 
     def dims(self, values: Iterable[Dim]) -> Group:
-        """A tuple of sizes or strides."""
+        """Return a tuple of sizes or strides."""
         return tuple_of([self.expr(value) for value in values])
 
     def device(self, device: Device) -> str:
-        """The identifier of a device object; made once in the file."""
+        """Return the identifier of a device object, created once in the file."""
         if device not in self._devices:
             name = "cpu" if device == CPU else self.names.fresh(as_identifier(str(device)))
             self._devices[device] = name
@@ -190,18 +183,18 @@ class Context(TextRun):
         return self._devices[device]
 
     def layout_args(self, layout: Layout) -> list[Node]:
-        """dtype, size, stride and, where it is not the CPU, device: as most helpers take them."""
+        """Return dtype, size, stride and, if it is not the CPU, device, for most helpers."""
         args: list[Node] = [
             literals.dtype(layout.dtype),
             self.dims(layout.size),
             self.dims(layout.stride),
         ]
         if layout.device != CPU:
-            args.append(named("device", self.device(layout.device)))
+            args.append(keyword("device", self.device(layout.device)))
         return args
 
     def spec(self, name: str, layout: Layout) -> Group:
-        """A ``TensorSpec``; what mentions symbols becomes ``None``."""
+        """Return a ``TensorSpec``; sizes and strides with symbols become ``None``."""
 
         def number(value: Dim) -> str:
             return str(value) if isinstance(value, int) else "None"
@@ -214,7 +207,7 @@ class Context(TextRun):
         ]
         is_saved = self.program.role is GraphRole.BACKWARD and name in self.program.buffers
         if is_saved and name in self.random_states:
-            args.append(named("device", "None"))
+            args.append(keyword("device", "None"))
         elif layout.device != CPU:
-            args.append(named("device", self.device(layout.device)))
+            args.append(keyword("device", self.device(layout.device)))
         return call(self.helper("TensorSpec"), *args)

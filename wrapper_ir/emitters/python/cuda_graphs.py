@@ -1,4 +1,4 @@
-"""Rendering what captures calls as CUDA graphs: one object, the outermost decorator of ``call``."""
+"""Capture of calls as CUDA graphs: an object that is the outermost decorator of ``call``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _GRAPHS: Final = "cuda_graphs"
 
 
 def render_graphs(context: Context) -> str | None:
-    """Defines ``cuda_graphs``, with what must be known of the program; or why it is of no use.
+    """Define ``cuda_graphs`` with the facts about the program, or the reasons not to capture it.
 
     A program whose pieces are captured one by one has ``CutGraphs``.
 
     Returns:
-        Its name; None where calls are not captured.
+        The object's name; None if calls are not captured.
     """
-    options = context.graphs
-    if options is None:
+    options = context.options
+    if not options.cuda_graph:
         return None
     facts = capture_facts(context.program, options)
     args: list[Node] = [literals.string(context.program.name)]
@@ -48,7 +48,7 @@ def render_graphs(context: Context) -> str | None:
             args.append(keyword("branches", "True"))
         if facts.results != "fresh":
             args.append(keyword("results", literals.string(facts.results)))
-        if context.checks != "always":
+        if options.checks != "always":
             args.append(keyword("checks", "False"))
     kind = context.helper("CutGraphs" if is_cut else "CudaGraphs")
     context.define("kept", _GRAPHS, call(kind, *args))
@@ -56,13 +56,7 @@ def render_graphs(context: Context) -> str | None:
 
 
 def render_piece(context: Context, position: int, writer: CodeWriter) -> None:
-    """Writes the decorator of the function of a piece, which is captured.
-
-    Args:
-        context: The run.
-        position: That of its switch in the body.
-        writer: Where the text is written.
-    """
+    """Write the decorator that captures the function of the piece at a position of the body."""
     piece = context.pieces[position]
     args: list[Node] = [literals.string(piece.place)]
     for word, positions in (

@@ -1,4 +1,4 @@
-"""Kernels in Triton and in languages of vendors, at the head of the file."""
+"""Kernels in Triton and in vendors' languages, at the head of the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TritonSection(CollectedSection):
-    """The Triton kernels: those of a collection are for one GPU; one launched on two is in both."""
+    """The Triton kernels. A collection holds those of one GPU."""
 
     name: ClassVar[str] = "triton"
     title: ClassVar[str] = "Triton kernels."
@@ -25,7 +25,7 @@ class TritonSection(CollectedSection):
     collection: ClassVar[str] = "triton_kernels"
 
     def add(self, line: KernelDefinition) -> None:
-        """Adds a kernel for each GPU that it is launched on."""
+        """Add a kernel to the collection of each GPU that it is launched on."""
         source, context = line.source, self.context
         assert isinstance(source, TritonKernel)
         types = dict_of([(key, literals.string(type_)) for key, type_ in source.signature])
@@ -53,7 +53,7 @@ def _described(name: str, source: TritonKernel) -> list[Node]:
 
 
 class DeviceSection(CollectedSection):
-    """The kernels of vendors' languages: those of a collection are of one, and for one device."""
+    """The kernels in vendors' languages. A collection holds those of one language and device."""
 
     name: ClassVar[str] = "device_kernels"
     title: ClassVar[str] = "Kernels in languages of devices."
@@ -61,13 +61,13 @@ class DeviceSection(CollectedSection):
     collection: ClassVar[str] = "device_kernels"
 
     def add(self, line: KernelDefinition) -> None:
-        """Adds a kernel for each device that it is launched on; one never launched is left out."""
+        """Add a kernel for each device that it is launched on, if any."""
         source, context = line.source, self.context
         assert isinstance(source, DeviceKernel)
         language, launcher = source.language_name, source.language.launcher
         for device in context.launched_on(line.name):
             if not launcher:
-                raise ValueError(f"no device that is registered brings the language {language}")
+                raise ValueError(f"no registered device provides the language {language}")
             types = [literals.string(declared_type(param)) for param in line.params]
             args: list[Node] = [tuple_of(types), context.source(line)]
             args.append(keyword("entry", literals.string(source.entry)))
@@ -79,6 +79,6 @@ class DeviceSection(CollectedSection):
 
 
 def _values(name: str, given: Iterable[tuple[str, object]]) -> list[Node]:
-    """A dictionary of values, unless it is empty."""
+    """Return a dictionary argument, or nothing if it would be empty."""
     values = [(key, literals.value(value)) for key, value in given]
     return [keyword(name, dict_of(values))] if values else []

@@ -1,4 +1,4 @@
-"""The Python emitter's configuration."""
+"""The Python emitter's options."""
 
 from __future__ import annotations
 
@@ -29,26 +29,20 @@ class PythonEmitter(Captures, Emitter):
     """Emits a module of Python that calls the program's kernels and library ops.
 
     Attributes:
-        origins: Whether comments tell where in the model the code comes from.
-        checks: When the metadata of inputs and of what ops return is compared with what the
-            program was made for. ``first_call`` is for callers that have guards of their own. It
-            leaves out what costs least to leave out: sizes that depend on symbols, and assertions
-            of the program itself, are checked in every call.
+        origins: Whether comments say where in the model the code comes from.
+        checks: When the metadata of inputs and of ops' results is compared with what the program
+            was made for. ``first_call`` is for callers that have guards of their own. It skips
+            checks of fixed properties in later calls; sizes that depend on symbols and assertions
+            of the program itself are checked in every call.
         keep_buffers: How many bytes of memory that never leaves a call may be kept for the next
             one, for inference programs whose inputs are checked in every call; 0 for none.
-        arena: How long the program's arenas last: a ``call``, or ``kept`` for the next one. A
-            program whose memory is not planned is then planned for that.
-        out: Whether callers may give memory for results: ``function(*inputs, out=[...])``.
-        cuda_graph: Whether calls are captured as CUDA graphs and replayed, where that can be.
-        cuda_graph_limit: How many graphs are kept, one for each set of sizes of inputs.
-        cuda_graph_branches: How many branches a graph may have besides its main one: kernels that
-            need nothing of each other run side by side, where that is faster.
-        cuda_graph_cuts: Whether a program that cannot be captured as a whole is cut at what stands
-            in the way, and the pieces between are captured.
-        cuda_graph_results: Whether results of replayed calls are ``fresh`` memory of the caller's,
-            or ``shared``: the graph's own, which the next call writes to.
+        arena: How long the program's arenas last: for a ``call``, or ``kept`` for the next one. A
+            program without planned memory is then planned accordingly.
+        out: Whether callers may provide memory for results: ``function(*inputs, out=[...])``.
         profile: Whether PyTorch's profiler is shown each call of a kernel or op, by its name, and
-            each allocation, by its buffer's.
+            each allocation, by its buffer's name.
+
+    The options for CUDA graphs are those of :class:`Captures`.
     """
 
     name: ClassVar[str] = "python"
@@ -62,28 +56,19 @@ class PythonEmitter(Captures, Emitter):
 
     @override
     def render(self, program: Program, problems: Problems) -> PythonArtifact:
-        """Renders a planned and verified program."""
+        """Render a planned and verified program."""
         from wrapper_ir.planning.kept import keep_storage  # noqa: PLC0415 - loads the planner
 
         is_checked = self.checks == "always"
-        # A wrong input that is not noticed would have an op resize a kept buffer for good.
+        # An unchecked input of the wrong size could make an op resize a kept buffer for good.
         host = self.keep_buffers if is_checked else 0
         storages = StorageMap(program)
         kept = keep_storage(program, host, arena=self.arena, storages=storages)
         facts = gather(kept, storages, arena=self.arena, is_checked=is_checked)
 
         def rendered(*, apart: bool) -> tuple[CodeWriter, Context]:
-            context = Context(
-                kept,
-                facts,
-                problems,
-                graphs=self.graphs,
-                checks=self.checks,
-                takes_out=self.out,
-                profiles=self.profile,
-                apart=apart,
-            )
-            return render_module(context, origins=self.origins), context
+            context = Context(kept, facts, problems, self, apart=apart)
+            return render_module(context), context
 
         def files() -> SourceFiles:
             writer, context = rendered(apart=True)

@@ -1,9 +1,9 @@
-"""Beginning and end of ``call``: taking inputs, checking them, and what is kept between calls.
+"""The beginning and end of ``call``: unpacking and checking inputs, and memory kept between calls.
 
-Inputs are checked all at once, before the program does anything. What a check costs decides its
-form. Whatever is known when the file is written (type, device, fixed sizes and strides, of all
-inputs) is compared by one call into torch. A size that only binds a symbol needs no check. What is
-left, sizes that depend on symbols, is compared once the symbols are bound.
+All inputs are checked before the program does anything, each property as cheaply as possible.
+Properties that are known when the file is written (type, device, fixed sizes and strides, of all
+inputs) are compared by a single call into torch. A size that only binds a symbol needs no check.
+Sizes that depend on symbols are compared once the symbols are bound.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import CodeWriter
 
 
-# Rendering what outlives a call: one object each, taken and given back by calls.
+# Memory that outlives a call: one object each, which calls take and give back.
 
 
 def keep_arenas(context: Context, renderer: RegionRenderer) -> list[str]:
-    """Defines the arenas that are kept, and tells the renderer of the main body of them.
+    """Define the kept arenas and announce them to the renderer of the main body.
 
     Returns:
         The variables of the file that hold them.
@@ -55,7 +55,7 @@ def keep_arenas(context: Context, renderer: RegionRenderer) -> list[str]:
 
 
 def keep_heap(context: Context) -> str | None:
-    """Defines what serves library ops and results, where that is worth it; returns its variable."""
+    """Define the heap that serves library ops and results, if it pays off; return its variable."""
     if not context.facts.needs_heap:
         return None
     variable = context.names.fresh("kept_heap")
@@ -64,7 +64,7 @@ def keep_heap(context: Context) -> str | None:
 
 
 def render_release(kept: list[str], file: CodeWriter) -> None:
-    """Writes the function that frees what is kept between calls."""
+    """Write the function that frees the memory kept between calls."""
     file.line("def release():")
     with file.indent():
         file.line('"""Free the memory that is kept between calls, and return its bytes."""')
@@ -89,8 +89,8 @@ class Entry:
     """The beginning of ``call``.
 
     Attributes:
-        end: Index of the first line that is not part of the beginning: those before it declare,
-            remark, and bind symbols to what the inputs' metadata says.
+        end: Index of the first line that is not part of the beginning. The lines before it
+            declare, remark, and bind symbols to the inputs' metadata.
     """
 
     def __init__(self, context: Context, renderer: RegionRenderer) -> None:
@@ -101,10 +101,10 @@ class Entry:
         self._writer = renderer.writer
         self._beginning = find_beginning(context.program)
         self.end = self._beginning.end
-        is_checked = context.checks != "never"
+        is_checked = context.options.checks != "never"
         self._checked = context.facts.storages.touched_inputs if is_checked else ()
         renderer.checked = frozenset(n for n in self._checked if self._beginning.knows(n))
-        #: Buffers that are results, which callers may give memory for, by position.
+        #: Buffers that are results, by position; callers may provide memory for them.
         self._results = {
             position: value.buffer
             for position, value in enumerate(context.program.results)
@@ -113,7 +113,7 @@ class Entry:
         self._give()
 
     def _give(self) -> None:
-        """Tells the renderer what will be there before the lines that define it."""
+        """Announce to the renderer the buffers that exist before the lines that define them."""
         renderer, facts = self._renderer, self._context.facts
         for position, name in enumerate(facts.kept_buffers):
             renderer.given[name] = f"spare[{position}]"
@@ -130,7 +130,7 @@ class Entry:
     # The beginning.
 
     def unpack(self) -> None:
-        """Writes the first lines: check, unpack, empty the list."""
+        """Write the first lines: check, unpack and empty the list."""
         params = [params_of(self._context, p) for p in self._program.inputs]
         names = [self._context.buffer(n) for n in self._checked]
         if names:
@@ -142,7 +142,7 @@ class Entry:
         self._writer.line("args.clear()")
         if names and names != params:
             self._put(call("check_inputs", *names))
-        if self._context.checks == "never":
+        if self._context.options.checks == "never":
             return
         numbers = [p.symbol for p in self._program.inputs if isinstance(p, ScalarInput)]
         if numbers:
@@ -160,7 +160,7 @@ class Entry:
         layout = self._program.layout
         specs = [self._context.spec(name, layout(name)) for name in self._checked]
         made = call(self._context.helper("InputChecks"), *specs)
-        if self._context.checks == "first_call":
+        if self._context.options.checks == "first_call":
             made = call(self._context.helper("once"), made)
         self._context.define("checks", "check_inputs", made)
 
@@ -170,13 +170,13 @@ class Entry:
         args = [literals.string(symbol), name, _KINDS[info.kind], str(info.lower), str(info.upper)]
         while args[-1] == "None":
             args.pop()
-        if not is_used:  # what a model was given None for: the place counts, not the value
+        if not is_used:  # the model was given None here: the value does not matter
             args.append("optional=True")
         self._put(call(self._context.helper("check_number"), *args))
 
     def finish(self) -> None:
-        """Writes what comes when all symbols of inputs are bound: more checks, what is kept."""
-        if self._context.checks != "never":
+        """Write the rest once all symbols of inputs are bound: further checks, kept memory."""
+        if self._context.options.checks != "never":
             for symbol in sorted({*self._beginning.binds.values()}):
                 self._check_range(symbol)
             for name in self._checked:
@@ -188,7 +188,7 @@ class Entry:
         self._take_spare()
 
     def _check_range(self, symbol: str) -> None:
-        """A symbol's range."""
+        """Write the check of a symbol's range."""
         name, (low, high) = self._context.symbol(symbol), self._beginning.limits(symbol)
         if low is None and high is None:
             return
@@ -212,7 +212,7 @@ class Entry:
         self._put(call(context.helper("check_layout"), *args, *dims))
 
     def _take_outputs(self) -> None:
-        """Writes the check of memory that was given for results, as far as sizes are known."""
+        """Write the check of memory provided for results, as far as sizes are known."""
         context, writer, program = self._context, self._writer, self._program
         layouts = {n: program.layout(name) for n, name in self._results.items()}
         specs: list[Node] = [
@@ -258,6 +258,6 @@ class Entry:
             self._writer.line("spare = scratch.take()")
 
     def leave(self) -> None:
-        """Writes what comes before the return statement."""
+        """Write the lines before the return statement."""
         if self._context.facts.kept_buffers:
             self._writer.line("scratch.give(spare)")

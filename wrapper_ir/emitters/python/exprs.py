@@ -1,4 +1,4 @@
-"""Symbolic expressions as Python: exact, and spaced as black spaces them."""
+"""Symbolic expressions as Python: exact, with black's spacing."""
 
 from __future__ import annotations
 
@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import sympy
 from typing_extensions import override
 
-from wrapper_ir.emitters.writer import spaced_product, spaced_sum
+from wrapper_ir.emitters.writer import TRANSCENDENTAL, spaced_product, spaced_sum
 from wrapper_ir.lines import expr as vocabulary
-from wrapper_ir.lines.expr_printer import (
-    ExprPrinter,
-    Form,
-    Level,
-    Piece,
-    call,
-    infix,
-    prefix,
-)
+from wrapper_ir.lines.expr_printer import ExprPrinter, Form, Level, Piece, call, infix, prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["MATH_FUNCTIONS", "PythonExprs"]
 
 MATH_FUNCTIONS: Final = ("ceil", "cos", "exp", "floor", "log", "log2", "sin", "sqrt", "tanh")
-"""Functions that expressions may call, besides builtins: names of the runtime package."""
+"""Functions of the runtime package that expressions may call, besides builtins."""
 
 
 def _math(name: str) -> Form:
-    """``name(a)``, and a note that the file needs it."""
+    """Print ``name(a)`` and record that the file needs the function."""
     plain = call(name)
 
     def form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
@@ -42,7 +34,7 @@ def _math(name: str) -> Form:
 
 
 def _power(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
-    """``a**2``; black hugs the operator where both sides are names or numbers."""
+    """Print ``a**2``; black omits the spaces if both sides are names or numbers."""
     base, exponent = expr.args
     hugs = base.is_Atom and exponent.is_Atom
     joint = "**" if hugs else " ** "
@@ -51,7 +43,7 @@ def _power(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
 
 
 def _ceil_div(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
-    """``-(-a // b)``, exact where a float quotient would not be."""
+    """Print ``-(-a // b)``, which is exact where a float quotient is not."""
     a, b = expr.args
     inner = f"-{printer.print(a, Level.POWER)} // {printer.print(b, Level.UNARY)}"
     return Piece(f"-({inner})", Level.UNARY)
@@ -73,10 +65,10 @@ def _float_power(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
 
 
 class PythonExprs(ExprPrinter):
-    """Prints expressions for Python.
+    """Prints expressions as Python.
 
     Args:
-        names: The identifier of each symbol.
+        names: Maps a symbol to its identifier.
     """
 
     target = "Python"
@@ -113,19 +105,13 @@ class PythonExprs(ExprPrinter):
         vocabulary.ToFloat: call("float"),
         vocabulary.TrueDiv: infix("/", Level.PRODUCT),
         vocabulary.FloatPow: _float_power,
-        vocabulary.Sqrt: _math("sqrt"),
-        vocabulary.Exp: _math("exp"),
-        vocabulary.Log: _math("log"),
-        vocabulary.Log2: _math("log2"),
-        vocabulary.Sin: _math("sin"),
-        vocabulary.Cos: _math("cos"),
-        vocabulary.Tanh: _math("tanh"),
+        **{function: _math(function.__name__.lower()) for function in TRANSCENDENTAL},
     }
 
     def __init__(self, names: Callable[[str], str]) -> None:
         super().__init__()
         self._names = names
-        #: Which of MATH_FUNCTIONS the printed expressions call.
+        #: The MATH_FUNCTIONS that the printed expressions call.
         self.used: set[str] = set()
 
     @override

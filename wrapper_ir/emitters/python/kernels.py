@@ -8,14 +8,7 @@ from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.emitters.kernel_types import parameter_types
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.context import caller
-from wrapper_ir.emitters.python.literals import (
-    Node,
-    assignment,
-    call,
-    keyword,
-    statement,
-    tuple_of,
-)
+from wrapper_ir.emitters.python.literals import Node, assignment, call, keyword, statement, tuple_of
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg, ScalarArg
 from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import CPU
@@ -29,13 +22,13 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.schema import OpSchema, SchemaArg
 
 
-# The call of a library op: torch's own function where it is the op, else ``torch.ops``.
+# Calls of library ops: by torch's own function if it is the op, else through ``torch.ops``.
 #
-# ``torch.addmm`` and ``torch.ops.aten.addmm.out`` run the same code, but the first parses its
+# ``torch.addmm`` and ``torch.ops.aten.addmm.out`` run the same code, but the former parses its
 # arguments in generated C++ and costs about 1 us less. A function of ``torch`` picks an overload by
-# its arguments, though, so only ops are listed for which it was seen to call exactly the overload
-# of that name, with exactly the arguments given: a test does that for each of them. What makes
-# tensors from nothing is not listed, because ``torch.set_default_device`` changes such functions.
+# its arguments, however, so the list has only ops for which it calls exactly the overload of that
+# name with exactly the given arguments; a test verifies each. Factory functions are not listed,
+# because ``torch.set_default_device`` changes their behaviour.
 
 SAME_AS_TORCH: Final = frozenset("""
     abs acos acos.out add.Tensor add.out addbmm addbmm.out addcdiv addcdiv.out addcmul addcmul.out
@@ -67,23 +60,23 @@ SAME_AS_TORCH: Final = frozenset("""
 
 
 def torch_function(op: str) -> str | None:
-    """The function of ``torch`` that is the op, if any: ``addmm`` for ``aten::addmm.out``."""
+    """Return the function of ``torch`` that is the op: ``addmm`` for ``aten::addmm.out``."""
     namespace, _, name = op.partition("::")
     return name.partition(".")[0] if namespace == "aten" and name in SAME_AS_TORCH else None
 
 
 def torch_op(op: str) -> str:
-    """The op in torch's registry: ``torch.ops.aten.addmm.out``."""
+    """Return the op in torch's registry: ``torch.ops.aten.addmm.out``."""
     namespace, _, name = op.partition("::")
     base, _, overload = name.partition(".")
     return f"torch.ops.{namespace}.{base}.{overload or 'default'}"
 
 
 def has_plain_arguments(line: ExternKernel, schema: OpSchema) -> bool:
-    """Tell whether each argument is of its parameter's kind, and no positional one is named.
+    """Return whether each argument has its parameter's kind, and no positional one is named.
 
-    Torch's functions choose the overload by the kinds of arguments, and call some parameters
-    otherwise than the schema does (``input`` for ``self``).
+    Torch's functions choose the overload by the kinds of arguments, and name some parameters
+    differently from the schema (``input`` for ``self``).
     """
     positional = schema.positional
     if len(line.args) > len(positional):
@@ -106,7 +99,7 @@ def _fits(arg: Arg, param: SchemaArg) -> bool:
 
 
 def default_is(param: SchemaArg, arg: Arg) -> bool:
-    """Tell whether an argument says what the schema says when it is left out."""
+    """Return whether an argument equals the schema's default and can be omitted."""
     default = param.default
     if default is None:
         return False
@@ -139,10 +132,14 @@ class Section(Protocol):
     def __init__(self, context: Context) -> None: ...
 
     def add(self, line: KernelDefinition) -> None:
-        """Adds a definition; a ValueError says why there can be none."""
+        """Add a definition.
+
+        Raises:
+            ValueError: It cannot be rendered; the message says why.
+        """
 
     def finish(self) -> None:
-        """Writes what loads the kernels."""
+        """Write the code that loads the kernels."""
 
 
 class CollectedSection:
@@ -156,7 +153,7 @@ class CollectedSection:
         self._collections: dict[Hashable, tuple[str, list[str]]] = {}
 
     def collect(self, shared: Hashable, made: Node, name: str, args: Iterable[Node]) -> None:
-        """Adds a kernel to the collection for what it shares with others, made for the first."""
+        """Add a kernel to the collection for a key; ``made`` creates a missing collection."""
         if shared not in self._collections:
             fresh = self.context.names.fresh
             collection = fresh(self.collection) if self._collections else self.collection
@@ -169,14 +166,14 @@ class CollectedSection:
             self.context.section(self.name).verbatim(text)
 
     def finish(self) -> None:
-        """Writes what loads the kernels."""
+        """Write the code that loads the kernels."""
         writer = self.context.section(self.name)
         for collection, members in self._collections.values():
             writer.lines(*assignment(members, call(f"{collection}.load"), 0, unpack=True))
 
 
 class CppSection(CollectedSection):
-    """The C++ kernels: those of a collection have the flags of the compiler in common."""
+    """The C++ kernels. A collection holds those with the same compiler flags."""
 
     name: ClassVar[str] = "kernels"
     title: ClassVar[str] = "Compiled kernels."
@@ -184,7 +181,7 @@ class CppSection(CollectedSection):
     collection: ClassVar[str] = "kernels"
 
     def add(self, line: KernelDefinition) -> None:
-        """Adds a kernel for each kind of device that calls it; a ValueError says why not."""
+        """Add a kernel for each kind of device that calls it; see :meth:`Section.add`."""
         source = line.source
         assert isinstance(source, CppKernel)
         types = [literals.string(spelled) for spelled in parameter_types(line)]
@@ -198,7 +195,7 @@ class CppSection(CollectedSection):
             self.collect((device, source.isa, source.flags), made, name, args)
 
     def _collection(self, source: CppKernel, device: Device) -> Node:
-        """Return what makes a collection for kernels with these flags on a kind of device."""
+        """Return the call that creates a collection for these flags on a kind of device."""
         collected_by, options = device.kind.collection
         args: list[Node] = [literals.string(source.isa)] if source.isa else []
         if source.flags:
@@ -225,7 +222,7 @@ class OpSection:
         self._plain = plain
 
     def add(self, line: KernelDefinition) -> None:
-        """Adds an op, unless nothing calls it."""
+        """Add an op, unless nothing calls it."""
         if line.name not in self._plain or is_method(self._context.program, line.name):
             return
         name = self._context.names["op", line.name]
@@ -234,11 +231,11 @@ class OpSection:
         if function is None:
             value: Node = registered
         elif function.startswith("_"):
-            # Not promised by torch, so there is a way without it.
+            # A private function of torch, which may disappear.
             value = call("getattr", "torch", literals.string(function), registered)
         else:
             value = f"torch.{function}"
         self._context.define("ops", name, value)
 
     def finish(self) -> None:
-        """There is nothing to load."""
+        """Do nothing: ops need no loading."""

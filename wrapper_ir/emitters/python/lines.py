@@ -1,4 +1,4 @@
-"""Rendering the lines of one region as statements of one function."""
+"""Rendering of the lines of one region as statements of one function."""
 
 from __future__ import annotations
 
@@ -11,15 +11,7 @@ from wrapper_ir.analysis.liveness import last_uses
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
 from wrapper_ir.emitters.python.cuda_graphs import render_piece
-from wrapper_ir.emitters.python.literals import (
-    Node,
-    call,
-    flat,
-    keyword,
-    list_of,
-    tuple_of,
-)
-from wrapper_ir.emitters.python.literals import keyword as named
+from wrapper_ir.emitters.python.literals import Node, call, flat, keyword, list_of, tuple_of
 from wrapper_ir.emitters.python.region import RegionBase, StreamLines, params_of
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferArg, BufferValue
@@ -35,13 +27,7 @@ from wrapper_ir.lines.memory import (
     Reuse,
     own_memory,
 )
-from wrapper_ir.lines.symbols import (
-    AssertLayout,
-    AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
-    dims_of,
-)
+from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol, dims_of
 from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.lines.walk import regions_of
 
@@ -49,19 +35,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wrapper_ir.lines.control import Cond, Region, RegionLine, Switch, While
-    from wrapper_ir.lines.program import AnyLine
     from wrapper_ir.lines.trace import Probe
 
 
-# Rendering lines that make, view and end storage.
-
-
 class MemoryLines(RegionBase):
-    """Renders memory lines."""
+    """Renders lines that allocate, view and free memory."""
 
     @override
     def visit_allocate(self, line: Allocate) -> None:
-        value = self.given.get(line.out) or self._allocation(line, line.memory)
+        value = self.given.get(line.out) or self._allocation(line)
         with self.profiled(line, f"allocate {line.out}"):
             if value is not None and line.out in self.placed:
                 self._placed(line, value)
@@ -71,7 +53,7 @@ class MemoryLines(RegionBase):
             self.writer.line(f"{self.context.buffer(line.out)}.zero_()")
 
     def _placed(self, line: Allocate, fresh: Node) -> None:
-        """An allocation that is a result, for which the caller may have given memory."""
+        """Write an allocation that is a result, for which the caller may have provided memory."""
         position, unchecked = self.placed[line.out]
         if unchecked is not None:
             self.check_out(position, unchecked)
@@ -92,17 +74,16 @@ class MemoryLines(RegionBase):
     def visit_allocate_pool(self, line: AllocatePool) -> None:
         if line.out in self.kept_pools:
             size = self.layout(line.out).nbytes
-            known = isinstance(size, int)
-            args = () if known else (self.context.expr(size),)
+            args = () if isinstance(size, int) else (self.context.expr(size),)
             value: Node | None = call(f"{self.kept_pools[line.out]}.take", *args)
         else:
-            value = self.given.get(line.out) or self._allocation(line, line.memory)
+            value = self.given.get(line.out) or self._allocation(line)
         if value is not None:
             with self.profiled(line, f"allocate {line.out}"):
                 self.assign(line.out, value)
 
-    def _allocation(self, line: Allocate | AllocatePool, memory: MemoryKind) -> Node | None:
-        layout = self.layout(line.out)
+    def _allocation(self, line: Allocate | AllocatePool) -> Node | None:
+        layout, memory = self.layout(line.out), line.memory
         size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
         dtype = literals.dtype(layout.dtype)
         if memory is MemoryKind.SYMMETRIC:
@@ -140,12 +121,12 @@ class MemoryLines(RegionBase):
         self.assign(line.out, self._view(source, layout, elements))
 
     def _typed_pool(self, pool: str, layout: Layout) -> str:
-        """A pool's storage in another dtype: an empty tensor to take slices from, made once."""
+        """Return a pool in another dtype: an empty tensor to take slices from, made once."""
         key = (pool, layout.dtype.torch_name)
         if key not in self._pools:
             plain = self.context.buffer(pool)
-            wanted = f"{plain}_{layout.dtype.torch_name}"
-            name = self._pools[key] = self.context.names.fresh(wanted)
+            preferred = f"{plain}_{layout.dtype.torch_name}"
+            name = self._pools[key] = self.context.names.fresh(preferred)
             dtype = literals.dtype(layout.dtype)
             if pool in self.kept_pools:
                 made = call(f"{plain}.of", dtype)
@@ -177,12 +158,10 @@ class MemoryLines(RegionBase):
         old, new = self.layout(line.donor), self.layout(line.out)
         source = self.context.buffer(line.donor)
         same = replace(old, offset=0) == replace(new, offset=0) and old.offset == new.offset
-        value: Node | None = source
+        value: Node = source
         if not same:
-            value = self.given.get(line.out) or self._reinterpreted(line, line.donor, line.out)
-        if value is not None:
-            target = self.context.buffer(line.out)
-            self.put(value, head=f"{target} = ")
+            value = self.given.get(line.out) or self._reinterpreted(line.donor, line.out)
+        self.put(value, head=f"{self.context.buffer(line.out)} = ")
         self.delete(line.donor)
         self.bindings.define(line.out)
 
@@ -192,12 +171,11 @@ class MemoryLines(RegionBase):
         if line.out in self.given and given is None:
             self.bindings.define(line.out, [line.source])
             return
-        value = given or self._reinterpreted(line, line.source, line.out)
-        if value is not None:
-            self.assign(line.out, value, [line.source])
+        value = given or self._reinterpreted(line.source, line.out)
+        self.assign(line.out, value, [line.source])
 
-    def _reinterpreted(self, line: AnyLine, source: str, out: str) -> Node | None:
-        """A view of a buffer with the layout of another one."""
+    def _reinterpreted(self, source: str, out: str) -> Node:
+        """Return a view of a buffer with the layout of another one."""
         old, new = self.layout(source), self.layout(out)
         start = dim(new.offset * new.dtype.itemsize - old.offset * old.dtype.itemsize)
         if new.dtype is not old.dtype:
@@ -205,17 +183,12 @@ class MemoryLines(RegionBase):
             helper = self.context.helper("reinterpret_as")
             return call(helper, self.context.buffer(source), *args, self.context.expr(start))
         elements = quotient(start, new.dtype.itemsize)
-        if elements is None:  # pragma: no cover - both offsets are whole elements of one dtype
-            self.unsupported(line, "the view begins inside an element")
-            return None
+        assert elements is not None, "both offsets are whole elements of one dtype"
         return self._view(self.context.buffer(source), new, elements)
 
 
-# Rendering symbols, and checks of symbols and layouts.
-
-
 class SymbolLines(RegionBase):
-    """Renders lines that bind, compute and check."""
+    """Renders lines that bind and compute symbols, and checks of symbols and layouts."""
 
     @override
     def visit_bind_symbol(self, line: BindSymbol) -> None:
@@ -230,7 +203,7 @@ class SymbolLines(RegionBase):
 
     @override
     def visit_assert_layout(self, line: AssertLayout) -> None:
-        if self.context.checks == "never":
+        if self.context.options.checks == "never":
             return
         buffer = self.context.buffer(line.buffer)
         layout = self.layout(line.buffer)
@@ -243,7 +216,7 @@ class SymbolLines(RegionBase):
                 helper = self.context.helper("check_result")
                 self.put(call(helper, buffer, subject, *args))
         if line.alignment:
-            # Looked at here, since calling a helper would cost several times as much.
+            # Tested inline: calling a helper would cost several times as much.
             self.writer.line(f"if {buffer}.data_ptr() % {line.alignment}:")
             helper = self.context.helper("refuse_misaligned")
             refusal = call(helper, buffer, literals.string(line.buffer), str(line.alignment))
@@ -251,19 +224,19 @@ class SymbolLines(RegionBase):
                 self.put(refusal)
 
     def _result_check(self, line: AssertLayout, layout: Layout) -> str:
-        """A function of the module that checks a layout; lines with the same check share it."""
+        """Return a file-level function that checks a layout; lines with the same check share it."""
         args = [literals.string(line.subject), *self.context.layout_args(layout)]
         if line.buffer in self.context.random_states:
             args[-1] = keyword("device", "None")
         made: Node = call(self.context.helper("result_check"), *args)
-        shared = self.context.checks == "always"
+        shared = self.context.options.checks == "always"
         if not shared:
             made = call(self.context.helper("once"), made)
         key = flat(made) if shared else str(self.path)
         name = self.context.shared_checks.get(key)
         if name is None:
-            wanted = f"check_{self.context.buffer(line.buffer)}"
-            name = self.context.shared_checks[key] = self.context.names.fresh(wanted)
+            preferred = f"check_{self.context.buffer(line.buffer)}"
+            name = self.context.shared_checks[key] = self.context.names.fresh(preferred)
             with self.context.section("checks").at(self.path):
                 self.context.define("checks", name, made)
         return name
@@ -280,7 +253,7 @@ class SymbolLines(RegionBase):
 
 
 class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
-    """Renders the lines of a region into a writer, one after the other."""
+    """Renders the lines of a region into a writer, in order."""
 
     @override
     def visit_cond(self, line: Cond) -> None:
@@ -301,7 +274,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
         self._chosen(line, symbols, tuple_of(functions), place)
 
     def _piece(self, line: Switch) -> None:
-        """Calls the function of a piece, which is captured as a CUDA graph."""
+        """Call the function of a piece, which is captured as a CUDA graph."""
         (function,), symbols = self._functions(line)
         operands = [self.arg(line, arg) for arg in line.operands]
         value = call(function, list_of([*operands, *map(self.context.symbol, symbols)]))
@@ -310,7 +283,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
     def _chosen(
         self, line: Cond | Switch, symbols: Sequence[str], choice: Node, tail: str = ""
     ) -> None:
-        """Calls the function that an expression chooses."""
+        """Call the function that an expression chooses."""
         branch = self.context.names.fresh("branch")
         self.put(choice, head=f"{branch} = ", tail=tail)
         operands = [self.arg(line, arg) for arg in line.operands]
@@ -332,15 +305,15 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
         self.results(line, line.results, value, len(line.carried))
 
     def _functions(self, line: RegionLine) -> tuple[list[str], list[str]]:
-        """Renders a line's regions as functions; gives their names, and the symbols they take last.
+        """Render a line's regions as functions; return their names and the symbols they take last.
 
-        Those are what any of the regions needs from outside.
+        The symbols are those that any of the regions needs from outside.
         """
         symbols = self.symbols_of(line)
         return [self._function(line, name, r, symbols) for name, r in regions_of(line)], symbols
 
     def _function(self, line: RegionLine, step: str, region: Region, symbols: Sequence[str]) -> str:
-        """Renders a region as a function of the module and returns its name."""
+        """Render a region as a function of the module and return its name."""
         name = self.context.names.fresh(self.function_name(line, step))
         writer = CodeWriter()
         last = last_uses(region, self.context.program)
@@ -367,8 +340,6 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
         functions.extend(writer)
         return name
 
-    # Remarks.
-
     @override
     def visit_probe(self, line: Probe) -> None:
         name = self.context.names.fresh(f"show_{line.when.value}")
@@ -378,7 +349,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
         self.put(call(name, *values))
 
     def _probe(self, line: Probe) -> Node:
-        """The making of the function that stands for a probe."""
+        """Return the call that makes a probe's function."""
         args: list[Node] = [
             literals.string(text) for text in (line.label, line.when.value, line.level.value)
         ]
@@ -389,7 +360,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
             args.append(tuple_of([literals.string(str(value)) for value in line.scalars]))
         source = self.context.program.place_of(line)
         if source and line.level is not ProbeLevel.NAMES:
-            args.append(named("source", literals.string(source)))
+            args.append(keyword("source", literals.string(source)))
         return call(self.context.helper("make_probe"), *args)
 
 

@@ -1,4 +1,4 @@
-"""Literals and statements of Python: text never becomes code, lines break as black breaks them."""
+"""Python literals and statements: text never becomes code, and lines break as black breaks them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import DType
 
 
-# Python literals for everything that comes from outside, such that text never becomes code.
+# Python literals for text from outside, which must never become code.
 #
-# Strings are written in printable ASCII: what is not, quotes and backslashes included, becomes an
-# escape. Comments lose what is not printable ASCII. So neither can end early, hide its reading
-# direction or move the reader's cursor.
+# Strings are written in printable ASCII; all other characters, quotes and backslashes become
+# escapes. Comments lose characters that are not printable ASCII. So neither can end early, change
+# the reading direction or move the cursor.
 
 _PLAIN_IN_TEXT: Final = PLAIN | {"\n", "\t", '"', "\\"}
 
-#: Comments that tools take for orders.
+#: Comments that tools read as directives.
 _ORDERS: Final = re.compile(
     r"\s*(fmt|yapf|type|noqa|pragma|pylint|mypy|ruff|isort|nosec|pyright|vim|.*coding[:=])",
     re.IGNORECASE,
@@ -31,7 +31,7 @@ _ORDERS: Final = re.compile(
 
 
 def string(text: str) -> str:
-    """A literal of any text, on one line; in double quotes, unless those are in the text."""
+    """Return a literal of any text on one line, in double quotes unless the text contains them."""
     if '"' in text and "'" not in text:
         return "'" + '"'.join(map(_escaped, text.split('"'))) + "'"
     return f'"{_escaped(text)}"'
@@ -42,27 +42,21 @@ def _escaped(text: str) -> str:
 
 
 def _escape(char: str) -> str:
-    named = {"\n": r"\n", "\t": r"\t", "\\": r"\\"}.get(char)
-    if named is not None:
-        return named
-    code = ord(char)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    # The codec leaves quotes as they are.
+    return rf"\x{ord(char):02x}" if char in '"\r' else char.encode("unicode_escape").decode("ascii")
 
 
 def value(given: object) -> str:
-    """A literal of a number, truth value, string or None."""
+    """Return a literal of a number, bool, string or None."""
     if isinstance(given, float) and not math.isfinite(given):
         return f"float({string(repr(given))})"
     return string(given) if isinstance(given, str) else repr(given)
 
 
 def source_literal(text: str) -> str:
-    """A literal of a kernel's source over several lines: raw where possible, else with escapes.
+    """Return a literal of a kernel's source over several lines: raw if possible, else escaped.
 
-    Raw needs printable ASCII, no triple quote and nothing at the end that would swallow the closing
-    one.
+    A raw literal needs printable ASCII, no triple quote, and no quote or backslash at the end.
     """
     is_plain = set(text) <= _PLAIN_IN_TEXT
     if is_plain and '"""' not in text and not text.endswith(('"', "\\")):
@@ -72,7 +66,7 @@ def source_literal(text: str) -> str:
 
 
 def comment(text: str) -> list[str]:
-    """``# text``, one line for each line of the text."""
+    """Return ``# text``, one line for each line of the text."""
     lines = []
     for line in text.splitlines():
         clean = prose(line).strip()
@@ -81,16 +75,16 @@ def comment(text: str) -> list[str]:
 
 
 def dtype(value: DType) -> str:
-    """``torch.float32``."""
+    """Return ``torch.float32``."""
     return f"torch.{value.torch_name}"
 
 
-# Laying out statements the way black does, for the few shapes of statements that we write.
+# Statements laid out as black does it, for the few shapes of statements that are needed.
 #
-# Emitted files are to be black-stable, and running black on them would cost more than emitting
-# does. So statements are built as small trees of brackets, and broken over lines by black's rules:
+# Emitted files are stable under black, and running black on them would cost more than emitting
+# them. So statements are built as small trees of brackets and broken over lines by black's rules:
 # all on one line if it fits, else the contents of the outermost bracket on one line, else one item
-# a line with a comma at the end. Tuple and list displays, unlike calls, skip the middle step.
+# per line with a trailing comma. Tuple and list displays, unlike calls, skip the middle step.
 
 LINE_LENGTH: Final = 88
 """Black's default."""
@@ -102,8 +96,8 @@ _INDENT: Final = " " * 4
 class Group:
     """Something in brackets: ``head(item, item)``.
 
-    A display (tuple or list) is broken one item a line at once. Text that holds newlines (the
-    source of a kernel) always breaks what it stands in.
+    A display (tuple or list) goes straight to one item per line. Text that contains newlines (the
+    source of a kernel) always breaks the brackets around it.
     """
 
     head: str
@@ -116,34 +110,34 @@ Node: TypeAlias = str | Group
 
 
 def call(function: str, *items: Node) -> Group:
-    """``function(items)``."""
+    """Return ``function(items)``."""
     return Group(function, items)
 
 
 def tuple_of(items: Iterable[Node]) -> Group:
-    """``(items)``, with the comma that a tuple of one needs."""
+    """Return ``(items)``, with the comma that a tuple of one needs."""
     return Group("", tuple(items), "()", is_display=True)
 
 
 def list_of(items: Iterable[Node]) -> Group:
-    """``[items]``."""
+    """Return ``[items]``."""
     return Group("", tuple(items), "[]", is_display=True)
 
 
 def dict_of(items: Iterable[tuple[str, str]]) -> Group:
-    """``{"key": value}``; keys are names."""
+    """Return ``{"key": value}``; keys are names."""
     return Group("", tuple(f'"{key}": {value}' for key, value in items), "{}", is_display=True)
 
 
 def keyword(name: str, value: Node) -> Node:
-    """``name=value``, an argument."""
+    """Return ``name=value``, an argument."""
     if isinstance(value, str):
         return f"{name}={value}"
     return replace(value, head=f"{name}={value.head}")
 
 
 def flat(node: Node) -> str:
-    """The node on one line."""
+    """Return the node on one line."""
     if isinstance(node, str):
         return node
     inside = _flat_items(node)
@@ -153,22 +147,22 @@ def flat(node: Node) -> str:
 
 
 def _flat_items(node: Group) -> str:
-    # Most items are text already, and this is the innermost loop of emitting.
+    # The innermost loop of emitting; most items are text already.
     return ", ".join([item if isinstance(item, str) else flat(item) for item in node.items])
 
 
 def statement(node: Node, width: int, *, head: str = "", tail: str = "") -> list[str]:
-    """``head node tail`` broken over lines.
+    """Return ``head node tail``, broken over lines.
 
     Args:
         node: The last bracketed part of the statement.
         width: Columns that the indentation takes.
-        head: Text before the node, its own space at the end included.
+        head: Text before the node, with the space between them.
         tail: Text after it, such as ``:``.
 
     Returns:
-        The lines, indented relative to the first one. Where an expression is too long to fit in
-        any way, they stand between comments that tell black to leave them alone.
+        The lines, indented relative to the first one. If an expression cannot be made to fit, they
+        stand between comments that tell black to leave them alone.
     """
     return _guarded(_laid_out(node, width, head, tail), width)
 
@@ -182,8 +176,8 @@ def _laid_out(node: Node, width: int, head: str = "", tail: str = "") -> list[st
     opening = f"{head}{node.head}{node.brackets[0]}"
     closing = node.brackets[1] + tail
     inside = _flat_items(node)
-    explode = node.is_display and (len(node.items) > 1 or _is_tuple(node))
-    if not explode and _fits(inside, width + len(_INDENT)):
+    one_per_line = node.is_display and (len(node.items) > 1 or _is_tuple(node))
+    if not one_per_line and _fits(inside, width + len(_INDENT)):
         return [opening, _INDENT + inside, closing]
     comma = "," if len(node.items) > 1 or not node.is_display or _is_tuple(node) else ""
     lines = [opening]
@@ -196,7 +190,7 @@ def _laid_out(node: Node, width: int, head: str = "", tail: str = "") -> list[st
 def assignment(
     targets: Sequence[str], value: Node, width: int, *, unpack: bool = False
 ) -> list[str]:
-    """``a, b = value`` broken over lines; ``(a,) = value`` for one target with ``unpack``."""
+    """Return ``a, b = value`` over several lines; ``(a,) = value`` for one target to unpack."""
     left = ", ".join(targets)
     if unpack and len(targets) == 1:
         left = f"({left},)"
@@ -208,13 +202,13 @@ def assignment(
 
 
 def _is_wrapped(head: str, node: str, whole: str, width: int) -> bool:
-    """Tell whether a dotted name goes to a line of its own, in brackets, since it then fits."""
+    """Return whether a dotted name goes to a line of its own, in brackets, to make it fit."""
     fits_apart = _fits(node, width + len(_INDENT)) and not _fits(whole, width)
     return bool(head) and fits_apart and "." in node and _is_dotted(node)
 
 
 def _guarded(lines: list[str], width: int) -> list[str]:
-    """The lines, kept from black if it would break one of them that we cannot."""
+    """Return the lines, protected from black if it would break one that we cannot."""
     room = LINE_LENGTH - width
     for line in lines:
         if len(line) > room and _is_breakable(line):
@@ -223,18 +217,18 @@ def _guarded(lines: list[str], width: int) -> list[str]:
 
 
 def _is_breakable(line: str) -> bool:
-    """Tell whether black would break a long line: it is more than one name or string."""
+    """Return whether black would break a long line: it is more than one name or string."""
     text = line.strip().removesuffix(",")
     return not (_is_string(text) or "\n" in text or _is_dotted(text))
 
 
 def _is_dotted(text: str) -> bool:
-    """Tell whether a text is a name, or names with dots between them."""
+    """Return whether a text is a name, or names with dots between them."""
     return not text.startswith(".") and text.replace(".", "_").isidentifier()
 
 
 def _is_string(text: str) -> bool:
-    """Tell whether a text is a string, or begins with one; it may be given by keyword."""
+    """Return whether a text is or begins with a string, perhaps as a keyword argument."""
     name, _, value = text.partition("=")
     return (value if name.isidentifier() else text).removeprefix("r").startswith(('"', "'"))
 
@@ -251,7 +245,7 @@ _NAME_ENDS: Final = tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 
 
 def _breaks_after(head: str, value: Node, width: int) -> bool:
-    """Tell whether the value's own brackets can be broken, the head staying on one line."""
+    """Return whether the value's brackets can be broken with the head on one line."""
     return (
         not isinstance(value, str)
         and bool(value.items)

@@ -1,4 +1,4 @@
-"""The whole file: header, definitions, ``call`` and what runs when the file is run."""
+"""The whole file: header, definitions, ``call``, and the code that runs it as a script."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: The sections of definitions, in the order of the file.
 _DEFINITIONS: tuple[type[Section], ...] = (OpSection, CppSection, TritonSection, DeviceSection)
 
-#: Sections at the head of the file, in order, with the remark that stands over each.
+#: Sections at the head of the file, in order, with the comment above each.
 _SECTIONS = (
     ("folder", "Kernels and constants lie beside this file; whether it may run here is checked."),
     ("devices", ""),
@@ -49,15 +49,15 @@ _SECTIONS = (
 )
 
 
-def render_module(context: Context, *, origins: bool) -> CodeWriter:
-    """Renders a program as a file of Python."""
+def render_module(context: Context) -> CodeWriter:
+    """Render a program as a Python file."""
     if context.files is not None:
         context.define("folder", FOLDER, call(context.helper("SourceFolder"), "__file__"))
     definitions = {section.source: section(context) for section in _DEFINITIONS}
     body = CodeWriter()
     last = context.facts.storages.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
-    renderer.show_origins = origins
+    renderer.show_origins = context.options.origins
     _constants(context)
     kept = keep_arenas(context, renderer)
     if context.facts.kept_buffers:
@@ -76,7 +76,7 @@ def render_module(context: Context, *, origins: bool) -> CodeWriter:
 
 
 def _spliced(context: Context, body: CodeWriter, main: CodeWriter, kept: list[str]) -> CodeWriter:
-    """The file of its sections and functions."""
+    """Join the sections and functions into the file."""
     file = CodeWriter()
     file.lines(*_header(context.program))
     file.blank()
@@ -113,7 +113,7 @@ def _imports(context: Context, file: CodeWriter) -> None:
 
 
 def _import_order(name: str) -> tuple[bool, str]:
-    """Classes first, then functions, as import sorters have it."""
+    """Return a sort key that puts classes before functions, as import sorters do."""
     return (not name[0].isupper(), name)
 
 
@@ -141,9 +141,11 @@ def _constants(context: Context) -> None:
     if not context.program.constants and not objects:
         return
     writer = context.section("constants")
-    alone = context.files is None
-    told = ": whoever loads this file gives them values" if alone else f", from {CONSTANTS_FILE}"
-    writer.line(f"# Constants{told}.")
+    is_apart = context.files is not None
+    source = (
+        f", from {CONSTANTS_FILE}" if is_apart else ": whoever loads this file gives them values"
+    )
+    writer.line(f"# Constants{source}.")
     for name in objects:
         writer.line(f"{context.buffer(name)} = None")
     if not context.program.constants:
@@ -156,10 +158,10 @@ def _constants(context: Context) -> None:
         if variable != name:
             renamed.append((variable, string(name)))
         if constant.kind is ConstantKind.PACKED:
-            continue  # it has no layout that could be checked, and none can be made up
+            continue  # it has no layout to check or to make up values for
         specs.append(context.spec(context.buffer(name), context.program.layout(name)))
     context.define("constants", "CONSTANTS", tuple_of(specs))
-    if not alone:
+    if is_apart:
         names = [dict_of(renamed)] if renamed else []
         writer.lines(*statement(call(f"{FOLDER}.fill", "globals()", "CONSTANTS", *names), 0))
 
@@ -173,7 +175,7 @@ def _call(context: Context, renderer: RegionRenderer, body: CodeWriter, graphs: 
         body.line(f"@{graphs}")
     if (device := context.accelerator) is not None:
         body.line(f"@{context.imported(device.kind.python.guard)}({context.device(device)})")
-    # Past autograd, it would not learn that ops write to what the caller has given.
+    # Autograd must see writes to memory that the caller provides.
     if context.facts.may_pass_autograd and not context.takes_out:
         body.line(f"@{context.helper('past_autograd')}")
     body.line("def call(args, out=None):" if context.takes_out else "def call(args):")
@@ -198,7 +200,7 @@ def _call(context: Context, renderer: RegionRenderer, body: CodeWriter, graphs: 
         renderer.returned()
 
 
-# What runs when the file is run.
+# The code that runs the file as a script.
 
 
 def _main(context: Context) -> CodeWriter:
@@ -214,7 +216,7 @@ def _main(context: Context) -> CodeWriter:
     writer.line('if __name__ == "__main__":')
     with writer.indent():
         if context.program.objects or any(isinstance(i, ObjectInput) for i in program.inputs):
-            # They have state that nothing here could make up.
+            # Objects have state that cannot be made up.
             writer.line('raise SystemExit("load this file and give it the objects that it needs")')
             return writer
         if context.program.constants and context.files is None:

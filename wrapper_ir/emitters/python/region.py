@@ -1,9 +1,10 @@
-"""The part of rendering a region that does not depend on the line; streams that lines are on."""
+"""The parts of rendering a region that do not depend on the line; streams."""
 
 from __future__ import annotations
 
 import contextlib
 from contextlib import ExitStack
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from typing_extensions import override
@@ -47,15 +48,10 @@ if TYPE_CHECKING:
 
 
 class RegionBase(TextWalker["Context"]):
-    """Shared by the renderers of all lines: how they write, and which variables hold what.
+    """Base of the renderers of all lines: writing, and the variables that hold buffers.
 
-    Args:
-        context: The run.
-        region: The region.
-        writer: Where statements go.
-        last: The last line that touches each buffer of the region.
-        definitions: Where kernels and ops go, by the class of their source; regions inside others
-            define none.
+    ``last`` is the last line that touches each buffer. ``definitions`` are the sections for kernels
+    and ops, by the class of their source; regions inside others define none.
     """
 
     comment = staticmethod(literals.comment)
@@ -71,30 +67,30 @@ class RegionBase(TextWalker["Context"]):
         super().__init__(context, region, writer)
         self._definitions = definitions
         constants = frozenset(context.program.constants)
-        #: Variables that hold a reference to a storage; it goes with the last of them.
+        #: Variables that hold a reference to a storage, which ends with the last of them.
         self.bindings = Storages(last, constants)
         for name in (*(p.name for p in region.params if isinstance(p, BufferInput)), *constants):
             self.bindings.define(name)
-        #: Whether callers may give memory for results.
+        #: Whether callers may provide memory for results.
         self.takes_out = False
-        #: Allocations that are a result: its position, and its layout if that is yet to be checked.
+        #: Allocations that are results: position, and layout if it has not been checked yet.
         self.placed: dict[str, tuple[int, Layout | None]] = {}
-        #: Arenas that outlive the call, by pool: the variable of the file that holds each.
+        #: The file-level variable of each arena that outlives the call, by pool.
         self.kept_pools: dict[str, str] = {}
         self._pools: dict[tuple[str, str], str] = {}
-        #: Variables that hold streams as launches take them, by device and stream.
+        #: Variables that hold raw streams for launches, by device and stream.
         self._handles: dict[tuple[Device, int], str] = {}
-        #: Buffers that are there before the line that defines them is reached.
+        #: Buffers that exist before the line that defines them, with their values if not bound.
         self.given: dict[str, str | None] = {}
 
     def returned(self) -> None:
-        """Renders the return statement."""
+        """Write the return statement."""
         values = [self.value(v) for v in self.region.results]
         value = call("outputs.put", "outs", *values) if self.takes_out else tuple_of(values)
         self.put(value, head="return ")
 
     def value(self, value: Value) -> str:
-        """One result of a program or region."""
+        """Return one result of a program or region."""
         match value:
             case BufferValue():
                 return self.context.buffer(value.buffer)
@@ -104,22 +100,22 @@ class RegionBase(TextWalker["Context"]):
                 return self.context.expr(value.value)
 
     def check_out(self, position: int, layout: Layout) -> None:
-        """Writes a check of what was given for a result whose layout depends on symbols."""
+        """Write the check of memory provided for a result whose layout depends on symbols."""
         size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
         check = call("outputs.check", "outs", str(position), size, stride)
         self.put(check)
 
     def put(self, value: Node, *, head: str = "", tail: str = "") -> None:
-        """Writes a statement: a value, with text before and after it."""
+        """Write a statement: a value, with text before and after it."""
         self.writer.lines(*statement(value, self.writer.width, head=head, tail=tail))
 
     def unpack(self, targets: Sequence[str], value: Node) -> None:
-        """Writes an assignment of the items of a value."""
+        """Write an assignment of the items of a value."""
         self.writer.lines(*assignment(targets, value, self.writer.width, unpack=True))
 
     @contextlib.contextmanager
     def profiled(self, line: AnyLine, name: str) -> Iterator[None]:
-        """Shows the profiler what is written in the block, where that is asked for."""
+        """Show the profiler a range around the statements of the block, if profiling is on."""
         if not self.context.profiles:
             yield
             return
@@ -131,36 +127,30 @@ class RegionBase(TextWalker["Context"]):
             yield
 
     def assign(self, name: str, value: Node, sources: Sequence[str] = ()) -> None:
-        """Writes an assignment to a buffer's variable."""
+        """Write an assignment to a buffer's variable."""
         target = self.context.buffer(name)
         self.put(value, head=f"{target} = ")
         self.bindings.define(name, sources)
 
     def give_back(self, pool: str) -> None:
-        """Writes the end of an arena that outlives the call."""
+        """Write the return of an arena that outlives the call."""
         self.bindings.end(pool, self.index)
         self._pools = {key: name for key, name in self._pools.items() if key[0] != pool}
         self.writer.line(f"{self.kept_pools[pool]}.give({self.context.buffer(pool)})")
 
     def delete(self, name: str) -> None:
-        """Writes the end of a storage: all its variables go."""
+        """Write the end of a storage: delete all its variables."""
         names = self.bindings.end(name, self.index)
         names.sort(key=lambda member: member != name)  # the one that the line names first
         ended = [self.context.buffer(member) for member in names]
         ended += [self._pools.pop(key) for key in sorted(self._pools) if key[0] == name]
-        text = "del "
-        for position, variable in enumerate(ended):
-            joint = "" if text == "del " else ", "
-            if self.writer.width + len(text + joint + variable) > LINE_LENGTH:
-                self.writer.line(text)
-                text, joint = "del ", ""
-            text += joint + variable
-            if position == len(ended) - 1:
-                self.writer.line(text)
+        room = LINE_LENGTH - self.writer.width - len("del ")
+        for row in wrap(", ".join(ended) + ",", room + 1, break_long_words=False):
+            self.writer.line(f"del {row.removesuffix(',')}")
 
 
 def params_of(context: Context, param: Input) -> str:
-    """The variable of an input or parameter."""
+    """Return the variable of an input or parameter."""
     match param:
         case BufferInput():
             return context.buffer(param.name)
@@ -170,14 +160,14 @@ def params_of(context: Context, param: Input) -> str:
             return context.buffer(param.object)
 
 
-# Rendering streams: ``with`` blocks around what is on one, events between them.
+# Streams: ``with`` blocks around the lines of each, and events between them.
 #
-# Convention: a block holds consecutive lines of one stream and one memory pool; lines that put
-# nothing on a stream stay where they are. What is on the caller's stream has no block.
+# Convention: a block holds consecutive lines of one stream and one memory pool; lines that run
+# nothing on a stream stay where they are. Lines on the caller's stream have no block.
 
 
 class _Block(NamedTuple):
-    """The block that a line has to be inside of."""
+    """The block that a line must be in."""
 
     stream: int = 0
     mempool: int = 0
@@ -187,7 +177,7 @@ _CALLERS: Final = _Block()
 
 
 class StreamLines(RegionBase):
-    """Renders what orders streams, and the blocks that lines are in."""
+    """Renders lines that order streams, and the blocks that lines are in."""
 
     _block = _CALLERS
     _inside: ExitStack | None = None
@@ -201,7 +191,7 @@ class StreamLines(RegionBase):
         super().render_line(line)
 
     def _ask_for_queues(self, line: AnyLine, device: Device) -> None:
-        """Notes a line of streams on a device whose kind has none but the caller's."""
+        """Record a line that needs streams on a device whose kind has only the caller's."""
         if device != CPU and device.kind.queues is None:
             self.refuse_streams(line, f"work on {device} is")
 
@@ -216,15 +206,15 @@ class StreamLines(RegionBase):
         super().render(index, path)
 
     def _wanted(self, index: int) -> _Block | None:
-        """The block for a line; none where it stays in the one that is open."""
+        """Return the block for a line; None if it can stay in the open one."""
         line = self.region.body[index]
         match line:
             case Allocate() | ExternKernel():
                 return _Block(line.stream, line.mempool)
-            case KernelCall():  # which allocates nothing
+            case KernelCall():  # it allocates nothing, so any memory pool will do
                 is_inside = line.stream == self._block.stream
                 return self._block if is_inside else _Block(line.stream)
-            case Probe(when=When.BEFORE):  # with the call that it looks forward to
+            case Probe(when=When.BEFORE):  # in the block of the call that it precedes
                 return self._wanted(index + 1) if index + 1 < len(self.region.body) else None
             case RecordEvent() | WaitEvent() | Synchronize():
                 return _CALLERS
@@ -247,7 +237,7 @@ class StreamLines(RegionBase):
         self._block = block
 
     def end_block(self) -> None:
-        """Leaves the block that is open, if one is."""
+        """Leave the open block, if there is one."""
         if self._inside is not None:
             self._inside.close()
         self._inside, self._block = None, _CALLERS
@@ -275,7 +265,7 @@ class StreamLines(RegionBase):
 
 
 def begin_streams(context: Context, writer: CodeWriter) -> None:
-    """Writes what the program's streams, events and memory pools are in a call."""
+    """Write the variables of the program's streams, events and memory pools in a call."""
     program = context.program
     for number, stream in enumerate(program.streams, start=1):
         _begin(context, writer, ("stream", number), stream)
@@ -299,7 +289,7 @@ def begin_streams(context: Context, writer: CodeWriter) -> None:
 def _begin(
     context: Context, writer: CodeWriter, key: tuple[str, int], made: Stream | MemoryPool
 ) -> None:
-    """A stream or memory pool; the program's own are made once for the file."""
+    """Write a stream or memory pool; the program's own ones are created once per file."""
     kind, number = key
     name = context.queues[key] = context.names.fresh(f"{kind}_{number}")
     if made.user_object is not None:
@@ -319,7 +309,7 @@ def _begin(
 
 
 def _callers(program: Program) -> Iterator[Device]:
-    """The devices whose stream of the caller some line names."""
+    """Yield the devices on which some line names the caller's stream."""
     for line in program.body:
         if isinstance(line, (RecordEvent, WaitEvent)) and line.stream == 0:
             if line.device != CPU:
