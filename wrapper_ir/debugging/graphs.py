@@ -1,4 +1,4 @@
-"""The graph that a program was made of: its inputs, and the nodes that a second run can repeat."""
+"""The source graph of a program: its inputs, and the nodes that a second run can repeat."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OtherGraphError(WrapperIRError):
-    """A graph is not the one that a program was made of. Field: ``reason``."""
+    """A graph is not the source of a program. Field: ``reason``."""
 
     code = "WIR1516"
     template = "the program was not made of this graph: {reason}"
@@ -28,14 +28,14 @@ class OtherGraphError(WrapperIRError):
 
 
 Graph: TypeAlias = GraphModule | ExportedProgram
-"""The source of a program: of Inductor's, or of ``from_fx``."""
+"""The source graph of a program that Inductor or ``from_fx`` made."""
 
 
 def module_of(graph: object) -> GraphModule:
-    """Return the module whose nodes are to be run.
+    """Return the module whose nodes are run.
 
     Raises:
-        OptionValueError: It is no graph.
+        OptionValueError: The argument is not a graph.
     """
     if isinstance(graph, ExportedProgram):
         module: GraphModule = graph.graph_module
@@ -47,7 +47,7 @@ def module_of(graph: object) -> GraphModule:
 
 
 def constants_of(program: Program) -> dict[str, Any]:
-    """Return the values of a program's constants by the names that the model has for them."""
+    """Return the values of a program's constants by their qualified names in the model."""
     return {
         constant.qualified_name: program.data[name]
         for name, constant in program.constants.items()
@@ -56,10 +56,10 @@ def constants_of(program: Program) -> dict[str, Any]:
 
 
 def arguments_of(graph: Graph, program: Program, inputs: Sequence[Any]) -> list[Any]:
-    """Return the values of the graph's placeholders, in order, for a program's inputs.
+    """Map a program's inputs to the graph's placeholders and return their values, in order.
 
     Raises:
-        OtherGraphError: The graph takes other inputs.
+        OtherGraphError: The inputs do not match the graph's placeholders.
     """
     left = list(inputs)
     nodes = list(module_of(graph).graph.find_nodes(op="placeholder"))
@@ -92,7 +92,7 @@ def _known(node: Node) -> Any:
 
 
 def _next(left: list[Any], known: Any) -> Any:
-    """Return the next input; what is neither a tensor nor a number is none of a program's."""
+    """Return the next input; None and strings are constants of the graph, not program inputs."""
     if known is None or isinstance(known, str):
         return known
     if not left:
@@ -100,15 +100,15 @@ def _next(left: list[Any], known: Any) -> Any:
     return left.pop(0)
 
 
-# Nodes: what is to know before eager execution is taken for the truth.
+# Facts about nodes, needed before eager results can serve as a reference.
 
 _RANDOM: Final = "depend on random numbers"
 _UNSET: Final = "depend on memory that is not set"
 
-#: Inductor's own ops that draw numbers, which have no tag.
+#: Inductor's own random ops, which have no tag.
 _RANDOM_PRIMS: Final = ("inductor_seed", "inductor_rand")
 
-#: Modules of Python's own functions that graphs call, on numbers and tuples.
+#: Modules of plain Python functions that graphs call on numbers and tuples.
 _PLAIN: Final = ("_operator", "math")
 
 
@@ -119,7 +119,7 @@ def changes_in_place(node: Node) -> bool:
 
 
 def is_computed_by_number(node: Node) -> bool:
-    """Return whether a node gives nearly the same numbers when it is run in a wider type."""
+    """Return whether a node computes nearly the same numbers in a wider type."""
     if node.op != "call_function" or node.target is torch.ops.aten.view.dtype:
         return False
     if not hasattr(node.target, "_schema"):
@@ -128,7 +128,7 @@ def is_computed_by_number(node: Node) -> bool:
 
 
 def not_repeatable(node: Node) -> str:
-    """Return why another run of a node gives something else; empty where it does not."""
+    """Return the reason why rerunning a node may give a different value, or an empty string."""
     tags = getattr(node.target, "tags", ())
     name = str(node.target).partition(".")[2]
     is_random = torch.Tag.nondeterministic_seeded in tags and not _drops_nothing(node)
@@ -138,7 +138,7 @@ def not_repeatable(node: Node) -> str:
 
 
 def _drops_nothing(node: Node) -> bool:
-    """Return whether an op that may drop elements, such as attention, is told to drop none."""
+    """Return whether an op with a dropout argument, such as attention, drops no elements."""
     schema = getattr(node.target, "_schema", None)
     for position, arg in enumerate(schema.arguments if schema is not None else ()):
         if arg.name == "dropout_p":

@@ -1,6 +1,6 @@
-"""The corpus: small programs, each about one thing, that every emitter is held against.
+"""The corpus: small programs, each about one thing, that test every emitter.
 
-They are files of text, ``<name>.wir``, whose first line says what they are about.
+They are text files, ``<name>.wir``, whose first line states the subject.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["about", "corpus_files", "corpus_inputs", "corpus_program", "wrong_inputs"]
 
-#: Programs that take what random contents are not.
+#: Inputs of programs that random contents would not fit, by position.
 _SPECIAL: Final[Mapping[str, Mapping[int, Any]]] = {
     "while": {0: torch.tensor(2)},
     "while_stacked": {0: torch.tensor(1)},
@@ -43,7 +43,7 @@ _SPECIAL: Final[Mapping[str, Mapping[int, Any]]] = {
 
 
 def corpus_program(name: str, *, planned: bool = True) -> Program:
-    """A program of the corpus, by default with its memory planned; its constants are random."""
+    """Return a program of the corpus with random constants, by default planned."""
     program = parse(corpus_files()[name].read_text("utf-8"))
     if planned and program.stage is Stage.LOGICAL:
         program = plan_memory(program)
@@ -51,7 +51,7 @@ def corpus_program(name: str, *, planned: bool = True) -> Program:
 
 
 def corpus_inputs(name: str, *, seed: int = 0) -> list[Any]:
-    """Inputs for a program of the corpus."""
+    """Return inputs for a program of the corpus."""
     inputs = example_inputs(corpus_program(name), seed=seed)
     for position, value in _SPECIAL.get(name, {}).items():
         inputs[position] = value.clone()
@@ -75,15 +75,15 @@ def _numbers(values: tuple[object, ...]) -> list[int]:
     return [value for value in values if isinstance(value, int)]
 
 
-# Inputs that a program must refuse, made from what it says of its inputs.
+# Inputs that a program must reject, derived from its input declarations.
 
 Wrong = tuple[str, list[Any]]
-"""The fault in words, and the inputs."""
+"""A description of the fault, and the inputs."""
 
 _LARGEST: Final = 1 << 16
-"""Ranges that end later are not left upwards: the memory would be too large."""
+"""The largest upper bound to exceed. Beyond it, the inputs would take too much memory."""
 
-#: Numbers that break the conditions of programs of the corpus, one each.
+#: Numbers that violate one assertion each, by corpus program.
 _BREAKS: Final[Mapping[str, Sequence[Mapping[str, float]]]] = {
     "asserts": (
         {"s0": 6, "s1": 7},
@@ -95,12 +95,12 @@ _BREAKS: Final[Mapping[str, Sequence[Mapping[str, float]]]] = {
 
 
 def wrong_inputs(name: str, program: Program, inputs: Sequence[Any]) -> Iterator[Wrong]:
-    """Yield inputs with one thing wrong each; those that are right are left alone.
+    """Yield inputs with one fault each. The given inputs are not modified.
 
     Args:
         name: The program's name in the corpus.
         program: The program.
-        inputs: Inputs that it takes.
+        inputs: Valid inputs.
     """
     if inputs:
         yield "no inputs", []
@@ -121,7 +121,7 @@ def _with(inputs: Sequence[Any], position: int, value: object) -> list[Any]:
 
 
 def _made(program: Program, numbers: Mapping[str, float]) -> list[Any]:
-    """Inputs in which symbols have other values than the hints."""
+    """Return inputs with other values of symbols than the hints."""
     infos = {name: replace(program.symbols[name], hint=int(n)) for name, n in numbers.items()}
     made = example_inputs(program.replace(symbols=program.symbols.set(**infos)))
     symbols = [getattr(item, "symbol", "") for item in program.inputs]
@@ -129,7 +129,7 @@ def _made(program: Program, numbers: Mapping[str, float]) -> list[Any]:
 
 
 def _wrong_values(program: Program, name: str, right: Tensor) -> Iterator[tuple[str, object]]:
-    """Yield what is not of a buffer's layout; none is smaller, so nothing is read beside it."""
+    """Yield values that do not fit a buffer's layout, none smaller, so that no read overruns."""
     other = torch.complex128 if right.dtype != torch.complex128 else torch.float64
     yield "another type", torch.zeros(right.shape, dtype=other)
     yield "another device", torch.empty_like(right, device="meta")
@@ -149,14 +149,14 @@ def _wrong_values(program: Program, name: str, right: Tensor) -> Iterator[tuple[
 
 
 def _strided(right: Tensor, strides: Sequence[int], offset: int) -> Tensor:
-    """Return zeros of a tensor's type and sizes, laid out otherwise."""
+    """Return zeros of a tensor's type and sizes, with other strides and offset."""
     extent = sum((n - 1) * stride for n, stride in zip(right.shape, strides, strict=True))
     memory = torch.zeros(extent + 1 + offset, dtype=right.dtype)
     return memory.as_strided(right.shape, tuple(strides), offset)
 
 
 def _is_asserted(program: Program, name: str, size: object) -> bool:
-    """Return whether a size is held against symbols that have their values from elsewhere."""
+    """Return whether a size is asserted and depends on no symbol bound from the same buffer."""
     is_asserted = any(checks_layout(a) and a.buffer == name for a in program.body)
     binds = list(filter(binds_symbol, program.body))
     own = {line.symbol for line in binds if line.source.buffer == name}
@@ -164,7 +164,7 @@ def _is_asserted(program: Program, name: str, size: object) -> bool:
 
 
 def _outside_ranges(program: Program) -> Iterator[Wrong]:
-    """Inputs whose sizes or numbers are just outside of a symbol's range."""
+    """Yield inputs with sizes or numbers just outside a symbol's range."""
     given = {item.symbol for item in program.inputs if isinstance(item, ScalarInput)}
     for line in program.body:
         if binds_symbol(line) and not isinstance(line.source, ItemOf):
@@ -179,17 +179,17 @@ def _outside_ranges(program: Program) -> Iterator[Wrong]:
             yield f"{symbol} = {info.upper + 1}", _made(program, {symbol: info.upper + 1})
 
 
-# Coverage of the corpus: kinds of lines and elements, and the emitters that render them.
+# Coverage of the corpus: its kinds of lines and element types, and the emitters that render them.
 
 
 @dataclass(slots=True)
 class Row:
-    """One kind of line, or one type of elements.
+    """The coverage of one kind of line or one element type.
 
     Attributes:
         name: The line's mnemonic, or the type's name.
-        programs: Programs of the corpus that have it.
-        rendered: How many of these each emitter renders.
+        programs: The corpus programs that contain it.
+        rendered: The number of these that each emitter renders.
     """
 
     name: str
@@ -199,12 +199,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Coverage of the corpus by kinds of lines, by element types, and by both.
+    """Coverage of the corpus by kind of line, by element type, and by both.
 
     Attributes:
         lines: A row for each kind of line.
-        dtypes: A row for each type of elements.
-        cells: By kind of line, a row for each type of a buffer that such a line mentions.
+        dtypes: A row for each element type.
+        cells: For each kind of line, a row for each element type of the buffers it mentions.
     """
 
     lines: list[Row]
@@ -215,11 +215,11 @@ class Coverage:
 def coverage(
     emitters: Sequence[str], *, progress: Callable[[int, int], None] | None = None
 ) -> Coverage:
-    """Render the corpus with some emitters and count.
+    """Render the corpus with the given emitters and count.
 
     Args:
-        emitters: Their names.
-        progress: Called with the number of programs done and of all.
+        emitters: The names of the emitters.
+        progress: A function that is called with the number of finished and of all programs.
     """
     lines: dict[str, Row] = {}
     dtypes: dict[str, Row] = {}
@@ -247,7 +247,7 @@ def coverage(
 
 
 def _pairs(program: Program) -> Iterator[tuple[str, str]]:
-    """Each kind of line with each type of a buffer that it mentions."""
+    """Yield each kind of line with each element type of the buffers that it mentions."""
     for _, line in walk(program):
         does = effects(line, program)
         for buffer in (*does.touched, *does.peeks, *does.defines):

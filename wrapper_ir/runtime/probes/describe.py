@@ -1,7 +1,7 @@
-"""A tensor in words: layout, statistics, and some of its values.
+"""Descriptions of tensors: layout, statistics and some of the values.
 
-The words are those of docs/debug-printer.md, and the same from every emitter. Nothing here changes
-a tensor, and nothing here fails: what cannot be computed is left out.
+docs/debug-printer.md documents the format, which is the same for all emitters. Nothing here changes
+a tensor, and nothing raises: a statistic that cannot be computed is left out.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-#: Tensors with more elements than this are shown by the first and last of each dimension.
+#: Tensors with more elements than this show only the ends of each dimension.
 _ALL: Final = 24
 _EDGE: Final = 3
 
 
 def describe(name: str, tensor: Tensor) -> str:
-    """One line on a tensor: name, layout, statistics, values."""
+    """Return one line about a tensor: name, layout, statistics, values."""
     parts = [f"{name}:", describe_layout(tensor)]
     values = readable(tensor)
     if values is not None and values.numel():
@@ -43,7 +43,7 @@ def describe(name: str, tensor: Tensor) -> str:
 
 
 def describe_layout(tensor: Tensor) -> str:
-    """``f32[4, 64]``, with strides and device where they are not the usual ones."""
+    """Return ``f32[4, 64]``, with strides if not contiguous and the device if not the CPU."""
     short = SHORT_DTYPES.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
     text = f"{short}[{', '.join(map(str, tensor.shape))}]"
     if tensor.layout is not torch.strided:
@@ -78,9 +78,9 @@ def _index(index: Sequence[int] | None) -> str:
 
 
 def number(value: complex, dtype: torch.dtype | None = None) -> str:
-    """A number, with as few digits as tell it from its neighbours in its type.
+    """Format a number with the fewest digits that identify it in its type.
 
-    Means and the like, which have no type, get six digits.
+    Without a type, as for means, it gets six digits.
     """
     if isinstance(value, bool) or dtype is torch.bool:
         return "true" if value else "false"
@@ -101,7 +101,7 @@ def _real(value: float, dtype: torch.dtype | None) -> str:
 
 
 def _shortest(value: float, dtype: torch.dtype) -> str:
-    """The shortest decimal that rounds to the value; to float32 for types that fit in it."""
+    """Return the shortest decimal that rounds to the value, in float32 for types that fit in it."""
     wide = dtype in (torch.float64, torch.complex128)
     for digits in range(6, 18):
         text = f"{value:.{digits}g}"
@@ -120,10 +120,10 @@ def _rounded(value: float, *, wide: bool) -> float:
 
 
 def _listed(values: Tensor, dtype: torch.dtype, *, shorten: bool | None = None) -> str:
-    """The values as nested lists; of large tensors the ends of each dimension.
+    """Format values as nested lists, abbreviated for large tensors.
 
-    Of the last two dimensions three values from each end are shown, of the one before them one, and
-    of any further one the first alone: at most 72 numbers.
+    The last two dimensions show three values from each end, the dimension before them one from each
+    end, and any further dimension only the first: at most 72 numbers.
     """
     if values.dim() == 0:
         return _brief(values.item(), dtype)
@@ -143,17 +143,17 @@ def _listed(values: Tensor, dtype: torch.dtype, *, shorten: bool | None = None) 
 
 
 def _brief(value: complex, dtype: torch.dtype) -> str:
-    """A number among many: whole numbers exact, others to six digits."""
+    """Format a number in a list: integers exactly, others to six digits."""
     if isinstance(value, (bool, int)) or dtype is torch.bool:
         return number(value, dtype)
     return number(value)
 
 
-# Differences between two tensors in words, with a tolerance for each element type.
+# Descriptions of the difference between two tensors, with a tolerance for each element type.
 
 
-#: Relative and absolute tolerance by element type, those of ``torch.testing.assert_close``; types
-#: that are not listed must be equal.
+#: Relative and absolute tolerance by element type, as in ``torch.testing.assert_close``. Other
+#: types must be equal.
 TOLERANCES: Final[dict[torch.dtype, tuple[float, float]]] = {
     torch.float16: (1e-3, 1e-5),
     torch.bfloat16: (1.6e-2, 1e-5),
@@ -165,12 +165,12 @@ TOLERANCES: Final[dict[torch.dtype, tuple[float, float]]] = {
 
 
 def difference(got: Tensor, expected: Tensor, tolerance: tuple[float, float] | None = None) -> str:
-    """Say how ``got`` differs from ``expected``; empty when it does not. NaN equals NaN.
+    """Describe how ``got`` differs from ``expected``, or return an empty string. NaN equals NaN.
 
     Args:
         got: A tensor.
-        expected: What it should be.
-        tolerance: Relative and absolute, instead of the type's in ``TOLERANCES``.
+        expected: The expected tensor.
+        tolerance: Relative and absolute, in place of the type's entry in ``TOLERANCES``.
     """
     if got.dtype is not expected.dtype or got.shape != expected.shape:
         return f"is {describe_layout(got)}, expected {describe_layout(expected)}"

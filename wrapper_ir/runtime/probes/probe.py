@@ -1,7 +1,7 @@
-"""Execution of a ``Probe`` line.
+"""Execution of ``Probe`` lines.
 
-A probe looks and never touches: it writes to no tensor, keeps none, and does not raise, except at
-the levels ``check`` and ``check_nan``, whose purpose it is, and what a hook raises.
+A probe writes to no tensor and keeps none alive. It raises nothing, except at the levels ``check``
+and ``check_nan``, where that is the purpose, and for exceptions of a hook.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ from wrapper_ir.runtime.probes.measures import (
 )
 from wrapper_ir.runtime.probes.session import DebugSession, current, line_writer
 
-#: What a probe is called with: its buffers, then its numbers.
+#: A probe function. Its arguments are the probe's buffers, then its scalars.
 ProbeCall = Callable[..., None]
 
 
 class NonFiniteError(WrapperIRError, ArithmeticError):
-    """A call wrote a NaN or an infinite value: found by a probe of a level that checks.
+    """A call wrote a NaN or an infinite value, found at the level ``check`` or ``check_nan``.
 
-    Fields: ``call`` is its number and name, ``buffer`` the one written, ``what`` is ``NaN`` or
-    ``inf``, ``count`` how many there are, ``index`` the first one's, ``inputs`` what the call read.
+    Fields: ``call``, its number and name; ``buffer``, the buffer it wrote; ``what``, ``NaN`` or
+    ``inf``; ``count``, the number of them; ``index``, the index of the first; ``inputs``, a
+    description of the buffers that the call read.
     """
 
     code = "WIR1502"
@@ -52,16 +53,16 @@ def make_probe(
     scalars: Sequence[str] = (),
     source: str = "",
 ) -> ProbeCall:
-    """Return the function that emitted code calls where a probe stands.
+    """Return the function that emitted code calls at a probe.
 
     Args:
-        label: Number and name of the call.
+        label: The number and the name of the call.
         when: ``before`` or ``after``.
         level: ``names``, ``print``, ``save``, ``check``, ``check_nan``, ``stats``, ``compare`` or
             ``hook``.
-        buffers: What the buffers are called, in the order in which they will be passed.
-        scalars: What the numbers are called, likewise.
-        source: Where in the model the call comes from.
+        buffers: The names of the buffers, in the order in which they will be passed.
+        scalars: The names of the scalars, likewise.
+        source: The model's source line of the call.
     """
     if level == "names":
         return line_writer(f"{label} {when}")
@@ -84,7 +85,7 @@ def make_probe(
 
 
 class _Probe:
-    """The actions of one probe, a method a level."""
+    """The actions of one probe, one method per level."""
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class _Probe:
         return list(zip(self._scalars, values[len(self._buffers) :], strict=True))
 
     def print(self, session: DebugSession, values: Sequence[Any]) -> None:
-        """Print a line for each tensor, and one for all numbers."""
+        """Print a line for each tensor, and one for all scalars."""
         for name, tensor in self._tensors(values):
             session.line(f"{self._head} {_guarded(name, tensor)}")
         numbers = [
@@ -119,7 +120,7 @@ class _Probe:
             session.line(f"{self._head} scalars: {', '.join(numbers)}")
 
     def save(self, session: DebugSession, values: Sequence[Any]) -> None:
-        """Save each tensor in a file of its own, in its own layout; numbers go into the index."""
+        """Save each tensor to its own file, in its own layout, and the scalars to the index."""
         numbers = self._numbers(values)
         if numbers:
             session.list_numbers({**self._entry(""), "scalars": [_json(v) for _, v in numbers]})
@@ -141,7 +142,7 @@ class _Probe:
                 session.line(f"{self._head} {name}: no statistics: {_one_line(error)}")
 
     def check(self, session: DebugSession, values: Sequence[Any]) -> None:
-        """Before the call: note the ranges of what it reads. After it: stop at NaN and inf.
+        """Record the ranges of the inputs before the call; raise for NaN and inf after it.
 
         Raises:
             NonFiniteError: A tensor holds such a value.
@@ -159,7 +160,7 @@ class _Probe:
             raise self._non_finite(session, name, found)
 
     def check_nan(self, session: DebugSession, values: Sequence[Any]) -> None:
-        """As ``check``, but infinite values are let pass: masks of attention are made of them.
+        """Check like ``check``, but allow infinite values, which attention masks consist of.
 
         Raises:
             NonFiniteError: A tensor holds a NaN.
@@ -172,7 +173,7 @@ class _Probe:
                 raise self._non_finite(session, name, found)
 
     def _not_finite(self, values: Sequence[Any]) -> Iterator[tuple[str, Statistics]]:
-        """The tensors that hold NaN or inf."""
+        """Yield the tensors that hold NaN or inf."""
         tensors = [
             (name, tensor)
             for name, tensor in self._tensors(values)
@@ -197,7 +198,7 @@ class _Probe:
         )
 
     def compare(self, session: DebugSession, values: Sequence[Any]) -> None:
-        """Print what differs from the tensors that another run saved."""
+        """Print the differences from the tensors that another run saved."""
         if not session.has_reference:
             session.line(
                 f"{self._head}: nothing to compare with: name the directory of a saved run"
@@ -213,7 +214,7 @@ class _Probe:
                 session.line(f"{self._head} {name}: {words}")
 
     def hook(self, *values: object) -> None:
-        """Tell the user's functions."""
+        """Call the user's hooks."""
         event = ProbeEvent(
             call=self._label,
             when=self._when,
@@ -254,7 +255,7 @@ def _layout(tensor: Tensor) -> dict[str, Any]:
 
 
 def _json(value: complex) -> complex | str:
-    """A number as JSON has it; what JSON has not, in words."""
+    """Return a finite number as it is, and a value that JSON cannot represent as a string."""
     if isinstance(value, (int, float)) and math.isfinite(value):
         return value
     return str(value)
@@ -287,24 +288,24 @@ def _one_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-# Functions of the user's that are told what calls read and write.
+# User hooks.
 #
-# A program holds no function: its probes of the level ``hook`` report to whatever is registered
-# when they are reached.
+# A program contains no functions: probes of the level ``hook`` call the hooks that are registered
+# when the probe runs.
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeEvent:
-    """A call about to be made, or just made.
+    """The moment before or after a call.
 
     Attributes:
         call: The call's number in four digits, in the order of the program's text, and its name.
         when: ``before`` or ``after``.
-        tensors: Before: what the call reads; after: what it wrote. By the buffers' names, constants
-            by their qualified names. They are the program's own, to be looked at only, and hold
-            these values until the hook returns; what is kept must be cloned.
-        scalars: Before: the numbers that the call is given, in order, expressions being named.
-        source: Where in the model the call comes from, ``file.py:12``; empty where not known.
+        tensors: Before: the tensors that the call reads; after: those it wrote. Keys are buffer
+            names, or qualified names for constants. The tensors belong to the program and must not
+            be modified. They hold these values until the hook returns; clone them to keep them.
+        scalars: Before: the call's scalar arguments in order, each with its expression.
+        source: The model's source line of the call, ``file.py:12``, or an empty string if unknown.
     """
 
     call: str
@@ -315,7 +316,7 @@ class ProbeEvent:
 
     @property
     def name(self) -> str:
-        """Name of the kernel or op."""
+        """The name of the kernel or op."""
         return self.call.partition(" ")[2]
 
 
@@ -323,7 +324,7 @@ Hook: TypeAlias = Callable[[ProbeEvent], object]
 
 
 class _Registered(threading.local):
-    """The hooks of the call that a thread is in: those that were given to ``compile``."""
+    """The hooks of the program call in progress on this thread, given to ``compile``."""
 
     hooks: tuple[Hook, ...] = ()
 
@@ -334,12 +335,12 @@ _of_process: list[Hook] = []
 
 @contextlib.contextmanager
 def hook(function: Hook) -> Iterator[None]:
-    """Have every probe of the level ``hook`` call a function, for the length of a block.
+    """Call a function at every probe of the level ``hook`` while the block runs.
 
-    It is called in all threads. What it raises goes through the program to whoever called that.
+    It is called in all threads. Its exceptions propagate to the caller of the program.
 
     Args:
-        function: Called with a :class:`ProbeEvent`.
+        function: The function. It takes a :class:`ProbeEvent`.
     """
     if not callable(function):
         raise TypeError(f"a hook must be callable, not {type(function).__name__}")
@@ -357,7 +358,7 @@ def report(event: ProbeEvent) -> None:
 
 
 class Hooked:
-    """A loaded program whose probes report to a function, in the calls made through this object."""
+    """A loaded program whose probes call a function, in calls made through this object."""
 
     def __init__(self, program: Callable[..., tuple[Any, ...]], function: Hook) -> None:
         self._program = program
