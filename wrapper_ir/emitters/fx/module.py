@@ -1,4 +1,4 @@
-"""The whole module: constants, the program's graph, the graphs of its regions."""
+"""Assembly of the graph module: constants, the program's graph, the graphs of its regions."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 
-# The beginning of the program's graph: its inputs, and checks of them.
+# The entry of the program's graph: its inputs and their checks.
 #
-# What is known of inputs when the graph is made (type, device, fixed sizes and strides of all of
-# them) is compared by one node. What depends on symbols is compared once they are bound.
+# One node checks the fixed metadata of all inputs (types, devices, fixed sizes and strides).
+# Symbolic sizes and strides are checked once their symbols are bound.
 
 
 class Entry:
-    """The beginning of the program's graph.
+    """The entry of the program's graph.
 
     Attributes:
-        end: Index of the first line that is not part of the beginning: those before it declare,
-            remark, and bind symbols to what the inputs' metadata says.
+        end: The index of the first line after the entry. The lines of the entry are declarations,
+            comments, and bindings of symbols to input metadata.
     """
 
     def __init__(self, renderer: RegionRenderer) -> None:
@@ -45,7 +45,7 @@ class Entry:
         self.end = self._beginning.end
 
     def check_fixed(self) -> None:
-        """Writes what comes first: the check of all that is fixed, and of numbers."""
+        """Check fixed metadata and scalar inputs."""
         renderer, program = self._renderer, self._program
         if not renderer.context.checks:
             return
@@ -70,7 +70,7 @@ class Entry:
         self._renderer.call(checks.CHECK_NUMBER, node, *args)
 
     def check_symbolic(self) -> None:
-        """Writes what comes when all symbols of inputs are bound: ranges and the other sizes."""
+        """Check symbol ranges and symbolic metadata, once all symbols of inputs are bound."""
         renderer = self._renderer
         if not renderer.context.checks:
             return
@@ -87,7 +87,7 @@ class Entry:
 def build_artifact(
     program: Program, problems: Problems, *, checks: bool, values: bool
 ) -> FxArtifact:
-    """Renders a program as a graph module."""
+    """Render a program as a graph module."""
     context = Context(program, problems, checks=checks, values=values)
     renderer = RegionRenderer(context, program.region)
     _inputs(renderer)
@@ -104,7 +104,7 @@ def build_artifact(
     renderer.finish(tuple(renderer.value(value) for value in program.results))
     missing = install(renderer.root, program, context.places)
     module = WrapperGraphModule(renderer.root, renderer.graph, class_name="Program")
-    # Constants that no node uses belong to the module too.
+    # The module copies only the attributes that nodes use; it must have all constants.
     install(module, program, context.places)
     setattr(module, KERNELS, context.kernel_set())
     renderer.graph.lint()
@@ -112,7 +112,7 @@ def build_artifact(
 
 
 def _inputs(renderer: RegionRenderer) -> None:
-    """Writes the inputs of the program, and looks up its constants."""
+    """Add the inputs of the program, and look up its constants."""
     context = renderer.context
     for param in context.program.inputs:
         match param:
