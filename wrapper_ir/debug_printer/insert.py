@@ -94,13 +94,13 @@ def _is_read_first(name: str, body: tuple[AnyLine, ...], index: int, program: Pr
     """Return whether a buffer is read before it is written, so that its contents matter."""
     names = {name}
     for line in itertools.islice(body, index + 1, None):
-        found = effects(line, program)
-        names |= {alias.name for alias in found.aliases if alias.source in names}
-        if names & {*found.reads, *found.takes}:
+        line_effects = effects(line, program)
+        names |= {alias.name for alias in line_effects.aliases if alias.source in names}
+        if names & {*line_effects.reads, *line_effects.takes}:
             return True
-        if names & set(found.writes):
+        if names & set(line_effects.writes):
             return False
-        if names & set(found.uses) and not found.aliases:
+        if names & set(line_effects.uses) and not line_effects.aliases:
             return True  # a region may read it
     return True
 
@@ -193,10 +193,10 @@ class _Maker:
 
     def probes(self, call: Call) -> Around:
         """Return the probes before and after a call."""
-        wanted = self._printer.operands
-        reads = self._operands.reads(call.path, call.line) if "inputs" in wanted else []
-        writes = self._operands.writes(call.path, call.line) if "outputs" in wanted else []
-        scalars = scalars_of(call.line) if "scalars" in wanted else ()
+        operands = self._printer.operands
+        reads = self._operands.reads(call.path, call.line) if "inputs" in operands else []
+        writes = self._operands.writes(call.path, call.line) if "outputs" in operands else []
+        scalars = scalars_of(call.line) if "scalars" in operands else ()
         before: list[Probe] = []
         after: list[Probe] = []
         for level in self._printer.probe_levels:

@@ -54,9 +54,9 @@ class Operands:
 
     def reads(self, path: Path, line: AnyLine) -> list[str]:
         """Return the initialized buffers that a call reads, without duplicates."""
-        found = effects(line, self._program)
-        unseen = {*self._unseen.get((path, "before"), ()), *overwritten(found)}
-        return list(dict.fromkeys(name for name in found.reads if name not in unseen))
+        call_effects = effects(line, self._program)
+        unseen = {*self._unseen.get((path, "before"), ()), *overwritten(call_effects)}
+        return list(dict.fromkeys(name for name in call_effects.reads if name not in unseen))
 
     def writes(self, path: Path, line: AnyLine) -> list[str]:
         """Return the buffers that a call writes or returns, if they are initialized after it."""
@@ -80,13 +80,13 @@ class _Walk:
     def learn(self, region: Region, path: Path, name: str) -> None:
         """Record the uninitialized operands of each call in a region."""
         for index, line in enumerate(region.body):
-            found = effects(line, self._program)
+            line_effects = effects(line, self._program)
             at = path.then(name, index)
-            if found.calls:
-                self._note(at, "before", found.reads)
-            self._follow(line, found)
-            if found.calls:
-                self._note(at, "after", found.writes)
+            if line_effects.calls:
+                self._note(at, "before", line_effects.reads)
+            self._follow(line, line_effects)
+            if line_effects.calls:
+                self._note(at, "after", line_effects.writes)
 
     def _note(self, path: Path, when: str, names: list[str]) -> None:
         unseen = {name for name in names if not self._is_written(name)}
@@ -97,27 +97,27 @@ class _Walk:
         layout = self._program.layout(name)
         return all(written.covers(layout) for written in self._of(name))
 
-    def _follow(self, line: AnyLine, found: Effects) -> None:
+    def _follow(self, line: AnyLine, line_effects: Effects) -> None:
         if allocates_one(line) or is_slice(line):  # slices are tracked apart from their pool
             is_zeroed = allocates_one(line) and line.zeroed
             written = Written(self._program.layout(line.out), all_=is_zeroed)
             self._written.update(dict.fromkeys(self._lives.of(line.out), written))
-        elif found.calls:
-            self._follow_writes(found)
+        elif line_effects.calls:
+            self._follow_writes(line_effects)
         elif Role.DEFINE not in own_roles(line):
-            for life in self._lives.storages((*found.writes, *found.uses)):
+            for life in self._lives.storages((*line_effects.writes, *line_effects.uses)):
                 self._written.pop(life, None)
 
-    def _follow_writes(self, found: Effects) -> None:
+    def _follow_writes(self, call_effects: Effects) -> None:
         """Record a call's writes.
 
         An operand that the call also reads may be updated in part only, so it counts as written
         just if the op overwrites all of it, or if nothing was there to read.
         """
-        filled = overwritten(found)
-        for name in found.writes:
+        filled = overwritten(call_effects)
+        for name in call_effects.writes:
             for written in self._of(name):
-                if name not in found.reads or name in filled or written.nothing:
+                if name not in call_effects.reads or name in filled or written.nothing:
                     written.write(self._program.layout(name))
 
     def _of(self, name: str) -> list[Written]:
@@ -185,13 +185,13 @@ def _run(layout: Layout) -> tuple[int, int] | None:
 
 
 def _joined(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for start, end in sorted(runs):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
 class NoCallMatchesWarning(UserWarning):
@@ -303,17 +303,17 @@ def _ops(call: Call, program: Program) -> list[str]:
 def _places(call: Call, program: Program) -> list[str]:
     """Return the module path, and ``file.py:12`` of each frame with and without folder and line."""
     origin = program.origin_of(call.line)
-    found = []
+    places = []
     if origin is not None and origin.module:
-        found.append(origin.module)
+        places.append(origin.module)
     for frame in origin.frames if origin is not None else ():
         for file in (frame.file, re.split(r"[\\/]", frame.file)[-1]):
-            found += [f"{file}:{frame.line}", file]
-    return found
+            places += [f"{file}:{frame.line}", file]
+    return places
 
 
 def _explain(calls: tuple[Call, ...], program: Program, printer: DebugPrinter) -> str:
-    given = [
+    conditions = [
         (option, pattern, names)
         for option, pattern, names in (
             ("kernels", printer.kernels, [call.name for call in calls]),
@@ -322,14 +322,14 @@ def _explain(calls: tuple[Call, ...], program: Program, printer: DebugPrinter) -
         )
         if pattern != "*"
     ]
-    for option, pattern, names in given:
+    for option, pattern, names in conditions:
         if not matches(pattern, names):
             return f"debug: no call matches {option}={pattern!r}{_near(pattern, names)}"
-    return f"debug: none of the program's {len(calls)} calls fulfils all conditions of the filter"
+    return f"debug: none of the program's {len(calls)} calls meets all conditions of the filter"
 
 
 def _near(pattern: str, names: Iterable[str]) -> str:
     known = sorted(set(names))
     word = pattern.removeprefix("re:").strip("*")
-    found = difflib.get_close_matches(word, known, n=3, cutoff=0.3) or known[:3]
-    return f"; near are {', '.join(map(repr, found))}" if found else ""
+    similar = difflib.get_close_matches(word, known, n=3, cutoff=0.3) or known[:3]
+    return f"; close matches: {', '.join(map(repr, similar))}" if similar else ""

@@ -96,7 +96,7 @@ class DebugPrinter:
             raise OptionValueError(option="when", value=self.when, expected=expected)
         operands: object = self.operands
         if not isinstance(operands, tuple) or not set(operands) <= set(OPERANDS):
-            expected = f"some of {', '.join(map(repr, OPERANDS))}, as a tuple"
+            expected = f"a tuple that contains only {', '.join(map(repr, OPERANDS))}"
             raise OptionValueError(option="operands", value=self.operands, expected=expected)
         hook: object = self.hook
         if hook is not None and not callable(hook):
@@ -131,11 +131,11 @@ class DebugPrinter:
 
     def has_call(self, number: int) -> bool:
         """Return whether ``calls`` includes the given call number."""
-        found = _RANGE.fullmatch(self.calls)
-        assert found is not None
-        if found["only"]:
-            return number == int(found["only"])
-        start, stop = found["start"], found["stop"]
+        match = _RANGE.fullmatch(self.calls)
+        assert match is not None
+        if match["only"]:
+            return number == int(match["only"])
+        start, stop = match["start"], match["stop"]
         return (not start or number >= int(start)) and (not stop or number < int(stop))
 
 

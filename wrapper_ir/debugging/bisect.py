@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import tempfile
@@ -18,18 +19,17 @@ from wrapper_ir.debug_printer.insert import insert_probes, poison
 from wrapper_ir.debug_printer.select import Call, calls_of
 from wrapper_ir.debug_printer.spec import DebugPrinter
 from wrapper_ir.debugging.eager import Beside, Difference, Saved
-from wrapper_ir.debugging.extract import copies, extract, with_own_state
+from wrapper_ir.debugging.extract import copies, extract, planned, with_own_state
 from wrapper_ir.debugging.graphs import arguments_of, constants_of, module_of
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.program import Program, Stage
-from wrapper_ir.planning import plan_memory
 from wrapper_ir.runtime.probes import debug_session, difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wrapper_ir.debugging.graphs import Graph
+    from wrapper_ir.lines.program import Program
 
 
 class DifferentCallsError(WrapperIRError):
@@ -44,8 +44,8 @@ class NoOriginsError(WrapperIRError):
     """A program does not record which graph nodes its buffers correspond to."""
 
     code = "WIR1517"
-    template = "nothing in the program says which node of a graph a buffer stands for"
-    default_hint = "capture the model anew; in text, origins are what save() writes"
+    template = "the program does not record which graph nodes its buffers correspond to"
+    default_hint = "capture the model again; text has origins only if save() wrote it"
 
 
 #: The name that selects eager execution of the graph in place of an emitter.
@@ -84,7 +84,8 @@ class BisectResult:
         if self.call is None:
             text = f"no difference in {self.compared} tensors"
         else:
-            text = f"{self.call.label} ({self.call.path}) wrote another {self.buffer}: {self.words}"
+            place = f"{self.call.label} ({self.call.path})"
+            text = f"{place} wrote a different {self.buffer}: {self.words}"
         if self.skipped:
             reasons = ", ".join(f"{count} {reason}" for reason, count in self.skipped.items())
             text += f"; not compared: {reasons}"
@@ -134,11 +135,11 @@ def bisect(  # noqa: PLR0913 - two runs, four arguments
     if b == EAGER and folder is not None and Path(folder).exists():
         raise FileExistsError(f"{folder} exists")
     if b == EAGER:
-        return _with_eager(_planned(program), inputs, a, graph, tolerance, folder)
+        return _with_eager(planned(program), inputs, a, graph, tolerance, folder)
     if graph is not None:
-        expected = f"None, as nothing is run but emitters; b={EAGER!r} runs it"
+        expected = f"None, unless b={EAGER!r}"
         raise OptionValueError(option="graph", value=type(graph).__name__, expected=expected)
-    one, two = _planned(program), _planned(other if other is not None else program)
+    one, two = planned(program), planned(program if other is None else other)
     return _with_emitters((one, a), (two, b), inputs, tolerance or (0.0, 0.0), folder)
 
 
@@ -157,10 +158,6 @@ def _with_emitters(
         return result
     written = extract(first[0], result.call.number, inputs, target=first[1]).write(folder)
     return dataclasses.replace(result, folder=written)
-
-
-def _planned(program: Program) -> Program:
-    return program if program.stage is Stage.PLANNED else plan_memory(program)
 
 
 def _run(program: Program, target: str, inputs: Sequence[Any], folder: Path, number: float) -> Path:
@@ -223,8 +220,8 @@ def _with_eager(
 ) -> BisectResult:
     module = module_of(graph)
     assert graph is not None  # it would be no graph
-    held = {(call.label, name): value for call, name, value in _held(program)}
-    if not held:
+    graph_values = {(call.label, name): value for call, name, value in _graph_values(program)}
+    if not graph_values:
         raise NoOriginsError
     own = with_own_state(program)
     arguments = arguments_of(graph, own, inputs)
@@ -234,14 +231,15 @@ def _with_eager(
         saved: dict[str, list[Saved]] = {}
         unknown = 0
         for position, entry in enumerate(entries):
-            value = held.get(_key(entry))
+            value = graph_values.get(_key(entry))
             if value is None:
                 unknown += 1
                 continue
-            saved.setdefault(value, []).append(_saved(position, run / entry["file"]))
+            tensor = Saved(position, functools.partial(_load, run / entry["file"]))
+            saved.setdefault(value, []).append(tensor)
         beside = Beside(module, saved, constants_of(own), tolerance)
         beside.compare(copies(arguments))
-    skipped = {"hold no one node's value": unknown, **beside.skipped}
+    skipped = {"correspond to no single node": unknown, **beside.skipped}
     result = BisectResult(
         None, "", "", beside.compared, None, {why: n for why, n in skipped.items() if n}
     )
@@ -250,14 +248,14 @@ def _with_eager(
     first = min(beside.differences, key=lambda each: each.position)
     label, buffer = _key(entries[first.position])
     (call,) = (call for call in calls_of(program) if call.label == label)
-    found = dataclasses.replace(result, call=call, buffer=buffer, words=first.words)
+    outcome = dataclasses.replace(result, call=call, buffer=buffer, words=first.words)
     if folder is None:
-        return found
-    written = _reproducer(program, found, first, inputs, target, folder, tolerance or _CLOSE)
-    return dataclasses.replace(found, folder=written)
+        return outcome
+    written = _reproducer(program, outcome, first, inputs, target, folder, tolerance or _CLOSE)
+    return dataclasses.replace(outcome, folder=written)
 
 
-def _held(program: Program) -> Iterator[tuple[Call, str, str]]:
+def _graph_values(program: Program) -> Iterator[tuple[Call, str, str]]:
     """Yield the calls outside regions with their outputs and the graph values of those outputs.
 
     In a region, a name may belong to a node of another graph.
@@ -270,10 +268,6 @@ def _held(program: Program) -> Iterator[tuple[Call, str, str]]:
             for name, value in zip(written, values, strict=True):
                 if value:
                     yield call, program.qualified_names.get(name, name), value
-
-
-def _saved(position: int, file: Path) -> Saved:
-    return Saved(position, lambda: _load(file))
 
 
 def _reproducer(  # noqa: PLR0913 - the result, its run and the destination

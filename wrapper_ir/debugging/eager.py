@@ -83,16 +83,16 @@ def _value(node: Node, known: Mapping[Node, Any]) -> Any:
 
 def _chain(node: Node, known: Mapping[Node, Any]) -> list[Node]:
     """Return the nodes that lead from known values to a node, in graph order."""
-    found: set[Node] = set()
+    needed: set[Node] = set()
     waiting = [node]
     while waiting:
         each = waiting.pop()
-        if each in found:
+        if each in needed:
             continue
-        found.add(each)
+        needed.add(each)
         if each not in known:
             waiting += each.all_input_nodes
-    return [each for each in node.graph.nodes if each in found]
+    return [each for each in node.graph.nodes if each in needed]
 
 
 def _widened(value: Any) -> Any:
@@ -130,8 +130,8 @@ _FLIPPED: Final = 1
 _VALUE: Final = re.compile(r"(?P<node>[^\[\]]+)(?P<path>(\[\d+\])*)")
 
 _FAILED: Final = "cannot be computed eagerly"
-_OTHER: Final = "have another shape or type in the graph"
-_NO_NODE: Final = "come from nodes that the graph has not"
+_OTHER: Final = "have a different shape or type in the graph"
+_NO_NODE: Final = "come from nodes that the graph lacks"
 
 
 @dataclass(frozen=True)
@@ -208,8 +208,8 @@ class Beside(Interpreter):
     def fetch_attr(self, target: str) -> Any:
         """Return a private copy of a tensor of the model, since the run may write to it."""
         value = self._constants.get(target)
-        found = super().fetch_attr(target) if value is None else value
-        return private_copy(found) if isinstance(found, Tensor) else found
+        tensor = super().fetch_attr(target) if value is None else value
+        return private_copy(tensor) if isinstance(tensor, Tensor) else tensor
 
     def run_node(self, node: Node) -> Any:
         """Run a node, compare its value, and continue with the program's value."""
@@ -320,10 +320,10 @@ class Beside(Interpreter):
 
 
 def _parsed(value: str) -> tuple[str, tuple[int, ...]]:
-    found = _VALUE.fullmatch(value)
-    if found is None:
+    match = _VALUE.fullmatch(value)
+    if match is None:
         return value, ()
-    return found["node"], tuple(map(int, re.findall(r"\d+", found["path"])))
+    return match["node"], tuple(map(int, re.findall(r"\d+", match["path"])))
 
 
 def _parts(value: Any) -> list[Tensor]:

@@ -50,8 +50,13 @@ class CallNotReachedError(WrapperIRError):
     """The given inputs do not reach a call. Field: ``call``."""
 
     code = "WIR1512"
-    template = "call '{call}' was not made with these inputs"
-    default_hint = "it stands in a branch that was not taken, or in a loop that did not run"
+    template = "these inputs do not reach call '{call}'"
+    default_hint = "it is in a branch that was not taken, or in a loop that did not run"
+
+
+def planned(program: Program) -> Program:
+    """Plan the memory of a program unless that has been done."""
+    return program if program.stage is Stage.PLANNED else plan_memory(program)
 
 
 def copies(inputs: Sequence[Any]) -> list[Any]:
@@ -110,8 +115,6 @@ class ExtractedCall:
             FileExistsError: The folder exists.
             OSError: The folder cannot be written.
         """
-        import torch  # noqa: PLC0415 - only those who write need it here
-
         target = Path(folder)
         if target.exists():
             raise FileExistsError(f"{target} exists")
@@ -183,35 +186,35 @@ def extract(
         CallNotFoundError: The program has no such call.
         CallNotReachedError: The run did not reach the call.
     """
-    planned = program if program.stage is Stage.PLANNED else plan_memory(program)
-    found = find_call(planned, call)
+    program = planned(program)
+    selected = find_call(program, call)
     events = _Events()
-    probed = insert_around(with_own_state(planned), {found.path: _probes(planned, found)})
+    probed = insert_around(with_own_state(program), {selected.path: _probes(program, selected)})
     Hooked(compile_program(probed, target, debug="off"), events.note)(*copies(inputs))
     if events.after is None:
-        raise CallNotReachedError(call=found.label)
-    operands = Operands(planned)
-    writes = operands.writes(found.path, found.line)
-    does = effects(found.line, planned)
-    before = dict(zip(_operands(does), events.before, strict=True))
-    after = dict(zip(does.written, events.after, strict=True))
+        raise CallNotReachedError(call=selected.label)
+    operands = Operands(program)
+    writes = operands.writes(selected.path, selected.line)
+    call_effects = effects(selected.line, program)
+    before = dict(zip(_operands(call_effects), events.before, strict=True))
+    after = dict(zip(call_effects.written, events.after, strict=True))
     results = {name: seen for name, seen in after.items() if name in writes}
-    reads = operands.reads(found.path, found.line)
-    program, given = alone(planned, found.line, before, results, reads, events.numbers)
-    verify(program)
-    return ExtractedCall(found, program, given, tuple(seen.content for seen in results.values()))
+    reads = operands.reads(selected.path, selected.line)
+    single, args = alone(program, selected.line, before, results, reads, events.numbers)
+    verify(single)
+    return ExtractedCall(selected, single, args, tuple(seen.content for seen in results.values()))
 
 
-def _operands(does: Effects) -> list[str]:
-    return list(dict.fromkeys((*does.reads, *does.writes)))
+def _operands(call_effects: Effects) -> list[str]:
+    return list(dict.fromkeys((*call_effects.reads, *call_effects.writes)))
 
 
 def _probes(program: Program, call: Call) -> tuple[list[Probe], list[Probe]]:
     """Return probes of all operands of a call, including uninitialized ones."""
-    does = effects(call.line, program)
-    scalars = scalars_of(call.line)
-    before = Probe(call.label, When.BEFORE, ProbeLevel.HOOK, tuple(_operands(does)), scalars)
-    after = Probe(call.label, When.AFTER, ProbeLevel.HOOK, tuple(does.written))
+    call_effects = effects(call.line, program)
+    reads, scalars = tuple(_operands(call_effects)), scalars_of(call.line)
+    before = Probe(call.label, When.BEFORE, ProbeLevel.HOOK, reads, scalars)
+    after = Probe(call.label, When.AFTER, ProbeLevel.HOOK, tuple(call_effects.written))
     return [before], [after]
 
 
@@ -255,11 +258,7 @@ class Seen:
     @property
     def end(self) -> int:
         """The address after its last byte."""
-        if not self.content.numel():
-            return self.address
-        steps = zip(self.stride, self.content.shape, strict=True)
-        last = sum(step * (size - 1) for step, size in steps)
-        return self.address + (last + 1) * self.content.element_size()
+        return self.address + int(self.layout().extent) * self.content.element_size()
 
     @property
     def is_plain(self) -> bool:
@@ -312,7 +311,7 @@ def alone(
     (called,) = effects(line).calls
     body.insert(0, dataclasses.replace(program.kernels[called], origin=None))
     body.append(dataclasses.replace(_with_numbers(line, iter(numbers)), origin=None, stream=0))
-    made = Program(
+    single = Program(
         name="call",
         inputs=tuple(map(BufferInput, inputs)),
         results=tuple(map(BufferValue, after)),
@@ -321,21 +320,21 @@ def alone(
         mempools=program.mempools,
         stage=Stage.PLANNED,
     )
-    return made, tuple(inputs.values())
+    return single, tuple(inputs.values())
 
 
 def _storages(seen: Mapping[str, Seen]) -> list[list[str]]:
     """Return the names, grouped by overlapping memory."""
-    found: list[list[str]] = []
+    groups: list[list[str]] = []
     end = -1
     for name in sorted(seen, key=lambda name: (seen[name].address, seen[name].end)):
-        if found and seen[name].address < end:
-            found[-1].append(name)
+        if groups and seen[name].address < end:
+            groups[-1].append(name)
         else:
-            found.append([name])
+            groups.append([name])
         end = max(end, seen[name].end)
     order = {name: position for position, name in enumerate(seen)}
-    return sorted(found, key=lambda names: min(order[name] for name in names))
+    return sorted(groups, key=lambda names: min(order[name] for name in names))
 
 
 def _storage(parts: Sequence[Seen]) -> tuple[int, torch.Tensor]:

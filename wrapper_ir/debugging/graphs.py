@@ -23,7 +23,7 @@ class OtherGraphError(WrapperIRError):
     """A graph is not the source of a program. Field: ``reason``."""
 
     code = "WIR1516"
-    template = "the program was not made of this graph: {reason}"
+    template = "this graph is not the source of the program: {reason}"
     default_hint = "record() keeps the graph of each program: programs.graphs[0]"
 
 
@@ -42,7 +42,7 @@ def module_of(graph: object) -> GraphModule:
         return module
     if isinstance(graph, GraphModule):
         return graph
-    expected = "the graph that the program was made of, such as record().graphs has"
+    expected = "the program's source graph, such as one of record().graphs"
     raise OptionValueError(option="graph", value=graph, expected=expected)
 
 
@@ -64,17 +64,17 @@ def arguments_of(graph: Graph, program: Program, inputs: Sequence[Any]) -> list[
     left = list(inputs)
     nodes = list(module_of(graph).graph.find_nodes(op="placeholder"))
     if isinstance(graph, ExportedProgram):
-        given = [
+        arguments = [
             _of_export(graph, spec, program, left) for spec in graph.graph_signature.input_specs
         ]
     elif len(nodes) == len(left):
-        given, left = left, []
+        arguments, left = left, []
     else:
-        given = [_next(left, _known(node)) for node in nodes]
-    if left or len(given) != len(nodes):
+        arguments = [_next(left, _known(node)) for node in nodes]
+    if left or len(arguments) != len(nodes):
         reason = f"it takes {len(nodes)} inputs, the program {len(inputs)}"
         raise OtherGraphError(reason=reason)
-    return given
+    return arguments
 
 
 def _of_export(graph: ExportedProgram, spec: Any, program: Program, left: list[Any]) -> Any:
@@ -83,7 +83,7 @@ def _of_export(graph: ExportedProgram, spec: Any, program: Program, left: list[A
         return _next(left, known)
     tensors = {**graph.state_dict, **graph.constants, **constants_of(program)}
     if spec.target not in tensors:
-        raise OtherGraphError(reason=f"it needs {spec.target!r}, which is no constant")
+        raise OtherGraphError(reason=f"it needs {spec.target!r}, which is not a constant")
     return tensors[spec.target]
 
 
@@ -103,7 +103,7 @@ def _next(left: list[Any], known: Any) -> Any:
 # Facts about nodes, needed before eager results can serve as a reference.
 
 _RANDOM: Final = "depend on random numbers"
-_UNSET: Final = "depend on memory that is not set"
+_UNSET: Final = "depend on uninitialized memory"
 
 #: Inductor's own random ops, which have no tag.
 _RANDOM_PRIMS: Final = ("inductor_seed", "inductor_rand")
@@ -142,6 +142,6 @@ def _drops_nothing(node: Node) -> bool:
     schema = getattr(node.target, "_schema", None)
     for position, arg in enumerate(schema.arguments if schema is not None else ()):
         if arg.name == "dropout_p":
-            given = node.args[position] if position < len(node.args) else arg.default_value
-            return bool(node.kwargs.get(arg.name, given) == 0)
+            positional = node.args[position] if position < len(node.args) else arg.default_value
+            return bool(node.kwargs.get(arg.name, positional) == 0)
     return False

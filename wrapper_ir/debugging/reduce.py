@@ -7,8 +7,9 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -37,7 +38,7 @@ class NoFailureError(WrapperIRError):
 
     code = "WIR1514"
     template = "program '{program}' does not fail, so there is nothing to reduce"
-    default_hint = "a command fails by a status other than 0, and has to say what --says wants"
+    default_hint = "a command fails if its status is not 0 and it writes the text of --says"
 
 
 class CommandError(WrapperIRError):
@@ -58,8 +59,6 @@ Judge: TypeAlias = Callable[["Program"], str]
 
 PLACE = "{}"
 """The placeholder for the file name in a command. Without one, the name is appended."""
-
-_EXACT = (0.0, 0.0)
 
 
 def by_command(command: Sequence[str], *, says: str = "", seconds: float = 60.0) -> Judge:
@@ -112,8 +111,7 @@ def by_difference(
             exit condition. It is checked in the main thread, between lines. A timeout does not
             count as a failure.
     """
-    names = map(input_name, program.inputs)
-    values = dict(zip(names, inputs, strict=True))
+    values = dict(zip(map(input_name, program.inputs), inputs, strict=True))
 
     def judge(candidate: Program) -> str:
         try:
@@ -123,20 +121,18 @@ def by_difference(
             return ""
 
     def how(candidate: Program) -> str:
-        given = inputs_of(candidate, values)
-        expected, word = _outcome(_interpreted, candidate, given, seed)
+        args = [values[input_name(item)] for item in candidate.inputs]
+        expected, word = _outcome(lambda p: partial(interpret, p), candidate, args, seed)
         if word:
             return f"interpreter: {word}"
-        others, word = _outcome(_interpreted_over_zeros, candidate, given, seed)
+        over_zeros = partial(interpret, unwritten=b"\0\0")
+        others, word = _outcome(lambda p: partial(over_zeros, p), candidate, args, seed)
         if word or _first_difference(others, expected):
-            return "it reads what nothing has written"  # undefined contents: not the emitter's bug
+            return "it reads uninitialized memory"  # no bug of an emitter
         for target in targets:
-
-            def make(p: Program, target: str = target) -> Callable[..., Sequence[Any]]:
-                return compile_program(p, target, debug="off")
-
-            found, word = _outcome(make, candidate, given, seed)
-            word = word or _first_difference(found, expected)
+            make = partial(compile_program, target=target, debug="off")
+            actual, word = _outcome(make, candidate, args, seed)
+            word = word or _first_difference(actual, expected)
             if word:
                 return f"{target}: {word}"
         return ""
@@ -171,19 +167,6 @@ def _at_most(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, *alarm)
 
 
-def inputs_of(program: Program, values: Mapping[str, Any]) -> list[Any]:
-    """Return a program's inputs from a table of inputs by name."""
-    return [values[input_name(item)] for item in program.inputs]
-
-
-def _interpreted(program: Program) -> Callable[..., Sequence[Any]]:
-    return lambda *inputs: interpret(program, *inputs)
-
-
-def _interpreted_over_zeros(program: Program) -> Callable[..., Sequence[Any]]:
-    return lambda *inputs: interpret(program, *inputs, unwritten=b"\0\0")
-
-
 def _outcome(
     make: Callable[[Program], Callable[..., Sequence[Any]]],
     program: Program,
@@ -191,16 +174,16 @@ def _outcome(
     seed: int,
 ) -> tuple[dict[str, list[Any]], str]:
     """Run a program; return its results, inputs and constants, or a word for the failure."""
-    own, given = with_own_state(program), copies(inputs)
+    own, args = with_own_state(program), copies(inputs)
     kept = [
         value
-        for item, value in zip(program.inputs, given, strict=True)
+        for item, value in zip(program.inputs, args, strict=True)
         if not (isinstance(item, BufferInput) and item.donated)
     ]
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
-            results = list(make(own)(*given))
+            results = list(make(own)(*args))
     except WrapperIRError as error:
         return {}, error.code
     except Exception as error:  # an emitted program may raise anything
@@ -208,17 +191,17 @@ def _outcome(
     return {"results": results, "inputs": kept, "constants": list(own.data.values())}, ""
 
 
-def _first_difference(found: dict[str, list[Any]], expected: dict[str, list[Any]]) -> str:
+def _first_difference(actual: dict[str, list[Any]], expected: dict[str, list[Any]]) -> str:
     for where, values in expected.items():
-        for one, other in zip(found[where], values, strict=True):
+        for one, other in zip(actual[where], values, strict=True):
             if _differ(one, other):
-                return f"other {where}"
+                return f"different {where}"
     return ""
 
 
 def _differ(one: Any, other: Any) -> bool:  # noqa: ANN401 - results are tensors or numbers
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return bool(difference(one, other, _EXACT)) or (
+        return bool(difference(one, other, (0.0, 0.0))) or (
             one.layout is torch.strided and bool(one.numel()) and one.stride() != other.stride()
         )
     return type(one) is not type(other) or repr(one) != repr(other)
@@ -297,10 +280,12 @@ def _closed(program: Program) -> Program:
     objects = {*program.objects, *(name for each in inputs for name in each.defines_objects)}
     body: list[AnyLine] = []
     for line in program.body:
-        found = effects(line, program)
-        if defined.issuperset((*found.touched, *found.peeks)) and objects.issuperset(found.objects):
-            defined.update(found.defines)
-            objects.update(found.defines_objects)
+        line_effects = effects(line, program)
+        if defined.issuperset((*line_effects.touched, *line_effects.peeks)) and objects.issuperset(
+            line_effects.objects
+        ):
+            defined.update(line_effects.defines)
+            objects.update(line_effects.defines_objects)
             body.append(line)
     results = tuple(
         value
@@ -325,9 +310,9 @@ def _tidy(program: Program) -> Program:
     used: set[str] = {v.buffer for v in program.results if isinstance(v, BufferValue)}
     defined = {item.name for item in program.inputs if isinstance(item, BufferInput)}
     for _, line in walk(program):
-        found = effects(line, program)
-        used.update(found.touched)
-        defined.update(found.defines)
+        line_effects = effects(line, program)
+        used.update(line_effects.touched)
+        defined.update(line_effects.defines)
         for _, region in regions_of(line):
             defined.update(p.name for p in region.params if isinstance(p, BufferInput))
             used.update(v.buffer for v in region.results if isinstance(v, BufferValue))

@@ -36,6 +36,7 @@ from wrapper_ir.emitters.base import Artifact, LogicalProgramError
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import interpret
+from wrapper_ir.lines.program import Stage
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.testing.corpus import corpus_files, corpus_inputs, corpus_program, wrong_inputs
 from wrapper_ir.testing.equivalence import (
@@ -129,7 +130,7 @@ class EmitterConformance(WatchedPrograms):
     def test_results_share_memory_as_they_should(self, name: str) -> None:
         """Views are views, copies are copies, and the same random numbers are drawn."""
         self._skip_refused(name)
-        found = []
+        outcomes = []
         for is_reference in (True, False):
             program, inputs = corpus_program(name), corpus_inputs(name)
             function = None if is_reference else self._function(program)
@@ -138,37 +139,38 @@ class EmitterConformance(WatchedPrograms):
                 results = interpret(program, *inputs) if function is None else function(*inputs)
             assert type(results) is tuple
             values = [*results, *inputs, *program.data.values()]
-            found.append((_overlaps(values), torch.get_rng_state().tolist()))
-        assert found[0][0] == found[1][0], "other values share memory than in the interpreter"
-        assert found[0][1] == found[1][1], "other random numbers are drawn than in the interpreter"
+            outcomes.append((_overlaps(values), torch.get_rng_state().tolist()))
+        (expected_overlaps, expected_state), (overlaps, state) = outcomes
+        assert overlaps == expected_overlaps, "values share other memory than in the interpreter"
+        assert state == expected_state, "the random state differs from the interpreter's"
 
     @pytest.mark.parametrize("name", NAMES)
     def test_calls_are_below_autograd(self, name: str) -> None:
         """Autograd and autocast are off inside, and autograd learns of writes to inputs."""
         self._skip_refused(name)
         program, inputs = corpus_program(name), corpus_inputs(name)
-        wanted = run_on_copies(self._function(program), inputs)
-        function, given = self._function(corpus_program(name)), corpus_inputs(name)
-        tensors = [x for x in given if isinstance(x, torch.Tensor)]
+        expected = run_on_copies(self._function(program), inputs)
+        function, args = self._function(corpus_program(name)), corpus_inputs(name)
+        tensors = [x for x in args if isinstance(x, torch.Tensor)]
         for tensor in tensors:
             tensor.requires_grad_(tensor.is_floating_point() or tensor.is_complex())
-        mutated = [n for n in mutated_inputs(program) if given[n].requires_grad]
-        saved = {n: (given[n] * given[n]).abs().sum() for n in mutated}
+        mutated = [n for n in mutated_inputs(program) if args[n].requires_grad]
+        saved = {n: (args[n] * args[n]).abs().sum() for n in mutated}
         with torch.autocast("cpu", dtype=torch.bfloat16), torch.enable_grad():
             torch.manual_seed(0)
-            results = function(*given)
+            results = function(*args)
             assert torch.is_grad_enabled(), "autograd is off after the call"
-        shared = {number for pair in _overlaps([*results, *given]) for number in pair}
+        shared = {number for pair in _overlaps([*results, *args]) for number in pair}
         for number, result in enumerate(results):
             # To torch, any view of a tensor that requires gradients requires them too.
             if isinstance(result, torch.Tensor) and result.numel() and number not in shared:
-                assert not result.requires_grad, "a result is part of a graph of autograd"
+                assert not result.requires_grad, "a result is part of an autograd graph"
         for value in saved.values():
             # The input that autograd saved has changed, so a backward would be wrong.
             with pytest.raises(RuntimeError, match="modified by an inplace operation"):
                 value.backward()
-        names = [name for name, _ in wanted]
-        assert_same([*zip(names, (*results, *given), strict=True)], wanted)
+        names = [name for name, _ in expected]
+        assert_same([*zip(names, (*results, *args), strict=True)], expected)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_constants_are_the_programs(self, name: str) -> None:
@@ -183,8 +185,8 @@ class EmitterConformance(WatchedPrograms):
             value.copy_(value.clone().flip(0))
         kept = {name: value.clone() for name, value in program.data.items()}
         reference = program.replace(data=kept)
-        wanted = run_on_copies(partial(interpret, reference), inputs)
-        assert_same(run_on_copies(function, inputs), wanted)
+        expected = run_on_copies(partial(interpret, reference), inputs)
+        assert_same(run_on_copies(function, inputs), expected)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_boxed_calls_empty_their_list(self, name: str) -> None:
@@ -226,7 +228,7 @@ class EmitterConformance(WatchedPrograms):
     def test_text_does_not_depend_on_the_process(self, tmp_path: Path) -> None:
         """Other hash seeds and other folders give the same text."""
         names = [name for name in NAMES if name not in self.refused]
-        found: list[str] = []
+        texts: list[str] = []
         # Importing the emitter's module in the other process registers the emitter there too.
         home = emitter_class(self.target).__module__
         for seed in ("1", "2"):
@@ -240,12 +242,14 @@ class EmitterConformance(WatchedPrograms):
                 check=False,
                 text=True,
             )
-            said = f"{done.stdout[-_SHOWN:]}\n{done.stderr[-_SHOWN:]}"
-            assert done.returncode == 0, f"the other process ended with {done.returncode}:\n{said}"
-            found.append(done.stdout)
-        one, other = (text.splitlines() for text in found)
+            output = f"{done.stdout[-_SHOWN:]}\n{done.stderr[-_SHOWN:]}"
+            assert (
+                done.returncode == 0
+            ), f"the other process ended with {done.returncode}:\n{output}"
+            texts.append(done.stdout)
+        one, other = (text.splitlines() for text in texts)
         difference = difflib.unified_diff(one, other, lineterm="", n=0)
-        assert not [*itertools.islice(difference, 20)], "other processes get other text"
+        assert not [*itertools.islice(difference, 20)], "the text depends on the process"
 
     @pytest.mark.parametrize("name", NAMES)
     def test_text_defines_what_it_names(self, name: str) -> None:
@@ -257,8 +261,10 @@ class EmitterConformance(WatchedPrograms):
 
     def test_logical_programs_are_refused(self) -> None:
         """An emitter accepts planned programs only."""
+        programs = (corpus_program(name, planned=False) for name in NAMES)
+        logical = next(program for program in programs if program.stage is Stage.LOGICAL)
         with pytest.raises(LogicalProgramError):
-            make_emitter(self.target, dict(self.options)).emit(_logical())
+            make_emitter(self.target, dict(self.options)).emit(logical)
 
     def test_options_it_has_not_are_refused(self) -> None:
         """An unknown option is an error."""
@@ -273,14 +279,14 @@ class EmitterConformance(WatchedPrograms):
         self._skip_refused(name)
         program, inputs = corpus_program(name), corpus_inputs(name)
         function = self._function(program)
-        taken = []
+        accepted = []
         for what, wrong in wrong_inputs(name, program, inputs):
             try:
                 function(*wrong)
             except (WrapperIRError, TypeError):
                 continue
-            taken.append(what)
-        assert not taken, "inputs that are wrong were taken"
+            accepted.append(what)
+        assert not accepted, "invalid inputs were accepted"
 
     # Debugging.
 
@@ -301,7 +307,7 @@ class EmitterConformance(WatchedPrograms):
             results.append(run_on_copies(run, corpus_inputs(name)))
             shown.append("".join(capfd.readouterr()))
         assert_same(results[1], results[0])
-        assert shown[1] == shown[0], "probes show something else than in the interpreter"
+        assert shown[1] == shown[0], "probes show different output than in the interpreter"
 
     def _artifact(self, program: Program) -> Artifact:
         return emit(program, self.target, **self.options)
@@ -312,14 +318,6 @@ class EmitterConformance(WatchedPrograms):
     def _skip_refused(self, name: str) -> None:
         if name in self.refused:
             pytest.skip(f"{self.target} refuses it")
-
-
-def _logical() -> Program:
-    for name in NAMES:
-        program = corpus_program(name, planned=False)
-        if program.stage.value == "logical":
-            return program
-    raise AssertionError("no program of the corpus is logical")
 
 
 def _contents(values: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:

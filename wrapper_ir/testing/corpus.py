@@ -5,7 +5,7 @@ They are text files, ``<name>.wir``, whose first line states the subject.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -22,7 +22,7 @@ from wrapper_ir.lines.traits import checks_layout
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.planning import plan_memory
 from wrapper_ir.runtime.main import random_tensor
-from wrapper_ir.testing.corpus_files import about, corpus_files
+from wrapper_ir.testing.corpus_files import corpus_files
 from wrapper_ir.testing.equivalence import example_inputs
 from wrapper_ir.text import parse
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-__all__ = ["about", "corpus_files", "corpus_inputs", "corpus_program", "wrong_inputs"]
+__all__ = ["corpus_files", "corpus_inputs", "corpus_program", "wrong_inputs"]
 
 #: Inputs of programs that random contents would not fit, by position.
 _SPECIAL: Final[Mapping[str, Mapping[int, Any]]] = {
@@ -65,14 +65,10 @@ def _constants(program: Program) -> dict[str, Tensor]:
         for name, constant in program.constants.items():
             layout = program.layout(name)
             dtype: torch.dtype = getattr(torch, layout.dtype.torch_name)
-            size, stride = map(_numbers, (layout.size, layout.stride))
+            size, stride = (list(map(int, values)) for values in (layout.size, layout.stride))
             value = random_tensor(dtype, size, stride)
             data[name] = data[constant.tied_to] if constant.tied_to else value
     return data
-
-
-def _numbers(values: tuple[object, ...]) -> list[int]:
-    return [value for value in values if isinstance(value, int)]
 
 
 # Inputs that a program must reject, derived from its input declarations.
@@ -123,9 +119,9 @@ def _with(inputs: Sequence[Any], position: int, value: object) -> list[Any]:
 def _made(program: Program, numbers: Mapping[str, float]) -> list[Any]:
     """Return inputs with other values of symbols than the hints."""
     infos = {name: replace(program.symbols[name], hint=int(n)) for name, n in numbers.items()}
-    made = example_inputs(program.replace(symbols=program.symbols.set(**infos)))
+    inputs = example_inputs(program.replace(symbols=program.symbols.set(**infos)))
     symbols = [getattr(item, "symbol", "") for item in program.inputs]
-    return [numbers.get(s, value) for s, value in zip(symbols, made, strict=True)]
+    return [numbers.get(s, value) for s, value in zip(symbols, inputs, strict=True)]
 
 
 def _wrong_values(program: Program, name: str, right: Tensor) -> Iterator[tuple[str, object]]:
@@ -165,11 +161,11 @@ def _is_asserted(program: Program, name: str, size: object) -> bool:
 
 def _outside_ranges(program: Program) -> Iterator[Wrong]:
     """Yield inputs with sizes or numbers just outside a symbol's range."""
-    given = {item.symbol for item in program.inputs if isinstance(item, ScalarInput)}
+    symbols = {item.symbol for item in program.inputs if isinstance(item, ScalarInput)}
     for line in program.body:
         if binds_symbol(line) and not isinstance(line.source, ItemOf):
-            given.add(line.symbol)
-    for symbol in sorted(given):
+            symbols.add(line.symbol)
+    for symbol in sorted(symbols):
         info = program.symbols[symbol]
         if info.kind is not SymbolKind.INT:
             continue
@@ -193,8 +189,8 @@ class Row:
     """
 
     name: str
-    programs: list[str] = field(default_factory=list)
-    rendered: dict[str, int] = field(default_factory=dict)
+    programs: list[str]
+    rendered: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +223,7 @@ def coverage(
     names = list(corpus_files())
     for done, name in enumerate(names):
         program = corpus_program(name)
-        found = [emitter for emitter in emitters if _renders(program, emitter)]
+        able = [emitter for emitter in emitters if _renders(program, emitter)]
         pairs = set(_pairs(program))
         kinds = {line.mnemonic for _, line in walk(program)}
         types = {program.layout(buffer).dtype.torch_name for buffer in program.buffers}
@@ -239,7 +235,7 @@ def coverage(
             for key in keys:
                 row = table.setdefault(key, Row(key, [], dict.fromkeys(emitters, 0)))
                 row.programs.append(name)
-                for emitter in found:
+                for emitter in able:
                     row.rendered[emitter] += 1
         if progress is not None:
             progress(done + 1, len(names))
@@ -249,8 +245,8 @@ def coverage(
 def _pairs(program: Program) -> Iterator[tuple[str, str]]:
     """Yield each kind of line with each element type of the buffers that it mentions."""
     for _, line in walk(program):
-        does = effects(line, program)
-        for buffer in (*does.touched, *does.peeks, *does.defines):
+        line_effects = effects(line, program)
+        for buffer in (*line_effects.touched, *line_effects.peeks, *line_effects.defines):
             yield line.mnemonic, program.layout(buffer).dtype.torch_name
 
 

@@ -24,10 +24,10 @@ def corpus_files() -> Mapping[str, Path]:
         FileNotFoundError: The package was installed without them.
     """
     for folder in _FOLDERS:
-        found = {path.stem: path for path in sorted(folder.glob("*.wir"))}
-        if found:
-            return found
-    raise FileNotFoundError(f"the corpus of wrapper_ir is in none of {[*map(str, _FOLDERS)]}")
+        files = {path.stem: path for path in sorted(folder.glob("*.wir"))}
+        if files:
+            return files
+    raise FileNotFoundError(f"no corpus of wrapper_ir in {[*map(str, _FOLDERS)]}")
 
 
 def about(name: str) -> str:

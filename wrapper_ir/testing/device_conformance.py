@@ -127,8 +127,8 @@ class DeviceConformance:
 
     def program(self, name: str) -> Program:
         """Return a planned program of the corpus on the device."""
-        made = self.lower(on_device(corpus_program(name, planned=False), self.device))
-        return plan_memory(made) if made.stage is Stage.LOGICAL else made
+        program = self.lower(on_device(corpus_program(name, planned=False), self.device))
+        return plan_memory(program) if program.stage is Stage.LOGICAL else program
 
     # Programs.
 
@@ -143,12 +143,12 @@ class DeviceConformance:
         tolerance = self.op_tolerance if calls_ops else self.tolerance
         for seed in (0, 1):
             inputs = corpus_inputs(name, seed=seed)
-            given = [copy_of(value, self.device) for value in inputs]
-            wanted = run_on_copies(partial(interpret, reference), inputs)
-            found = run_on_copies(function, given)
-            self._compare(found, wanted, None if is_random else tolerance)
-            again = run_on_copies(partial(interpret, self.program(name)), given)
-            self._compare(again, wanted, None if is_random else tolerance)
+            args = [copy_of(value, self.device) for value in inputs]
+            expected = run_on_copies(partial(interpret, reference), inputs)
+            actual = run_on_copies(function, args)
+            self._compare(actual, expected, None if is_random else tolerance)
+            again = run_on_copies(partial(interpret, self.program(name)), args)
+            self._compare(again, expected, None if is_random else tolerance)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_inputs_of_other_devices_are_refused(self, name: str) -> None:
@@ -192,10 +192,12 @@ class DeviceConformance:
         turned = copy_of(value.movedim(0, -1) if size else value, self.device)
         there = value.to(self.device)
         turned_back = torch.empty_like(there).copy_(turned.movedim(-1, 0) if size else turned)
-        assert torch.equal(turned_back.cpu(), value), "a copy of a view is not what it shows"
+        assert torch.equal(
+            turned_back.cpu(), value
+        ), "a copy of a view has other contents than the view"
         if size and size[0] > 1:
             there[1:].copy_(torch.zeros_like(value[1:]))
-            assert torch.equal(there[:1].cpu(), value[:1]), "a copy wrote beside its target"
+            assert torch.equal(there[:1].cpu(), value[:1]), "a copy wrote outside its target"
             assert not there[1:].cpu().any()
 
     def test_buffers_are_as_they_are_asked_for(self) -> None:
@@ -204,23 +206,25 @@ class DeviceConformance:
         make: Callable[..., torch.Tensor] = (
             named(kind.python.allocator)
             if kind.python.allocator
-            else partial(_empty_strided, device=self.device)
+            else lambda size, stride, dtype: torch.empty_strided(
+                size, stride, dtype=dtype, device=self.device
+            )
         )
         spans = []
         kept = []
         for size, stride in (((5, 3), (3, 1)), ((5, 3), (1, 8)), ((0,), (1,)), ((), ())):
             for dtype in _DTYPES:
-                made = make(size, stride, dtype)
-                assert (made.shape, made.stride(), made.dtype) == (size, stride, dtype)
-                assert made.device.type == self._type
-                start = made.data_ptr()
+                buffer = make(size, stride, dtype)
+                assert (buffer.shape, buffer.stride(), buffer.dtype) == (size, stride, dtype)
+                assert buffer.device.type == self._type
+                start = buffer.data_ptr()
                 assert start % kind.memory.alignment == 0, "a buffer is less aligned than declared"
-                if made.numel():
-                    spans.append((start, start + made.untyped_storage().nbytes()))
-                kept.append(made)
+                if buffer.numel():
+                    spans.append((start, start + buffer.untyped_storage().nbytes()))
+                kept.append(buffer)
         spans.sort()
         apart = all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
-        assert apart, "buffers that are in use overlap"
+        assert apart, "live buffers overlap"
 
     # Queues.
 
@@ -228,7 +232,7 @@ class DeviceConformance:
     def test_events_order_streams(self, links: int) -> None:
         """A stream that waits for an event sees all earlier work on the other stream."""
         if Device.parse(self.device).kind.queues is None:
-            pytest.skip("programs have the caller's stream alone")
+            pytest.skip("the device has no queues")
         run = compile_program(self.lower(_chain(self.device, links)), self.target)
         x = torch.arange(_LONG, dtype=torch.float32)
         for n in range(4):
@@ -242,12 +246,13 @@ class DeviceConformance:
     def _reason(self, name: str) -> str:
         """Return the reason to skip a corpus program on the device, or an empty string."""
         if name in self.refused:
-            return "it is listed"
+            return "it is listed in `refused`"
         program = corpus_program(name)
         for _, line in walk(program):
-            does = effects(line, program)
-            if calls_op(line) and does.defines and not {*does.touched} - {*does.defines}:
-                return "an op that is given no tensor makes one on the host"
+            line_effects = effects(line, program)
+            defines = set(line_effects.defines)
+            if calls_op(line) and defines and defines.issuperset(line_effects.touched):
+                return "an op without tensor arguments creates a tensor on the host"
         return "" if self._runs_kernels(name) else "the device does not run its kernels"
 
     def _runs_kernels(self, name: str) -> bool:
@@ -264,12 +269,12 @@ class DeviceConformance:
 
     def _compare(
         self,
-        found: Sequence[tuple[str, Any]],
-        wanted: Sequence[tuple[str, Any]],
+        actual: Sequence[tuple[str, Any]],
+        expected: Sequence[tuple[str, Any]],
         tolerance: tuple[float, float] | None,
     ) -> None:
-        assert [name for name, _ in found] == [name for name, _ in wanted]
-        for (name, got), (_, right) in zip(found, wanted, strict=True):
+        assert [name for name, _ in actual] == [name for name, _ in expected]
+        for (name, got), (_, right) in zip(actual, expected, strict=True):
             if not isinstance(right, torch.Tensor):
                 assert got == right or (got != got and right != right), name
                 continue
@@ -281,9 +286,3 @@ class DeviceConformance:
             if tolerance is not None:
                 words = difference(got.cpu(), right, tolerance)
                 assert not words, f"{name} {words}"
-
-
-def _empty_strided(
-    size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, *, device: str
-) -> torch.Tensor:
-    return torch.empty_strided(size, stride, dtype=dtype, device=device)

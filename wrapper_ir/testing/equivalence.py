@@ -38,7 +38,7 @@ class NotEquivalentError(WrapperIRError, AssertionError):
     """
 
     code = "WIR5001"
-    template = "program '{program}': {what} of {target} {words} ({reference}){call}"
+    template = "program '{program}': {what} of {target} {words} (compared with {reference}){call}"
 
 
 def assert_equivalent(
@@ -75,15 +75,15 @@ def assert_equivalent(
     for target in targets:
         function = compile_program(program, target, debug="off", **(options or {}))
         actual = run_on_copies(function, given, seed)
-        found = _first_difference(actual, reference, (0.0, 0.0))
-        if found:
+        mismatch = _first_difference(actual, reference, (0.0, 0.0))
+        if mismatch:
             call = _first_call(program, given, target)
-            raise _error(program, target, "the interpreter has another", found, call)
+            raise _error(program, target, "the interpreter", mismatch, call)
     if eager is not None:
         expected = run_on_copies(_as_tuple(eager), given, seed)
-        found = _first_difference(reference, expected, tolerance)
-        if found:
-            raise _error(program, "the interpreter", "eager PyTorch has another", found, "")
+        mismatch = _first_difference(reference, expected, tolerance)
+        if mismatch:
+            raise _error(program, "the interpreter", "eager PyTorch", mismatch, "")
 
 
 def example_inputs(program: Program, *, seed: int = 0) -> list[Any]:
@@ -156,13 +156,13 @@ def run_on_copies(
         torch.manual_seed(seed)
         results = function(*copies)
     named = [(f"result {n}", value) for n, value in enumerate(results)]
-    return [*named, *((f"input {n}, afterwards,", value) for n, value in enumerate(copies))]
+    return [*named, *((f"input {n} after the call", value) for n, value in enumerate(copies))]
 
 
 def assert_same(actual: Sequence[tuple[str, Any]], expected: Sequence[tuple[str, Any]]) -> None:
     """Fail if the outcomes of two runs differ in any bit."""
-    found = _first_difference(actual, expected, (0.0, 0.0))
-    assert found is None, " ".join(found)
+    mismatch = _first_difference(actual, expected, (0.0, 0.0))
+    assert mismatch is None, " ".join(mismatch)
 
 
 def copy_of(value: Any, device: str = "") -> Any:  # noqa: ANN401 - tensors and numbers
@@ -170,8 +170,8 @@ def copy_of(value: Any, device: str = "") -> Any:  # noqa: ANN401 - tensors and 
     if not isinstance(value, Tensor):
         return value
     place = device or value.device
-    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=place)
-    return made.copy_(value.detach())
+    copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=place)
+    return copy.copy_(value.detach())
 
 
 def _first_difference(
@@ -182,22 +182,24 @@ def _first_difference(
     """Return the name of the first value that differs, and the difference."""
     if len(actual) != len(expected):
         return "the number of results", f"is {len(actual)}, not {len(expected)}"
-    for (name, got), (_, wanted) in zip(actual, expected, strict=True):
-        words = _difference(got, wanted, tolerance)
+    for (name, actual_value), (_, expected_value) in zip(actual, expected, strict=True):
+        words = _difference(actual_value, expected_value, tolerance)
         if words:
             return name, words
     return None
 
 
 def _difference(
-    got: Any, wanted: Any, tolerance: tuple[float, float] | None  # noqa: ANN401 - any result
+    actual: Any, expected: Any, tolerance: tuple[float, float] | None  # noqa: ANN401 - any result
 ) -> str:
-    if isinstance(got, Tensor) and isinstance(wanted, Tensor):
-        if tolerance == (0.0, 0.0) and got.stride() != wanted.stride() and got.numel():
-            return f"has strides {tuple(got.stride())}, not {tuple(wanted.stride())}"
-        return difference(got, wanted, tolerance)
-    same = type(got) is type(wanted) and (got == wanted or (got != got and wanted != wanted))
-    return "" if same else f"is {got!r}, not {wanted!r}"
+    if isinstance(actual, Tensor) and isinstance(expected, Tensor):
+        if tolerance == (0.0, 0.0) and actual.stride() != expected.stride() and actual.numel():
+            return f"has strides {tuple(actual.stride())}, not {tuple(expected.stride())}"
+        return difference(actual, expected, tolerance)
+    same = type(actual) is type(expected) and (
+        actual == expected or (actual != actual and expected != expected)
+    )
+    return "" if same else f"is {actual!r}, not {expected!r}"
 
 
 def _first_call(program: Program, inputs: Sequence[Any], target: str) -> str:
@@ -212,9 +214,9 @@ def _first_call(program: Program, inputs: Sequence[Any], target: str) -> str:
 
 
 def _error(
-    program: Program, target: str, reference: str, found: tuple[str, str], call: str
+    program: Program, target: str, reference: str, mismatch: tuple[str, str], call: str
 ) -> NotEquivalentError:
-    what, words = found
+    what, words = mismatch
     return NotEquivalentError(
         program=program.name,
         target=target,

@@ -35,8 +35,8 @@ def _snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
     snapshot = _syrupy(request)
     from wrapper_ir.testing.snapshots import extension  # noqa: PLC0415 - on first use
 
-    made: SnapshotAssertion = snapshot.use_extension(extension(str(request.fixturename)))
-    return made
+    result: SnapshotAssertion = snapshot.use_extension(extension(str(request.fixturename)))
+    return result
 
 
 @pytest.fixture
@@ -72,12 +72,12 @@ def emitter_snapshot(request: pytest.FixtureRequest) -> Callable[..., SnapshotAs
     snapshot = _syrupy(request)
     from wrapper_ir.testing.snapshots import extension_for  # noqa: PLC0415 - on first use
 
-    made: dict[tuple[str, str], SnapshotAssertion] = {}
+    snapshots: dict[tuple[str, str], SnapshotAssertion] = {}
 
     def of(emitter: str, suffix: str = "txt") -> SnapshotAssertion:
         key = emitter, suffix
-        if key not in made:
-            made[key] = snapshot.use_extension(extension_for(emitter, suffix))
-        return made[key]
+        if key not in snapshots:
+            snapshots[key] = snapshot.use_extension(extension_for(emitter, suffix))
+        return snapshots[key]
 
     return of

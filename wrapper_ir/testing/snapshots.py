@@ -6,7 +6,6 @@ are rendered in canonical form, so a snapshot changes only if the program does.
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import subprocess
@@ -70,7 +69,7 @@ class ProgramFile(SingleFileSnapshotExtension):
         """
         if not isinstance(data, Program):
             what = type(data).__name__
-            raise TypeError(f"a {self.target} snapshot is of a program, not of a {what}")
+            raise TypeError(f"a {self.target} snapshot takes a program, not {what}")
         return self.text(data.canonical())
 
     def text(self, program: Program) -> str:
@@ -95,7 +94,7 @@ class ProgramFile(SingleFileSnapshotExtension):
         if not snapshot_data:
             yield f"no such file yet: {file}; pytest --snapshot-update writes it"
             return
-        yield f"in {file}; pytest --snapshot-update accepts what changed:"
+        yield f"in {file}; pytest --snapshot-update accepts the changes:"
         yield from self.changes(str(snapshot_data), str(serialized_data))
 
     def changes(self, before: str, after: str) -> Iterator[str]:
@@ -117,13 +116,13 @@ class WirFile(ProgramFile):
     def changes(self, before: str, after: str) -> Iterator[str]:
         """Yield the changes to the program rather than to its text."""
         try:
-            found = diff(parse(before), parse(after))
+            difference = diff(parse(before), parse(after))
         except WrapperIRError as error:
-            yield f"the snapshot is no program: {error}"
+            yield f"the snapshot is not a valid program: {error}"
             return
         # As few lines as possible: unchanged rows are left out.
-        told = [row for row in found.rows() if row.text and row.style != "same"]
-        yield from to_text(told).splitlines()
+        changed = [row for row in difference.rows() if row.text and row.style != "same"]
+        yield from to_text(changed).splitlines()
 
 
 class PythonFile(ProgramFile):
@@ -153,9 +152,8 @@ class FxFile(ProgramFile):
 
 def extension(name: str) -> type[ProgramFile]:
     """Return the extension of a fixture: ``PythonFile`` for ``python_snapshot``."""
-    module = importlib.import_module(__name__)
-    found: type[ProgramFile] = getattr(module, f"{name.removesuffix('_snapshot').title()}File")
-    return found
+    extension_class: type[ProgramFile] = globals()[f"{name.removesuffix('_snapshot').title()}File"]
+    return extension_class
 
 
 @cache
@@ -170,5 +168,5 @@ def extension_for(emitter: str, suffix: str) -> type[ProgramFile]:
         UnknownEmitterError: There is no emitter of that name.
     """
     emitter_class(emitter)
-    given = {"target": emitter, "file_extension": suffix.removeprefix(".")}
-    return type(f"{emitter.title()}File", (ProgramFile,), given)
+    attributes = {"target": emitter, "file_extension": suffix.removeprefix(".")}
+    return type(f"{emitter.title()}File", (ProgramFile,), attributes)

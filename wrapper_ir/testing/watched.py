@@ -34,7 +34,7 @@ _SLACK = witnesses.BYTES // 8
 """Bytes that other code may allocate during a measurement."""
 
 _MEASURES = pytest.mark.skipif(
-    not witnesses.can_measure(), reason="the C library does not tell what memory is in use"
+    not witnesses.can_measure(), reason="the C library does not report memory use"
 )
 
 _ON_META = """
@@ -61,8 +61,8 @@ class WatchedPrograms:
     @_MEASURES
     def test_memory_is_freed_where_the_program_says(self) -> None:
         """A ``free`` releases the memory at once, not at the end of the call."""
-        found = self._measured("frees", 8)
-        used = [each - found[0] for each in found]
+        bytes_ = self._measured("frees", 8)
+        used = [each - bytes_[0] for each in bytes_]
         assert used[1] > witnesses.BYTES - _SLACK, "the buffer took no memory"
         assert used[2] < _SLACK, "%a is in use after its end"
         assert used[3] < witnesses.BYTES + _SLACK, "%a is in use beside %b"
@@ -102,8 +102,8 @@ class WatchedPrograms:
 
     def test_memory_is_aligned(self) -> None:
         """Allocations start at multiples of the device's alignment."""
-        found = self._measured("aligned", 8)
-        assert [address % 64 for address in found[:4]] == [0, 0, 0, 0]
+        addresses = self._measured("aligned", 8)
+        assert [address % 64 for address in addresses[:4]] == [0, 0, 0, 0]
 
     @_MEASURES
     def test_calls_leave_nothing(self) -> None:
@@ -153,8 +153,8 @@ class WatchedPrograms:
         with torch.autocast("cpu", dtype=torch.bfloat16), torch.enable_grad():
             function(x)
         numbers = [[1.0, 2.0, 3.0, 4.0], [1.0, 4.0, 9.0, 16.0]]
-        wanted = [(1, numbers[0]), (2, numbers[1]), (3, numbers[0])]
-        assert [note[:2] for note in witnesses.Notes.found] == wanted
+        expected = [(1, numbers[0]), (2, numbers[1]), (3, numbers[0])]
+        assert [note[:2] for note in witnesses.Notes.found] == expected
         assert not any(autocast for *_, autocast in witnesses.Notes.found), "autocast is on inside"
 
     def test_results_of_ops_are_checked(self) -> None:
@@ -207,7 +207,7 @@ class WatchedPrograms:
             line, changes = program.body[index], changes + 1
             assert self._text(changed) != text, f"body[{index}], '{line.mnemonic}', is not rendered"
         if not changes:
-            pytest.skip("the rules allow no other order")
+            pytest.skip("the verifier allows no other order")
 
     # Helpers.
 
@@ -269,8 +269,8 @@ def undefined_names(source: str) -> list[str]:
     defined = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported()}
     tables = [top, *_inside(top)]
     for table in tables:  # a function with "global x" may define x
-        found = table.get_symbols()
-        defined |= {s.get_name() for s in found if s.is_declared_global() and s.is_assigned()}
+        symbols = table.get_symbols()
+        defined |= {s.get_name() for s in symbols if s.is_declared_global() and s.is_assigned()}
     read = {
         symbol.get_name()
         for table in tables

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -258,8 +259,8 @@ def in_use() -> int:
     """Return the number of bytes allocated on this process's heap."""
     libc = _libc()
     assert libc is not None
-    found = libc.mallinfo2()
-    return int(found.uordblks) + int(found.hblkhd)
+    usage = libc.mallinfo2()
+    return int(usage.uordblks) + int(usage.hblkhd)
 
 
 def can_measure() -> bool:
@@ -387,8 +388,6 @@ class Launches:
 @contextlib.contextmanager
 def launcher_known() -> Iterator[None]:
     """Register the kit's kernel language for the CPU within a block."""
-    import dataclasses  # noqa: PLC0415
-
     language = KernelLanguage("wrapper_ir_kit", has_grid=True, launcher=f"{__name__}:Launches")
     before = kind_of("cpu")
     taught = dataclasses.replace(before, languages=(*before.languages, language))

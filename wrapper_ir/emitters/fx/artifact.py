@@ -121,12 +121,12 @@ def _shorten_launches(graph: fx.Graph, index: int) -> None:
 
 def _shorten_launch(node: fx.Node, kernel: PinnedKernel, index: int, stream: fx.Node) -> None:
     launch: Any = node.kwargs
-    given = dict(launch["kwargs"])
-    constants = {name: given.pop(name, value) for name, value in kernel.constants.items()}
-    if given.keys() != kernel.types.keys():
+    args = dict(launch["kwargs"])
+    constants = {name: args.pop(name, value) for name, value in kernel.constants.items()}
+    if args.keys() != kernel.types.keys():
         return  # running it raises an error
     node.target = kernel.launcher(index, constants)
-    node.args = (tuple(launch["grid"][0]), stream, *(given[name] for name in kernel.types))
+    node.args = (tuple(launch["grid"][0]), stream, *(args[name] for name in kernel.types))
     node.kwargs = {}
 
 
@@ -221,7 +221,7 @@ def readable(module: fx.GraphModule, title: str) -> CodeWriter:
                 writer.line(f"# {form.schema}")
     for definition in getattr(kernels, "launched", ()):
         writer.lines("", *(f"# {_plain(line)}" for line in described(definition)))
-    for name, value in _tensors(module):
+    for name, value in sorted(module.state_dict(keep_vars=True).items()):
         kind = str(value.dtype).removeprefix("torch.")
         writer.lines("", f"# {_plain(name)}: {kind}{list(value.shape)}")
     for name, inner in reversed(inner_modules):
@@ -230,10 +230,6 @@ def readable(module: fx.GraphModule, title: str) -> CodeWriter:
     writer.blank(2)
     _write_class(writer, module, type(module).__name__)
     return writer
-
-
-def _tensors(module: fx.GraphModule) -> Iterator[tuple[str, Any]]:
-    yield from sorted(module.state_dict(keep_vars=True).items())
 
 
 def _modules(module: fx.GraphModule) -> Iterator[tuple[str, fx.GraphModule]]:
@@ -269,13 +265,10 @@ def _write_class(writer: CodeWriter, module: fx.GraphModule, name: str) -> None:
                 path = node.meta.get("wrapper_ir_path")
                 with writer.at(Path.parse(path) if path else None):
                     for comment in node.meta.get("wrapper_ir_comments", ()):
-                        writer.lines(*(f"# {_plain(line)}".rstrip() for line in _lines(comment)))
+                        lines = comment.splitlines() or [""]
+                        writer.lines(*(f"# {_plain(line)}".rstrip() for line in lines))
                     if node.op != "placeholder":
                         writer.line(_statement(node))
-
-
-def _lines(text: str) -> list[str]:
-    return text.splitlines() or [""]
 
 
 def _plain(text: str) -> str:
@@ -314,10 +307,10 @@ def _call(node: fx.Node) -> str:
 
 def _launch(node: fx.Node, kernel: PinnedKernel) -> str:
     """Return the text of a kernel launch, with the kernel's name in place of its index."""
-    given: Any = node.kwargs
-    args = (f"{_plain(name)}={_text(value)}" for name, value in given["kwargs"].items())
+    kwargs: Any = node.kwargs
+    args = (f"{_plain(name)}={_text(value)}" for name, value in kwargs["kwargs"].items())
     name = ascii(kernel.definition.name)
-    return f"{_function(node.target)}({name}, {_text(given['grid'])}, {', '.join(args)})"
+    return f"{_function(node.target)}({name}, {_text(kwargs['grid'])}, {', '.join(args)})"
 
 
 def _function(target: Any) -> str:
@@ -382,10 +375,10 @@ class FxArtifact:
         call, inputs = self.load_boxed(), enumerate(self.program.inputs)
         objects = [(n, item) for n, item in inputs if isinstance(item, ObjectInput)]
 
-        def checked(given: list[Any]) -> tuple[Any, ...]:
+        def checked(values: list[Any]) -> tuple[Any, ...]:
             for position, item in objects:
-                check_object(given[position], item.object, item.class_name)
-            return call(given)
+                check_object(values[position], item.object, item.class_name)
+            return call(values)
 
         return as_function(checked if objects else call, self.program)
 

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from wrapper_ir.analysis.ops import PRODUCTS
 from wrapper_ir.emitters.fx.kernels import KernelForm
-from wrapper_ir.emitters.fx.library import pack
+from wrapper_ir.emitters.fx.library import op_named, pack
 from wrapper_ir.emitters.fx.region import Bound, RegionBase, Storage, extent_of, torch_dtype
 from wrapper_ir.emitters.fx.triton import LAUNCH, launch_kwargs
 from wrapper_ir.emitters.kernel_types import launch_problem
@@ -174,7 +174,7 @@ class CallLines(RegionBase):
         if pinned := self.context.launched.get(line.kernel):
             self._launch(line, pinned)
             return
-        op = self.context.kernel(line.kernel)
+        op = self.context.ops.get(line.kernel)
         if op is None:  # its definition was refused
             return
         shared = places(line.args, self.bound, self.context.program.buffers)
@@ -199,7 +199,8 @@ class CallLines(RegionBase):
     def _launch(self, line: KernelCall, kernel: PinnedKernel) -> None:
         """Launch a Triton kernel over a grid."""
         if len(line.args) != len(kernel.types):
-            self.unsupported(line, f"its signature has {len(kernel.types)} types, not one for each")
+            reason = f"its signature has {len(kernel.types)} types for {len(line.args)} arguments"
+            self.unsupported(line, reason)
             return
         back: list[_Copy] = []
         args = [self._launched_with(line, arg, back) for arg in line.args]
@@ -234,9 +235,7 @@ class CallLines(RegionBase):
     @override
     def visit_extern_kernel(self, line: ExternKernel) -> None:
         method = self.context.method(line.op)
-        op: Any = self.context.library_op(line.op)
-        if method:
-            op = torch.ops.higher_order.call_torchbind
+        op: Any = torch.ops.higher_order.call_torchbind if method else op_named(line.op)
         if op is None:
             self.unsupported(line, f"torch has no op '{line.op}' in this process")
             return
@@ -245,8 +244,8 @@ class CallLines(RegionBase):
         args[1:1] = [method] if method else []
         kwargs = {name: self._passed(line, arg, back) for name, arg in line.kwargs}
         whole = [r for r in line.results if isinstance(r, ResultBuffer) and r.path == ()]
-        wanted = whole[0].out if whole else None
-        node = self.call(op, *args, name=wanted, **kwargs)
+        preferred = whole[0].out if whole else None
+        node = self.call(op, *args, name=preferred, **kwargs)
         self._copy_back(back)
         names = () if method else tuple(r.name for r in op._schema.returns)  # noqa: SLF001
         self.results(line, line.results, node, names)
@@ -297,11 +296,11 @@ class CallLines(RegionBase):
         """Copy a buffer that views memory of another dtype, to be copied back later."""
         storage, layout = self.bound[buffer].storage, self.layout(buffer)
         start = dim(layout.offset * layout.dtype.itemsize)
-        found = self.typed_row(storage, layout.dtype, start, extent_of(layout))
-        copy = self.call(_aten.clone.default, found.typed)
-        back.append(_Copy(buffer, found.row, copy, storage.dtype))
+        row = self.typed_row(storage, layout.dtype, start, extent_of(layout))
+        copy = self.call(_aten.clone.default, row.typed)
+        back.append(_Copy(buffer, row.row, copy, storage.dtype))
         own = Storage(copy, layout.dtype, is_whole=True)
-        return self.view(own, replace(layout, offset=found.skipped), 0, buffer)
+        return self.view(own, replace(layout, offset=row.skipped), 0, buffer)
 
     def _copy_back(self, copies: Sequence[_Copy]) -> None:
         for each in copies:
@@ -333,11 +332,11 @@ class CallLines(RegionBase):
                 return [self.arg(line, item) for item in arg.items]
 
     def _enum(self, line: AnyLine, arg: EnumArg) -> Any:
-        found = getattr(torch, arg.name, None)
-        if not isinstance(found, (torch.layout, torch.memory_format)):
+        constant = getattr(torch, arg.name, None)
+        if not isinstance(constant, (torch.layout, torch.memory_format)):
             self.unsupported(line, f"torch has no constant '{arg.name}'")
             return None
-        return found
+        return constant
 
     # Results.
 
@@ -351,14 +350,14 @@ class CallLines(RegionBase):
         """Bind the results of a call; ``names`` are those of its returns."""
         parts: dict[tuple[int | str, ...], fx.Node] = {(): node}
         for result in results:
-            found = self._part(line, result, parts, names)
+            part = self._part(line, result, parts, names)
             if isinstance(result, ResultBuffer):
-                self.bind(result.out, found, self._storage_of(result), is_direct=False)
+                self.bind(result.out, part, self._storage_of(result), is_direct=False)
             elif isinstance(result, ResultObject):
-                self.objects[result.object] = found
+                self.objects[result.object] = part
             else:
-                self.symbols[result.symbol] = found
-                self.context.values.symbol(found, result.symbol)
+                self.symbols[result.symbol] = part
+                self.context.values.symbol(part, result.symbol)
 
     def _part(
         self,
@@ -377,11 +376,11 @@ class CallLines(RegionBase):
                 if length > 1 or step not in names:
                     self.unsupported(line, f"'{step}' names no part of a result")
                 step = names.index(step) if step in names else 0
-            wanted = None
+            name = None
             if length == len(path):
-                wanted = _name_of(result)
+                name = _name_of(result)
             outer = parts[path[: length - 1]]
-            parts[path[:length]] = self.call(operator.getitem, outer, step, name=wanted)
+            parts[path[:length]] = self.call(operator.getitem, outer, step, name=name)
         return parts[path]
 
     def _storage_of(self, result: ResultBuffer) -> Storage | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -67,15 +68,14 @@ def spec_of(name: str, layout: Layout, *, anywhere: bool = False) -> list[object
     return [name, layout.dtype.torch_name, sizes, strides, device]
 
 
-def _parsed(spec: list[Any]) -> TensorSpec:
-    name, dtype, size, stride, device = spec
-    place = None if device is None else torch.device(device)
-    return TensorSpec(name, getattr(torch, dtype), tuple(size), tuple(stride), place)
-
-
 @functools.lru_cache(maxsize=4096)
 def _specs(text: str) -> tuple[TensorSpec, ...]:
-    return tuple(map(_parsed, json.loads(text)))
+    return tuple(
+        TensorSpec(
+            name, getattr(torch, dtype), tuple(size), tuple(stride), device and torch.device(device)
+        )
+        for name, dtype, size, stride, device in json.loads(text)
+    )
 
 
 @functools.lru_cache(maxsize=4096)
@@ -95,26 +95,23 @@ def _static(values: tuple[int | None, ...]) -> tuple[int, ...]:
     return tuple(value for value in values if value is not None)
 
 
-def _fake_compare(
-    tensor: Tensor,
-    check: Callable[..., None],
-    subject: str,
-    spec: tuple[torch.dtype, torch.device | None, Sequence[Any], Sequence[Any]],
-) -> None:
+def _fake_compare(tensor: Tensor, check: Callable[..., None], spec: TensorSpec) -> None:
     """Check the known parts of a fake tensor; turn the rest into facts about symbols."""
-    dtype, device, size, stride = spec
+    size, stride = spec.size, spec.stride
     if _are_known(*tensor.shape, *tensor.stride(), *size, *stride):
-        check(tensor, subject, dtype, device, tuple(size), tuple(stride))
+        check(tensor, spec.name, spec.dtype, spec.device, size, stride)
         return
     actual = [n if _are_known(n) else 0 for n in tensor.shape]
     sample = torch.empty(actual, dtype=tensor.dtype, device=tensor.device)
     pairs = list(zip(size, tensor.shape, strict=False))
-    known = [wanted if _are_known(wanted, given) else None for wanted, given in pairs]
+    known = [
+        expected if _are_known(expected, actual_size) else None for expected, actual_size in pairs
+    ]
     known += [None] * (len(size) - len(known))
-    check(sample, subject, dtype, device, tuple(known), (None,) * len(stride))
-    for wanted, given in pairs:
-        if wanted is not None and not _are_known(wanted, given):
-            library.know(given == wanted)
+    check(sample, spec.name, spec.dtype, spec.device, tuple(known), (None,) * len(stride))
+    for expected, actual_size in pairs:
+        if expected is not None and not _are_known(expected, actual_size):
+            library.know(actual_size == expected)
 
 
 def _are_known(*numbers: Any) -> bool:
@@ -143,8 +140,7 @@ def _check_inputs(tensors: Sequence[Tensor], specs: str) -> None:
 
 def _fake_check_inputs(tensors: Sequence[Tensor], specs: str) -> None:
     for tensor, spec in zip(tensors, _specs(specs), strict=True):
-        wanted = (spec.dtype, spec.device, spec.size, spec.stride)
-        _fake_compare(tensor, check_layout, spec.name, wanted)
+        _fake_compare(tensor, check_layout, spec)
 
 
 # check_result: an op result with a fixed layout.
@@ -156,9 +152,7 @@ def check_fixed_result(tensor: Tensor, spec: str) -> None:
 
 
 def _fake_check_result(tensor: Tensor, spec: str) -> None:
-    (parsed,) = _specs(spec)
-    wanted = (parsed.dtype, parsed.device, parsed.size, parsed.stride)
-    _fake_compare(tensor, _check_output, parsed.name, wanted)
+    _fake_compare(tensor, _check_output, *_specs(spec))
 
 
 # check_sizes: an input or result with a symbolic layout.
@@ -185,7 +179,7 @@ def _fake_check_sizes(
 ) -> None:
     (parsed,) = _specs(spec)
     check = check_layout if is_input else _check_output
-    _fake_compare(tensor, check, parsed.name, (parsed.dtype, parsed.device, size, stride))
+    _fake_compare(tensor, check, replace(parsed, size=tuple(size), stride=tuple(stride)))
 
 
 # check_alignment.
@@ -194,10 +188,6 @@ def _fake_check_sizes(
 def _check_alignment(tensor: Tensor, name: str, alignment: int) -> None:
     if tensor.data_ptr() % alignment:
         refuse_misaligned(tensor, name, alignment)
-
-
-def _fake_check_alignment(tensor: Tensor, name: str, alignment: int) -> None:
-    """Do nothing: fake tensors have no address."""
 
 
 # check_number: the type of a scalar input and the range of any symbol.
@@ -265,7 +255,7 @@ CHECK_SIZES: Final = _op(
 CHECK_ALIGNMENT: Final = _op(
     "check_alignment(Tensor x, str name, int alignment) -> ()",
     _check_alignment,
-    _fake_check_alignment,
+    library.nothing,
 )
 CHECK_NUMBER: Final = _op(
     "check_number(Scalar? value, str name, str kind, int? low, int? high) -> ()",
@@ -314,8 +304,8 @@ def _with_stride(result: Tensor, stride: Sequence[Any]) -> Tensor:
         return result
     if any(isinstance(step, int) and step == 0 for step in stride):
         return result
-    made = torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
-    return made.copy_(result)
+    copy = torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
+    return copy.copy_(result)
 
 
 def _are_same(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
@@ -367,8 +357,6 @@ def _show(buffers: Sequence[Tensor], spec: str, scalars: Sequence[float]) -> Non
     _probe(spec)(*buffers, *scalars)
 
 
-def _nothing(buffers: Sequence[Tensor], spec: str, scalars: Sequence[float]) -> None:
-    """Show nothing: fake tensors have no data."""
-
-
-SHOW: Final = _op("show(Tensor[] buffers, str spec, Scalar[] scalars) -> ()", _show, _nothing)
+SHOW: Final = _op(
+    "show(Tensor[] buffers, str spec, Scalar[] scalars) -> ()", _show, library.nothing
+)

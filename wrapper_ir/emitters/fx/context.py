@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
-from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.analysis.ops import is_method
@@ -29,7 +28,7 @@ from wrapper_ir.lines.kernels import CppKernel, KernelDefinition
 from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.lines.expr import Dim
@@ -49,9 +48,11 @@ def places_of(program: Program) -> dict[str, str]:
     places: dict[str, str] = {}
     leaves: set[str] = set()
     inner: set[str] = set()
-    wanted = {name: constant.qualified_name for name, constant in program.constants.items()}
-    wanted |= {name: constant.qualified_name for name, constant in program.objects.items()}
-    for name, place in wanted.items():
+    qualified_names = {
+        name: constant.qualified_name for name, constant in program.constants.items()
+    }
+    qualified_names |= {name: constant.qualified_name for name, constant in program.objects.items()}
+    for name, place in qualified_names.items():
         if not _is_possible(place) or place in leaves | inner or leaves & set(_outer(place)):
             place = _free(name, leaves | inner)
         places[name] = place
@@ -154,55 +155,47 @@ def _put(module: nn.Module, place: str, value: object) -> None:
 # this build of torch does not support, the node has none and the graph is otherwise the same.
 
 
-#: Exceptions that torch raises if it cannot create or compute a value.
-_FAILURES: Final = (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError)
+#: Exceptions if torch cannot create or compute a value; ``KeyError`` if an operand has none.
+_FAILURES: Final = (RuntimeError, TypeError, ValueError, AttributeError, KeyError)
 
 
-class NoValues:
-    """A stand-in for :class:`Values` that leaves nodes without values."""
-
-    def tensor(self, node: fx.Node, layout: Layout) -> None:
-        """Set the value of a tensor's node."""
-
-    def symbol(self, node: Any, name: str) -> None:
-        """Set the value of a symbol's node."""
-
-    def computed(self, node: fx.Node) -> None:
-        """Set the value of a node that is computed from numbers."""
-
-
-class Values(NoValues):
+class Values:
     """The values of the nodes in one program's graphs.
 
     Args:
         program: The program.
+        enabled: False to leave nodes without values.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *, enabled: bool) -> None:
         self._program = program
+        self._enabled = enabled
         self._numbers: dict[str, Any] = {}
         self._shapes = ShapeEnv()
         self._mode = FakeTensorMode(shape_env=self._shapes, allow_non_fake_inputs=True)
 
-    @override
     def tensor(self, node: fx.Node, layout: Layout) -> None:
-        with contextlib.suppress(*_FAILURES):
-            node.meta["val"] = self._fake(layout)
+        """Set the value of a tensor's node."""
+        self._set(node, lambda: self._fake(layout))
 
-    @override
     def symbol(self, node: Any, name: str) -> None:
+        """Set the value of a symbol, if it is a node."""
         if isinstance(node, fx.Node):
-            with contextlib.suppress(*_FAILURES):
-                node.meta["val"] = self._number(name)
+            self._set(node, lambda: self._number(name))
 
-    @override
     def computed(self, node: fx.Node) -> None:
+        """Set the value of a node that is computed from numbers."""
+        function: Any = node.target
+
         def known(arg: Any) -> Any:
             return arg.meta["val"] if isinstance(arg, fx.Node) else arg
 
-        with contextlib.suppress(KeyError, *_FAILURES):
-            assert callable(node.target)
-            node.meta["val"] = node.target(*map(known, node.args))
+        self._set(node, lambda: function(*map(known, node.args)))
+
+    def _set(self, node: fx.Node, make: Callable[[], Any]) -> None:
+        if self._enabled:
+            with contextlib.suppress(*_FAILURES):
+                node.meta["val"] = make()
 
     def _fake(self, layout: Layout) -> Tensor:
         size, stride = self._evaluated(layout.size), self._evaluated(layout.stride)
@@ -267,6 +260,7 @@ class Context(Run):
         checks: True to check inputs and results.
         values: The values of nodes.
         places: The module attribute of each constant and object.
+        ops: The ops of the C++ kernels that can be rendered, by name.
         launched: The kernels that are launched over a grid, by name.
     """
 
@@ -274,9 +268,9 @@ class Context(Run):
         super().__init__(program, problems)
         self.touched_inputs = StorageMap(program).touched_inputs
         self.checks = checks
-        self.values: Values | NoValues = Values(program) if values else NoValues()
+        self.values = Values(program, enabled=values)
         self.places = places_of(program)
-        self._ops: Mapping[str, Any] = declare(
+        self.ops: Mapping[str, Any] = declare(
             d for d in program.kernels.values() if self.kernel_problem(d) is None
         )
         self._forms: dict[KernelForm, Any] = {}
@@ -301,10 +295,6 @@ class Context(Run):
     def _proofs(self) -> Proofs:
         return Proofs(self.program)
 
-    def kernel(self, name: str) -> Any:
-        """Return the op of a C++ kernel, or ``None``."""
-        return self._ops.get(name)
-
     def kernel_form(self, form: KernelForm) -> Any:
         """Return the op of a form of a C++ kernel."""
         if form not in self._forms:
@@ -319,10 +309,6 @@ class Context(Run):
             tuple(self.program.kernels[name] for name in self.launched),
         )
 
-    def library_op(self, name: str) -> Any:
-        """Return the overload of a library op, or ``None`` if torch has none in this process."""
-        return library.op_named(name)
-
     def method(self, op: str) -> str:
         """Return the method's name if an op is a method of a custom class, or an empty string."""
         return op.rpartition(".")[2] if is_method(self.program, op) else ""
@@ -335,11 +321,9 @@ class Context(Run):
 
     def origin_meta(self, line: AnyLine) -> dict[str, Any]:
         """Return a line's origin as FX metadata."""
-        origin = self.program.origin_of(line)
-        if origin is None:
-            return {}
         if line.origin not in self._origins:
-            self._origins[line.origin] = _origin_meta(origin)
+            origin = self.program.origin_of(line)
+            self._origins[line.origin] = {} if origin is None else _origin_meta(origin)
         return self._origins[line.origin]
 
 

@@ -103,7 +103,7 @@ class ControlLines(CallLines):
     def visit_switch(self, line: Switch) -> None:
         op = getattr(_higher_order, "switch", None)
         if op is None:
-            self.unsupported(line, "this version of torch has no op that chooses among several")
+            self.unsupported(line, "this version of torch has no op for switches")
             return
         branches, operands = self._branches(line)
         selector = self._in_range(line)
@@ -120,10 +120,10 @@ class ControlLines(CallLines):
 
     def _decisive(self, line: Cond | Switch, arg: BufferArg | ScalarArg) -> Any:
         """Return the node of a predicate or selector as a number or a 0-d tensor."""
-        found = self.arg(line, arg)
+        node = self.arg(line, arg)
         if isinstance(arg, ScalarArg) or not self.layout(arg.buffer).rank:
-            return found
-        return self.call(_aten.as_strided.default, found, [], [])
+            return node
+        return self.call(_aten.as_strided.default, node, [], [])
 
     def _in_range(self, line: Switch) -> Any:
         """Return a switch's selector clamped to the number of cases, as torch's op requires."""
@@ -164,12 +164,12 @@ class ControlLines(CallLines):
         memory = {bound.node: bound.storage.node for bound in self.bound.values()}
         buffers = [arg for arg in line.carried if isinstance(arg, BufferArg)]
         written = {self.node(arg.buffer) for arg in buffers if arg.access.writes}
-        taken = {memory.get(node, node) for node in captured}
+        owners = {memory.get(node, node) for node in captured}
         for position, node in enumerate(carried):
             owner = memory.get(node, node)
-            if owner in taken and node not in written:
+            if owner in owners and node not in written:
                 carried[position] = self.call(_aten.clone.default, node)
-            taken.add(owner)
+            owners.add(owner)
 
     def _rounds(self, line: While, node: fx.Node) -> None:
         """Bind the results of a loop that stacks the values of all iterations."""
@@ -197,8 +197,8 @@ class ControlLines(CallLines):
         sizes = {s: known[step][s] for s in looked_up}
         for params in zip(*(region.params[fixed:] for region in regions.values()), strict=True):
             if all(
-                isinstance(param, ScalarInput) and param.symbol in found
-                for param, found in zip(params, known.values(), strict=True)
+                isinstance(param, ScalarInput) and param.symbol in region_sizes
+                for param, region_sizes in zip(params, known.values(), strict=True)
             ):
                 own = params[list(regions).index(step)]
                 assert isinstance(own, ScalarInput)
@@ -243,8 +243,8 @@ class ControlLines(CallLines):
         """Bind the results of a conditional or loop; take numbers out of their tensors."""
         for result in results:
             position = result.path[0] if result.path else 0
-            wanted = result.out if isinstance(result, ResultBuffer) else None
-            part = self.call(operator.getitem, node, position, name=wanted)
+            name = result.out if isinstance(result, ResultBuffer) else None
+            part = self.call(operator.getitem, node, position, name=name)
             if isinstance(result, ResultBuffer):
                 self.bind(result.out, part, self._storage_of(result))
             else:
@@ -300,12 +300,12 @@ class ControlLines(CallLines):
 
     def _left(self, value: Value, *, is_loop: bool) -> Any:
         """Return the node of a region's result, in the form that its graph returns."""
-        found = self.value(value)
+        node = self.value(value)
         if isinstance(value, ScalarValue):
-            return self._scalar_tensor(found, self._kind_of(value.value))
-        if is_loop and isinstance(found, fx.Node) and found.op == "placeholder":
-            return self.call(_aten.clone.default, found)
-        return found
+            return self._scalar_tensor(node, self._kind_of(value.value))
+        if is_loop and isinstance(node, fx.Node) and node.op == "placeholder":
+            return self.call(_aten.clone.default, node)
+        return node
 
     def _kind_of(self, value: Scalar) -> SymbolKind:
         """Return whether the value of an expression is an integer, a float or a boolean."""
@@ -324,13 +324,13 @@ class ControlLines(CallLines):
 
 def _sizes(program: Program, region: Region) -> dict[str, tuple[str, int]]:
     """Return the symbols that are sizes of parameters, each with the parameter and dimension."""
-    found: dict[str, tuple[str, int]] = {}
+    sizes: dict[str, tuple[str, int]] = {}
     for param in region.params:
         if isinstance(param, BufferInput):
             for position, size in enumerate(program.layout(param.name).size):
                 if isinstance(size, sympy.Symbol):
-                    found.setdefault(size.name, (param.name, position))
-    return found
+                    sizes.setdefault(size.name, (param.name, position))
+    return sizes
 
 
 def _names(program: Program, region: Region) -> Iterator[str]:

@@ -78,7 +78,9 @@ def lower(value: Scalar, symbols: Callable[[str], Any], apply: Apply) -> Any:
         for arg in args[1:]:
             total = apply(_FOLDED[kind], total, arg)
         return total
-    raise UnsupportedExprError(expr=value, what=f"'{kind.__name__}'", hint="it has no form in FX")
+    raise UnsupportedExprError(
+        expr=value, what=f"'{kind.__name__}'", hint="FX graphs cannot express it"
+    )
 
 
 def _atom(value: Scalar, symbols: Callable[[str], Any]) -> Any:

@@ -84,12 +84,12 @@ class WrapperGraphModule(fx.GraphModule):
 
     @override
     def __copy__(self) -> WrapperGraphModule:
-        made = WrapperGraphModule(self, self.graph, class_name=type(self).__name__)
+        module = WrapperGraphModule(self, self.graph, class_name=type(self).__name__)
         kernels = getattr(self, KERNELS, None)
         if kernels is not None:
-            setattr(made, KERNELS, kernels)
-        made.meta = self.meta
-        return made
+            setattr(module, KERNELS, kernels)
+        module.meta = self.meta
+        return module
 
     @override
     def to_folder(self, folder: str | os.PathLike[str], module_name: str = "FxModule") -> None:
@@ -129,17 +129,17 @@ def _rebuilt(
     for field, values in state.items():
         root.__dict__[field].update(values)
     graph = fx.Graph()
-    made: list[fx.Node] = []
+    rebuilt: list[fx.Node] = []
     for each in nodes:
         node = graph.create_node(
             each.op,
             _target(each.target),
-            _decoded(each.args, made),
-            _decoded(each.kwargs, made),
+            _decoded(each.args, rebuilt),
+            _decoded(each.kwargs, rebuilt),
             each.name,
         )
         node.meta.update(each.meta)
-        made.append(node)
+        rebuilt.append(node)
     module = WrapperGraphModule(root, graph, class_name=name)
     for field, values in state.items():
         module.__dict__[field].update(values)
@@ -173,23 +173,17 @@ class _OpRef:
     """An op of torch's registry or a higher-order op, by name."""
 
     name: str
-    is_higher_order: bool = False
+    is_higher_order: bool
 
 
 def _node_state(node: fx.Node, positions: Mapping[fx.Node, int]) -> _NodeState:
-    target: object = node.target
-    if isinstance(target, OpOverload):
-        target = _OpRef(_name(target))
-    elif isinstance(target, HigherOrderOperator):
-        target = _OpRef(_name(target), is_higher_order=True)
+    target: Any = node.target
+    if isinstance(node.target, (OpOverload, HigherOrderOperator)):
+        is_higher_order = isinstance(node.target, HigherOrderOperator)
+        target = _OpRef(target.name(), is_higher_order)
     meta: dict[str, Any] = {key: node.meta[key] for key in _META if key in node.meta}
     args, kwargs = _encoded(node.args, positions), _encoded(node.kwargs, positions)
     return _NodeState(node.op, node.name, target, args, kwargs, meta)
-
-
-def _name(op: Any) -> str:
-    name: str = op.name()
-    return name
 
 
 def _target(target: object) -> Any:
@@ -197,10 +191,10 @@ def _target(target: object) -> Any:
         return target
     if target.is_higher_order:
         return getattr(torch.ops.higher_order, target.name)
-    found = library.op_named(target.name)
-    if found is None:
+    overload = library.op_named(target.name)
+    if overload is None:
         raise AttributeError(f"torch has no op '{target.name}' in this process")
-    return found
+    return overload
 
 
 def _encoded(value: Any, positions: Mapping[fx.Node, int]) -> Any:

@@ -184,13 +184,13 @@ def _param_name(name: str, position: int, taken: set[str]) -> str:
 
 def declare(definitions: Iterable[KernelDefinition]) -> dict[str, Any]:
     """Declare C++ kernels that compile together, and return the op of each by kernel name."""
-    wanted = {op_name(definition): definition for definition in definitions}
+    by_op = {op_name(definition): definition for definition in definitions}
     with library.LOCK:
-        for name, definition in wanted.items():
+        for name, definition in by_op.items():
             if name not in _declared:
-                _declared[name] = _Kernel(KernelForm(definition), tuple(wanted))
+                _declared[name] = _Kernel(KernelForm(definition), tuple(by_op))
             declare_form(_declared[name].form)
-    return {each.name: library.overload(name) for name, each in wanted.items()}
+    return {each.name: library.overload(name) for name, each in by_op.items()}
 
 
 def declare_form(form: KernelForm) -> Any:
@@ -209,7 +209,7 @@ def form_named(name: str) -> KernelForm | None:
 
 def _register(form: KernelForm) -> None:
     kinds, kernel, plain = form.kinds, form.definition.name, op_name(form.definition)
-    library.define(form.schema, _nothing)
+    library.define(form.schema, library.nothing)
 
     def direct(*args: object) -> None:
         _refuse_devices(kernel, args)
@@ -236,10 +236,6 @@ def _refuse_devices(kernel: str, args: Iterable[object]) -> None:
     for arg in args:
         if isinstance(arg, Tensor) and arg.device.type != "cpu":
             raise KernelDeviceError(kernel=kernel, device=str(arg.device))
-
-
-def _nothing(*_: object) -> None:
-    """Do nothing: a kernel has no effect on fake tensors."""
 
 
 def build(names: Sequence[str]) -> None:
@@ -297,7 +293,7 @@ class KernelSet:
     def called(self) -> dict[str, tuple[KernelDefinition, tuple[int | None, ...]]]:
         """The kernels by the name of an op, or by the index of a launched kernel.
 
-        Each comes with the ``memories`` of its form.
+        Each comes with the ``memories`` of its form. The ATen front end reads it.
         """
         forms = [*map(KernelForm, self.definitions), *self.forms]
         launched = {str(kernel_index(each)): (each, ()) for each in self.launched}

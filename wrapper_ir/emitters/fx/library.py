@@ -43,6 +43,10 @@ def define(schema: str, fake: Callable[..., None] | None = None) -> Any:
         return has_side_effect(overload(name))
 
 
+def nothing(*_: object) -> None:
+    """Do nothing: the fake implementation of an op without results."""
+
+
 def implement(
     name: str, function: Callable[..., Any], key: str, *, direct: Callable[..., Any] | None = None
 ) -> None:
@@ -130,5 +134,5 @@ def unpack(kinds: Sequence[str], args: Sequence[Any]) -> tuple[Any, ...]:
     if not is_packed(kinds):
         return tuple(args)
     present = [kind for kind in _LISTS if kind in kinds]
-    given = {kind: iter(items) for kind, items in zip(present, args, strict=True)}
-    return tuple(next(given[kind]) for kind in kinds)
+    lists = {kind: iter(items) for kind, items in zip(present, args, strict=True)}
+    return tuple(next(lists[kind]) for kind in kinds)

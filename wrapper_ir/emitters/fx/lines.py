@@ -85,8 +85,8 @@ class MemoryLines(RegionBase):
                 size = dim((layout.offset + extent_of(layout)) * layout.dtype.itemsize)
                 spans.setdefault(layout.dtype, []).append((other.offset, dim(other.offset + size)))
         pool = self.layout(line.out)
-        for dtype, found in spans.items():
-            start, end = _hull(found)
+        for dtype, slices in spans.items():
+            start, end = _hull(slices)
             count = dim(sympy.Max(0, ceil_divided(dim(end - start), dtype.itemsize)))
             layout = Layout(dtype, pool.device, (count,), (1,))
             node = self.empty(layout, f"{line.out}_{dtype.torch_name}", line)
@@ -143,9 +143,12 @@ class MemoryLines(RegionBase):
     def _is_overwritten(self, name: str) -> bool:
         """Return whether the next line that touches a buffer writes it without reading it."""
         for line in self.region.body[self.path[-1].position + 1 :]:
-            found = effects(line, self.context.program)
-            if name in found.touched or name in found.peeks:
-                return name in found.writes and name not in (*found.reads, *found.uses)
+            line_effects = effects(line, self.context.program)
+            if name in line_effects.touched or name in line_effects.peeks:
+                return name in line_effects.writes and name not in (
+                    *line_effects.reads,
+                    *line_effects.uses,
+                )
         return False
 
     @override
@@ -227,11 +230,11 @@ class SymbolLines(RegionBase):
         node, layout = self.node(line.buffer), self.layout(line.buffer)
         spec = self._spec(line, layout)
         if layout.is_static:
-            made = self.call(checks.LAY_OUT, node, spec, name=line.buffer)
+            result = self.call(checks.LAY_OUT, node, spec, name=line.buffer)
         else:
             size, stride = self.numbers(layout.size), self.numbers(layout.stride)
-            made = self.call(checks.LAY_OUT_SIZES, node, spec, size, stride, name=line.buffer)
-        self.bind(line.buffer, made, is_direct=False)
+            result = self.call(checks.LAY_OUT_SIZES, node, spec, size, stride, name=line.buffer)
+        self.bind(line.buffer, result, is_direct=False)
 
     def check_sizes(self, node: fx.Node, spec: str, layout: Layout, *, is_input: bool) -> None:
         """Check a layout that depends on symbols."""

@@ -137,11 +137,11 @@ class RegionBase(RegionWalker["Context"]):
     @override
     def unsupported(self, line: AnyLine, reason: str) -> None:
         super().unsupported(line, reason)
-        found = effects(line, self.context.program)
-        for name in found.defines:  # dummies for the lines that follow
+        line_effects = effects(line, self.context.program)
+        for name in line_effects.defines:  # dummies for the lines that follow
             if name not in self.bound:
                 self.bind(name, self.call(_aten.empty.memory_format, [0]))
-        for name in found.defines_symbols:
+        for name in line_effects.defines_symbols:
             self.symbols.setdefault(name, 0)
 
     # Buffers.
@@ -178,8 +178,8 @@ class RegionBase(RegionWalker["Context"]):
         **kwargs: Any,
     ) -> fx.Node:
         """Add a node that calls a function."""
-        wanted = None if name is None else self.context.wanted_name(name)
-        node = self.graph.create_node("call_function", target, args, kwargs, wanted)
+        preferred = None if name is None else self.context.wanted_name(name)
+        node = self.graph.create_node("call_function", target, args, kwargs, preferred)
         self._annotate(node)
         return node
 
@@ -262,11 +262,11 @@ class RegionBase(RegionWalker["Context"]):
         problem = own.problem(own.python, "Python")
         if not problem:
             try:
-                found: Callable[..., Any] = named(own.python)
+                allocator: Callable[..., Any] = named(own.python)
             except (ImportError, AttributeError) as error:
-                problem = f"what allocates the {own.name} cannot be imported: {error}"
+                problem = f"the allocator of the {own.name} cannot be imported: {error}"
             else:
-                return found
+                return allocator
         self.unsupported(line, problem)
         return None
 
@@ -306,11 +306,11 @@ class RegionBase(RegionWalker["Context"]):
 
     def window(self, storage: Storage, dtype: DType, start: Dim, count: Dim) -> fx.Node:
         """Return ``count`` elements of a dtype as a 1-d view, ``start`` bytes into the storage."""
-        found = self.typed_row(storage, dtype, start, count)
-        if found.is_exact:
-            return found.typed
-        first, last = self.numbers((found.skipped, dim(found.skipped + count)))
-        return self.call(_aten.slice.Tensor, found.typed, 0, first, last)
+        row = self.typed_row(storage, dtype, start, count)
+        if row.is_exact:
+            return row.typed
+        first, last = self.numbers((row.skipped, dim(row.skipped + count)))
+        return self.call(_aten.slice.Tensor, row.typed, 0, first, last)
 
     def view(self, storage: Storage, layout: Layout, base: Dim, name: str) -> fx.Node:
         """Return a view of a storage.

@@ -92,7 +92,7 @@ def declare_launched(definitions: Iterable[KernelDefinition]) -> dict[str, Pinne
 
     ``torch._dynamo.reset()`` empties the table; declaring them again fills it.
     """
-    found = {}
+    kernels = {}
     with library.LOCK:
         for definition in definitions:
             if definition.source.language is not TRITON:
@@ -102,8 +102,8 @@ def declare_launched(definitions: Iterable[KernelDefinition]) -> dict[str, Pinne
             _table.id_to_kernel[index] = kernel
             _table.kernel_to_id[kernel] = index
             _table.constant_args[NO_CONSTANTS] = {}
-            found[definition.name] = kernel
-    return found
+            kernels[definition.name] = kernel
+    return kernels
 
 
 def described(definition: KernelDefinition) -> Iterator[str]:
@@ -173,12 +173,12 @@ class PinnedKernel:
         Raises:
             LaunchError: The arguments do not match the kernel's parameters.
         """
-        given = dict(zip(self.arg_names, args, strict=False)) | kwargs
-        constants = {name: given.pop(name, value) for name, value in self.constants.items()}
-        if given.keys() != self.types.keys():
-            wrong = ", ".join(sorted(given.keys() ^ self.types.keys()))
+        by_name = dict(zip(self.arg_names, args, strict=False)) | kwargs
+        constants = {name: by_name.pop(name, value) for name, value in self.constants.items()}
+        if by_name.keys() != self.types.keys():
+            wrong = ", ".join(sorted(by_name.keys() ^ self.types.keys()))
             raise LaunchError(kernel=self.definition.name, reason=f"missing or unknown: {wrong}")
-        ordered = [given[name] for name in self.types]
+        ordered = [by_name[name] for name in self.types]
         device = self._gpu(ordered)
         run = on_device(device)(self.launcher(device.index, constants))
         run(tuple(grid), current_stream(device.index), *ordered)
@@ -226,8 +226,8 @@ class PinnedKernel:
             if options.get(name, left) != left:
                 raise LaunchError(
                     kernel=self.definition.name,
-                    reason=f"Inductor would compile it again without its option '{name}'",
-                    hint="run the graph as it is, or what `.load()` gives",
+                    reason=f"Inductor would recompile it without its option '{name}'",
+                    hint="run the graph as emitted, or the function that `.load()` returns",
                 )
 
     @property  # type: ignore[misc]
@@ -259,8 +259,8 @@ def launched(node: fx.Node) -> PinnedKernel | None:
     """Return the kernel that a node with :func:`launch_kwargs` launches, or ``None``."""
     if node.op != "call_function" or node.target is not LAUNCH or node.args:
         return None
-    given: dict[str, Any] = dict(node.kwargs)
-    plain = given.get("constant_args_idx") == NO_CONSTANTS
-    if not plain or given.get("tma_descriptor_metadata") or len(given.get("grid", ())) != 1:
+    kwargs: dict[str, Any] = dict(node.kwargs)
+    plain = kwargs.get("constant_args_idx") == NO_CONSTANTS
+    if not plain or kwargs.get("tma_descriptor_metadata") or len(kwargs.get("grid", ())) != 1:
         return None
-    return _pinned.get(given["kernel_idx"])
+    return _pinned.get(kwargs["kernel_idx"])

@@ -6,12 +6,11 @@ a tensor, and nothing raises: a statistic that cannot be computed is left out.
 
 from __future__ import annotations
 
+import ctypes
 import math
-import struct
 from typing import TYPE_CHECKING, Final
 
 import torch
-from torch import Tensor
 
 from wrapper_ir.runtime.probes.measures import (
     SHORT_DTYPES,
@@ -38,7 +37,7 @@ def describe(name: str, tensor: Tensor) -> str:
     values = readable(tensor)
     if values is not None and values.numel():
         parts += _statistics_words(statistics_of(values), tensor.dtype)
-        parts.append(_listed(values, tensor.dtype))
+        parts.append(_listed(values, shorten=values.numel() > _ALL))
     return " ".join(parts)
 
 
@@ -58,18 +57,18 @@ def describe_layout(tensor: Tensor) -> str:
 # Words.
 
 
-def _statistics_words(found: Statistics, dtype: torch.dtype) -> list[str]:
+def _statistics_words(stats: Statistics, dtype: torch.dtype) -> list[str]:
     words = []
-    if found.minimum is not None and found.maximum is not None:
-        words += [f"min={number(found.minimum, dtype)}", f"max={number(found.maximum, dtype)}"]
-    if found.mean is not None:
-        words.append(f"mean={number(found.mean)}")
-    if found.std is not None:
-        words.append(f"std={number(found.std)}")
-    if found.nan:
-        words.append(f"nan={found.nan} first={_index(found.first_nan)}")
-    if found.inf:
-        words.append(f"inf={found.inf} first={_index(found.first_inf)}")
+    if stats.minimum is not None and stats.maximum is not None:
+        words += [f"min={number(stats.minimum, dtype)}", f"max={number(stats.maximum, dtype)}"]
+    if stats.mean is not None:
+        words.append(f"mean={number(stats.mean)}")
+    if stats.std is not None:
+        words.append(f"std={number(stats.std)}")
+    if stats.nan:
+        words.append(f"nan={stats.nan} first={_index(stats.first_nan)}")
+    if stats.inf:
+        words.append(f"inf={stats.inf} first={_index(stats.first_inf)}")
     return words
 
 
@@ -102,33 +101,22 @@ def _real(value: float, dtype: torch.dtype | None) -> str:
 
 def _shortest(value: float, dtype: torch.dtype) -> str:
     """Return the shortest decimal that rounds to the value, in float32 for types that fit in it."""
-    wide = dtype in (torch.float64, torch.complex128)
+    rounded = ctypes.c_double if dtype in (torch.float64, torch.complex128) else ctypes.c_float
     for digits in range(6, 18):
         text = f"{value:.{digits}g}"
-        if _rounded(float(text), wide=wide) == value:
+        if rounded(float(text)).value == value:
             return text
     return repr(value)
 
 
-def _rounded(value: float, *, wide: bool) -> float:
-    if wide:
-        return value
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)
+def _listed(values: Tensor, *, shorten: bool) -> str:
+    """Format values as nested lists: integers exactly, other numbers to six digits.
 
-
-def _listed(values: Tensor, dtype: torch.dtype, *, shorten: bool | None = None) -> str:
-    """Format values as nested lists, abbreviated for large tensors.
-
-    The last two dimensions show three values from each end, the dimension before them one from each
-    end, and any further dimension only the first: at most 72 numbers.
+    In a shortened list, the last two dimensions show three values from each end, the dimension
+    before them one from each end, and any further dimension only the first: at most 72 numbers.
     """
     if values.dim() == 0:
-        return _brief(values.item(), dtype)
-    if shorten is None:
-        shorten = values.numel() > _ALL
+        return number(values.item())
     size = values.shape[0]
     head = tail = _EDGE if values.dim() <= 2 else 1
     if values.dim() > 3:
@@ -136,17 +124,10 @@ def _listed(values: Tensor, dtype: torch.dtype, *, shorten: bool | None = None) 
     if not shorten or size <= head + tail:
         head, tail = size, 0
     shown = [*range(head), *range(size - tail, size)]
-    items = [_listed(values[position], dtype, shorten=shorten) for position in shown]
+    items = [_listed(values[position], shorten=shorten) for position in shown]
     if len(items) < size:
         items.insert(head, "...")
     return f"[{', '.join(items)}]"
-
-
-def _brief(value: complex, dtype: torch.dtype) -> str:
-    """Format a number in a list: integers exactly, others to six digits."""
-    if isinstance(value, (bool, int)) or dtype is torch.bool:
-        return number(value, dtype)
-    return number(value)
 
 
 # Descriptions of the difference between two tensors, with a tolerance for each element type.
@@ -208,5 +189,7 @@ def _exact(got: Tensor, expected: Tensor) -> str:
 def _words(got: Tensor, expected: Tensor, apart: Tensor, count: int) -> str:
     place = index_of_largest(apart)
     one, other = (number(t[place].item(), t.dtype) for t in (got, expected))
-    where = f"({', '.join(map(str, place))})"
-    return f"{count} of {got.numel()} elements differ, most at {where}: {one}, expected {other}"
+    return (
+        f"{count} of {got.numel()} elements differ, most at {_index(place)}: "
+        f"{one}, expected {other}"
+    )

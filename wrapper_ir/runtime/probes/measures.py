@@ -108,9 +108,9 @@ def statistics_of(values: Tensor) -> Statistics:
     """Return the statistics of a result of :func:`readable`."""
     if not values.numel():
         return Statistics()
-    found, finite = _extremes(values)
+    stats, finite = _extremes(values)
     mean, std = _moments(finite)
-    return dataclasses.replace(found, mean=mean, std=std)
+    return dataclasses.replace(stats, mean=mean, std=std)
 
 
 def value_ranges(tensors: Sequence[Tensor]) -> list[Statistics]:
@@ -121,8 +121,8 @@ def value_ranges(tensors: Sequence[Tensor]) -> list[Statistics]:
     """
     ranges = _ranges_found_there(tensors)
     return [
-        Statistics(*found) if found is not None else _value_range(tensor)
-        for tensor, found in zip(tensors, ranges, strict=True)
+        Statistics(*limits) if limits is not None else _value_range(tensor)
+        for tensor, limits in zip(tensors, ranges, strict=True)
     ]
 
 
@@ -138,13 +138,13 @@ def _ranges_found_there(tensors: Sequence[Tensor]) -> list[tuple[float, float] |
         pair = torch.stack(torch.aminmax(tensor.detach())).double()
         limits.setdefault(tensor.device, []).append(pair)
     values = {device: iter(torch.stack(pairs).tolist()) for device, pairs in limits.items()}
-    found: list[tuple[float, float] | None] = []
+    ranges: list[tuple[float, float] | None] = []
     for tensor in tensors:
         is_known = _has_limits_there(tensor)
         low, high = next(values[tensor.device]) if is_known else (math.nan, math.nan)
         is_finite = math.isfinite(low) and math.isfinite(high)
-        found.append((low + 0.0, high + 0.0) if is_finite else None)
-    return found
+        ranges.append((low + 0.0, high + 0.0) if is_finite else None)
+    return ranges
 
 
 def _has_limits_there(tensor: Tensor) -> bool:
@@ -184,12 +184,12 @@ def _extremes(values: Tensor) -> tuple[Statistics, Tensor]:
     if math.isfinite(low) and math.isfinite(high):
         return Statistics(low + 0.0, high + 0.0), values  # never -0.0
     nan, inf = values.isnan(), values.isinf()
-    found = _not_finite(nan, inf)
+    stats = _not_finite(nan, inf)
     finite = values[~(nan | inf)]
     if finite.numel():
         low, high = _limits(finite)
-        found = dataclasses.replace(found, minimum=low + 0.0, maximum=high + 0.0)
-    return found, finite
+        stats = dataclasses.replace(stats, minimum=low + 0.0, maximum=high + 0.0)
+    return stats, finite
 
 
 def _limits(values: Tensor) -> tuple[float, float]:
@@ -211,12 +211,7 @@ def _first(mask: Tensor) -> tuple[int, ...] | None:
 
 def index_of_largest(values: Tensor) -> tuple[int, ...]:
     """Return the index of the largest element; among equal ones, the first in row-major order."""
-    flat = int(values.reshape(-1).argmax())
-    index = []
-    for size in reversed(values.shape):
-        index.append(flat % size)
-        flat //= size
-    return tuple(reversed(index))
+    return tuple(map(int, torch.unravel_index(values.argmax(), values.shape)))
 
 
 def _moments(values: Tensor) -> tuple[float | None, float | None]:

@@ -84,40 +84,37 @@ def make_probe(
     return run
 
 
+@dataclass(frozen=True, slots=True)
 class _Probe:
     """The actions of one probe, one method per level."""
 
-    def __init__(
-        self,
-        label: str,
-        when: str,
-        buffers: tuple[str, ...],
-        scalars: tuple[str, ...],
-        source: str,
-    ) -> None:
-        self._label = label
-        self._when = when
-        self._buffers = buffers
-        self._scalars = scalars
-        self._source = source
-        self._head = f"{label} {when}"
+    label: str
+    when: str
+    buffers: tuple[str, ...]
+    scalars: tuple[str, ...]
+    source: str
+
+    @property
+    def head(self) -> str:
+        """The beginning of each printed line."""
+        return f"{self.label} {self.when}"
 
     def _tensors(self, values: Sequence[Any]) -> list[tuple[str, Tensor]]:
-        return list(zip(self._buffers, values, strict=False))
+        return list(zip(self.buffers, values, strict=False))
 
     def _numbers(self, values: Sequence[Any]) -> list[tuple[str, Any]]:
-        return list(zip(self._scalars, values[len(self._buffers) :], strict=True))
+        return list(zip(self.scalars, values[len(self.buffers) :], strict=True))
 
     def print(self, session: DebugSession, values: Sequence[Any]) -> None:
         """Print a line for each tensor, and one for all scalars."""
         for name, tensor in self._tensors(values):
-            session.line(f"{self._head} {_guarded(name, tensor)}")
+            session.line(f"{self.head} {_guarded(name, tensor)}")
         numbers = [
             text if (text := number(value)) == name else f"{name}={text}"
             for name, value in self._numbers(values)
         ]
         if numbers:
-            session.line(f"{self._head} scalars: {', '.join(numbers)}")
+            session.line(f"{self.head} scalars: {', '.join(numbers)}")
 
     def save(self, session: DebugSession, values: Sequence[Any]) -> None:
         """Save each tensor to its own file, in its own layout, and the scalars to the index."""
@@ -125,13 +122,13 @@ class _Probe:
         if numbers:
             session.list_numbers({**self._entry(""), "scalars": [_json(v) for _, v in numbers]})
         for name, tensor in self._tensors(values):
-            call = self._label.replace(" ", "-", 1).split("-", 1)[-1]
-            stem = f"{_file_name(call)}-{self._when}-{_file_name(name)}"
+            call = self.label.replace(" ", "-", 1).split("-", 1)[-1]
+            stem = f"{_file_name(call)}-{self.when}-{_file_name(name)}"
             entry = {**self._entry(name), **_layout(tensor)}
             try:
                 session.save(private_copy(tensor), entry, stem)
             except Exception as error:
-                session.line(f"{self._head} {name}: cannot be saved: {_one_line(error)}")
+                session.line(f"{self.head} {name}: cannot be saved: {_one_line(error)}")
 
     def stats(self, session: DebugSession, values: Sequence[Any]) -> None:
         """Write a JSON line for each tensor."""
@@ -139,94 +136,81 @@ class _Probe:
             try:
                 session.note({**self._entry(name), **_layout(tensor), **_statistics(tensor)})
             except Exception as error:
-                session.line(f"{self._head} {name}: no statistics: {_one_line(error)}")
+                session.line(f"{self.head} {name}: no statistics: {_one_line(error)}")
 
-    def check(self, session: DebugSession, values: Sequence[Any]) -> None:
+    def check(
+        self, session: DebugSession, values: Sequence[Any], *, allow_inf: bool = False
+    ) -> None:
         """Record the ranges of the inputs before the call; raise for NaN and inf after it.
 
         Raises:
             NonFiniteError: A tensor holds such a value.
         """
-        if self._when == "before":
+        if self.when == "before":
             tensors = self._tensors(values)
             ranges = value_ranges([tensor for _, tensor in tensors])
             words = [
-                _range_words(name, tensor, found)
-                for (name, tensor), found in zip(tensors, ranges, strict=True)
+                _range_words(name, tensor, stats)
+                for (name, tensor), stats in zip(tensors, ranges, strict=True)
             ]
-            session.inputs.of = (self._label, words)
+            session.inputs.of = (self.label, words)
             return
-        for name, found in self._not_finite(values):
-            raise self._non_finite(session, name, found)
-
-    def check_nan(self, session: DebugSession, values: Sequence[Any]) -> None:
-        """Check like ``check``, but allow infinite values, which attention masks consist of.
-
-        Raises:
-            NonFiniteError: A tensor holds a NaN.
-        """
-        if self._when == "before":
-            self.check(session, values)
-            return
-        for name, found in self._not_finite(values):
-            if found.nan:
-                raise self._non_finite(session, name, found)
-
-    def _not_finite(self, values: Sequence[Any]) -> Iterator[tuple[str, Statistics]]:
-        """Yield the tensors that hold NaN or inf."""
         tensors = [
             (name, tensor)
             for name, tensor in self._tensors(values)
             if tensor.is_floating_point() or tensor.is_complex()
         ]
         ranges = value_ranges([tensor for _, tensor in tensors])
-        for (name, _), found in zip(tensors, ranges, strict=True):
-            if found.nan or found.inf:
-                yield name, found
+        for (name, _), stats in zip(tensors, ranges, strict=True):
+            if stats.nan or (stats.inf and not allow_inf):
+                raise self._non_finite(session, name, stats)
 
-    def _non_finite(self, session: DebugSession, name: str, found: Statistics) -> NonFiniteError:
+    def check_nan(self, session: DebugSession, values: Sequence[Any]) -> None:
+        """Check like ``check``, but allow infinite values, which attention masks consist of."""
+        self.check(session, values, allow_inf=True)
+
+    def _non_finite(self, session: DebugSession, name: str, stats: Statistics) -> NonFiniteError:
         label, words = getattr(session.inputs, "of", ("", []))
-        inputs = "; ".join(words) if label == self._label and words else "nothing"
+        inputs = "; ".join(words) if label == self.label and words else "nothing"
         return NonFiniteError(
-            call=self._label,
+            call=self.label,
             buffer=name,
-            what="NaN" if found.nan else "inf",
-            count=found.nan or found.inf,
-            index=found.first_nan if found.nan else found.first_inf,
+            what="NaN" if stats.nan else "inf",
+            count=stats.nan or stats.inf,
+            index=stats.first_nan if stats.nan else stats.first_inf,
             inputs=f"it read {inputs}",
-            origin=self._source or None,
+            origin=self.source or None,
         )
 
     def compare(self, session: DebugSession, values: Sequence[Any]) -> None:
         """Print the differences from the tensors that another run saved."""
         if not session.has_reference:
-            session.line(
-                f"{self._head}: nothing to compare with: name the directory of a saved run"
-            )
+            session.line(f"{self.head}: nothing to compare with: name the directory of a saved run")
             return
         for name, tensor in self._tensors(values):
             try:
-                expected = session.expected(self._label, self._when, name)
+                expected = session.expected(self.label, self.when, name)
                 words = "not saved there" if expected is None else difference(tensor, expected)
             except Exception as error:
                 words = f"cannot be compared: {_one_line(error)}"
             if words:
-                session.line(f"{self._head} {name}: {words}")
+                session.line(f"{self.head} {name}: {words}")
 
     def hook(self, *values: object) -> None:
-        """Call the user's hooks."""
+        """Call the user's hooks in the order of registration."""
         event = ProbeEvent(
-            call=self._label,
-            when=self._when,
+            call=self.label,
+            when=self.when,
             tensors={name: tensor.detach() for name, tensor in self._tensors(values)},
             scalars=tuple(self._numbers(values)),
-            source=self._source,
+            source=self.source,
         )
-        report(event)
+        for function in (*_of_process, *_of_thread.hooks):
+            function(event)
 
     def _entry(self, name: str) -> dict[str, Any]:
-        entry = {"call": self._label, "when": self._when, "buffer": name}
-        return {**entry, "source": self._source} if self._source else entry
+        entry = {"call": self.label, "when": self.when, "buffer": name}
+        return {**entry, "source": self.source} if self.source else entry
 
 
 def _guarded(name: str, tensor: Tensor) -> str:
@@ -236,13 +220,13 @@ def _guarded(name: str, tensor: Tensor) -> str:
         return f"{name}: {describe_layout(tensor)} cannot be shown: {_one_line(error)}"
 
 
-def _range_words(name: str, tensor: Tensor, found: Statistics) -> str:
+def _range_words(name: str, tensor: Tensor, stats: Statistics) -> str:
     words = f"{name} {describe_layout(tensor)}"
-    if found.minimum is not None and found.maximum is not None:
-        low, high = (number(v, tensor.dtype) for v in (found.minimum, found.maximum))
+    if stats.minimum is not None and stats.maximum is not None:
+        low, high = (number(v, tensor.dtype) for v in (stats.minimum, stats.maximum))
         words += f" in [{low}, {high}]"
-    words += f" with {found.nan} NaN" if found.nan else ""
-    return words + (f" with {found.inf} inf" if found.inf else "")
+    words += f" with {stats.nan} NaN" if stats.nan else ""
+    return words + (f" with {stats.inf} inf" if stats.inf else "")
 
 
 def _layout(tensor: Tensor) -> dict[str, Any]:
@@ -263,16 +247,16 @@ def _json(value: complex) -> complex | str:
 
 def _statistics(tensor: Tensor) -> dict[str, Any]:
     tensor = tensor.detach().cpu()  # once, for the statistics and for the checksum
-    found = statistics(tensor)
+    stats = statistics(tensor)
     return {
-        "min": found.minimum,
-        "max": found.maximum,
-        "mean": None if found.mean is None else _json(found.mean),
-        "std": None if found.std is None else _json(found.std),
-        "nan": found.nan,
-        "inf": found.inf,
-        **({} if found.first_nan is None else {"first_nan": list(found.first_nan)}),
-        **({} if found.first_inf is None else {"first_inf": list(found.first_inf)}),
+        "min": stats.minimum,
+        "max": stats.maximum,
+        "mean": None if stats.mean is None else _json(stats.mean),
+        "std": None if stats.std is None else _json(stats.std),
+        "nan": stats.nan,
+        "inf": stats.inf,
+        **({} if stats.first_nan is None else {"first_nan": list(stats.first_nan)}),
+        **({} if stats.first_inf is None else {"first_inf": list(stats.first_inf)}),
         "checksum": checksum(tensor),
     }
 
@@ -349,12 +333,6 @@ def hook(function: Hook) -> Iterator[None]:
         yield
     finally:
         _of_process.remove(function)
-
-
-def report(event: ProbeEvent) -> None:
-    """Call every hook, in the order of registration."""
-    for function in (*_of_process, *_of_thread.hooks):
-        function(event)
 
 
 class Hooked:

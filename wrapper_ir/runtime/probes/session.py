@@ -165,24 +165,24 @@ class DebugSession:
         with self._lock:
             if self._entries is None:
                 self._entries = _read_index(self._reference / _INDEX)
-            found = self._entries.get(key, [])
+            files = self._entries.get(key, [])
             position = self._seen.get(key, 0)
             self._seen[key] = position + 1
-        if position >= len(found):
+        if position >= len(files):
             return None
-        tensor: Tensor = torch.load(self._reference / found[position], weights_only=True)
+        tensor: Tensor = torch.load(self._reference / files[position], weights_only=True)
         return tensor
 
 
 def _read_index(file: Path) -> dict[tuple[str, str, str], list[str]]:
-    found: dict[tuple[str, str, str], list[str]] = {}
+    files: dict[tuple[str, str, str], list[str]] = {}
     for line in file.read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
         if "file" not in entry:  # numbers
             continue
         key = (entry["call"], entry["when"], entry["buffer"])
-        found.setdefault(key, []).append(entry["file"])
-    return found
+        files.setdefault(key, []).append(entry["file"])
+    return files
 
 
 def _new_directory(wanted: Path) -> Path:
@@ -199,19 +199,19 @@ def _new_directory(wanted: Path) -> Path:
             return candidate.absolute()
 
 
-def _limit(given: object) -> float:
+def _limit(limit: object) -> float:
     """Return the limit in bytes.
 
     Only a bad argument raises. A bad environment variable must not end the running program.
     """
-    if given is None:
+    if limit is None:
         named = os.environ.get(_LIMIT_VARIABLE, "")
-        given = int(named) if named.isdecimal() else _DEFAULT_LIMIT
+        limit = int(named) if named.isdecimal() else _DEFAULT_LIMIT
         if named and not named.isdecimal():
             os.write(2, f"debug: {_LIMIT_VARIABLE} is no number of bytes: {named!r}\n".encode())
-    elif not isinstance(given, int) or isinstance(given, bool) or given < 0:
-        raise OptionValueError(option="limit", value=given, expected="a number of bytes, or 0")
-    return given or math.inf
+    elif not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
+        raise OptionValueError(option="limit", value=limit, expected="a number of bytes, or 0")
+    return limit or math.inf
 
 
 def _open_output(name: str) -> int:
@@ -262,17 +262,13 @@ def output_address() -> int:
 
 def line_writer(text: str) -> Callable[..., None]:
     """Return a function that writes one fixed line in less than a microsecond."""
-    data, write, where = (
-        (text + "\n").encode("utf-8", errors="backslashreplace"),
-        os.write,
-        _current,
-    )
+    data, write = (text + "\n").encode("utf-8", errors="backslashreplace"), os.write
 
     def run(*_: object) -> None:
         try:
-            write(where.fd, data)
+            write(_current.fd, data)
         except OSError:  # no session yet; or a closed pipe, which must not raise
-            if where.session is None:
+            if _current.session is None:
                 current().line(text)
 
     return run
