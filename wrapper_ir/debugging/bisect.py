@@ -219,7 +219,7 @@ def _with_eager(
     folder: str | Path | None,
 ) -> BisectResult:
     module = module_of(graph)
-    assert graph is not None  # it would be no graph
+    assert graph is not None  # module_of rejects None
     graph_values = {(call.label, name): value for call, name, value in _graph_values(program)}
     if not graph_values:
         raise NoOriginsError

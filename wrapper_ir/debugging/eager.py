@@ -275,7 +275,7 @@ class Beside(Interpreter):
             words = difference(got, part)
             is_rounded = self._from_rounded(node)
             return "" if words and is_rounded and _few_differ(got, part) else words
-        if part.element_size() == 1:  # torch compares no float8
+        if part.element_size() == 1:  # torch cannot compare float8
             got, part = got.float(), part.float()
         relative, absolute = _tolerance_for(part, dtype)
         words = difference(got, part, (relative, absolute))
