@@ -48,7 +48,7 @@ def test_a_planted_fault_and_its_reproducer(room: Path, invoke: Invoke) -> None:
     assert (found["call"], found["path"], found["buffer"]) == ("0000 relu", "body[3]", "y")
     assert "expected 0" in found["difference"]
     assert (room / "repro" / "test_call.py").exists()
-    assert "0000 relu (body[3]) wrote another y" in invoke(*words[:-2]).stdout
+    assert "0000 relu (body[3]) wrote a different y" in invoke(*words[:-2]).stdout
 
 
 def test_against_eager_execution_of_the_model(room: Path, invoke: Invoke) -> None:

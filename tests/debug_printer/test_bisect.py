@@ -89,7 +89,7 @@ def test_a_planted_fault_is_found(planted: str, call: int | None, tmp_path: Path
     assert found
     assert found.call is not None
     assert (found.call.number, found.buffer) == (call, "a")
-    assert "0000 scale (body[4]) wrote another a: 1 of 4 elements differ" in str(found)
+    assert "0000 scale (body[4]) wrote a different a: 1 of 4 elements differ" in str(found)
     assert found.folder is not None
     inputs: list[Tensor] = torch.load(found.folder / "inputs.pt", weights_only=True)
     expected: list[Any] = torch.load(found.folder / "expected.pt", weights_only=True)

@@ -193,7 +193,9 @@ def test_c11_a_filter_means_the_same_everywhere(runner: Runner) -> None:
 
 
 def test_c12_a_filter_is_an_option_of_compile(runner: Runner) -> None:
-    with pytest.warns(wir.debug_printer.NoCallMatchesWarning, match="near are 'aten::mm.out'"):
+    with pytest.warns(
+        wir.debug_printer.NoCallMatchesWarning, match="close matches: 'aten::mm.out'"
+    ):
         runner.log(mm, torch.ones(2, 2), torch.ones(2, 2), debug=2, debug_filter="nm")
 
 

@@ -20,7 +20,7 @@ from wrapper_ir.errors import OptionValueError
 if TYPE_CHECKING:
     from pathlib import Path
 
-UNKNOWN = "hold no one node's value"
+UNKNOWN = "correspond to no single node"
 RANDOM = "depend on random numbers"
 
 
@@ -60,7 +60,7 @@ def test_a_planted_fault_is_found(
     found = bisect(read, inputs, b="eager", graph=graph, folder=tmp_path / "repro")
     assert found.call is not None
     assert found.call.name == kernel
-    assert f"wrote another {found.buffer}: 1 of 32 elements differ" in str(found)
+    assert f"wrote a different {found.buffer}: 1 of 32 elements differ" in str(found)
     assert found.folder is not None
     if fault != "uninitialised":  # that depends on what is in memory
         with pytest.raises(AssertionError, match="1 / 32"):
@@ -136,9 +136,9 @@ def test_what_cannot_be_compared_is_refused(
     made: Any, inputs: list[Tensor], tmp_path: Path
 ) -> None:
     program, graph = made
-    with pytest.raises(OptionValueError, match="the graph that the program was made of"):
+    with pytest.raises(OptionValueError, match="the program's source graph"):
         bisect(program, inputs, b="eager")
-    with pytest.raises(OptionValueError, match="b='eager' runs it"):
+    with pytest.raises(OptionValueError, match="None, unless b='eager'"):
         bisect(program, inputs, graph=graph)
     with pytest.raises(NoOriginsError):
         bisect(program.replace(origins=()), inputs, b="eager", graph=graph)

@@ -130,9 +130,9 @@ def test_operands_and_buffers() -> None:
 @pytest.mark.parametrize(
     ("printer", "words"),
     [
-        (DebugPrinter(kernels="aten::reul.out"), "near are 'aten::relu.out'"),
-        (DebugPrinter(ops="aten.relux"), "ops='aten.relux'; near are 'aten.relu'"),
-        (DebugPrinter(source="modle.py"), "near are 'model.py"),
+        (DebugPrinter(kernels="aten::reul.out"), "close matches: 'aten::relu.out'"),
+        (DebugPrinter(ops="aten.relux"), "ops='aten.relux'; close matches: 'aten.relu'"),
+        (DebugPrinter(source="modle.py"), "close matches: 'model.py"),
         (DebugPrinter(calls="7"), "none of the program's 2 calls"),
     ],
 )
@@ -143,7 +143,7 @@ def test_a_filter_without_a_match_warns(printer: DebugPrinter, words: str) -> No
 
 
 def test_a_pattern_for_buffers_without_a_match_warns() -> None:
-    with pytest.warns(NoCallMatchesWarning, match="'layr.weight'; near are 'layer.weight'"):
+    with pytest.warns(NoCallMatchesWarning, match="'layr.weight'; close matches: 'layer.weight'"):
         insert_probes(two_calls(), DebugPrinter(buffers="layr.weight"))
 
 

@@ -89,5 +89,5 @@ def test_an_exported_library_chooses(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not ABSENT, reason="torch has such an op")
 def test_a_graph_is_refused_where_torch_has_no_such_op() -> None:
-    with pytest.raises(wir.WrapperIRError, match="no op that chooses among several"):
+    with pytest.raises(wir.WrapperIRError, match="no op for switches"):
         wir.emit(choices(("i64", 3)), "fx")

@@ -28,7 +28,7 @@ def rendered(program: Program) -> None:
         compile(wir.emit(planned, cuda_graph=True).source, "wrapper.py", "exec")
         wir.emit(planned, "cpp", cuda_graph=True)
         if TORCH >= (2, 13) or not any(isinstance(line, Switch) for line in planned.body):
-            wir.emit(planned, "fx")  # earlier ones have no op that chooses among several
+            wir.emit(planned, "fx")  # earlier versions have no op for switches
 
 
 def on_branches(program: Program) -> list[str]:

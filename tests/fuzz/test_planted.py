@@ -49,8 +49,8 @@ def test_a_slice_in_the_wrong_place(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = by_difference(program, [torch.arange(4.0)], ["python"])
     assert judge(program) == ""
     monkeypatch.setattr(lines, "quotient", at_the_start)
-    assert judge(program) == "python: other results"
-    small = reduce(program, lambda candidate: judge(candidate) == "python: other results")
+    assert judge(program) == "python: different results"
+    small = reduce(program, lambda candidate: judge(candidate) == "python: different results")
     assert sum(isinstance(line, AllocateFromPool) for _, line in walk(small)) == 2
     assert len(small.results) == 1
     assert len(small.body) < len(program.body)
@@ -75,4 +75,4 @@ def test_what_reads_memory_that_nothing_wrote_is_nobodys_fault() -> None:
     b.call(kernels.unary(b, "copy", "f32"), x, y, 4)
     b.returns(y)
     program = b.build()
-    assert by_difference(program, [], ["python"])(program) == "it reads what nothing has written"
+    assert by_difference(program, [], ["python"])(program) == "it reads uninitialized memory"

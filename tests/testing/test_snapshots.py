@@ -72,7 +72,7 @@ def test_a_change_is_named(folder: Path) -> None:
     assert done.returncode == 1
     assert "8 -> 16" in done.stdout
     file = FOLDER / "test_forms.wir"
-    assert f"in {file}; pytest --snapshot-update accepts what changed" in done.stdout
+    assert f"in {file}; pytest --snapshot-update accepts the changes" in done.stdout
 
 
 def test_a_new_test_is_told_how_to_write_its_file(folder: Path) -> None:
@@ -116,4 +116,4 @@ def test_no_program_is_an_error(folder: Path) -> None:
     done = run(folder, "test_other.py")
     (folder / "test_other.py").unlink()
     assert done.returncode == 1
-    assert "a wir snapshot is of a program, not of a str" in done.stdout
+    assert "a wir snapshot takes a program, not str" in done.stdout

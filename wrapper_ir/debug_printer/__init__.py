@@ -1,8 +1,8 @@
 """The debug printer: probes around calls, so that every emitter shows the same values.
 
-A pass puts ``Probe`` lines around chosen calls of a planned program; an emitter renders one line
-class and so has every level. Off puts in nothing, so the emitted bytes are those of a program
-that knows no debugging.
+A pass inserts ``Probe`` lines around selected calls of a planned program. An emitter supports every
+level by rendering this one line class. The level ``off`` inserts nothing, so it leaves no trace in
+the emitted text.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ __all__ = [
     "with_debugging",
 ]
 
-#: Names for users that are defined where programs are run.
+#: Public names that are defined in ``wrapper_ir.debugging``, which runs programs.
 _RUNNING = ("ProbeEvent", "bisect", "debug_session", "extract", "hook")
 
 
 def __getattr__(name: str) -> object:
-    """Look up what runs programs; the modules of this package, which are passes, do without."""
+    """Import the tools that run programs on first use; the passes here do not need them."""
     if name in _RUNNING:
         from wrapper_ir import debugging  # noqa: PLC0415 - a layer above, which imports torch
 

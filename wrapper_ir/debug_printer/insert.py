@@ -1,4 +1,4 @@
-"""Changing a program for debugging: probes put in and taken out, new memory filled."""
+"""Program rewrites for debugging: insert and remove probes, fill new memory."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.walk import Path
 
 
-# Filling new memory with a value that no program means, so that reading it too early shows.
+# Poison new memory, so that a read before the first write becomes visible.
 #
-# A kernel that leaves a part of its result unwritten, or adds to memory that nothing has written,
-# works by chance, as long as the memory happens to hold zeros. Filled with NaN, what it gives is
-# NaN; filled with two values in two runs, it gives two results.
+# A kernel that leaves part of its result unwritten, or accumulates into uninitialized memory, works
+# by luck as long as the memory happens to hold zeros. With NaN in that memory its result is NaN;
+# with different values in two runs its results differ.
 
 _FILL: Final = "aten::fill_.Scalar"
 _DEFINITION: Final = KernelDefinition(
     _FILL, (), TorchOp(f"{_FILL}(Tensor(a!) self, Scalar value) -> Tensor(a!)")
 )
 
-#: Types that every device can fill.
+#: Element types that every device can fill; for integers, with their size in bytes.
 _FLOATS: Final = ("f64", "f32", "f16", "bf16", "c64", "c128")
 _INTEGERS: Final = {"i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1}
 
 
 def poison(program: Program, number: float = math.nan) -> Program:
-    """Fill what a planned program allocates, before anything is written to it.
+    """Fill every buffer that a planned program allocates, before its first write.
 
-    A right program gives the same results, since it reads nothing that it has not written.
+    The results of a correct program do not change, since it never reads uninitialized memory.
 
     Args:
-        program: The program, planned; probes keep their labels.
-        number: What floating-point memory is filled with. Integers get a large one, another one for
-            another number.
+        program: The planned program. Its probes keep their labels.
+        number: The fill value of floating-point memory. Integer memory gets a large value: one if
+            ``number`` is NaN, a different one otherwise.
 
     Returns:
-        The program with calls of ``aten::fill_`` put in.
+        The program with calls to ``aten::fill_`` inserted.
     """
     region = _filled(program.region, program, number)
     if region.body == program.body:
@@ -82,7 +82,7 @@ def _filled(region: Region, program: Program, number: float) -> Region:
 def _new_memory(
     line: AnyLine, body: tuple[AnyLine, ...], index: int, program: Program
 ) -> list[str]:
-    """Return the buffer, if any, that a line makes of memory whose contents mean nothing."""
+    """Return the buffers that a line defines over uninitialized memory."""
     defines = effects(line, program).defines
     if Trait.RETAKES in line.traits:
         return [name for name in defines if not _is_read_first(name, body, index, program)]
@@ -91,16 +91,16 @@ def _new_memory(
 
 
 def _is_read_first(name: str, body: tuple[AnyLine, ...], index: int, program: Program) -> bool:
-    """Return whether a buffer is read before it is written: then its contents were to be kept."""
+    """Return whether a buffer is read before it is written, so that its contents matter."""
     names = {name}
     for line in itertools.islice(body, index + 1, None):
-        found = effects(line, program)
-        names |= {alias.name for alias in found.aliases if alias.source in names}
-        if names & {*found.reads, *found.takes}:
+        line_effects = effects(line, program)
+        names |= {alias.name for alias in line_effects.aliases if alias.source in names}
+        if names & {*line_effects.reads, *line_effects.takes}:
             return True
-        if names & set(found.writes):
+        if names & set(line_effects.writes):
             return False
-        if names & set(found.uses) and not found.aliases:
+        if names & set(line_effects.uses) and not line_effects.aliases:
             return True  # a region may read it
     return True
 
@@ -115,7 +115,7 @@ def _value(dtype: DType, number: float) -> Scalar | None:
     return not math.isnan(number) if short == "bool" else None
 
 
-# Probes around calls: put into a program, and taken out again.
+# Insert and remove probes.
 
 #: Probes before and after a line.
 Around: TypeAlias = tuple[list[Probe], list[Probe]]
@@ -124,21 +124,21 @@ _NONE: Final[Around] = ([], [])
 
 
 def insert_probes(program: Program, printer: DebugPrinter) -> Program:
-    """Put probes around the calls that a debug printer chooses.
+    """Insert probes around the calls that a debug printer selects.
 
-    Before a call stands what it reads, with the numbers it is given; after it what it wrote: memory
-    that nothing has written yet is never shown. Nothing else changes: no lifetime, no order, no
-    line; :func:`remove_probes` gives back an equal program.
+    The probe before a call shows the buffers it reads and its scalar arguments; the probe after it
+    shows the buffers it wrote. Uninitialized memory is never shown. Lifetimes, order and all other
+    lines stay as they are: :func:`remove_probes` returns an equal program.
 
     Args:
-        program: The program; best planned, since planning adds lines of its own.
-        printer: What to show, where.
+        program: The program. Plan it first, since planning adds lines of its own.
+        printer: The values to show, and the calls to show them at.
 
     Returns:
-        The program with probes; the same object where there are none to put in.
+        The program with probes, or the same object if there are none to insert.
 
     Warns:
-        NoCallMatchesWarning: The filter chooses none of the program's calls.
+        NoCallMatchesWarning: The filter selects none of the program's calls.
     """
     as_program(program, "wir.insert_probes")
     given: object = printer
@@ -152,7 +152,7 @@ def insert_probes(program: Program, printer: DebugPrinter) -> Program:
 
 
 def insert_around(program: Program, probes: Mapping[Path, Around]) -> Program:
-    """Put probes before and after the lines at some paths; the same object where there are none."""
+    """Insert probes before and after the lines at the given paths; without any, change nothing."""
     if not probes:
         return program
 
@@ -166,16 +166,16 @@ def insert_around(program: Program, probes: Mapping[Path, Around]) -> Program:
 
 
 def remove_probes(program: Program) -> Program:
-    """Take all probes out of a program; the same object where there are none."""
+    """Remove all probes from a program; return the same object if it has none."""
     body = rewrite_lines(program.body, lambda line: () if shows(line) else (line,))
     return program if body == program.body else program.replace(body=body)
 
 
 def with_debugging(program: Program, printer: DebugPrinter | None) -> Program:
-    """Return a planned program with a debug printer's probes, poisoned if the printer says so.
+    """Insert a debug printer's probes into a planned program, and poison it if the printer asks.
 
     Warns:
-        NoCallMatchesWarning: The filter chooses none of the program's calls.
+        NoCallMatchesWarning: The filter selects none of the program's calls.
     """
     if printer is None:
         return program
@@ -184,7 +184,7 @@ def with_debugging(program: Program, printer: DebugPrinter | None) -> Program:
 
 
 class _Maker:
-    """Makes the probes of calls."""
+    """Builds the probes of calls."""
 
     def __init__(self, program: Program, printer: DebugPrinter) -> None:
         self._program = program
@@ -193,10 +193,10 @@ class _Maker:
 
     def probes(self, call: Call) -> Around:
         """Return the probes before and after a call."""
-        wanted = self._printer.operands
-        reads = self._operands.reads(call.path, call.line) if "inputs" in wanted else []
-        writes = self._operands.writes(call.path, call.line) if "outputs" in wanted else []
-        scalars = scalars_of(call.line) if "scalars" in wanted else ()
+        operands = self._printer.operands
+        reads = self._operands.reads(call.path, call.line) if "inputs" in operands else []
+        writes = self._operands.writes(call.path, call.line) if "outputs" in operands else []
+        scalars = scalars_of(call.line) if "scalars" in operands else ()
         before: list[Probe] = []
         after: list[Probe] = []
         for level in self._printer.probe_levels:
@@ -223,13 +223,13 @@ class _Maker:
     def _is_shown(self, name: str) -> bool:
         layout = self._program.buffers.get(name)
         if layout is not None and layout.kind is not LayoutKind.STRIDED:
-            return False  # nobody but ops and the device may look at it
+            return False  # only ops and the device can read it
         qualified = self._program.qualified_names.get(name, name)
         return matches(self._printer.buffers, (name, qualified))
 
 
 def scalars_of(line: AnyLine) -> tuple[Scalar, ...]:
-    """Return the numbers that a call is given, in order."""
+    """Return the scalar arguments of a call, in order."""
     fields = (getattr(line, field.name) for field in dataclasses.fields(line))
     return tuple(number for value in fields for number in _numbers(value))
 

@@ -1,4 +1,4 @@
-"""The calls of a program, and those that a debug printer looks at."""
+"""The calls of a program, their operands, and the filter of a debug printer."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine, Program
 
 
-# The operands of calls that hold something, which are those that can be shown.
+# Operands with defined contents, the only ones worth showing.
 #
-# Memory that nothing has written yet holds whatever was there before, another value in each run. A
-# call may be said to read it all the same: ``aten::zero_`` takes its argument as one that it
-# changes, and a kernel that changes a few elements of a result may also be the one that completes
-# it. A result put together of parts is one storage, whose parts are written by different calls,
-# each through a view.
+# Uninitialized memory holds different bytes in each run, yet a call may be declared to read it:
+# ``aten::zero_`` takes its argument as in-out, and a kernel that updates a few elements of a result
+# may be the one that completes it. A result assembled from parts is one storage, and different
+# calls write the parts through views.
 
 
 class Operands:
@@ -54,20 +53,20 @@ class Operands:
             _Walk(program, region, self._unseen).learn(region, path, name)
 
     def reads(self, path: Path, line: AnyLine) -> list[str]:
-        """Return what a call reads, without memory that nothing has written; no name twice."""
-        found = effects(line, self._program)
-        unseen = {*self._unseen.get((path, "before"), ()), *overwritten(found)}
-        return list(dict.fromkeys(name for name in found.reads if name not in unseen))
+        """Return the initialized buffers that a call reads, without duplicates."""
+        call_effects = effects(line, self._program)
+        unseen = {*self._unseen.get((path, "before"), ()), *overwritten(call_effects)}
+        return list(dict.fromkeys(name for name in call_effects.reads if name not in unseen))
 
     def writes(self, path: Path, line: AnyLine) -> list[str]:
-        """Return what a call writes and returns, as far as it is written by then; no name twice."""
+        """Return the buffers that a call writes or returns, if they are initialized after it."""
         unseen = self._unseen.get((path, "after"), ())
         names = effects(line, self._program).written
         return [name for name in names if name not in unseen]
 
 
 class _Walk:
-    """One region, in order: what is yet to be written of each storage."""
+    """A walk over one region that tracks which part of each storage has been written."""
 
     def __init__(
         self, program: Program, region: Region, unseen: dict[tuple[Path, str], set[str]]
@@ -76,18 +75,18 @@ class _Walk:
         self._unseen = unseen
         self._lives = Liveness(region, program)
         self._written: dict[Life, Written] = {}
-        """Of storages that are new in this region; all others are taken to be written."""
+        """Storages that begin in this region; all others count as written."""
 
     def learn(self, region: Region, path: Path, name: str) -> None:
-        """Note for each call of a region what of its operands is not written."""
+        """Record the uninitialized operands of each call in a region."""
         for index, line in enumerate(region.body):
-            found = effects(line, self._program)
+            line_effects = effects(line, self._program)
             at = path.then(name, index)
-            if found.calls:
-                self._note(at, "before", found.reads)
-            self._follow(line, found)
-            if found.calls:
-                self._note(at, "after", found.writes)
+            if line_effects.calls:
+                self._note(at, "before", line_effects.reads)
+            self._follow(line, line_effects)
+            if line_effects.calls:
+                self._note(at, "after", line_effects.writes)
 
     def _note(self, path: Path, when: str, names: list[str]) -> None:
         unseen = {name for name in names if not self._is_written(name)}
@@ -98,27 +97,31 @@ class _Walk:
         layout = self._program.layout(name)
         return all(written.covers(layout) for written in self._of(name))
 
-    def _follow(self, line: AnyLine, found: Effects) -> None:
-        if allocates_one(line) or is_slice(line):  # a slice of a pool is written for itself
+    def _follow(self, line: AnyLine, line_effects: Effects) -> None:
+        if allocates_one(line) or is_slice(line):  # slices are tracked apart from their pool
             is_zeroed = allocates_one(line) and line.zeroed
             written = Written(self._program.layout(line.out), all_=is_zeroed)
             self._written.update(dict.fromkeys(self._lives.of(line.out), written))
-        elif found.calls:
-            self._follow_writes(found)
+        elif line_effects.calls:
+            self._follow_writes(line_effects)
         elif Role.DEFINE not in own_roles(line):
-            for life in self._lives.storages((*found.writes, *found.uses)):
+            for life in self._lives.storages((*line_effects.writes, *line_effects.uses)):
                 self._written.pop(life, None)
 
-    def _follow_writes(self, found: Effects) -> None:
-        """Note writes; what a call also reads is there already, unless nothing is: it is filled."""
-        filled = overwritten(found)
-        for name in found.writes:
+    def _follow_writes(self, call_effects: Effects) -> None:
+        """Record a call's writes.
+
+        An operand that the call also reads may be updated in part only, so it counts as written
+        just if the op overwrites all of it, or if nothing was there to read.
+        """
+        filled = overwritten(call_effects)
+        for name in call_effects.writes:
             for written in self._of(name):
-                if name not in found.reads or name in filled or written.nothing:
+                if name not in call_effects.reads or name in filled or written.nothing:
                     written.write(self._program.layout(name))
 
     def _of(self, name: str) -> list[Written]:
-        """Return the records of the storages that a name may be a view of, as far as kept."""
+        """Return the records of the tracked storages that a name may be a view of."""
         lives = self._lives.storages((name,))
         return [self._written[life] for life in lives if life in self._written]
 
@@ -127,32 +130,32 @@ class Written:
     """The written part of one storage.
 
     Args:
-        layout: The whole storage's.
-        all_: Whether all of it is written from the start.
+        layout: The layout of the whole storage.
+        all_: True if all of it is written from the start.
     """
 
     def __init__(self, layout: Layout, *, all_: bool = False) -> None:
         self._layout = layout
         self._all = all_
         self._runs: list[tuple[int, int]] = []
-        """Parts written in one piece: starts and ends in bytes, sorted, apart from each other."""
+        """Contiguous written ranges, as sorted and disjoint pairs of start and end in bytes."""
         self._others: set[Layout] = set()
-        """Views that were written and have gaps, or sizes that are not known."""
+        """Written views with gaps or with unknown sizes."""
 
     @property
     def nothing(self) -> bool:
-        """Return whether not a byte of it is written."""
+        """True if not a single byte is written."""
         return not (self._all or self._runs or self._others)
 
     def covers(self, layout: Layout) -> bool:
-        """Return whether all of a view is written."""
+        """Return whether a view is completely written."""
         if self._all or layout in self._others:
             return True
         run = _run(layout)
         return run is not None and any(a <= run[0] and run[1] <= b for a, b in self._runs)
 
     def write(self, layout: Layout) -> None:
-        """Take note that all of a view is written."""
+        """Record that a view is completely written."""
         if self._all:
             return
         run = _run(layout)
@@ -163,18 +166,18 @@ class Written:
         self._all = layout == self._layout or self._is_covered()
 
     def _is_covered(self) -> bool:
-        """Return whether the parts make up the whole; views with gaps are taken to lie apart."""
+        """Return whether the parts add up to the whole, if views with gaps are disjoint."""
         parts = [b - a for a, b in self._runs] + [_bytes(layout) for layout in self._others]
         return bool(sympy.expand(sum(parts) - self._layout.nbytes) == 0)
 
 
 def _bytes(layout: Layout) -> Dim:
-    """Return the bytes of a view's elements, without gaps."""
+    """Return the size of a view's elements in bytes, without gaps."""
     return layout.numel * layout.dtype.itemsize
 
 
 def _run(layout: Layout) -> tuple[int, int] | None:
-    """Return the ends of a view in bytes, if it is one piece of a known size."""
+    """Return the start and end of a view in bytes, if it is contiguous and of known size."""
     if not layout.is_static or layout.extent != layout.numel:
         return None
     start = int(layout.offset) * layout.dtype.itemsize
@@ -182,26 +185,26 @@ def _run(layout: Layout) -> tuple[int, int] | None:
 
 
 def _joined(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for start, end in sorted(runs):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
 class NoCallMatchesWarning(UserWarning):
-    """A filter that leaves nothing: usually a misspelt name."""
+    """A debug filter that matches nothing, usually because a name is misspelt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a kernel or op.
+    """A call to a kernel or op.
 
     Attributes:
-        number: Its position among all calls of the program, in the order of the text, from 0.
-        path: Address of its line.
+        number: The position among all calls of the program in text order, from 0.
+        path: The address of the line.
         line: The line.
     """
 
@@ -211,18 +214,18 @@ class Call:
 
     @property
     def name(self) -> str:
-        """Name of the kernel, or qualified name of the op."""
+        """The name of the kernel, or the qualified name of the op."""
         (name,) = effects(self.line).calls
         return name
 
     @property
     def is_op(self) -> bool:
-        """Return whether a library op is called, not a kernel of the program."""
+        """True for a library op, False for a kernel of the program."""
         return calls_op(self.line)
 
     @property
     def label(self) -> str:
-        """Name of the call's probes: its number in four digits, and its own name."""
+        """The name of the call's probes: its number in four digits and its own name."""
         return f"{self.number:04d} {self.name}"
 
 
@@ -232,7 +235,7 @@ def is_call(line: AnyLine) -> TypeGuard[KernelCall | ExternKernel]:
 
 
 def calls_of(program: Program) -> Iterator[Call]:
-    """Yield every call of a program, those in regions included."""
+    """Yield every call of a program, including those in regions."""
     number = 0
     for path, line in walk(program):
         if is_call(line):
@@ -241,10 +244,10 @@ def calls_of(program: Program) -> Iterator[Call]:
 
 
 def select(program: Program, printer: DebugPrinter) -> tuple[Call, ...]:
-    """Return the calls that a debug printer looks at; warn where it looks at none.
+    """Return the calls that a debug printer selects; warn if there are none.
 
     Warns:
-        NoCallMatchesWarning: No call fulfils all conditions, or there is no such buffer.
+        NoCallMatchesWarning: No call meets all conditions, or no buffer matches.
     """
     calls = tuple(calls_of(program))
     chosen = tuple(call for call in calls if _is_chosen(call, program, printer))
@@ -258,7 +261,7 @@ def select(program: Program, printer: DebugPrinter) -> tuple[Call, ...]:
 
 
 def matches(pattern: str, names: Iterable[str]) -> bool:
-    """Return whether a pattern fits a name: globs with commas between, or ``re:`` and one."""
+    """Return whether any name matches a pattern: comma-separated globs, or ``re:`` and a regex."""
     if pattern == "*":
         return True
     names = list(names)
@@ -279,7 +282,10 @@ def _is_chosen(call: Call, program: Program, printer: DebugPrinter) -> bool:
 
 
 def _names(call: Call) -> list[str]:
-    """Return a kernel's name; an op's with and without namespace and overload, and as in Python."""
+    """Return the names that match a call.
+
+    An op matches with or without namespace and overload, and as it is spelled in Python.
+    """
     names = [call.name]
     if call.is_op:
         names.append(call.name.partition(".")[0])
@@ -295,19 +301,19 @@ def _ops(call: Call, program: Program) -> list[str]:
 
 
 def _places(call: Call, program: Program) -> list[str]:
-    """Return ``file.py:12`` of every frame, also without directory or line; the module's path."""
+    """Return the module path, and ``file.py:12`` of each frame with and without folder and line."""
     origin = program.origin_of(call.line)
-    found = []
+    places = []
     if origin is not None and origin.module:
-        found.append(origin.module)
+        places.append(origin.module)
     for frame in origin.frames if origin is not None else ():
         for file in (frame.file, re.split(r"[\\/]", frame.file)[-1]):
-            found += [f"{file}:{frame.line}", file]
-    return found
+            places += [f"{file}:{frame.line}", file]
+    return places
 
 
 def _explain(calls: tuple[Call, ...], program: Program, printer: DebugPrinter) -> str:
-    given = [
+    conditions = [
         (option, pattern, names)
         for option, pattern, names in (
             ("kernels", printer.kernels, [call.name for call in calls]),
@@ -316,14 +322,14 @@ def _explain(calls: tuple[Call, ...], program: Program, printer: DebugPrinter) -
         )
         if pattern != "*"
     ]
-    for option, pattern, names in given:
+    for option, pattern, names in conditions:
         if not matches(pattern, names):
             return f"debug: no call matches {option}={pattern!r}{_near(pattern, names)}"
-    return f"debug: none of the program's {len(calls)} calls fulfils all conditions of the filter"
+    return f"debug: none of the program's {len(calls)} calls meets all conditions of the filter"
 
 
 def _near(pattern: str, names: Iterable[str]) -> str:
     known = sorted(set(names))
     word = pattern.removeprefix("re:").strip("*")
-    found = difflib.get_close_matches(word, known, n=3, cutoff=0.3) or known[:3]
-    return f"; near are {', '.join(map(repr, found))}" if found else ""
+    similar = difflib.get_close_matches(word, known, n=3, cutoff=0.3) or known[:3]
+    return f"; close matches: {', '.join(map(repr, similar))}" if similar else ""

@@ -1,6 +1,6 @@
-"""The debug printer's configuration: what to do, at which calls, with which operands.
+"""The debug printer's configuration: the action, the calls and the operands.
 
-It is given in code, or by the environment where the code gives none.
+It comes from the caller, or from the environment if the caller passes none.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from wrapper_ir.options.declared import DEBUG, DEBUG_FILTER, DEBUG_POISON, level
 
 
 def parse_level(level: object, option: str = "debug") -> ProbeLevel | None:
-    """Return the level that a name, a number or a ``ProbeLevel`` stands for; None for off.
+    """Return the level that a name, number or ``ProbeLevel`` denotes, or None for ``off``.
 
     Args:
         level: ``"print"``, ``"PRINT_ONLY"``, ``2``, ``"2"``, ``ProbeLevel.PRINT``, ...
-        option: What an error calls the option.
+        option: The name of the option in an error.
 
     Raises:
         OptionValueError: There is no such level.
@@ -32,7 +32,7 @@ def parse_level(level: object, option: str = "debug") -> ProbeLevel | None:
     return None if name == "off" else ProbeLevel(name)
 
 
-#: Parts of a call that can be looked at.
+#: The parts of a call that can be shown.
 OPERANDS: Final = ("inputs", "outputs", "scalars")
 
 _PHASES: Final = ("before", "after")
@@ -43,28 +43,28 @@ _RANGE: Final = re.compile(r"(?P<only>\d+)|(?P<start>\d*):(?P<stop>\d*)")
 
 @dataclass(frozen=True)
 class DebugPrinter:
-    """The values that a program shows while it runs.
+    """A choice of the values that a program shows while it runs.
 
-    A pattern is a glob that must match as a whole (``*softmax*``), or a regular expression to be
-    found anywhere (``re:softmax|relu``). Conditions that are given must all hold.
+    A pattern is a glob that must match the whole name (``*softmax*``), or a regular expression that
+    may match anywhere in it (``re:softmax|relu``). A call is selected if all conditions hold.
 
     Attributes:
         level: ``off``, ``save``, ``print``, ``names``, ``check``, ``check_nan``, ``stats``,
-            ``compare`` or ``hook``, one of Inductor's names or numbers for the first four, or a
+            ``compare`` or ``hook``; Inductor's names or numbers for the first four; or a
             ``ProbeLevel``.
-        kernels: Pattern for the name of the kernel or op that is called.
+        kernels: Pattern for the name of the called kernel or op.
         ops: Pattern for the ATen ops that a kernel implements, such as ``aten.addmm``.
-        source: Pattern for the line of the model that a call comes from, ``file.py:12``; a bare
+        source: Pattern for the model's source line that a call comes from, ``file.py:12``. A bare
             file name matches in any directory.
-        buffers: Pattern for the buffers to show, by name or, of constants, by qualified name.
-        calls: Numbers of calls, in the order of the program's text: ``7``, ``3:10``.
-        when: ``before``, ``after`` or ``both``; by default what the level needs: ``names`` before,
-            ``save``, ``print``, ``stats`` and both checks on both sides, ``compare`` after.
-        operands: What to show of a call: any of ``inputs``, ``outputs``, ``scalars``.
-        hook: Called with a ``ProbeEvent`` at each chosen call, besides what the level does. It is
-            bound by ``wir.compile``, and no part of the program.
-        poison: Whether ``wir.compile`` fills new memory with NaN, so that what reads memory before
-            it is written gives NaN too.
+        buffers: Pattern for the buffers to show. It matches names and qualified names of constants.
+        calls: Call numbers in the order of the program's text: ``7``, ``3:10``.
+        when: ``before``, ``after`` or ``both``. By default it depends on the level: ``names`` shows
+            a call before, ``compare`` after, all other levels on both sides.
+        operands: The parts of a call to show: any of ``inputs``, ``outputs``, ``scalars``.
+        hook: A function that is called with a ``ProbeEvent`` at each selected call, in addition to
+            the level's own action. ``wir.compile`` binds it; the program does not contain it.
+        poison: If True, ``wir.compile`` fills new memory with NaN, so that reads of uninitialized
+            memory produce NaN.
     """
 
     level: str | int | ProbeLevel = "print"
@@ -79,10 +79,10 @@ class DebugPrinter:
     poison: bool = False
 
     def __post_init__(self) -> None:
-        """Check every option.
+        """Validate every option.
 
         Raises:
-            OptionValueError: One of them is not legal.
+            OptionValueError: An option has an illegal value.
         """
         parse_level(self.level, "level")
         for option in ("kernels", "ops", "source", "buffers"):
@@ -96,7 +96,7 @@ class DebugPrinter:
             raise OptionValueError(option="when", value=self.when, expected=expected)
         operands: object = self.operands
         if not isinstance(operands, tuple) or not set(operands) <= set(OPERANDS):
-            expected = f"some of {', '.join(map(repr, OPERANDS))}, as a tuple"
+            expected = f"a tuple that contains only {', '.join(map(repr, OPERANDS))}"
             raise OptionValueError(option="operands", value=self.operands, expected=expected)
         hook: object = self.hook
         if hook is not None and not callable(hook):
@@ -105,12 +105,12 @@ class DebugPrinter:
 
     @property
     def probe_level(self) -> ProbeLevel | None:
-        """Return the level; None for off."""
+        """The level, or None for ``off``."""
         return parse_level(self.level, "level")
 
     @property
     def probe_levels(self) -> tuple[ProbeLevel, ...]:
-        """Return the levels of a call's probes: none for off, two where there is a hook besides."""
+        """The levels of a call's probes: none for ``off``, two if there is also a hook."""
         level = self.probe_level
         if level is None:
             return ()
@@ -118,7 +118,7 @@ class DebugPrinter:
         return (level,) if only else (level, ProbeLevel.HOOK)
 
     def phases(self, level: ProbeLevel) -> tuple[str, ...]:
-        """Return the sides of a call on which there are probes of a level."""
+        """Return the sides of a call that get a probe of the given level."""
         if self.when:
             return _PHASES if self.when == "both" else (self.when,)
         match level:
@@ -130,12 +130,12 @@ class DebugPrinter:
                 return _PHASES
 
     def has_call(self, number: int) -> bool:
-        """Return whether the call of that number is among ``calls``."""
-        found = _RANGE.fullmatch(self.calls)
-        assert found is not None
-        if found["only"]:
-            return number == int(found["only"])
-        start, stop = found["start"], found["stop"]
+        """Return whether ``calls`` includes the given call number."""
+        match = _RANGE.fullmatch(self.calls)
+        assert match is not None
+        if match["only"]:
+            return number == int(match["only"])
+        start, stop = match["start"], match["stop"]
         return (not start or number >= int(start)) and (not stop or number < int(stop))
 
 
@@ -154,15 +154,15 @@ def _check_pattern(option: str, pattern: object) -> None:
 def make_printer(
     debug: DebugPrinter | str | int | None = None, filter_: str = "", *, poison: bool = False
 ) -> DebugPrinter | None:
-    """Return the debug printer that an option asks for, else the environment; None for none.
+    """Return the debug printer that the options or the environment ask for, or None.
 
     Args:
-        debug: A printer, a level, or None for what the environment says.
-        filter_: Pattern for the names of kernels, where a level is given.
-        poison: Whether new memory is filled with NaN, whatever the level.
+        debug: A printer, a level, or None to use the environment's.
+        filter_: Pattern for kernel names. It applies only if ``debug`` is a level.
+        poison: True to fill new memory with NaN at any level.
 
     Raises:
-        OptionValueError: There is no such level, or the filter is no pattern.
+        OptionValueError: There is no such level, or the filter is not a valid pattern.
     """
     if isinstance(debug, DebugPrinter):
         return debug if debug.probe_level is not None or debug.poison else None

@@ -1,4 +1,4 @@
-"""Tools for a wrong program: two runs compared, a call taken out, the program made small."""
+"""Tools for programs with wrong results: bisect two runs, extract a call, reduce the program."""
 
 from __future__ import annotations
 

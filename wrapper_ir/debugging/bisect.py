@@ -1,8 +1,9 @@
-"""The first call of a program that gives something else in another run."""
+"""Bisection: find the first call whose outputs differ between two runs."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import tempfile
@@ -18,22 +19,21 @@ from wrapper_ir.debug_printer.insert import insert_probes, poison
 from wrapper_ir.debug_printer.select import Call, calls_of
 from wrapper_ir.debug_printer.spec import DebugPrinter
 from wrapper_ir.debugging.eager import Beside, Difference, Saved
-from wrapper_ir.debugging.extract import copies, extract, with_own_state
+from wrapper_ir.debugging.extract import copies, extract, planned, with_own_state
 from wrapper_ir.debugging.graphs import arguments_of, constants_of, module_of
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.program import Program, Stage
-from wrapper_ir.planning import plan_memory
 from wrapper_ir.runtime.probes import debug_session, difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wrapper_ir.debugging.graphs import Graph
+    from wrapper_ir.lines.program import Program
 
 
 class DifferentCallsError(WrapperIRError):
-    """Two programs that are to be compared do not make the same calls. Field: ``place``."""
+    """Two compared programs do not make the same calls. Field: ``place``."""
 
     code = "WIR1513"
     template = "the two programs do not make the same calls: {place}"
@@ -41,17 +41,17 @@ class DifferentCallsError(WrapperIRError):
 
 
 class NoOriginsError(WrapperIRError):
-    """Nothing in a program says which node's value a buffer holds."""
+    """A program does not record which graph nodes its buffers correspond to."""
 
     code = "WIR1517"
-    template = "nothing in the program says which node of a graph a buffer stands for"
-    default_hint = "capture the model anew; in text, origins are what save() writes"
+    template = "the program does not record which graph nodes its buffers correspond to"
+    default_hint = "capture the model again; text has origins only if save() wrote it"
 
 
-#: What stands for an emitter where the other run is eager execution of the graph.
+#: The name that selects eager execution of the graph in place of an emitter.
 EAGER: Final = "eager"
 
-#: What a reproducer allows that was compared with eager execution.
+#: Relative and absolute tolerance of a reproducer that expects eager results.
 _CLOSE: Final = (1e-4, 1e-5)
 
 
@@ -60,12 +60,13 @@ class BisectResult:
     """The result of comparing two runs.
 
     Attributes:
-        call: The first call that wrote something else; None when there is none.
-        buffer: What it wrote differently; empty when there is none.
-        words: How the two differ.
-        compared: How many tensors were compared: up to the difference, with eager execution all.
-        folder: The reproducer, where one was asked for.
-        skipped: How many tensors could not be compared with eager execution, by the reason.
+        call: The first call whose output differs, or None.
+        buffer: The buffer that differs, or an empty string.
+        words: A description of the difference.
+        compared: The number of compared tensors: those up to the difference, or all of them if the
+            other run was eager.
+        folder: The reproducer, if one was requested.
+        skipped: The numbers of tensors that could not be compared with eager execution, by reason.
     """
 
     call: Call | None
@@ -76,21 +77,22 @@ class BisectResult:
     skipped: Mapping[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Return whether a difference was found."""
+        """Return True if a difference was found."""
         return self.call is not None
 
     def __str__(self) -> str:
         if self.call is None:
             text = f"no difference in {self.compared} tensors"
         else:
-            text = f"{self.call.label} ({self.call.path}) wrote another {self.buffer}: {self.words}"
+            place = f"{self.call.label} ({self.call.path})"
+            text = f"{place} wrote a different {self.buffer}: {self.words}"
         if self.skipped:
             reasons = ", ".join(f"{count} {reason}" for reason, count in self.skipped.items())
             text += f"; not compared: {reasons}"
         return text
 
 
-def bisect(  # noqa: PLR0913 - four of them are the two runs
+def bisect(  # noqa: PLR0913 - two runs, four arguments
     program: Program,
     inputs: Sequence[Any],
     a: str = "python",
@@ -103,42 +105,41 @@ def bisect(  # noqa: PLR0913 - four of them are the two runs
 ) -> BisectResult:
     """Run a program with two emitters, or two versions of it, and find the first call that differs.
 
-    What every call wrote is kept on disk for both runs and compared in the order of the first run.
-    New memory is filled with one number in one run and with NaN in the other, so that a call that
-    reads memory before it is written differs too, even between two runs of one emitter.
+    Both runs save the outputs of every call to disk. The outputs are compared in the order of the
+    first run. New memory is filled with a number in one run and with NaN in the other, so that a
+    call that reads uninitialized memory also differs, even between two runs of the same emitter.
 
-    With ``b="eager"`` the second run is eager execution of the graph that the program was made of.
-    Compared are the buffers that hold the value of one of its nodes; the result says how many do
-    not.
+    With ``b="eager"``, the second run is eager execution of the program's source graph. It compares
+    the buffers that hold the value of one graph node; the result counts those that do not.
 
     Args:
-        program: The program, run by ``a``.
-        inputs: Its inputs; each run has copies of its own.
+        program: The program that ``a`` runs.
+        inputs: Its inputs. Each run gets copies of its own.
         a: An emitter that renders probes.
-        b: Another, or ``eager``.
-        other: What ``b`` runs instead: the same program with, say, another source of a kernel.
-        graph: The graph that the program was made of, for ``eager``.
-        tolerance: Relative and absolute. By default the results of emitters must be equal, and what
-            eager execution gives may differ by rounding.
-        folder: Where to write a reproducer of the call, which must not exist: the call as a program
-            of its own with its inputs, what it should give, and a test. That is what ``a`` gave, or
-            eager execution.
+        b: Another such emitter, or ``eager``.
+        other: The program that ``b`` runs instead, such as the same program with another kernel
+            source.
+        graph: The program's source graph, for ``eager``.
+        tolerance: Relative and absolute. By default, results of emitters must be equal, and eager
+            results may differ by rounding.
+        folder: A new folder to write a reproducer of the call to: a program of this call alone, its
+            inputs, a test, and the expected outputs, which come from ``a`` or from eager execution.
 
     Raises:
         DifferentCallsError: The programs do not make the same calls.
-        NoOriginsError: The program does not say which nodes its buffers stand for.
-        OtherGraphError: It was not made of this graph.
-        OptionValueError: ``graph`` is no graph, or there is one without ``eager``.
+        NoOriginsError: The program does not record which nodes its buffers correspond to.
+        OtherGraphError: The program was not captured from this graph.
+        OptionValueError: ``graph`` is not a graph, or it is given without ``eager``.
         FileExistsError: The folder exists.
     """
     if b == EAGER and folder is not None and Path(folder).exists():
         raise FileExistsError(f"{folder} exists")
     if b == EAGER:
-        return _with_eager(_planned(program), inputs, a, graph, tolerance, folder)
+        return _with_eager(planned(program), inputs, a, graph, tolerance, folder)
     if graph is not None:
-        expected = f"None, as nothing is run but emitters; b={EAGER!r} runs it"
+        expected = f"None, unless b={EAGER!r}"
         raise OptionValueError(option="graph", value=type(graph).__name__, expected=expected)
-    one, two = _planned(program), _planned(other if other is not None else program)
+    one, two = planned(program), planned(program if other is None else other)
     return _with_emitters((one, a), (two, b), inputs, tolerance or (0.0, 0.0), folder)
 
 
@@ -159,12 +160,8 @@ def _with_emitters(
     return dataclasses.replace(result, folder=written)
 
 
-def _planned(program: Program) -> Program:
-    return program if program.stage is Stage.PLANNED else plan_memory(program)
-
-
 def _run(program: Program, target: str, inputs: Sequence[Any], folder: Path, number: float) -> Path:
-    """Run with everything saved, and new memory filled with a number: then chance cannot agree."""
+    """Run a program with all outputs saved and new memory filled with a number."""
     probed = poison(insert_probes(program, DebugPrinter("save", when="after")), number)
     probed = with_own_state(probed)
     with debug_session(folder, limit=0) as session:
@@ -191,7 +188,7 @@ def _compare(
 
 
 def _place(entry: dict[str, Any]) -> tuple[str, str, str]:
-    """A call's number, what it wrote, and its op: kernels have other names in another version."""
+    """Return a call's number, its buffer and its op; kernel names may differ between versions."""
     number, _, name = entry["call"].partition(" ")
     return number, entry["buffer"], name if "::" in name else ""
 
@@ -222,9 +219,9 @@ def _with_eager(
     folder: str | Path | None,
 ) -> BisectResult:
     module = module_of(graph)
-    assert graph is not None  # it would be no graph
-    held = {(call.label, name): value for call, name, value in _held(program)}
-    if not held:
+    assert graph is not None  # module_of rejects None
+    graph_values = {(call.label, name): value for call, name, value in _graph_values(program)}
+    if not graph_values:
         raise NoOriginsError
     own = with_own_state(program)
     arguments = arguments_of(graph, own, inputs)
@@ -234,14 +231,15 @@ def _with_eager(
         saved: dict[str, list[Saved]] = {}
         unknown = 0
         for position, entry in enumerate(entries):
-            value = held.get(_key(entry))
+            value = graph_values.get(_key(entry))
             if value is None:
                 unknown += 1
                 continue
-            saved.setdefault(value, []).append(_saved(position, run / entry["file"]))
+            tensor = Saved(position, functools.partial(_load, run / entry["file"]))
+            saved.setdefault(value, []).append(tensor)
         beside = Beside(module, saved, constants_of(own), tolerance)
         beside.compare(copies(arguments))
-    skipped = {"hold no one node's value": unknown, **beside.skipped}
+    skipped = {"correspond to no single node": unknown, **beside.skipped}
     result = BisectResult(
         None, "", "", beside.compared, None, {why: n for why, n in skipped.items() if n}
     )
@@ -250,17 +248,17 @@ def _with_eager(
     first = min(beside.differences, key=lambda each: each.position)
     label, buffer = _key(entries[first.position])
     (call,) = (call for call in calls_of(program) if call.label == label)
-    found = dataclasses.replace(result, call=call, buffer=buffer, words=first.words)
+    outcome = dataclasses.replace(result, call=call, buffer=buffer, words=first.words)
     if folder is None:
-        return found
-    written = _reproducer(program, found, first, inputs, target, folder, tolerance or _CLOSE)
-    return dataclasses.replace(found, folder=written)
+        return outcome
+    written = _reproducer(program, outcome, first, inputs, target, folder, tolerance or _CLOSE)
+    return dataclasses.replace(outcome, folder=written)
 
 
-def _held(program: Program) -> Iterator[tuple[Call, str, str]]:
-    """Each call outside of regions with what it writes and the value that this is known to be.
+def _graph_values(program: Program) -> Iterator[tuple[Call, str, str]]:
+    """Yield the calls outside regions with their outputs and the graph values of those outputs.
 
-    In a region a name may denote another graph's node.
+    In a region, a name may belong to a node of another graph.
     """
     for call in calls_of(program):
         origin = program.origin_of(call.line)
@@ -272,11 +270,7 @@ def _held(program: Program) -> Iterator[tuple[Call, str, str]]:
                     yield call, program.qualified_names.get(name, name), value
 
 
-def _saved(position: int, file: Path) -> Saved:
-    return Saved(position, lambda: _load(file))
-
-
-def _reproducer(  # noqa: PLR0913 - what is to be written, of which run, and where to
+def _reproducer(  # noqa: PLR0913 - the result, its run and the destination
     program: Program,
     found: BisectResult,
     first: Difference,
@@ -285,7 +279,7 @@ def _reproducer(  # noqa: PLR0913 - what is to be written, of which run, and whe
     folder: str | Path,
     tolerance: tuple[float, float],
 ) -> Path:
-    """The call alone, with what it should have written in place of what it wrote."""
+    """Write the extracted call with the eager result as its expected output."""
     assert found.call is not None
     alone = extract(program, found.call.number, inputs, target=target)
     names = [result.buffer for result in alone.program.results if hasattr(result, "buffer")]

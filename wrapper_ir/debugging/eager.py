@@ -1,8 +1,8 @@
-"""A program's calls beside eager execution of its graph, value by value.
+"""Comparison of a program's calls with eager execution of its graph, value by value.
 
-The graph is run node by node. Where a buffer of the program holds a node's value the two are
-compared, and the run goes on with the program's: so rounding does not add up, a wrong kernel is not
-blamed on those after it, and random numbers are the program's own.
+The graph runs node by node. If a buffer of the program holds a node's value, the two are compared
+and the run continues with the program's value. So rounding errors do not accumulate, later kernels
+are not blamed for an earlier wrong one, and random numbers are those of the program.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
 
 
-# The rounding error of a value: how far it is from what its ops give in float64.
+# The rounding error of a value: its distance from the float64 result of its ops.
 #
-# A fused kernel and a chain of ATen ops round in different places, and where terms cancel nearly
-# nothing but rounding is left. How much that may be is measured, not guessed: the ops between known
-# tensors and the value are run once more in float64, and eager's own error is seen.
+# A fused kernel and a chain of ATen ops round in different places, and where terms cancel, little
+# but rounding error is left. The allowance is measured, not guessed: the ops between known tensors
+# and the value run again in float64, which reveals eager's own error.
 
 _WIDE: Final = {
     **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64),
@@ -47,21 +47,20 @@ _WIDE: Final = {
 def rounding(
     node: Node, part: Tensor, path: tuple[int, ...], known: Mapping[Node, Any]
 ) -> float | None:
-    """Return the largest error of a value that eager execution gave; None where it cannot be told.
+    """Return the largest rounding error of an eager value, or None if it cannot be measured.
 
     Args:
-        node: The node that has the value.
-        part: The value; of a node that gives several, one of them.
-        path: The place of that one.
-        known: Values that are taken for right, which must include all that the node depends on in
-            the end.
+        node: The node of the value.
+        part: The value, or one of the values of a node with several.
+        path: The indices of that one.
+        known: Values that count as exact. Every chain of inputs of the node must end in them.
     """
     try:
         wide = _value(node, known)
         for index in path:
             wide = wide[index]
         apart = (part.to(wide.dtype) - wide).abs()
-    except Exception:  # whatever an op says to float64: then there is no second opinion
+    except Exception:  # an op may raise anything for float64; then there is no reference
         return None
     finite = apart[apart.isfinite()]
     return float(finite.max()) if finite.numel() else 0.0
@@ -77,23 +76,23 @@ def _value(node: Node, known: Mapping[Node, Any]) -> Any:
             raise ValueError(f"no wide value of {each}")
         args = map_aggregate(map_arg(each.args, values.__getitem__), _widened)
         kwargs = map_aggregate(map_arg(each.kwargs, values.__getitem__), _widened)
-        function: Callable[..., Any] = each.target  # type: ignore[assignment]  # of such a node
+        function: Callable[..., Any] = each.target  # type: ignore[assignment]  # call_function
         values[each] = function(*args, **kwargs)
     return values[node]
 
 
 def _chain(node: Node, known: Mapping[Node, Any]) -> list[Node]:
-    """Return the nodes from what is known to a node, which is taken for unknown, in order."""
-    found: set[Node] = set()
+    """Return the nodes that lead from known values to a node, in graph order."""
+    needed: set[Node] = set()
     waiting = [node]
     while waiting:
         each = waiting.pop()
-        if each in found:
+        if each in needed:
             continue
-        found.add(each)
+        needed.add(each)
         if each not in known:
             waiting += each.all_input_nodes
-    return [each for each in node.graph.nodes if each in found]
+    return [each for each in node.graph.nodes if each in needed]
 
 
 def _widened(value: Any) -> Any:
@@ -104,8 +103,8 @@ def _widened(value: Any) -> Any:
     return value
 
 
-#: What a difference may be, of an element and of the largest one: a kernel sums in another order
-#: than an op, and one step of a narrow type is much. Types that are not here must be equal.
+#: The allowed difference by type, relative to the element and to the largest element: kernels and
+#: ops sum in different orders, and one step of a narrow type is large. Other types must be equal.
 _RELATIVE: Final = {
     torch.float64: 1e-8,
     torch.complex128: 1e-8,
@@ -119,29 +118,29 @@ _RELATIVE: Final = {
     torch.float8_e5m2fnuz: 0.25,
 }
 
-#: Where eager's own error is not known, how many times the absolute tolerance is allowed.
+#: Factor on the absolute tolerance if eager's rounding error could not be measured.
 _UNMEASURED: Final = 100.0
 
-#: How many times eager's own rounding error a difference may be.
+#: The allowed difference as a multiple of eager's rounding error.
 _ROUNDINGS: Final = 16.0
 
-#: How many integers in a thousand may differ where they were made of rounded numbers.
+#: Integers per thousand that may differ if they were computed from rounded numbers.
 _FLIPPED: Final = 1
 
 _VALUE: Final = re.compile(r"(?P<node>[^\[\]]+)(?P<path>(\[\d+\])*)")
 
 _FAILED: Final = "cannot be computed eagerly"
-_OTHER: Final = "have another shape or type in the graph"
-_NO_NODE: Final = "come from nodes that the graph has not"
+_OTHER: Final = "have a different shape or type in the graph"
+_NO_NODE: Final = "come from nodes that the graph lacks"
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A tensor that a call wrote, on disk.
+    """A tensor that a call wrote, saved on disk.
 
     Attributes:
-        position: Which one it is, in the order in which they were written.
-        load: Reads it.
+        position: Its position among the saved tensors, in the order of writing.
+        load: A function that reads it.
     """
 
     position: int
@@ -150,7 +149,7 @@ class Saved:
 
 @dataclass(frozen=True)
 class Difference:
-    """A tensor that is not what eager execution gives: which one, how, and what it should be."""
+    """A tensor that differs from eager execution: position, description and expected value."""
 
     position: int
     words: str
@@ -158,13 +157,13 @@ class Difference:
 
 
 class Beside(Interpreter):
-    """Runs a graph and compares the values of nodes with what a program wrote.
+    """An interpreter that compares the values of a graph's nodes with a program's tensors.
 
     Args:
         module: The graph.
-        saved: What the program wrote, by the value that it stands for: ``relu``, ``sort[1]``.
-        constants: Values of the model's tensors, instead of those that the module has.
-        tolerance: Relative and absolute; by default as the type and the ops between demand.
+        saved: The program's tensors by the graph value they correspond to: ``relu``, ``sort[1]``.
+        constants: Values of the model's tensors that override the module's.
+        tolerance: Relative and absolute. By default it depends on the type and on the ops involved.
     """
 
     def __init__(
@@ -184,8 +183,8 @@ class Beside(Interpreter):
         self._exact: set[Node] = set()
         self._rounded: set[Node] = set()
         self._unknown: dict[Node, str] = {}
-        #: Tensors that were written in place, by the address of their memory. They are kept, so
-        #: that no other memory comes to have that address.
+        #: Tensors that were written in place, by the address of their memory. They stay alive, so
+        #: that no other memory gets the same address.
         self._changed: dict[int, Tensor] = {}
         self.differences: list[Difference] = []
         self.skipped: Counter[str] = Counter()
@@ -195,7 +194,7 @@ class Beside(Interpreter):
         """Run the graph.
 
         Raises:
-            OtherGraphError: It lacks most of the nodes that are to be compared.
+            OtherGraphError: The graph lacks most of the nodes to compare.
         """
         missing = self._saved.keys() - {node.name for node in self.graph.nodes}
         if len(missing) > len(self._saved) // 2:
@@ -207,13 +206,13 @@ class Beside(Interpreter):
     # The run.
 
     def fetch_attr(self, target: str) -> Any:
-        """Return a tensor of the model's, in memory of its own: the run may write to it."""
+        """Return a private copy of a tensor of the model, since the run may write to it."""
         value = self._constants.get(target)
-        found = super().fetch_attr(target) if value is None else value
-        return private_copy(found) if isinstance(found, Tensor) else found
+        tensor = super().fetch_attr(target) if value is None else value
+        return private_copy(tensor) if isinstance(tensor, Tensor) else tensor
 
     def run_node(self, node: Node) -> Any:
-        """Run a node, compare its value, and go on with the program's."""
+        """Run a node, compare its value, and continue with the program's value."""
         reason = not_repeatable(node)
         for each in node.all_input_nodes:
             reason = reason or self._unknown.get(each, "")
@@ -238,12 +237,12 @@ class Beside(Interpreter):
         return any(each in self._rounded for each in node.all_input_nodes)
 
     def _note_change(self, node: Node) -> None:
-        """Note memory that is written in place: what was known of it before is so no longer."""
+        """Record memory that a node writes in place: values known to be in it are stale."""
         if changes_in_place(node):
             for each in node.all_input_nodes:
                 self._changed.update({_memory(v): v for v in _parts(self.env.get(each))})
 
-    # Meeting a tensor of the program's.
+    # Comparing with a tensor of the program.
 
     def _meet(self, node: Node, value: Any, path: tuple[int, ...], saved: Saved) -> Any:
         part = value
@@ -276,7 +275,7 @@ class Beside(Interpreter):
             words = difference(got, part)
             is_rounded = self._from_rounded(node)
             return "" if words and is_rounded and _few_differ(got, part) else words
-        if part.element_size() == 1:  # torch compares no float8
+        if part.element_size() == 1:  # torch cannot compare float8
             got, part = got.float(), part.float()
         relative, absolute = _tolerance_for(part, dtype)
         words = difference(got, part, (relative, absolute))
@@ -292,7 +291,7 @@ class Beside(Interpreter):
         return node in self.env and not any(_memory(v) in self._changed for v in _parts(value))
 
     def _adopt(self, node: Node, value: Any, path: tuple[int, ...], got: Tensor) -> Any:
-        """Go on with what the program has, in the same memory: a view of it may be there."""
+        """Continue with the program's value, copied into the same memory since views may exist."""
         if node in self._unknown:
             return self._known_now(node, value, path, got)
         part = value
@@ -321,10 +320,10 @@ class Beside(Interpreter):
 
 
 def _parsed(value: str) -> tuple[str, tuple[int, ...]]:
-    found = _VALUE.fullmatch(value)
-    if found is None:
+    match = _VALUE.fullmatch(value)
+    if match is None:
         return value, ()
-    return found["node"], tuple(map(int, re.findall(r"\d+", found["path"])))
+    return match["node"], tuple(map(int, re.findall(r"\d+", match["path"])))
 
 
 def _parts(value: Any) -> list[Tensor]:
@@ -357,7 +356,7 @@ def _few_differ(got: Tensor, expected: Tensor) -> bool:
 
 
 def _tolerance_for(expected: Tensor, dtype: torch.dtype) -> tuple[float, float]:
-    """Return the tolerance of a type: relative, and absolute by the size of the numbers."""
+    """Return the relative tolerance of a type, and an absolute one scaled by the largest value."""
     relative = _RELATIVE.get(dtype, 0.0)
     finite = expected[expected.isfinite()].abs()
     largest = float(finite.max()) if finite.numel() else 0.0

@@ -1,7 +1,7 @@
-"""One call of a program as a program of its own, with its inputs and what it gave.
+"""Extraction of one call as a program of its own, with its inputs and outputs.
 
-Operands that lay in the same memory do so again: their storage is an input, of which they are
-views. All sizes are the numbers that they were.
+Operands that shared memory share it again: they become views of one input. Symbolic sizes become
+the numbers of the recorded run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class CallNotFoundError(WrapperIRError):
-    """A program has no such call. Fields: ``call``, and ``known``, some that it has."""
+    """A program has no such call. Fields: ``call``, and ``known``, which lists existing calls."""
 
     code = "WIR1511"
     template = "the program has no call {call!r}; it has {known}"
@@ -47,15 +47,20 @@ class CallNotFoundError(WrapperIRError):
 
 
 class CallNotReachedError(WrapperIRError):
-    """A call was not made with the given inputs. Field: ``call``."""
+    """The given inputs do not reach a call. Field: ``call``."""
 
     code = "WIR1512"
-    template = "call '{call}' was not made with these inputs"
-    default_hint = "it stands in a branch that was not taken, or in a loop that did not run"
+    template = "these inputs do not reach call '{call}'"
+    default_hint = "it is in a branch that was not taken, or in a loop that did not run"
+
+
+def planned(program: Program) -> Program:
+    """Plan the memory of a program unless that has been done."""
+    return program if program.stage is Stage.PLANNED else plan_memory(program)
 
 
 def copies(inputs: Sequence[Any]) -> list[Any]:
-    """Return the inputs with contents of their own, in the same layouts."""
+    """Return deep copies of inputs in the same layouts."""
     return [
         (
             private_copy(value)
@@ -67,7 +72,7 @@ def copies(inputs: Sequence[Any]) -> list[Any]:
 
 
 def with_own_state(program: Program) -> Program:
-    """Return the program with copies of the constants that it writes, so that runs are alike."""
+    """Return the program with its own copies of mutable constants, so that runs are repeatable."""
     data = dict(program.data)
     for name, constant in program.constants.items():
         if constant.mutable and name in data:
@@ -82,14 +87,14 @@ def with_own_state(program: Program) -> Program:
 
 @dataclass(frozen=True)
 class ExtractedCall:
-    """A call on its own.
+    """A call extracted from its program.
 
     Attributes:
-        call: Where it stands in the program.
-        program: A program of this call alone. Its inputs are what the call reads, its results what
-            the call wrote; all sizes are the numbers that they were.
+        call: The call in the original program.
+        program: A program of this call alone. Its inputs are the buffers that the call reads, its
+            results those that it wrote. All sizes are numbers.
         inputs: The tensors that the call read, in the order of the program's inputs.
-        expected: What the call wrote, in the order of the program's results.
+        expected: The tensors that the call wrote, in the order of the program's results.
     """
 
     call: Call
@@ -100,18 +105,16 @@ class ExtractedCall:
     def write(self, folder: str | Path, tolerance: tuple[float, float] = (0.0, 0.0)) -> Path:
         """Write ``call.wir``, ``inputs.pt``, ``expected.pt`` and ``test_call.py`` to a new folder.
 
-        The test runs by itself (``pytest folder``). The folder is there whole or not at all.
+        ``pytest folder`` runs the test. The folder is created atomically.
 
         Args:
-            folder: Where; it must not exist.
-            tolerance: Relative and absolute, of the test.
+            folder: The folder to create. It must not exist.
+            tolerance: Relative and absolute tolerance of the test.
 
         Raises:
             FileExistsError: The folder exists.
-            OSError: It cannot be written.
+            OSError: The folder cannot be written.
         """
-        import torch  # noqa: PLC0415 - only those who write need it here
-
         target = Path(folder)
         if target.exists():
             raise FileExistsError(f"{target} exists")
@@ -153,10 +156,10 @@ def test_call():
 
 
 def find_call(program: Program, call: int | str) -> Call:
-    """Return the call of that number, of that name (the first), or at that path.
+    """Return the call with the given number or path, or the first with the given name.
 
     Raises:
-        CallNotFoundError: There is none.
+        CallNotFoundError: There is no such call.
     """
     calls = tuple(calls_of(program))
     for each in calls:
@@ -169,54 +172,54 @@ def find_call(program: Program, call: int | str) -> Call:
 def extract(
     program: Program, call: int | str, inputs: Sequence[Any], *, target: str = "python"
 ) -> ExtractedCall:
-    """Run a program and take one of its calls out, with its inputs and outputs.
+    """Run a program and extract one of its calls with the call's inputs and outputs.
 
-    Of a call in a loop, the first round is taken.
+    For a call in a loop, that is the call of the first iteration.
 
     Args:
-        program: The program; memory is planned first where it is not.
-        call: Its number, its name or its path (``body[3]``).
-        inputs: The program's inputs, which are left as they are.
-        target: The emitter to run it with, one that renders probes.
+        program: The program. It is planned first if necessary.
+        call: The call's number, name or path (``body[3]``).
+        inputs: The program's inputs, which are not modified.
+        target: The emitter to run the program with. It must render probes.
 
     Raises:
         CallNotFoundError: The program has no such call.
-        CallNotReachedError: It was not called with these inputs.
+        CallNotReachedError: The run did not reach the call.
     """
-    planned = program if program.stage is Stage.PLANNED else plan_memory(program)
-    found = find_call(planned, call)
+    program = planned(program)
+    selected = find_call(program, call)
     events = _Events()
-    probed = insert_around(with_own_state(planned), {found.path: _probes(planned, found)})
+    probed = insert_around(with_own_state(program), {selected.path: _probes(program, selected)})
     Hooked(compile_program(probed, target, debug="off"), events.note)(*copies(inputs))
     if events.after is None:
-        raise CallNotReachedError(call=found.label)
-    operands = Operands(planned)
-    writes = operands.writes(found.path, found.line)
-    does = effects(found.line, planned)
-    before = dict(zip(_operands(does), events.before, strict=True))
-    after = dict(zip(does.written, events.after, strict=True))
+        raise CallNotReachedError(call=selected.label)
+    operands = Operands(program)
+    writes = operands.writes(selected.path, selected.line)
+    call_effects = effects(selected.line, program)
+    before = dict(zip(_operands(call_effects), events.before, strict=True))
+    after = dict(zip(call_effects.written, events.after, strict=True))
     results = {name: seen for name, seen in after.items() if name in writes}
-    reads = operands.reads(found.path, found.line)
-    program, given = alone(planned, found.line, before, results, reads, events.numbers)
-    verify(program)
-    return ExtractedCall(found, program, given, tuple(seen.content for seen in results.values()))
+    reads = operands.reads(selected.path, selected.line)
+    single, args = alone(program, selected.line, before, results, reads, events.numbers)
+    verify(single)
+    return ExtractedCall(selected, single, args, tuple(seen.content for seen in results.values()))
 
 
-def _operands(does: Effects) -> list[str]:
-    return list(dict.fromkeys((*does.reads, *does.writes)))
+def _operands(call_effects: Effects) -> list[str]:
+    return list(dict.fromkeys((*call_effects.reads, *call_effects.writes)))
 
 
 def _probes(program: Program, call: Call) -> tuple[list[Probe], list[Probe]]:
-    """Probes of all operands of a call, also of those that hold nothing yet."""
-    does = effects(call.line, program)
-    scalars = scalars_of(call.line)
-    before = Probe(call.label, When.BEFORE, ProbeLevel.HOOK, tuple(_operands(does)), scalars)
-    after = Probe(call.label, When.AFTER, ProbeLevel.HOOK, tuple(does.written))
+    """Return probes of all operands of a call, including uninitialized ones."""
+    call_effects = effects(call.line, program)
+    reads, scalars = tuple(_operands(call_effects)), scalars_of(call.line)
+    before = Probe(call.label, When.BEFORE, ProbeLevel.HOOK, reads, scalars)
+    after = Probe(call.label, When.AFTER, ProbeLevel.HOOK, tuple(call_effects.written))
     return [before], [after]
 
 
 class _Events:
-    """The tensors and numbers around the call when it was made first."""
+    """The tensors and numbers before and after the first execution of the call."""
 
     def __init__(self) -> None:
         self.before: list[Seen] = []
@@ -235,13 +238,13 @@ class _Events:
 
 # The program of one call.
 
-#: Storages start at such addresses again, so that operands lie as they did.
+#: Alignment of rebuilt storages in bytes, so that operands keep theirs.
 _ALIGNMENT: Final = 64
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A tensor as it was: a copy, and where it lay."""
+    """A snapshot of a tensor: a copy, its address and its strides."""
 
     content: torch.Tensor
     address: int
@@ -249,25 +252,21 @@ class Seen:
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> Seen:
-        """Look at a tensor."""
+        """Take a snapshot of a tensor."""
         return cls(private_copy(tensor), tensor.data_ptr(), tuple(tensor.stride()))
 
     @property
     def end(self) -> int:
-        """Return the address behind it."""
-        if not self.content.numel():
-            return self.address
-        steps = zip(self.stride, self.content.shape, strict=True)
-        last = sum(step * (size - 1) for step, size in steps)
-        return self.address + (last + 1) * self.content.element_size()
+        """The address after its last byte."""
+        return self.address + int(self.layout().extent) * self.content.element_size()
 
     @property
     def is_plain(self) -> bool:
-        """Return whether the copy has the layout that the tensor had."""
+        """True if the copy has the tensor's own strides."""
         return tuple(self.content.stride()) == self.stride
 
     def layout(self, base: int | None = None) -> Layout:
-        """Return its layout, in a storage that starts at an address, or in one of its own."""
+        """Return its layout, in a storage at address ``base`` or in a storage of its own."""
         dtype = DType.from_torch_name(str(self.content.dtype))
         offset = 0 if base is None else (self.address - base) // self.content.element_size()
         device = Device.parse(str(self.content.device))
@@ -285,12 +284,12 @@ def alone(
     """Return a program of one call, and its inputs.
 
     Args:
-        program: The program that makes the call.
+        program: The program that contains the call.
         line: The call.
-        before: Its operands that were there before it.
-        after: What it wrote and returned: the results of the program.
-        reads: Those of the operands that hold something; the others are new memory.
-        numbers: The numbers that the call was given.
+        before: The operands that existed before the call.
+        after: The tensors that the call wrote or returned, which are the program's results.
+        reads: The names of initialized operands. The others become new allocations.
+        numbers: The values of the call's scalar arguments.
     """
     reads = set(reads)
     layouts = {name: seen.layout() for name, seen in (*after.items(), *before.items())}
@@ -312,7 +311,7 @@ def alone(
     (called,) = effects(line).calls
     body.insert(0, dataclasses.replace(program.kernels[called], origin=None))
     body.append(dataclasses.replace(_with_numbers(line, iter(numbers)), origin=None, stream=0))
-    made = Program(
+    single = Program(
         name="call",
         inputs=tuple(map(BufferInput, inputs)),
         results=tuple(map(BufferValue, after)),
@@ -321,25 +320,25 @@ def alone(
         mempools=program.mempools,
         stage=Stage.PLANNED,
     )
-    return made, tuple(inputs.values())
+    return single, tuple(inputs.values())
 
 
 def _storages(seen: Mapping[str, Seen]) -> list[list[str]]:
-    """Return the names, those together whose memory overlaps."""
-    found: list[list[str]] = []
+    """Return the names, grouped by overlapping memory."""
+    groups: list[list[str]] = []
     end = -1
     for name in sorted(seen, key=lambda name: (seen[name].address, seen[name].end)):
-        if found and seen[name].address < end:
-            found[-1].append(name)
+        if groups and seen[name].address < end:
+            groups[-1].append(name)
         else:
-            found.append([name])
+            groups.append([name])
         end = max(end, seen[name].end)
     order = {name: position for position, name in enumerate(seen)}
-    return sorted(found, key=lambda names: min(order[name] for name in names))
+    return sorted(groups, key=lambda names: min(order[name] for name in names))
 
 
 def _storage(parts: Sequence[Seen]) -> tuple[int, torch.Tensor]:
-    """Return the address and the contents of the memory that tensors lay in."""
+    """Return the address and the contents of the memory that holds the given tensors."""
     base = min(part.address for part in parts) // _ALIGNMENT * _ALIGNMENT
     size = max(part.end for part in parts) - base
     dtypes = {part.content.dtype for part in parts}
@@ -350,7 +349,7 @@ def _storage(parts: Sequence[Seen]) -> tuple[int, torch.Tensor]:
         bytes_ = content[: size - size % part.content.element_size()]
         view = bytes_.view(part.content.dtype)
         target = torch.as_strided(view, layout.size, layout.stride, layout.offset)
-        # Of a dimension whose elements are all one, one is written.
+        # The elements of an expanded dimension share memory; write one of them.
         once = tuple(slice(1) if step == 0 else slice(None) for step in target.stride())
         target[once].copy_(part.content[once])
     return base, content.view(dtype)
@@ -362,7 +361,7 @@ def _new_name(stem: str, taken: Iterable[str]) -> str:
 
 
 def _with_numbers(value: Any, numbers: Iterator[Any]) -> Any:
-    """Return a line, or a part, with each number that was given in place of the expression."""
+    """Return a line, or part of one, with scalar expressions replaced by their recorded values."""
     if isinstance(value, ScalarArg):
         return ScalarArg(next(numbers))
     if isinstance(value, tuple):

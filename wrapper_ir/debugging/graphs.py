@@ -1,4 +1,4 @@
-"""The graph that a program was made of: its inputs, and the nodes that a second run can repeat."""
+"""The source graph of a program: its inputs, and the nodes that a second run can repeat."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ if TYPE_CHECKING:
 
 
 class OtherGraphError(WrapperIRError):
-    """A graph is not the one that a program was made of. Field: ``reason``."""
+    """A graph is not the source of a program. Field: ``reason``."""
 
     code = "WIR1516"
-    template = "the program was not made of this graph: {reason}"
+    template = "this graph is not the source of the program: {reason}"
     default_hint = "record() keeps the graph of each program: programs.graphs[0]"
 
 
 Graph: TypeAlias = GraphModule | ExportedProgram
-"""The source of a program: of Inductor's, or of ``from_fx``."""
+"""The source graph of a program that Inductor or ``from_fx`` made."""
 
 
 def module_of(graph: object) -> GraphModule:
-    """Return the module whose nodes are to be run.
+    """Return the module whose nodes are run.
 
     Raises:
-        OptionValueError: It is no graph.
+        OptionValueError: The argument is not a graph.
     """
     if isinstance(graph, ExportedProgram):
         module: GraphModule = graph.graph_module
         return module
     if isinstance(graph, GraphModule):
         return graph
-    expected = "the graph that the program was made of, such as record().graphs has"
+    expected = "the program's source graph, such as one of record().graphs"
     raise OptionValueError(option="graph", value=graph, expected=expected)
 
 
 def constants_of(program: Program) -> dict[str, Any]:
-    """Return the values of a program's constants by the names that the model has for them."""
+    """Return the values of a program's constants by their qualified names in the model."""
     return {
         constant.qualified_name: program.data[name]
         for name, constant in program.constants.items()
@@ -56,25 +56,25 @@ def constants_of(program: Program) -> dict[str, Any]:
 
 
 def arguments_of(graph: Graph, program: Program, inputs: Sequence[Any]) -> list[Any]:
-    """Return the values of the graph's placeholders, in order, for a program's inputs.
+    """Map a program's inputs to the graph's placeholders and return their values, in order.
 
     Raises:
-        OtherGraphError: The graph takes other inputs.
+        OtherGraphError: The inputs do not match the graph's placeholders.
     """
     left = list(inputs)
     nodes = list(module_of(graph).graph.find_nodes(op="placeholder"))
     if isinstance(graph, ExportedProgram):
-        given = [
+        arguments = [
             _of_export(graph, spec, program, left) for spec in graph.graph_signature.input_specs
         ]
     elif len(nodes) == len(left):
-        given, left = left, []
+        arguments, left = left, []
     else:
-        given = [_next(left, _known(node)) for node in nodes]
-    if left or len(given) != len(nodes):
+        arguments = [_next(left, _known(node)) for node in nodes]
+    if left or len(arguments) != len(nodes):
         reason = f"it takes {len(nodes)} inputs, the program {len(inputs)}"
         raise OtherGraphError(reason=reason)
-    return given
+    return arguments
 
 
 def _of_export(graph: ExportedProgram, spec: Any, program: Program, left: list[Any]) -> Any:
@@ -83,7 +83,7 @@ def _of_export(graph: ExportedProgram, spec: Any, program: Program, left: list[A
         return _next(left, known)
     tensors = {**graph.state_dict, **graph.constants, **constants_of(program)}
     if spec.target not in tensors:
-        raise OtherGraphError(reason=f"it needs {spec.target!r}, which is no constant")
+        raise OtherGraphError(reason=f"it needs {spec.target!r}, which is not a constant")
     return tensors[spec.target]
 
 
@@ -92,7 +92,7 @@ def _known(node: Node) -> Any:
 
 
 def _next(left: list[Any], known: Any) -> Any:
-    """Return the next input; what is neither a tensor nor a number is none of a program's."""
+    """Return the next input; None and strings are constants of the graph, not program inputs."""
     if known is None or isinstance(known, str):
         return known
     if not left:
@@ -100,15 +100,15 @@ def _next(left: list[Any], known: Any) -> Any:
     return left.pop(0)
 
 
-# Nodes: what is to know before eager execution is taken for the truth.
+# Facts about nodes, needed before eager results can serve as a reference.
 
 _RANDOM: Final = "depend on random numbers"
-_UNSET: Final = "depend on memory that is not set"
+_UNSET: Final = "depend on uninitialized memory"
 
-#: Inductor's own ops that draw numbers, which have no tag.
+#: Inductor's own random ops, which have no tag.
 _RANDOM_PRIMS: Final = ("inductor_seed", "inductor_rand")
 
-#: Modules of Python's own functions that graphs call, on numbers and tuples.
+#: Modules of plain Python functions that graphs call on numbers and tuples.
 _PLAIN: Final = ("_operator", "math")
 
 
@@ -119,7 +119,7 @@ def changes_in_place(node: Node) -> bool:
 
 
 def is_computed_by_number(node: Node) -> bool:
-    """Return whether a node gives nearly the same numbers when it is run in a wider type."""
+    """Return whether a node computes nearly the same numbers in a wider type."""
     if node.op != "call_function" or node.target is torch.ops.aten.view.dtype:
         return False
     if not hasattr(node.target, "_schema"):
@@ -128,7 +128,7 @@ def is_computed_by_number(node: Node) -> bool:
 
 
 def not_repeatable(node: Node) -> str:
-    """Return why another run of a node gives something else; empty where it does not."""
+    """Return the reason why rerunning a node may give a different value, or an empty string."""
     tags = getattr(node.target, "tags", ())
     name = str(node.target).partition(".")[2]
     is_random = torch.Tag.nondeterministic_seeded in tags and not _drops_nothing(node)
@@ -138,10 +138,10 @@ def not_repeatable(node: Node) -> str:
 
 
 def _drops_nothing(node: Node) -> bool:
-    """Return whether an op that may drop elements, such as attention, is told to drop none."""
+    """Return whether an op with a dropout argument, such as attention, drops no elements."""
     schema = getattr(node.target, "_schema", None)
     for position, arg in enumerate(schema.arguments if schema is not None else ()):
         if arg.name == "dropout_p":
-            given = node.args[position] if position < len(node.args) else arg.default_value
-            return bool(node.kwargs.get(arg.name, given) == 0)
+            positional = node.args[position] if position < len(node.args) else arg.default_value
+            return bool(node.kwargs.get(arg.name, positional) == 0)
     return False

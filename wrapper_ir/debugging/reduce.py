@@ -1,4 +1,4 @@
-"""Making a program that shows a fault as small as it can be and still show it."""
+"""Reduction of a failing program to a minimal one that still fails in the same way."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -33,45 +34,43 @@ if TYPE_CHECKING:
 
 
 class NoFailureError(WrapperIRError):
-    """A program that is to be reduced does not fail. Field: ``program``."""
+    """A program passed to the reducer does not fail. Field: ``program``."""
 
     code = "WIR1514"
     template = "program '{program}' does not fail, so there is nothing to reduce"
-    default_hint = "a command fails by a status other than 0, and has to say what --says wants"
+    default_hint = "a command fails if its status is not 0 and it writes the text of --says"
 
 
 class CommandError(WrapperIRError):
-    """The command that is to judge programs cannot be run. Fields: ``command`` and ``reason``."""
+    """The command that judges programs cannot be run. Fields: ``command`` and ``reason``."""
 
     code = "WIR1515"
     template = "cannot run {command!r}: {reason}"
 
 
-# Judges of programs that may fail: a command, or emitters beside the interpreter.
+# Judges: an external command, or a comparison of emitters with the interpreter.
 #
-# A judge tells not only whether a program fails but how, in a word or two that stay the same while
-# the program gets smaller. A smaller program counts if it fails in the same way: otherwise a search
-# for one fault ends at another.
+# A judge names the kind of failure in a few words that stay the same while the program shrinks. A
+# smaller program counts only if it fails in the same way; otherwise the search for one bug could
+# end at another.
 
 Judge: TypeAlias = Callable[["Program"], str]
-"""Tells how a program fails; empty if it does not."""
+"""A function that returns the kind of a program's failure, or an empty string if it succeeds."""
 
 PLACE = "{}"
-"""In a command, the place of the file's name; its end where it has none of these."""
-
-_EXACT = (0.0, 0.0)
+"""The placeholder for the file name in a command. Without one, the name is appended."""
 
 
 def by_command(command: Sequence[str], *, says: str = "", seconds: float = 60.0) -> Judge:
-    """A program fails if a command on its file ends with another status than 0.
+    """Return a judge that runs a command on the program's file; a nonzero status is a failure.
 
     Args:
-        command: The command and its arguments; no shell reads them.
-        says: Words that the command has to say on either stream, for the failure to count.
-        seconds: How long it may take. What takes longer does not count as a failure.
+        command: The command and its arguments. No shell is involved.
+        says: Text that the output or the error stream must contain for the failure to count.
+        seconds: The time limit. A timeout does not count as a failure.
 
     Raises:
-        CommandError: It cannot be run; raised by the judge.
+        CommandError: The command cannot be run. The judge raises it.
     """
 
     def judge(program: Program) -> str:
@@ -101,19 +100,18 @@ def by_difference(
     seed: int = 0,
     seconds: float = 60.0,
 ) -> Judge:
-    """A program fails if an emitter gives other bits than the interpreter, or an error.
+    """Return a judge that compares emitters with the interpreter; errors and other bits fail.
 
     Args:
-        program: The first one, whose inputs are given.
-        inputs: Its inputs; smaller programs get those that they still have.
+        program: The original program.
+        inputs: Its inputs. Smaller programs get those that they still take.
         targets: The emitters.
-        seed: The seed of random numbers, in each run.
-        seconds: How long a program may take in all ways together, seen in the main thread between
-            its lines: a loop that lost what ends it runs for ever. What takes longer does not
+        seed: The random seed of each run.
+        seconds: The time limit for all runs of a program together, since a loop may have lost its
+            exit condition. It is checked in the main thread, between lines. A timeout does not
             count as a failure.
     """
-    names = map(input_name, program.inputs)
-    values = dict(zip(names, inputs, strict=True))
+    values = dict(zip(map(input_name, program.inputs), inputs, strict=True))
 
     def judge(candidate: Program) -> str:
         try:
@@ -123,20 +121,18 @@ def by_difference(
             return ""
 
     def how(candidate: Program) -> str:
-        given = inputs_of(candidate, values)
-        expected, word = _outcome(_interpreted, candidate, given, seed)
+        args = [values[input_name(item)] for item in candidate.inputs]
+        expected, word = _outcome(lambda p: partial(interpret, p), candidate, args, seed)
         if word:
             return f"interpreter: {word}"
-        others, word = _outcome(_interpreted_over_zeros, candidate, given, seed)
+        over_zeros = partial(interpret, unwritten=b"\0\0")
+        others, word = _outcome(lambda p: partial(over_zeros, p), candidate, args, seed)
         if word or _first_difference(others, expected):
-            return "it reads what nothing has written"  # which may be anything: no emitter's fault
+            return "it reads uninitialized memory"  # no bug of an emitter
         for target in targets:
-
-            def make(p: Program, target: str = target) -> Callable[..., Sequence[Any]]:
-                return compile_program(p, target, debug="off")
-
-            found, word = _outcome(make, candidate, given, seed)
-            word = word or _first_difference(found, expected)
+            make = partial(compile_program, target=target, debug="off")
+            actual, word = _outcome(make, candidate, args, seed)
+            word = word or _first_difference(actual, expected)
             if word:
                 return f"{target}: {word}"
         return ""
@@ -145,14 +141,14 @@ def by_difference(
 
 
 class _TooLongError(BaseException):
-    """The time is over; no Exception, as those are what a program's failures are known by."""
+    """The time limit was reached; not an Exception, since those count as program failures."""
 
 
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """Raise in the block once the time is over; in other threads it may take as long as it does.
+    """Raise in the block when the time limit is reached; there is no limit outside the main thread.
 
-    An alarm that was set before is set again afterwards, for what was left of it at the beginning.
+    An alarm that was already set is restored afterwards with its remaining time on entry.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -171,70 +167,57 @@ def _at_most(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, *alarm)
 
 
-def inputs_of(program: Program, values: Mapping[str, Any]) -> list[Any]:
-    """Return the inputs of a program, of all that there are by name."""
-    return [values[input_name(item)] for item in program.inputs]
-
-
-def _interpreted(program: Program) -> Callable[..., Sequence[Any]]:
-    return lambda *inputs: interpret(program, *inputs)
-
-
-def _interpreted_over_zeros(program: Program) -> Callable[..., Sequence[Any]]:
-    return lambda *inputs: interpret(program, *inputs, unwritten=b"\0\0")
-
-
 def _outcome(
     make: Callable[[Program], Callable[..., Sequence[Any]]],
     program: Program,
     inputs: Sequence[Any],
     seed: int,
 ) -> tuple[dict[str, list[Any]], str]:
-    """Return what came of a run: results, inputs and constants; or the word for how it failed."""
-    own, given = with_own_state(program), copies(inputs)
+    """Run a program; return its results, inputs and constants, or a word for the failure."""
+    own, args = with_own_state(program), copies(inputs)
     kept = [
         value
-        for item, value in zip(program.inputs, given, strict=True)
+        for item, value in zip(program.inputs, args, strict=True)
         if not (isinstance(item, BufferInput) and item.donated)
     ]
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
-            results = list(make(own)(*given))
+            results = list(make(own)(*args))
     except WrapperIRError as error:
         return {}, error.code
-    except Exception as error:  # whatever an emitted program raises
+    except Exception as error:  # an emitted program may raise anything
         return {}, type(error).__name__
     return {"results": results, "inputs": kept, "constants": list(own.data.values())}, ""
 
 
-def _first_difference(found: dict[str, list[Any]], expected: dict[str, list[Any]]) -> str:
+def _first_difference(actual: dict[str, list[Any]], expected: dict[str, list[Any]]) -> str:
     for where, values in expected.items():
-        for one, other in zip(found[where], values, strict=True):
+        for one, other in zip(actual[where], values, strict=True):
             if _differ(one, other):
-                return f"other {where}"
+                return f"different {where}"
     return ""
 
 
 def _differ(one: Any, other: Any) -> bool:  # noqa: ANN401 - results are tensors or numbers
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return bool(difference(one, other, _EXACT)) or (
+        return bool(difference(one, other, (0.0, 0.0))) or (
             one.layout is torch.strided and bool(one.numel()) and one.stride() != other.stride()
         )
     return type(one) is not type(other) or repr(one) != repr(other)
 
 
 def reduce(program: Program, fails: Callable[[Program], bool]) -> Program:
-    """Return a smaller program that breaks no rule of the IR and still fails.
+    """Return a smaller program that is valid and still fails.
 
-    Lines (those of regions included), results and inputs are left out, many at a time and then one
-    by one, as long as the verifier has no objection and ``fails`` says yes; so no single one of
-    them can be left out of what comes back.
+    Lines (including those of regions), results and inputs are dropped, first in large runs and then
+    one by one, while the program still verifies and ``fails`` returns True. The result is minimal:
+    no single one of them can be dropped from it.
 
     Args:
         program: A program that fails.
-        fails: Tells whether a program fails. It is asked for good programs only, whose inputs are
-            some of the first one's.
+        fails: A function that returns True if a program fails. It is called with valid programs
+            only, whose inputs are a subset of the original ones.
     """
 
     def holds(candidate: Program) -> bool:
@@ -250,7 +233,7 @@ def reduce(program: Program, fails: Callable[[Program], bool]) -> Program:
 
 
 def _fewer_lines(program: Program, holds: Callable[[Program], bool]) -> Program:
-    """Leave out runs of lines, long ones first, from the end on."""
+    """Drop runs of lines, long ones first, starting from the end."""
     length = max(len(program.body) // 2, 1)
     while length:
         at = len(_paths(program)) - length
@@ -267,7 +250,7 @@ def _fewer_lines(program: Program, holds: Callable[[Program], bool]) -> Program:
 
 
 def _fewer(program: Program, holds: Callable[[Program], bool], field: str) -> Program:
-    """Leave out results or inputs, one by one."""
+    """Drop results or inputs, one by one."""
     for position in reversed(range(len(getattr(program, field)))):
         kept = getattr(program, field)
         fewer = (*kept[:position], *kept[position + 1 :])
@@ -278,7 +261,7 @@ def _fewer(program: Program, holds: Callable[[Program], bool], field: str) -> Pr
 
 
 def _paths(program: Program) -> list[Path]:
-    """Return the paths of lines that may go; what only they need goes with them."""
+    """Return the paths of removable lines; kernel definitions go with their last call."""
     return [p for p, line in walk(program) if not effects(line).declares]
 
 
@@ -288,19 +271,21 @@ def _without(program: Program, paths: Collection[Path]) -> Program:
 
 
 def _closed(program: Program) -> Program:
-    """Return the program without the lines and results that name what is defined no more.
+    """Drop the lines and results that use undefined names.
 
-    So an allocation goes together with its calls and its end, wherever these stand.
+    So an allocation is dropped together with its uses and its free, wherever they are.
     """
     inputs = [effects(item) for item in program.inputs]
     defined = {*program.constants, *(name for each in inputs for name in each.defines)}
     objects = {*program.objects, *(name for each in inputs for name in each.defines_objects)}
     body: list[AnyLine] = []
     for line in program.body:
-        found = effects(line, program)
-        if defined.issuperset((*found.touched, *found.peeks)) and objects.issuperset(found.objects):
-            defined.update(found.defines)
-            objects.update(found.defines_objects)
+        line_effects = effects(line, program)
+        if defined.issuperset((*line_effects.touched, *line_effects.peeks)) and objects.issuperset(
+            line_effects.objects
+        ):
+            defined.update(line_effects.defines)
+            objects.update(line_effects.defines_objects)
             body.append(line)
     results = tuple(
         value
@@ -311,23 +296,23 @@ def _closed(program: Program) -> Program:
 
 
 def _ending(program: Program, gone: object) -> Program:
-    """Return the program with an end for a former result, where all ends are written out."""
+    """Free a former result, if the program is planned and so frees explicitly."""
     if program.stage is not Stage.PLANNED or not isinstance(gone, BufferValue):
         return program
     return program.replace(body=(*program.body, Free(gone.buffer)))
 
 
 def _tidy(program: Program) -> Program:
-    """Return the program without kernels that nothing calls, and names that nothing defines."""
+    """Drop unused kernels, constants and objects, and the layouts of undefined names."""
     called = {name for _, line in walk(program) for name in effects(line).calls}
     body = tuple(line for line in program.body if called.issuperset(effects(line).declares))
     program = program.replace(body=body)
     used: set[str] = {v.buffer for v in program.results if isinstance(v, BufferValue)}
     defined = {item.name for item in program.inputs if isinstance(item, BufferInput)}
     for _, line in walk(program):
-        found = effects(line, program)
-        used.update(found.touched)
-        defined.update(found.defines)
+        line_effects = effects(line, program)
+        used.update(line_effects.touched)
+        defined.update(line_effects.defines)
         for _, region in regions_of(line):
             defined.update(p.name for p in region.params if isinstance(p, BufferInput))
             used.update(v.buffer for v in region.results if isinstance(v, BufferValue))
@@ -351,6 +336,6 @@ def _tidy(program: Program) -> Program:
         constants=FrozenMap(constants),
         objects=FrozenMap(objects),
         buffers=FrozenMap(layouts),
-        tangents=(),  # they are counted among all inputs
+        tangents=(),  # they describe the last inputs, some of which may be gone
         data={name: value for name, value in program.data.items() if name in kept},
     )

@@ -1,8 +1,8 @@
-"""For tests of code that makes programs or renders them; a plugin of pytest.
+"""Test support for code that creates or renders programs, with a pytest plugin.
 
 With wrapper_ir installed, pytest has the fixtures ``wir_snapshot``, ``python_snapshot``,
-``cpp_snapshot`` and ``fx_snapshot``, and ``emitter_snapshot`` for other emitters (they need
-syrupy)::
+``cpp_snapshot`` and ``fx_snapshot``, and ``emitter_snapshot`` for other emitters. They need
+syrupy::
 
     def test_relu(wir_snapshot, python_snapshot):
         program = make_program()
@@ -25,7 +25,7 @@ __all__ = ["NotEquivalentError", "assert_equivalent", "example_inputs"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - as every module's
-    """Import torch with the first function that is asked for: every run of pytest comes by here."""
+    """Import the functions, and with them torch, on first use: pytest always loads this package."""
     if name in __all__:
         return getattr(importlib.import_module("wrapper_ir.testing.equivalence"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

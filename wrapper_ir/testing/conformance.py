@@ -1,7 +1,7 @@
-"""The conformance kit: what every emitter has to do, as a class of tests to inherit.
+"""The conformance kit for emitters: the requirements on every emitter as a test class to inherit.
 
-An emitter of one's own, registered under the entry point group ``wrapper_ir.emitters``, is held
-against the whole corpus by this file of tests::
+This test file checks a third-party emitter, registered under the entry point group
+``wrapper_ir.emitters``, against the whole corpus::
 
     from wrapper_ir.testing.conformance import EmitterConformance
 
@@ -9,9 +9,9 @@ against the whole corpus by this file of tests::
         target = "mine"
         refused = frozenset({"cond", "while"})
 
-What the emitter gives is compared bit by bit with the reference interpreter. A program that it
-refuses has to be listed in ``refused``; one that is listed has to be refused, and in the way that
-emitters refuse: one error, with every line that cannot be rendered.
+Results are compared bit by bit with those of the reference interpreter. The emitter must refuse
+exactly the programs listed in ``refused``, each with a single error that lists every line that
+cannot be rendered.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from wrapper_ir.emitters.base import Artifact, LogicalProgramError
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import interpret
+from wrapper_ir.lines.program import Stage
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.testing.corpus import corpus_files, corpus_inputs, corpus_program, wrong_inputs
 from wrapper_ir.testing.equivalence import (
@@ -57,7 +58,7 @@ __all__ = ["EmitterConformance"]
 NAMES: Final = tuple(corpus_files())
 
 _SHOWN: Final = 3000
-"""How much is shown of what another process wrote, in characters."""
+"""Characters to show of another process's output."""
 
 _EMIT = """
 import importlib, sys
@@ -71,13 +72,13 @@ for name in sys.argv[2:]:
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 class EmitterConformance(WatchedPrograms):
-    """Tests that every emitter has to pass; subclasses name the emitter.
+    """Tests that every emitter must pass. A subclass names the emitter.
 
     Attributes:
-        target: Its name.
-        options: Options to emit with.
-        refused: Programs of the corpus that it cannot render.
-        has_probes: Whether it shows values of programs that are debugged.
+        target: The name of the emitter.
+        options: The options to emit with.
+        refused: The corpus programs that it cannot render.
+        has_probes: True if it renders probes.
     """
 
     target: ClassVar[str]
@@ -87,21 +88,21 @@ class EmitterConformance(WatchedPrograms):
 
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Run in a folder of its own: programs that save values leave files."""
+        """Run each test in its own folder, since programs that save values write files."""
         monkeypatch.chdir(tmp_path)
 
     @pytest.fixture(autouse=True)
     def _memory(self) -> Iterator[None]:
-        """Have new memory and memory that has ended filled with bytes."""
+        """Fill new and freed memory with garbage."""
         with poisoned():
             yield
 
-    # What it computes.
+    # Results.
 
     @pytest.mark.parametrize("name", NAMES)
     @pytest.mark.parametrize("seed", [0, 1])
     def test_results_are_the_interpreters(self, name: str, seed: int) -> None:
-        """The same bits: results, layouts, and what becomes of inputs."""
+        """Results, layouts and written inputs have the same bits."""
         self._skip_refused(name)
         assert_equivalent(
             corpus_program(name),
@@ -112,7 +113,7 @@ class EmitterConformance(WatchedPrograms):
 
     @pytest.mark.parametrize("name", NAMES)
     def test_calls_do_not_disturb_each_other(self, name: str) -> None:
-        """The next call is right, too, and does not change what the first one returned."""
+        """A second call is correct and does not change the results of the first."""
         self._skip_refused(name)
         program, reference = corpus_program(name), corpus_program(name)
         function = self._function(program)
@@ -127,9 +128,9 @@ class EmitterConformance(WatchedPrograms):
 
     @pytest.mark.parametrize("name", NAMES)
     def test_results_share_memory_as_they_should(self, name: str) -> None:
-        """A view is a view, a copy is a copy; and the same random numbers are drawn."""
+        """Views are views, copies are copies, and the same random numbers are drawn."""
         self._skip_refused(name)
-        found = []
+        outcomes = []
         for is_reference in (True, False):
             program, inputs = corpus_program(name), corpus_inputs(name)
             function = None if is_reference else self._function(program)
@@ -138,41 +139,42 @@ class EmitterConformance(WatchedPrograms):
                 results = interpret(program, *inputs) if function is None else function(*inputs)
             assert type(results) is tuple
             values = [*results, *inputs, *program.data.values()]
-            found.append((_overlaps(values), torch.get_rng_state().tolist()))
-        assert found[0][0] == found[1][0], "other values share memory than in the interpreter"
-        assert found[0][1] == found[1][1], "other random numbers are drawn than in the interpreter"
+            outcomes.append((_overlaps(values), torch.get_rng_state().tolist()))
+        (expected_overlaps, expected_state), (overlaps, state) = outcomes
+        assert overlaps == expected_overlaps, "values share other memory than in the interpreter"
+        assert state == expected_state, "the random state differs from the interpreter's"
 
     @pytest.mark.parametrize("name", NAMES)
     def test_calls_are_below_autograd(self, name: str) -> None:
-        """Neither autograd nor autocast is on inside; writes to inputs are told to autograd."""
+        """Autograd and autocast are off inside, and autograd learns of writes to inputs."""
         self._skip_refused(name)
         program, inputs = corpus_program(name), corpus_inputs(name)
-        wanted = run_on_copies(self._function(program), inputs)
-        function, given = self._function(corpus_program(name)), corpus_inputs(name)
-        tensors = [x for x in given if isinstance(x, torch.Tensor)]
+        expected = run_on_copies(self._function(program), inputs)
+        function, args = self._function(corpus_program(name)), corpus_inputs(name)
+        tensors = [x for x in args if isinstance(x, torch.Tensor)]
         for tensor in tensors:
             tensor.requires_grad_(tensor.is_floating_point() or tensor.is_complex())
-        mutated = [n for n in mutated_inputs(program) if given[n].requires_grad]
-        saved = {n: (given[n] * given[n]).abs().sum() for n in mutated}
+        mutated = [n for n in mutated_inputs(program) if args[n].requires_grad]
+        saved = {n: (args[n] * args[n]).abs().sum() for n in mutated}
         with torch.autocast("cpu", dtype=torch.bfloat16), torch.enable_grad():
             torch.manual_seed(0)
-            results = function(*given)
+            results = function(*args)
             assert torch.is_grad_enabled(), "autograd is off after the call"
-        shared = {number for pair in _overlaps([*results, *given]) for number in pair}
+        shared = {number for pair in _overlaps([*results, *args]) for number in pair}
         for number, result in enumerate(results):
-            # To torch, a view of what requires gradients does so, too, however it was made.
+            # To torch, any view of a tensor that requires gradients requires them too.
             if isinstance(result, torch.Tensor) and result.numel() and number not in shared:
-                assert not result.requires_grad, "a result is part of a graph of autograd"
+                assert not result.requires_grad, "a result is part of an autograd graph"
         for value in saved.values():
-            # What autograd saved of an input is no longer what it was; a backward would be wrong.
+            # The input that autograd saved has changed, so a backward would be wrong.
             with pytest.raises(RuntimeError, match="modified by an inplace operation"):
                 value.backward()
-        names = [name for name, _ in wanted]
-        assert_same([*zip(names, (*results, *given), strict=True)], wanted)
+        names = [name for name, _ in expected]
+        assert_same([*zip(names, (*results, *args), strict=True)], expected)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_constants_are_the_programs(self, name: str) -> None:
-        """A change to a tensor of ``Program.data`` is seen by the next call: nothing is a copy."""
+        """Constants are not copied: the next call sees a change to a tensor of ``Program.data``."""
         self._skip_refused(name)
         program, inputs = corpus_program(name), corpus_inputs(name)
         if not program.constants:
@@ -183,23 +185,23 @@ class EmitterConformance(WatchedPrograms):
             value.copy_(value.clone().flip(0))
         kept = {name: value.clone() for name, value in program.data.items()}
         reference = program.replace(data=kept)
-        wanted = run_on_copies(partial(interpret, reference), inputs)
-        assert_same(run_on_copies(function, inputs), wanted)
+        expected = run_on_copies(partial(interpret, reference), inputs)
+        assert_same(run_on_copies(function, inputs), expected)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_boxed_calls_empty_their_list(self, name: str) -> None:
-        """``load_boxed`` takes one list and leaves it empty, so that inputs die on time."""
+        """``load_boxed`` takes one list and empties it, so that inputs are freed early."""
         self._skip_refused(name)
         inputs = corpus_inputs(name)
         with torch.no_grad():
             self._artifact(corpus_program(name)).load_boxed()(inputs)
         assert inputs == []
 
-    # How it emits.
+    # Emitting.
 
     @pytest.mark.parametrize("name", NAMES)
     def test_it_renders_or_refuses(self, name: str) -> None:
-        """A program comes out, or one error names every line that cannot."""
+        """A program is rendered, or one error lists every line that cannot be."""
         program = corpus_program(name)
         if name not in self.refused:
             assert isinstance(self._artifact(program), Artifact)
@@ -214,7 +216,7 @@ class EmitterConformance(WatchedPrograms):
 
     @pytest.mark.parametrize("name", NAMES)
     def test_emitting_is_pure(self, name: str) -> None:
-        """The same program gives the same text, whatever was emitted before."""
+        """The same program gives the same text, regardless of earlier ones."""
         self._skip_refused(name)
         folder, state = os.listdir(), torch.get_rng_state()
         first = self._artifact(corpus_program(name)).source
@@ -226,8 +228,8 @@ class EmitterConformance(WatchedPrograms):
     def test_text_does_not_depend_on_the_process(self, tmp_path: Path) -> None:
         """Other hash seeds and other folders give the same text."""
         names = [name for name in NAMES if name not in self.refused]
-        found: list[str] = []
-        # An emitter that is registered in this process is registered where it is imported.
+        texts: list[str] = []
+        # Importing the emitter's module in the other process registers the emitter there too.
         home = emitter_class(self.target).__module__
         for seed in ("1", "2"):
             folder = tmp_path / seed
@@ -240,53 +242,57 @@ class EmitterConformance(WatchedPrograms):
                 check=False,
                 text=True,
             )
-            said = f"{done.stdout[-_SHOWN:]}\n{done.stderr[-_SHOWN:]}"
-            assert done.returncode == 0, f"the other process ended with {done.returncode}:\n{said}"
-            found.append(done.stdout)
-        one, other = (text.splitlines() for text in found)
+            output = f"{done.stdout[-_SHOWN:]}\n{done.stderr[-_SHOWN:]}"
+            assert (
+                done.returncode == 0
+            ), f"the other process ended with {done.returncode}:\n{output}"
+            texts.append(done.stdout)
+        one, other = (text.splitlines() for text in texts)
         difference = difflib.unified_diff(one, other, lineterm="", n=0)
-        assert not [*itertools.islice(difference, 20)], "other processes get other text"
+        assert not [*itertools.islice(difference, 20)], "the text depends on the process"
 
     @pytest.mark.parametrize("name", NAMES)
     def test_text_defines_what_it_names(self, name: str) -> None:
-        """Text that is Python has no undefined names, but for constants that ``load`` may set."""
+        """Python text has no undefined names except constants, which ``load`` may set."""
         self._skip_refused(name)
         program = corpus_program(name)
         undefined = names_missing(self._artifact(program).source)
         assert len(undefined) <= len({**program.constants, **program.objects}), undefined
 
     def test_logical_programs_are_refused(self) -> None:
-        """An emitter takes programs whose memory is planned."""
+        """An emitter accepts planned programs only."""
+        programs = (corpus_program(name, planned=False) for name in NAMES)
+        logical = next(program for program in programs if program.stage is Stage.LOGICAL)
         with pytest.raises(LogicalProgramError):
-            make_emitter(self.target, dict(self.options)).emit(_logical())
+            make_emitter(self.target, dict(self.options)).emit(logical)
 
     def test_options_it_has_not_are_refused(self) -> None:
-        """An unknown option is an error that names those there are."""
+        """An unknown option is an error."""
         with pytest.raises(WrapperIRError, match="no_such_option"):
             make_emitter(self.target, {"no_such_option": 1})
 
-    # What it checks.
+    # Checks.
 
     @pytest.mark.parametrize("name", NAMES)
     def test_wrong_inputs_are_refused(self, name: str) -> None:
-        """Another number, type, device, layout, or a number out of range: each is an error."""
+        """Wrong counts, types, devices and layouts and out-of-range numbers are errors."""
         self._skip_refused(name)
         program, inputs = corpus_program(name), corpus_inputs(name)
         function = self._function(program)
-        taken = []
+        accepted = []
         for what, wrong in wrong_inputs(name, program, inputs):
             try:
                 function(*wrong)
             except (WrapperIRError, TypeError):
                 continue
-            taken.append(what)
-        assert not taken, "inputs that are wrong were taken"
+            accepted.append(what)
+        assert not accepted, "invalid inputs were accepted"
 
     # Debugging.
 
     @pytest.mark.parametrize("name", NAMES)
     def test_debugging_changes_nothing(self, name: str, capfd: pytest.CaptureFixture[str]) -> None:
-        """With probes around every call, a program gives the same."""
+        """Probes around every call do not change the results."""
         self._skip_refused(name)
         if not self.has_probes:
             pytest.skip("the emitter shows no values")
@@ -301,7 +307,7 @@ class EmitterConformance(WatchedPrograms):
             results.append(run_on_copies(run, corpus_inputs(name)))
             shown.append("".join(capfd.readouterr()))
         assert_same(results[1], results[0])
-        assert shown[1] == shown[0], "probes show something else than in the interpreter"
+        assert shown[1] == shown[0], "probes show different output than in the interpreter"
 
     def _artifact(self, program: Program) -> Artifact:
         return emit(program, self.target, **self.options)
@@ -314,21 +320,13 @@ class EmitterConformance(WatchedPrograms):
             pytest.skip(f"{self.target} refuses it")
 
 
-def _logical() -> Program:
-    for name in NAMES:
-        program = corpus_program(name, planned=False)
-        if program.stage.value == "logical":
-            return program
-    raise AssertionError("no program of the corpus is logical")
-
-
 def _contents(values: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Copies of values, which keep what is in them now."""
+    """Return values with tensors cloned, so that they keep their present contents."""
     return [(n, x.clone() if isinstance(x, torch.Tensor) else x) for n, x in values]
 
 
 def _overlaps(values: Sequence[object]) -> list[tuple[int, int]]:
-    """The pairs of values whose memory overlaps, by their positions."""
+    """Return the pairs of values, by position, whose memory overlaps."""
     spans = [_span(value) for value in values]
     numbers = range(len(spans))
     return [
@@ -340,7 +338,7 @@ def _overlaps(values: Sequence[object]) -> list[tuple[int, int]]:
 
 
 def _span(value: object) -> tuple[int, int]:
-    """Return where a tensor's elements begin and end, in bytes; empty of what is none."""
+    """Return the address range of a tensor's elements; it is empty for other values."""
     if not isinstance(value, torch.Tensor) or not value.numel():
         return 0, 0
     steps = zip(value.shape, value.stride(), strict=True)

@@ -1,11 +1,11 @@
-"""The corpus: small programs, each about one thing, that every emitter is held against.
+"""The corpus: small programs, each about one thing, that test every emitter.
 
-They are files of text, ``<name>.wir``, whose first line says what they are about.
+They are text files, ``<name>.wir``, whose first line states the subject.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -22,7 +22,7 @@ from wrapper_ir.lines.traits import checks_layout
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.planning import plan_memory
 from wrapper_ir.runtime.main import random_tensor
-from wrapper_ir.testing.corpus_files import about, corpus_files
+from wrapper_ir.testing.corpus_files import corpus_files
 from wrapper_ir.testing.equivalence import example_inputs
 from wrapper_ir.text import parse
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-__all__ = ["about", "corpus_files", "corpus_inputs", "corpus_program", "wrong_inputs"]
+__all__ = ["corpus_files", "corpus_inputs", "corpus_program", "wrong_inputs"]
 
-#: Programs that take what random contents are not.
+#: Inputs of programs that random contents would not fit, by position.
 _SPECIAL: Final[Mapping[str, Mapping[int, Any]]] = {
     "while": {0: torch.tensor(2)},
     "while_stacked": {0: torch.tensor(1)},
@@ -43,7 +43,7 @@ _SPECIAL: Final[Mapping[str, Mapping[int, Any]]] = {
 
 
 def corpus_program(name: str, *, planned: bool = True) -> Program:
-    """A program of the corpus, by default with its memory planned; its constants are random."""
+    """Return a program of the corpus with random constants, by default planned."""
     program = parse(corpus_files()[name].read_text("utf-8"))
     if planned and program.stage is Stage.LOGICAL:
         program = plan_memory(program)
@@ -51,7 +51,7 @@ def corpus_program(name: str, *, planned: bool = True) -> Program:
 
 
 def corpus_inputs(name: str, *, seed: int = 0) -> list[Any]:
-    """Inputs for a program of the corpus."""
+    """Return inputs for a program of the corpus."""
     inputs = example_inputs(corpus_program(name), seed=seed)
     for position, value in _SPECIAL.get(name, {}).items():
         inputs[position] = value.clone()
@@ -65,25 +65,21 @@ def _constants(program: Program) -> dict[str, Tensor]:
         for name, constant in program.constants.items():
             layout = program.layout(name)
             dtype: torch.dtype = getattr(torch, layout.dtype.torch_name)
-            size, stride = map(_numbers, (layout.size, layout.stride))
+            size, stride = (list(map(int, values)) for values in (layout.size, layout.stride))
             value = random_tensor(dtype, size, stride)
             data[name] = data[constant.tied_to] if constant.tied_to else value
     return data
 
 
-def _numbers(values: tuple[object, ...]) -> list[int]:
-    return [value for value in values if isinstance(value, int)]
-
-
-# Inputs that a program must refuse, made from what it says of its inputs.
+# Inputs that a program must reject, derived from its input declarations.
 
 Wrong = tuple[str, list[Any]]
-"""The fault in words, and the inputs."""
+"""A description of the fault, and the inputs."""
 
 _LARGEST: Final = 1 << 16
-"""Ranges that end later are not left upwards: the memory would be too large."""
+"""The largest upper bound to exceed. Beyond it, the inputs would take too much memory."""
 
-#: Numbers that break the conditions of programs of the corpus, one each.
+#: Numbers that violate one assertion each, by corpus program.
 _BREAKS: Final[Mapping[str, Sequence[Mapping[str, float]]]] = {
     "asserts": (
         {"s0": 6, "s1": 7},
@@ -95,12 +91,12 @@ _BREAKS: Final[Mapping[str, Sequence[Mapping[str, float]]]] = {
 
 
 def wrong_inputs(name: str, program: Program, inputs: Sequence[Any]) -> Iterator[Wrong]:
-    """Yield inputs with one thing wrong each; those that are right are left alone.
+    """Yield inputs with one fault each. The given inputs are not modified.
 
     Args:
         name: The program's name in the corpus.
         program: The program.
-        inputs: Inputs that it takes.
+        inputs: Valid inputs.
     """
     if inputs:
         yield "no inputs", []
@@ -121,15 +117,15 @@ def _with(inputs: Sequence[Any], position: int, value: object) -> list[Any]:
 
 
 def _made(program: Program, numbers: Mapping[str, float]) -> list[Any]:
-    """Inputs in which symbols have other values than the hints."""
+    """Return inputs with other values of symbols than the hints."""
     infos = {name: replace(program.symbols[name], hint=int(n)) for name, n in numbers.items()}
-    made = example_inputs(program.replace(symbols=program.symbols.set(**infos)))
+    inputs = example_inputs(program.replace(symbols=program.symbols.set(**infos)))
     symbols = [getattr(item, "symbol", "") for item in program.inputs]
-    return [numbers.get(s, value) for s, value in zip(symbols, made, strict=True)]
+    return [numbers.get(s, value) for s, value in zip(symbols, inputs, strict=True)]
 
 
 def _wrong_values(program: Program, name: str, right: Tensor) -> Iterator[tuple[str, object]]:
-    """Yield what is not of a buffer's layout; none is smaller, so nothing is read beside it."""
+    """Yield values that do not fit a buffer's layout, none smaller, so that no read overruns."""
     other = torch.complex128 if right.dtype != torch.complex128 else torch.float64
     yield "another type", torch.zeros(right.shape, dtype=other)
     yield "another device", torch.empty_like(right, device="meta")
@@ -149,14 +145,14 @@ def _wrong_values(program: Program, name: str, right: Tensor) -> Iterator[tuple[
 
 
 def _strided(right: Tensor, strides: Sequence[int], offset: int) -> Tensor:
-    """Return zeros of a tensor's type and sizes, laid out otherwise."""
+    """Return zeros of a tensor's type and sizes, with other strides and offset."""
     extent = sum((n - 1) * stride for n, stride in zip(right.shape, strides, strict=True))
     memory = torch.zeros(extent + 1 + offset, dtype=right.dtype)
     return memory.as_strided(right.shape, tuple(strides), offset)
 
 
 def _is_asserted(program: Program, name: str, size: object) -> bool:
-    """Return whether a size is held against symbols that have their values from elsewhere."""
+    """Return whether a size is asserted and depends on no symbol bound from the same buffer."""
     is_asserted = any(checks_layout(a) and a.buffer == name for a in program.body)
     binds = list(filter(binds_symbol, program.body))
     own = {line.symbol for line in binds if line.source.buffer == name}
@@ -164,12 +160,12 @@ def _is_asserted(program: Program, name: str, size: object) -> bool:
 
 
 def _outside_ranges(program: Program) -> Iterator[Wrong]:
-    """Inputs whose sizes or numbers are just outside of a symbol's range."""
-    given = {item.symbol for item in program.inputs if isinstance(item, ScalarInput)}
+    """Yield inputs with sizes or numbers just outside a symbol's range."""
+    symbols = {item.symbol for item in program.inputs if isinstance(item, ScalarInput)}
     for line in program.body:
         if binds_symbol(line) and not isinstance(line.source, ItemOf):
-            given.add(line.symbol)
-    for symbol in sorted(given):
+            symbols.add(line.symbol)
+    for symbol in sorted(symbols):
         info = program.symbols[symbol]
         if info.kind is not SymbolKind.INT:
             continue
@@ -179,32 +175,32 @@ def _outside_ranges(program: Program) -> Iterator[Wrong]:
             yield f"{symbol} = {info.upper + 1}", _made(program, {symbol: info.upper + 1})
 
 
-# Coverage of the corpus: kinds of lines and elements, and the emitters that render them.
+# Coverage of the corpus: its kinds of lines and element types, and the emitters that render them.
 
 
 @dataclass(slots=True)
 class Row:
-    """One kind of line, or one type of elements.
+    """The coverage of one kind of line or one element type.
 
     Attributes:
         name: The line's mnemonic, or the type's name.
-        programs: Programs of the corpus that have it.
-        rendered: How many of these each emitter renders.
+        programs: The corpus programs that contain it.
+        rendered: The number of these that each emitter renders.
     """
 
     name: str
-    programs: list[str] = field(default_factory=list)
-    rendered: dict[str, int] = field(default_factory=dict)
+    programs: list[str]
+    rendered: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Coverage of the corpus by kinds of lines, by element types, and by both.
+    """Coverage of the corpus by kind of line, by element type, and by both.
 
     Attributes:
         lines: A row for each kind of line.
-        dtypes: A row for each type of elements.
-        cells: By kind of line, a row for each type of a buffer that such a line mentions.
+        dtypes: A row for each element type.
+        cells: For each kind of line, a row for each element type of the buffers it mentions.
     """
 
     lines: list[Row]
@@ -215,11 +211,11 @@ class Coverage:
 def coverage(
     emitters: Sequence[str], *, progress: Callable[[int, int], None] | None = None
 ) -> Coverage:
-    """Render the corpus with some emitters and count.
+    """Render the corpus with the given emitters and count.
 
     Args:
-        emitters: Their names.
-        progress: Called with the number of programs done and of all.
+        emitters: The names of the emitters.
+        progress: A function that is called with the number of finished and of all programs.
     """
     lines: dict[str, Row] = {}
     dtypes: dict[str, Row] = {}
@@ -227,7 +223,7 @@ def coverage(
     names = list(corpus_files())
     for done, name in enumerate(names):
         program = corpus_program(name)
-        found = [emitter for emitter in emitters if _renders(program, emitter)]
+        able = [emitter for emitter in emitters if _renders(program, emitter)]
         pairs = set(_pairs(program))
         kinds = {line.mnemonic for _, line in walk(program)}
         types = {program.layout(buffer).dtype.torch_name for buffer in program.buffers}
@@ -239,7 +235,7 @@ def coverage(
             for key in keys:
                 row = table.setdefault(key, Row(key, [], dict.fromkeys(emitters, 0)))
                 row.programs.append(name)
-                for emitter in found:
+                for emitter in able:
                     row.rendered[emitter] += 1
         if progress is not None:
             progress(done + 1, len(names))
@@ -247,10 +243,10 @@ def coverage(
 
 
 def _pairs(program: Program) -> Iterator[tuple[str, str]]:
-    """Each kind of line with each type of a buffer that it mentions."""
+    """Yield each kind of line with each element type of the buffers that it mentions."""
     for _, line in walk(program):
-        does = effects(line, program)
-        for buffer in (*does.touched, *does.peeks, *does.defines):
+        line_effects = effects(line, program)
+        for buffer in (*line_effects.touched, *line_effects.peeks, *line_effects.defines):
             yield line.mnemonic, program.layout(buffer).dtype.torch_name
 
 

@@ -1,4 +1,4 @@
-"""Paths and subjects of the corpus programs; needs no torch."""
+"""Paths and subjects of the corpus programs, without importing torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Where the files are: in an installed package, and in a checkout.
+#: The folders of the files: in an installed package, and in a checkout.
 _FOLDERS: Final = (
     Path(__file__).parent / "programs",
     Path(__file__).resolve().parents[2] / "tests" / "programs",
@@ -18,26 +18,26 @@ _FOLDERS: Final = (
 
 @cache
 def corpus_files() -> Mapping[str, Path]:
-    """The files of the programs that a machine without accelerators can run, by name.
+    """Return the files of the programs that run on the CPU, by name.
 
     Raises:
         FileNotFoundError: The package was installed without them.
     """
     for folder in _FOLDERS:
-        found = {path.stem: path for path in sorted(folder.glob("*.wir"))}
-        if found:
-            return found
-    raise FileNotFoundError(f"the corpus of wrapper_ir is in none of {[*map(str, _FOLDERS)]}")
+        files = {path.stem: path for path in sorted(folder.glob("*.wir"))}
+        if files:
+            return files
+    raise FileNotFoundError(f"no corpus of wrapper_ir in {[*map(str, _FOLDERS)]}")
 
 
 def about(name: str) -> str:
-    """Return the subject of a program: the remark on its first line."""
+    """Return the subject of a program, which is the comment on its first line."""
     first, _, _ = corpus_files()[name].read_text("utf-8").partition("\n")
     return first.removeprefix(";").strip()
 
 
 @cache
 def accelerator_files() -> Mapping[str, Path]:
-    """The files of the programs that need an accelerator, by name: for what is only emitted."""
+    """Return the files of the programs that need an accelerator, by name. They are only emitted."""
     folder = next(iter(corpus_files().values())).parent / "not_cpu"
     return {path.stem: path for path in sorted(folder.glob("*.wir"))}

@@ -1,14 +1,14 @@
-"""The conformance kit for devices: the corpus on a device, against the same programs on the CPU.
+"""The conformance kit for devices: compares the corpus on a device with the corpus on the CPU.
 
-A device of one's own is held against it by a file of tests like this one::
+A test file like this one checks a third-party device::
 
     from wrapper_ir.testing.device_conformance import DeviceConformance
 
     class TestMine(DeviceConformance):
         device = "npu:0"
 
-Programs with kernels in a language that the device does not run have to be refused. Those that draw
-random numbers are compared with themselves: each device has a generator of its own.
+Programs with kernels in a language that the device does not run must be refused. For programs that
+draw random numbers only metadata is compared, since each device has its own generator.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _DTYPES: Final = (torch.float32, torch.uint8, torch.int64, torch.bool)
 
 
 def on_device(program: Program, device: str) -> Program:
-    """The same program with its memory on a device: what was on the CPU, constants included."""
+    """Return a program with everything on the CPU, including constants, moved to a device."""
     place = Device.parse(device)
 
     def moved(value: Any) -> Any:  # noqa: ANN401 - a line, or any part of one
@@ -75,7 +75,7 @@ def on_device(program: Program, device: str) -> Program:
 
 
 def _chain(device: str, links: int) -> Program:
-    """Sums that wait for one another, in turn on two streams."""
+    """Return a program of additions on two alternating streams, each waiting for the one before."""
     layout = f"f32[{_LONG}] @{device}"
     lines = ["wir 2", "program @chain inference logical", f"input %v0 : {layout}"]
     lines += [f"stream {n} @{device}" for n in (1, 2)]
@@ -99,15 +99,15 @@ def _chain(device: str, links: int) -> Program:
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 @pytest.mark.filterwarnings("ignore:.*appears to be a view operator:UserWarning")
 class DeviceConformance:
-    """Tests that every device has to pass; subclasses name the device.
+    """Tests that every device must pass. A subclass names the device.
 
     Attributes:
         device: The device, such as ``npu:0``.
         target: The emitter that renders programs for it.
-        refused: Programs of the corpus whose ops torch does not have there.
-        tolerance: Relative and absolute, where the device's kernels compute otherwise than the
-            CPU's; without one, every bit has to be the same.
-        op_tolerance: The same where a program calls library ops, which are torch's for the device.
+        refused: The corpus programs whose ops torch does not support on the device.
+        tolerance: Relative and absolute tolerance for the device's kernels. By default, results
+            must match the CPU's bit by bit.
+        op_tolerance: The same for programs that call library ops, which torch implements.
     """
 
     device: ClassVar[str]
@@ -118,23 +118,23 @@ class DeviceConformance:
 
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Run in a folder of its own: programs that save values leave files."""
+        """Run each test in its own folder, since programs that save values write files."""
         monkeypatch.chdir(tmp_path)
 
     def lower(self, program: Program) -> Program:
-        """Give library ops of a program kernels, before its memory is planned; here, none."""
+        """Replace library ops by kernels before planning. The default replaces none."""
         return program
 
     def program(self, name: str) -> Program:
-        """A program of the corpus on the device, its memory planned."""
-        made = self.lower(on_device(corpus_program(name, planned=False), self.device))
-        return plan_memory(made) if made.stage is Stage.LOGICAL else made
+        """Return a planned program of the corpus on the device."""
+        program = self.lower(on_device(corpus_program(name, planned=False), self.device))
+        return plan_memory(program) if program.stage is Stage.LOGICAL else program
 
     # Programs.
 
     @pytest.mark.parametrize("name", NAMES)
     def test_results_are_the_cpus(self, name: str) -> None:
-        """Two calls of one function, and the interpreter: results, layouts, written inputs."""
+        """Compiled and interpreted programs agree in results, layouts and written inputs."""
         program = self._running(name)
         function = compile_program(program, self.target)
         reference = corpus_program(name)
@@ -143,16 +143,16 @@ class DeviceConformance:
         tolerance = self.op_tolerance if calls_ops else self.tolerance
         for seed in (0, 1):
             inputs = corpus_inputs(name, seed=seed)
-            given = [copy_of(value, self.device) for value in inputs]
-            wanted = run_on_copies(partial(interpret, reference), inputs)
-            found = run_on_copies(function, given)
-            self._compare(found, wanted, None if is_random else tolerance)
-            again = run_on_copies(partial(interpret, self.program(name)), given)
-            self._compare(again, wanted, None if is_random else tolerance)
+            args = [copy_of(value, self.device) for value in inputs]
+            expected = run_on_copies(partial(interpret, reference), inputs)
+            actual = run_on_copies(function, args)
+            self._compare(actual, expected, None if is_random else tolerance)
+            again = run_on_copies(partial(interpret, self.program(name)), args)
+            self._compare(again, expected, None if is_random else tolerance)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_inputs_of_other_devices_are_refused(self, name: str) -> None:
-        """The host's tensors are not taken for the device's."""
+        """Host tensors are rejected."""
         program = self._running(name)
         inputs = corpus_inputs(name)
         if not any(isinstance(value, torch.Tensor) for value in inputs):
@@ -163,7 +163,7 @@ class DeviceConformance:
 
     @pytest.mark.parametrize("name", NAMES)
     def test_kernels_that_do_not_run_are_refused(self, name: str) -> None:
-        """A program with one gets an error of the library's, before anything runs."""
+        """A program with an unsupported kernel is an error before anything runs."""
         if self._runs_kernels(name):
             pytest.skip("the device runs its kernels")
         with pytest.raises(WrapperIRError):
@@ -174,10 +174,13 @@ class DeviceConformance:
     @pytest.mark.parametrize("size", _SIZES, ids=str)
     @pytest.mark.parametrize("dtype", _DTYPES, ids=str)
     def test_copies_keep_what_is_there(self, size: tuple[int, ...], dtype: torch.dtype) -> None:
-        """There and back, turned, from within: the same values, however soon the source changes."""
+        """Copies to and from the device, of transposes and of slices, preserve the values.
+
+        They do so even if the source is overwritten right after the copy.
+        """
         value = torch.randint(0, 2, size).to(dtype)
         if size:
-            value[:1] = 1  # a row of zeros would not show that it was overwritten
+            value[:1] = 1  # overwriting a row of zeros would not show
         source = value.clone()
         there = source.to(self.device)
         source.fill_(1)
@@ -189,43 +192,47 @@ class DeviceConformance:
         turned = copy_of(value.movedim(0, -1) if size else value, self.device)
         there = value.to(self.device)
         turned_back = torch.empty_like(there).copy_(turned.movedim(-1, 0) if size else turned)
-        assert torch.equal(turned_back.cpu(), value), "a copy of a view is not what it shows"
+        assert torch.equal(
+            turned_back.cpu(), value
+        ), "a copy of a view has other contents than the view"
         if size and size[0] > 1:
             there[1:].copy_(torch.zeros_like(value[1:]))
-            assert torch.equal(there[:1].cpu(), value[:1]), "a copy wrote beside its target"
+            assert torch.equal(there[:1].cpu(), value[:1]), "a copy wrote outside its target"
             assert not there[1:].cpu().any()
 
     def test_buffers_are_as_they_are_asked_for(self) -> None:
-        """Allocations have the sizes, strides and type that a program says, and are apart."""
+        """Allocations have the requested sizes, strides and type, and are disjoint."""
         kind = Device.parse(self.device).kind
         make: Callable[..., torch.Tensor] = (
             named(kind.python.allocator)
             if kind.python.allocator
-            else partial(_empty_strided, device=self.device)
+            else lambda size, stride, dtype: torch.empty_strided(
+                size, stride, dtype=dtype, device=self.device
+            )
         )
         spans = []
         kept = []
         for size, stride in (((5, 3), (3, 1)), ((5, 3), (1, 8)), ((0,), (1,)), ((), ())):
             for dtype in _DTYPES:
-                made = make(size, stride, dtype)
-                assert (made.shape, made.stride(), made.dtype) == (size, stride, dtype)
-                assert made.device.type == self._type
-                start = made.data_ptr()
+                buffer = make(size, stride, dtype)
+                assert (buffer.shape, buffer.stride(), buffer.dtype) == (size, stride, dtype)
+                assert buffer.device.type == self._type
+                start = buffer.data_ptr()
                 assert start % kind.memory.alignment == 0, "a buffer is less aligned than declared"
-                if made.numel():
-                    spans.append((start, start + made.untyped_storage().nbytes()))
-                kept.append(made)
+                if buffer.numel():
+                    spans.append((start, start + buffer.untyped_storage().nbytes()))
+                kept.append(buffer)
         spans.sort()
         apart = all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
-        assert apart, "buffers that are in use overlap"
+        assert apart, "live buffers overlap"
 
     # Queues.
 
     @pytest.mark.parametrize("links", [1, 2, 16])
     def test_events_order_streams(self, links: int) -> None:
-        """A stream that waits for an event sees all work before it on another stream."""
+        """A stream that waits for an event sees all earlier work on the other stream."""
         if Device.parse(self.device).kind.queues is None:
-            pytest.skip("programs have the caller's stream alone")
+            pytest.skip("the device has no queues")
         run = compile_program(self.lower(_chain(self.device, links)), self.target)
         x = torch.arange(_LONG, dtype=torch.float32)
         for n in range(4):
@@ -237,14 +244,15 @@ class DeviceConformance:
         return Device.parse(self.device).type
 
     def _reason(self, name: str) -> str:
-        """Return why a program of the corpus says nothing of the device; empty if it does."""
+        """Return the reason to skip a corpus program on the device, or an empty string."""
         if name in self.refused:
-            return "it is listed"
+            return "it is listed in `refused`"
         program = corpus_program(name)
         for _, line in walk(program):
-            does = effects(line, program)
-            if calls_op(line) and does.defines and not {*does.touched} - {*does.defines}:
-                return "an op that is given no tensor makes one on the host"
+            line_effects = effects(line, program)
+            defines = set(line_effects.defines)
+            if calls_op(line) and defines and defines.issuperset(line_effects.touched):
+                return "an op without tensor arguments creates a tensor on the host"
         return "" if self._runs_kernels(name) else "the device does not run its kernels"
 
     def _runs_kernels(self, name: str) -> bool:
@@ -261,12 +269,12 @@ class DeviceConformance:
 
     def _compare(
         self,
-        found: Sequence[tuple[str, Any]],
-        wanted: Sequence[tuple[str, Any]],
+        actual: Sequence[tuple[str, Any]],
+        expected: Sequence[tuple[str, Any]],
         tolerance: tuple[float, float] | None,
     ) -> None:
-        assert [name for name, _ in found] == [name for name, _ in wanted]
-        for (name, got), (_, right) in zip(found, wanted, strict=True):
+        assert [name for name, _ in actual] == [name for name, _ in expected]
+        for (name, got), (_, right) in zip(actual, expected, strict=True):
             if not isinstance(right, torch.Tensor):
                 assert got == right or (got != got and right != right), name
                 continue
@@ -278,9 +286,3 @@ class DeviceConformance:
             if tolerance is not None:
                 words = difference(got.cpu(), right, tolerance)
                 assert not words, f"{name} {words}"
-
-
-def _empty_strided(
-    size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, *, device: str
-) -> torch.Tensor:
-    return torch.empty_strided(size, stride, dtype=dtype, device=device)

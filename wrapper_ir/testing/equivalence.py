@@ -1,4 +1,4 @@
-"""Equivalence of a program's results wherever it runs."""
+"""Equivalence of a program's results across emitters, the interpreter and eager PyTorch."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 TARGETS: Final = ("python", "cpp", "fx")
 
 _UNKNOWN: Final = 4
-"""A size of which the program expects nothing."""
+"""The example value of a symbol without a hint."""
 
 
 class NotEquivalentError(WrapperIRError, AssertionError):
-    """A program gives something else in one place than in another.
+    """A program gives different results in two places.
 
-    Fields: ``program``, ``target`` and ``reference`` are where it ran, ``what`` names the value,
-    ``words`` say how it differs, ``call`` which call was the first to differ, where that is known.
+    Fields: ``program``; ``target`` and ``reference``, the two places; ``what``, the name of the
+    value; ``words``, the difference; ``call``, the first call that differs, if known.
     """
 
     code = "WIR5001"
-    template = "program '{program}': {what} of {target} {words} ({reference}){call}"
+    template = "program '{program}': {what} of {target} {words} (compared with {reference}){call}"
 
 
 def assert_equivalent(
@@ -50,19 +50,20 @@ def assert_equivalent(
     seed: int = 0,
     options: Mapping[str, object] | None = None,
 ) -> None:
-    """Run a program everywhere, and fail at the first value that is not the same.
+    """Run a program with every emitter and fail at the first value that differs.
 
-    The reference interpreter runs it first; each emitter has to give the same bits: the results,
-    and what became of the inputs. Random numbers are drawn from the same state in each run.
+    The reference interpreter runs it first. Each emitter must produce the same bits for the results
+    and for inputs that the program writes. All runs start from the same random state.
 
     Args:
         program: The program.
-        *inputs: Its inputs, which are not changed; without any, such as it expects are made up.
+        *inputs: Its inputs, which are not modified. If there are none, ``example_inputs`` makes
+            them.
         targets: The emitters.
-        eager: What the program computes, as a function of the inputs; compared with a tolerance.
-        tolerance: Relative and absolute, for ``eager``; by default what
-            ``torch.testing.assert_close`` takes for the element type.
-        seed: What random numbers start from.
+        eager: A function of the inputs that computes the same. It is compared with a tolerance.
+        tolerance: Relative and absolute, for ``eager``. The default depends on the element type as
+            in ``torch.testing.assert_close``.
+        seed: The random seed.
         options: Options of the emitters.
 
     Raises:
@@ -74,25 +75,25 @@ def assert_equivalent(
     for target in targets:
         function = compile_program(program, target, debug="off", **(options or {}))
         actual = run_on_copies(function, given, seed)
-        found = _first_difference(actual, reference, (0.0, 0.0))
-        if found:
+        mismatch = _first_difference(actual, reference, (0.0, 0.0))
+        if mismatch:
             call = _first_call(program, given, target)
-            raise _error(program, target, "the interpreter has another", found, call)
+            raise _error(program, target, "the interpreter", mismatch, call)
     if eager is not None:
         expected = run_on_copies(_as_tuple(eager), given, seed)
-        found = _first_difference(reference, expected, tolerance)
-        if found:
-            raise _error(program, "the interpreter", "eager PyTorch has another", found, "")
+        mismatch = _first_difference(reference, expected, tolerance)
+        if mismatch:
+            raise _error(program, "the interpreter", "eager PyTorch", mismatch, "")
 
 
 def example_inputs(program: Program, *, seed: int = 0) -> list[Any]:
-    """Inputs such as a program expects: of its layouts at the hints, with random contents.
+    """Return inputs with a program's layouts and random contents; symbols take their hints.
 
-    Floating-point numbers are normally distributed, integers are 0 or 1.
+    Floating-point elements are normally distributed, integers are 0 or 1.
 
     Args:
         program: The program.
-        seed: What random numbers start from; the global generator is left as it was.
+        seed: The random seed. The global generator keeps its state.
     """
     as_program(program, "example_inputs")
     with torch.random.fork_rng(devices=[]):
@@ -149,28 +150,28 @@ def _as_tuple(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
 def run_on_copies(
     function: Callable[..., tuple[Any, ...]], inputs: Sequence[Any], seed: int = 0
 ) -> list[tuple[str, Any]]:
-    """Run on copies of the inputs; everything that came of it, by name."""
+    """Run a function on copies of the inputs; return its results and the inputs, by name."""
     copies = [copy_of(value) for value in inputs]
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         results = function(*copies)
     named = [(f"result {n}", value) for n, value in enumerate(results)]
-    return [*named, *((f"input {n}, afterwards,", value) for n, value in enumerate(copies))]
+    return [*named, *((f"input {n} after the call", value) for n, value in enumerate(copies))]
 
 
 def assert_same(actual: Sequence[tuple[str, Any]], expected: Sequence[tuple[str, Any]]) -> None:
-    """Fail where what came of two runs is not the same to the last bit."""
-    found = _first_difference(actual, expected, (0.0, 0.0))
-    assert found is None, " ".join(found)
+    """Fail if the outcomes of two runs differ in any bit."""
+    mismatch = _first_difference(actual, expected, (0.0, 0.0))
+    assert mismatch is None, " ".join(mismatch)
 
 
 def copy_of(value: Any, device: str = "") -> Any:  # noqa: ANN401 - tensors and numbers
-    """Copy a tensor with its strides, to a device if one is named; of anything else return it."""
+    """Copy a tensor with its strides, optionally to a device; return other values as they are."""
     if not isinstance(value, Tensor):
         return value
     place = device or value.device
-    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=place)
-    return made.copy_(value.detach())
+    copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=place)
+    return copy.copy_(value.detach())
 
 
 def _first_difference(
@@ -178,29 +179,31 @@ def _first_difference(
     expected: Sequence[tuple[str, Any]],
     tolerance: tuple[float, float] | None,
 ) -> tuple[str, str] | None:
-    """The first value that differs, and how."""
+    """Return the name of the first value that differs, and the difference."""
     if len(actual) != len(expected):
         return "the number of results", f"is {len(actual)}, not {len(expected)}"
-    for (name, got), (_, wanted) in zip(actual, expected, strict=True):
-        words = _difference(got, wanted, tolerance)
+    for (name, actual_value), (_, expected_value) in zip(actual, expected, strict=True):
+        words = _difference(actual_value, expected_value, tolerance)
         if words:
             return name, words
     return None
 
 
 def _difference(
-    got: Any, wanted: Any, tolerance: tuple[float, float] | None  # noqa: ANN401 - any result
+    actual: Any, expected: Any, tolerance: tuple[float, float] | None  # noqa: ANN401 - any result
 ) -> str:
-    if isinstance(got, Tensor) and isinstance(wanted, Tensor):
-        if tolerance == (0.0, 0.0) and got.stride() != wanted.stride() and got.numel():
-            return f"has strides {tuple(got.stride())}, not {tuple(wanted.stride())}"
-        return difference(got, wanted, tolerance)
-    same = type(got) is type(wanted) and (got == wanted or (got != got and wanted != wanted))
-    return "" if same else f"is {got!r}, not {wanted!r}"
+    if isinstance(actual, Tensor) and isinstance(expected, Tensor):
+        if tolerance == (0.0, 0.0) and actual.stride() != expected.stride() and actual.numel():
+            return f"has strides {tuple(actual.stride())}, not {tuple(expected.stride())}"
+        return difference(actual, expected, tolerance)
+    same = type(actual) is type(expected) and (
+        actual == expected or (actual != actual and expected != expected)
+    )
+    return "" if same else f"is {actual!r}, not {expected!r}"
 
 
 def _first_call(program: Program, inputs: Sequence[Any], target: str) -> str:
-    """The first call that writes something else than in Python, in words; empty if unknown."""
+    """Describe the first call that differs from emitted Python; empty if unknown."""
     if target == "python":
         return ""
     try:
@@ -211,9 +214,9 @@ def _first_call(program: Program, inputs: Sequence[Any], target: str) -> str:
 
 
 def _error(
-    program: Program, target: str, reference: str, found: tuple[str, str], call: str
+    program: Program, target: str, reference: str, mismatch: tuple[str, str], call: str
 ) -> NotEquivalentError:
-    what, words = found
+    what, words = mismatch
     return NotEquivalentError(
         program=program.name,
         target=target,

@@ -1,12 +1,11 @@
-"""Snapshots of programs, one real file each, and failures that say what changed.
+"""Syrupy extensions for snapshots of programs, with failures that explain the change.
 
-Extensions of syrupy: what is compared is a program, what is kept is a file that can be read, run or
-compiled. Programs are taken in canonical form, so a snapshot changes only when the program does.
+A test compares a program; the snapshot is a real file that can be read, run or compiled. Programs
+are rendered in canonical form, so a snapshot changes only if the program does.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import subprocess
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# Formatters of generated text that may be there or not.
-
 _STYLE = (
     "{BasedOnStyle: Google, ColumnLimit: 100, SortIncludes: Never, "
     "AlignAfterOpenBracket: DontAlign, Cpp11BracedListStyle: false}"
@@ -39,7 +36,7 @@ _STYLE = (
 
 
 def format_cpp(text: str) -> str:
-    """C++ in one style; as it is where clang-format is not installed."""
+    """Return C++ in one style, or unchanged if clang-format is not installed."""
     tool = _clang_format()
     if tool is None:
         return text
@@ -50,40 +47,40 @@ def format_cpp(text: str) -> str:
 
 @cache
 def _clang_format() -> str | None:
-    """The package's program, installed beside Python, else what the path has."""
+    """Return the path of clang-format: the one installed next to Python, or the one on PATH."""
     beside = Path(sys.executable).with_name("clang-format")
     return str(beside) if beside.is_file() else shutil.which("clang-format")
 
 
 class ProgramFile(SingleFileSnapshotExtension):
-    """A snapshot of a program in some form."""
+    """A snapshot of a program, rendered by an emitter."""
 
     _write_mode = WriteMode.TEXT
     target: ClassVar[str]
     _file = ""
-    """The path of the snapshot, once it was looked for."""
+    """The path of the snapshot, once it has been read."""
 
     @override
     def serialize(self, data: Any, **_: Any) -> str:
-        """The file's text.
+        """Return the text of the file.
 
         Raises:
-            TypeError: What is compared is no program.
+            TypeError: The compared value is not a program.
         """
         if not isinstance(data, Program):
             what = type(data).__name__
-            raise TypeError(f"a {self.target} snapshot is of a program, not of a {what}")
+            raise TypeError(f"a {self.target} snapshot takes a program, not {what}")
         return self.text(data.canonical())
 
     def text(self, program: Program) -> str:
-        """A program in this form."""
+        """Render a program."""
         return emit(program, self.target).source
 
     @override
     def read_snapshot_data_from_location(
         self, *, snapshot_location: str, snapshot_name: str, session_id: str
     ) -> Any:
-        """Read a snapshot, and remember where it is, for what is said of changes."""
+        """Read a snapshot, and remember its path for the failure message."""
         self._file = snapshot_location
         return super().read_snapshot_data_from_location(
             snapshot_location=snapshot_location, snapshot_name=snapshot_name, session_id=session_id
@@ -92,21 +89,21 @@ class ProgramFile(SingleFileSnapshotExtension):
     @override
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """Yield the file, how to accept the changes, and the changes."""
-        # The way comes first: pytest shows eight lines unless it is told to show more.
+        # The instruction comes first: by default, pytest shows eight lines.
         file = os.path.relpath(self._file)
         if not snapshot_data:
             yield f"no such file yet: {file}; pytest --snapshot-update writes it"
             return
-        yield f"in {file}; pytest --snapshot-update accepts what changed:"
+        yield f"in {file}; pytest --snapshot-update accepts the changes:"
         yield from self.changes(str(snapshot_data), str(serialized_data))
 
     def changes(self, before: str, after: str) -> Iterator[str]:
-        """Yield what changed, by sections of the text."""
+        """Yield the changes by sections of the text."""
         yield from diff_sources(before, after, self.target).to_text().splitlines()
 
 
 class WirFile(ProgramFile):
-    """A snapshot of a program as text."""
+    """A snapshot of a program in text form."""
 
     target = "wir"
     file_extension = "wir"
@@ -117,26 +114,26 @@ class WirFile(ProgramFile):
 
     @override
     def changes(self, before: str, after: str) -> Iterator[str]:
-        """Yield what changed, by meaning."""
+        """Yield the changes to the program rather than to its text."""
         try:
-            found = diff(parse(before), parse(after))
+            difference = diff(parse(before), parse(after))
         except WrapperIRError as error:
-            yield f"the snapshot is no program: {error}"
+            yield f"the snapshot is not a valid program: {error}"
             return
-        # As few lines as possible: none for what is the same.
-        told = [row for row in found.rows() if row.text and row.style != "same"]
-        yield from to_text(told).splitlines()
+        # As few lines as possible: unchanged rows are left out.
+        changed = [row for row in difference.rows() if row.text and row.style != "same"]
+        yield from to_text(changed).splitlines()
 
 
 class PythonFile(ProgramFile):
-    """A snapshot of what the Python emitter makes of a program."""
+    """A snapshot of a program's emitted Python."""
 
     target = "python"
     file_extension = "py"
 
 
 class CppFile(ProgramFile):
-    """A snapshot of what the C++ emitter makes of a program; formatted if clang-format is there."""
+    """A snapshot of a program's emitted C++, formatted if clang-format is installed."""
 
     target = "cpp"
     file_extension = "cpp"
@@ -147,30 +144,29 @@ class CppFile(ProgramFile):
 
 
 class FxFile(ProgramFile):
-    """A snapshot of the graph that the FX emitter makes of a program."""
+    """A snapshot of a program's emitted FX graph."""
 
     target = "fx"
     file_extension = "txt"
 
 
 def extension(name: str) -> type[ProgramFile]:
-    """The extension of a fixture: ``python_snapshot`` has ``PythonFile``."""
-    module = importlib.import_module(__name__)
-    found: type[ProgramFile] = getattr(module, f"{name.removesuffix('_snapshot').title()}File")
-    return found
+    """Return the extension of a fixture: ``PythonFile`` for ``python_snapshot``."""
+    extension_class: type[ProgramFile] = globals()[f"{name.removesuffix('_snapshot').title()}File"]
+    return extension_class
 
 
 @cache
 def extension_for(emitter: str, suffix: str) -> type[ProgramFile]:
-    """The extension for the output of any emitter.
+    """Return the extension for the output of any emitter.
 
     Args:
-        emitter: Its name.
-        suffix: The ending of the files, without a dot.
+        emitter: The name of the emitter.
+        suffix: The file suffix.
 
     Raises:
-        UnknownEmitterError: There is none of that name.
+        UnknownEmitterError: There is no emitter of that name.
     """
     emitter_class(emitter)
-    given = {"target": emitter, "file_extension": suffix.removeprefix(".")}
-    return type(f"{emitter.title()}File", (ProgramFile,), given)
+    attributes = {"target": emitter, "file_extension": suffix.removeprefix(".")}
+    return type(f"{emitter.title()}File", (ProgramFile,), attributes)

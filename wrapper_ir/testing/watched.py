@@ -1,4 +1,4 @@
-"""The part of the conformance kit that watches what no result tells: memory, calls, names."""
+"""Conformance tests of behaviour that results do not show: memory, calls, undefined names."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine, Program
 
 _SLACK = witnesses.BYTES // 8
-"""Bytes that may be allocated meanwhile."""
+"""Bytes that other code may allocate during a measurement."""
 
 _MEASURES = pytest.mark.skipif(
-    not witnesses.can_measure(), reason="the C library does not tell what memory is in use"
+    not witnesses.can_measure(), reason="the C library does not report memory use"
 )
 
 _ON_META = """
@@ -51,7 +51,7 @@ return %y, %z
 
 
 class WatchedPrograms:
-    """Tests with programs of the kit; what the emitter refuses of them is skipped."""
+    """Tests with the kit's own programs. A program that the emitter refuses is skipped."""
 
     target: ClassVar[str]
     options: ClassVar[Mapping[str, object]] = {}
@@ -60,19 +60,19 @@ class WatchedPrograms:
 
     @_MEASURES
     def test_memory_is_freed_where_the_program_says(self) -> None:
-        """A ``free`` gives the memory back at once, not when the call ends."""
-        found = self._measured("frees", 8)
-        used = [each - found[0] for each in found]
+        """A ``free`` releases the memory at once, not at the end of the call."""
+        bytes_ = self._measured("frees", 8)
+        used = [each - bytes_[0] for each in bytes_]
         assert used[1] > witnesses.BYTES - _SLACK, "the buffer took no memory"
         assert used[2] < _SLACK, "%a is in use after its end"
         assert used[3] < witnesses.BYTES + _SLACK, "%a is in use beside %b"
 
     @_MEASURES
     def test_donated_inputs_are_freed_where_the_program_says(self) -> None:
-        """An input that the caller gave away ends within the call."""
+        """A donated input is freed during the call."""
         program, w = witnesses.witness("donated"), torch.zeros(4, dtype=torch.int64)
         function = self._compiled(program, boxed=True)
-        function([torch.ones(1 << 20), torch.zeros_like(w)])  # what a first call sets up is there
+        function([torch.ones(1 << 20), torch.zeros_like(w)])  # a first call may set things up
         inputs = [torch.ones(1 << 20), w]
         function(inputs)
         before, after = w.tolist()[:2]
@@ -80,7 +80,7 @@ class WatchedPrograms:
 
     @_MEASURES
     def test_reused_memory_is_the_donors(self) -> None:
-        """``reuse`` and ``reinterpret`` name memory that is there, at the place they say."""
+        """``reuse`` and ``reinterpret`` name existing memory at the right offset."""
         first, used, second, then, part = self._measured("reused", 8)[:5]
         assert first == second, "%b has memory of its own, not %a's"
         assert then - used < _SLACK, "%b took memory besides %a's"
@@ -88,7 +88,7 @@ class WatchedPrograms:
 
     @_MEASURES
     def test_slices_are_in_their_pool(self) -> None:
-        """Slices of a pool take no memory of their own, and lie where they should."""
+        """Slices of a pool allocate nothing and have the right offsets."""
         before, first, second, within, after = self._measured("pooled", 8)[:5]
         assert second - first == witnesses.BYTES, "the slices are not where their offsets say"
         assert within - before < 2 * witnesses.BYTES + _SLACK, "slices took memory of their own"
@@ -96,18 +96,18 @@ class WatchedPrograms:
 
     @_MEASURES
     def test_rounds_of_loops_leave_nothing(self) -> None:
-        """After a loop, its results are in use and nothing else that the rounds made."""
+        """After a loop, only its results are in use, and nothing else from its iterations."""
         before, after = self._measured("looped", 4)[:2]
         assert after - before < witnesses.BYTES + _SLACK, "rounds of the loop left memory in use"
 
     def test_memory_is_aligned(self) -> None:
         """Allocations start at multiples of the device's alignment."""
-        found = self._measured("aligned", 8)
-        assert [address % 64 for address in found[:4]] == [0, 0, 0, 0]
+        addresses = self._measured("aligned", 8)
+        assert [address % 64 for address in addresses[:4]] == [0, 0, 0, 0]
 
     @_MEASURES
     def test_calls_leave_nothing(self) -> None:
-        """Nothing that a call allocated outlives its results; also if the call raised."""
+        """No allocation of a call outlives its results, even if the call raises."""
         function = self._compiled(witnesses.witness("reused"))
         w = torch.zeros(8, dtype=torch.int64)
         function(w)
@@ -120,7 +120,7 @@ class WatchedPrograms:
         assert witnesses.in_use() - before < _SLACK, "calls leave memory in use"
 
     def test_what_callers_drop_dies(self) -> None:
-        """Neither inputs nor results live on when the call is over and the caller drops them."""
+        """Inputs and results die when the caller drops them after the call."""
         function = self._compiled(witnesses.witness("aligned"))
         w = torch.zeros(8, dtype=torch.int64)
         values = [w, *function(w)]
@@ -132,20 +132,20 @@ class WatchedPrograms:
     # Calls.
 
     def test_numbers_arrive_whole(self) -> None:
-        """Kernels get numbers in full: large, negative, and as precise as their types."""
+        """Kernels get exact numbers: large, negative, and at the precision of their types."""
         program = witnesses.witness("numbers")
         self._compiled(program)
         for n, z in ((1 << 40, 0.1), (-3, 1e300), (0, -0.0)):
             assert_equivalent(program, n, z, targets=(self.target,), options=self.options)
 
     def test_copies_are_made_in_order(self) -> None:
-        """Of two copies to one place the later one stays."""
+        """The later of two copies to the same buffer wins."""
         program = witnesses.witness("copies")
         self._compiled(program)
         assert_equivalent(program, targets=(self.target,), options=self.options)
 
     def test_ops_are_called_in_order_with_autograd_off(self) -> None:
-        """Each op is called once, in the program's order, even if it only has effects."""
+        """Each op is called once, in program order, even if it only has side effects."""
         witnesses.declare_ops()
         function = self._compiled(witnesses.witness("notes"))
         witnesses.Notes.found.clear()
@@ -153,12 +153,12 @@ class WatchedPrograms:
         with torch.autocast("cpu", dtype=torch.bfloat16), torch.enable_grad():
             function(x)
         numbers = [[1.0, 2.0, 3.0, 4.0], [1.0, 4.0, 9.0, 16.0]]
-        wanted = [(1, numbers[0]), (2, numbers[1]), (3, numbers[0])]
-        assert [note[:2] for note in witnesses.Notes.found] == wanted
+        expected = [(1, numbers[0]), (2, numbers[1]), (3, numbers[0])]
+        assert [note[:2] for note in witnesses.Notes.found] == expected
         assert not any(autocast for *_, autocast in witnesses.Notes.found), "autocast is on inside"
 
     def test_results_of_ops_are_checked(self) -> None:
-        """An op that returns another layout than the program asserts is an error."""
+        """An op result that differs from the asserted layout is an error."""
         witnesses.declare_ops()
         function = self._compiled(witnesses.witness("lies"))
         x = torch.randn(4, 4)
@@ -168,7 +168,7 @@ class WatchedPrograms:
                 function(n, x)
 
     def test_launches_are_as_written(self) -> None:
-        """Kernels of vendors' languages get their grid, their group and their arguments."""
+        """Kernels in third-party languages get their grid, group and arguments."""
         with witnesses.launcher_known():
             function = self._compiled(witnesses.witness("launches"))
             witnesses.Launches.found.clear()
@@ -179,7 +179,7 @@ class WatchedPrograms:
     # Devices.
 
     def test_memory_is_on_the_programs_device(self) -> None:
-        """Memory of a program for another device is there, not where it happened to be made."""
+        """Memory of a program for another device is on that device."""
         function = self._compiled(parse(_ON_META))
         for result in function(torch.empty(4, 3, device="meta")):
             assert result.device.type == "meta"
@@ -188,9 +188,9 @@ class WatchedPrograms:
 
     @pytest.mark.parametrize("name", ["streamed", *accelerator_files()])
     def test_what_orders_streams_is_rendered(self, name: str) -> None:
-        """Text changes if a wait, an event or the stream of a launch is taken away.
+        """The text depends on every wait, event and stream of a launch.
 
-        If it is Python, it has no undefined names, either; nothing runs it here.
+        Python text must have no undefined names. Nothing runs it here.
         """
         file = accelerator_files().get(name)
         program = parse(file.read_text("utf-8")) if file else witnesses.witness(name)
@@ -199,7 +199,7 @@ class WatchedPrograms:
         text, changes = self._text(program), 0
         assert len(names_missing(text)) <= len(program.constants)
         for index, changed in _without_order(program):
-            # What remains may break a rule; then no emitter gets to see it.
+            # Emitters only ever see programs that pass the verifier.
             try:
                 verify(changed)
             except VerificationError:
@@ -207,7 +207,7 @@ class WatchedPrograms:
             line, changes = program.body[index], changes + 1
             assert self._text(changed) != text, f"body[{index}], '{line.mnemonic}', is not rendered"
         if not changes:
-            pytest.skip("the rules allow no other order")
+            pytest.skip("the verifier allows no other order")
 
     # Helpers.
 
@@ -226,7 +226,7 @@ class WatchedPrograms:
             pytest.skip(f"{self.target} refuses it: {error.problems[0].reason}")
 
     def _measured(self, name: str, count: int) -> list[int]:
-        """Return what a program wrote into ``%w`` in its second call; a first one may set up."""
+        """Return the measurements in ``%w`` of the second call, since a first may set things up."""
         program = witnesses.witness(name)
         function = self._compiled(program)
         others = [torch.tensor(0)] if len(program.inputs) > 1 else []
@@ -237,7 +237,7 @@ class WatchedPrograms:
 
 
 def _without_order(program: Program) -> Iterator[tuple[int, Program]]:
-    """Programs that lack one thing that orders work among streams, with the place of its line."""
+    """Yield programs that lack one ordering between streams, each with the index of its line."""
     body = program.body
     for index, line in enumerate(body):
         changes: list[tuple[AnyLine, ...]] = []
@@ -251,28 +251,26 @@ def _without_order(program: Program) -> Iterator[tuple[int, Program]]:
             yield index, program.replace(body=(*body[:index], *changed, *body[index + 1 :]))
 
 
-# Names that a module of Python reads and nobody defines.
+# Undefined names in Python text.
 
 _OF_MODULES: Final = frozenset({*dir(builtins), "__file__"})
 
 
 def undefined_names(source: str) -> list[str]:
-    """Return names that some function or class of a module reads and nothing in it defines.
-
-    The order in which things are defined is not looked at.
+    """Return the names that a module reads but never defines, regardless of order.
 
     Args:
-        source: The module's text.
+        source: The text of the module.
 
     Raises:
-        SyntaxError: It is no Python.
+        SyntaxError: The text is not Python.
     """
     top = symtable.symtable(source, "<emitted>", "exec")
     defined = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported()}
     tables = [top, *_inside(top)]
-    for table in tables:  # functions that say "global x" define it, too
-        found = table.get_symbols()
-        defined |= {s.get_name() for s in found if s.is_declared_global() and s.is_assigned()}
+    for table in tables:  # a function with "global x" may define x
+        symbols = table.get_symbols()
+        defined |= {s.get_name() for s in symbols if s.is_declared_global() and s.is_assigned()}
     read = {
         symbol.get_name()
         for table in tables
@@ -283,7 +281,7 @@ def undefined_names(source: str) -> list[str]:
 
 
 def names_missing(text: str) -> list[str]:
-    """Return :func:`undefined_names` of text in some language; none if it is no Python."""
+    """Return :func:`undefined_names` of a text, or nothing if it is not Python."""
     try:
         return undefined_names(text)
     except SyntaxError:

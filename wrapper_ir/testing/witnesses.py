@@ -1,14 +1,15 @@
-"""Programs that watch the emitter: what memory is in use, where it is, who is called, and when.
+"""Witness programs: they record memory use, addresses, and the order and state of calls.
 
-The corpus has results to compare. That memory is freed on time, that calls are made with autograd
-off, or that a launch has its grid in the right order, no result tells; these programs do, through
-kernels and ops of the kit that write down what they find.
+The results of corpus programs cannot show that memory is freed early, that calls run with autograd
+off, or that a launch gets its grid in the right order. These programs do, through kernels and ops
+of the kit that record their observations.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 BYTES: Final = 4 << 20
-"""The size of a large buffer of these programs, which no emitter keeps for the next call."""
+"""The size of the large buffers in these programs, too large for emitters to keep between calls."""
 
 _KERNELS: Final = """
 kernel @fill(out: out f32, n: i64) cpp
@@ -69,7 +70,7 @@ kernel @keep(out: inout f64, at: i64, a: i64, b: f64, c: f32, d: i32, e: u64, f:
   | }
 """
 
-#: Bodies of programs by name. Those that measure take ``%w``, into which the kernels write.
+#: Program bodies by name. Measuring programs take ``%w``, and the kernels write to it.
 _PROGRAMS: Final[Mapping[str, str]] = {
     "frees": """
 input %w : i64[8] @cpu
@@ -255,24 +256,23 @@ _EXTERNS: Final = "extern aten::add.Scalar(Tensor self, Scalar other, Scalar alp
 
 
 def in_use() -> int:
-    """Return how many bytes of the host's memory are allocated in this process."""
+    """Return the number of bytes allocated on this process's heap."""
     libc = _libc()
     assert libc is not None
-    found = libc.mallinfo2()
-    return int(found.uordblks) + int(found.hblkhd)
+    usage = libc.mallinfo2()
+    return int(usage.uordblks) + int(usage.hblkhd)
 
 
 def can_measure() -> bool:
-    """Return whether the C library tells what is allocated, and takes what to fill memory with."""
+    """Return whether the C library reports allocated memory and can fill it."""
     return _libc() is not None
 
 
 @contextlib.contextmanager
 def poisoned() -> Iterator[None]:
-    """Have memory that is allocated or freed filled with bytes, where the C library can do that.
+    """Fill allocated and freed memory with garbage, if the C library supports that.
 
-    Memory that should have been zeroed is not zero by luck then, and what is read after its end is
-    something else.
+    Then memory that should be zeroed is not zero by luck, and a use after free reads other values.
     """
     libc = _libc()
     if libc is None:
@@ -299,7 +299,7 @@ class _Mallinfo(ctypes.Structure):
 
 @cache
 def _libc() -> ctypes.CDLL | None:
-    """The C library, if it is glibc 2.33 or newer."""
+    """Return the C library if it is glibc 2.33 or newer."""
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallinfo2"):
         return None
@@ -311,15 +311,15 @@ def _libc() -> ctypes.CDLL | None:
 
 
 class Notes:
-    """The calls of the op ``note``: its number, its tensor, autograd, and autocast."""
+    """Recorded calls of the op ``note``: number, tensor, autograd state, autocast state."""
 
     found: list[tuple[int, list[float], bool, bool]] = []  # noqa: RUF012 - an op has no state
 
 
 @cache
 def declare_ops() -> object:
-    """Make the kit's ops known to torch; they stay known as long as the process lives."""
-    made: Any = torch.library.Library  # which is not typed
+    """Register the kit's ops with torch for the rest of the process."""
+    made: Any = torch.library.Library  # untyped
     library = made("wrapper_ir_kit", "FRAGMENT")
     library.define("note(Tensor x, int at) -> ()")
     library.define("made(Tensor x, int n) -> Tensor")
@@ -329,12 +329,12 @@ def declare_ops() -> object:
 
 
 def _note(x: Tensor, at: int) -> None:
-    # A kernel of this kind runs below autograd, which has been decided by then; so is asked for.
+    # This kernel runs below autograd, so the tensor has to tell whether autograd was on.
     autograd = torch.is_grad_enabled() or x.requires_grad
     Notes.found.append((at, x.tolist(), autograd, torch.is_autocast_enabled("cpu")))
 
 
-#: What ``made`` returns for a number: what it declares, or something else.
+#: The result of ``made`` by its number: the declared layout for 4, other layouts otherwise.
 LIES: Final[Mapping[int, Callable[[Tensor], Tensor]]] = {
     4: lambda x: x.clone(),
     5: lambda x: x.double(),
@@ -351,7 +351,7 @@ def _made(x: Tensor, n: int) -> Tensor:
 
 
 class Launches:
-    """Writes down launches of kernels in the language of the kit, and does nothing else."""
+    """A launcher for kernels in the kit's own language that only records the launches."""
 
     found: list[tuple[object, ...]] = []  # noqa: RUF012 - the launcher is made by emitted text
 
@@ -369,7 +369,7 @@ class Launches:
         group: tuple[int, ...] = (),
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Note a kernel."""
+        """Add a kernel."""
         assert (code.strip(), options or {}) == ("nothing", {})
         self._names.append((entry, tuple(params), tuple(group)))
 
@@ -387,9 +387,7 @@ class Launches:
 
 @contextlib.contextmanager
 def launcher_known() -> Iterator[None]:
-    """Have the CPU know the language of the kit."""
-    import dataclasses  # noqa: PLC0415
-
+    """Register the kit's kernel language for the CPU within a block."""
     language = KernelLanguage("wrapper_ir_kit", has_grid=True, launcher=f"{__name__}:Launches")
     before = kind_of("cpu")
     taught = dataclasses.replace(before, languages=(*before.languages, language))

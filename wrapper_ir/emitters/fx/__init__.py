@@ -1,4 +1,4 @@
-"""The FX emitter: a ``torch.fx.GraphModule`` that runs, C++ kernels included."""
+"""The FX emitter, which makes a runnable ``torch.fx.GraphModule`` that includes C++ kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["FxArtifact", "FxEmitter", "declare_kernels"]
 
 
 def __getattr__(name: str) -> object:
-    """Load what needs torch when it is asked for: the emitter's options are looked at without."""
+    """Import the artifact on first use, since it needs torch, unlike the emitter's options."""
     if name == "FxArtifact":
         from wrapper_ir.emitters.fx.artifact import FxArtifact  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The FX emitter's artifact: a graph module, its text, and ways to run it."""
+"""The FX emitter's artifact: a graph module, its text, and functions that run it."""
 
 from __future__ import annotations
 
@@ -43,18 +43,17 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Device
 
 
-# A graph module as an ordinary function, and as one that takes its inputs in a list.
-
-# Shorter ways to what nodes call, for graphs that are only run.
+# Direct calls for graphs that only run.
 #
-# A call through ``torch.ops`` parses its arguments in general ways and goes through the dispatcher:
-# 1.6 us for a kernel whose own binding takes 0.03, 4.9 for an allocation of 0.3. A loaded graph is
-# a copy that nobody traces or transforms any more, so its nodes may call the same things as emitted
-# Python does. What the program's ``graph_module`` calls stays as it is, and so do graphs inside it.
+# A call through ``torch.ops`` parses its arguments generically and goes through the dispatcher:
+# 1.6 us for a kernel whose own binding takes 0.03, 4.9 us for an allocation that takes 0.3. A
+# loaded graph is a copy that is never traced or transformed again, so its nodes may call the same
+# functions as emitted Python. The nodes of ``graph_module``, and of graphs inside the copy, stay as
+# they are.
 
 _aten: Final[Any] = torch.ops.aten
 
-#: Functions of torch that call exactly this overload, given exactly these arguments.
+#: Functions of torch that call exactly the given overload for the same arguments.
 _SAME: Final[dict[Any, Callable[..., Any]]] = {
     _aten.as_strided.default: torch.as_strided,
     _aten.mm.out: torch.mm,
@@ -65,11 +64,11 @@ _SAME: Final[dict[Any, Callable[..., Any]]] = {
 
 
 def shorten(graph: fx.Graph, device: Device | None = None) -> None:
-    """Replace what the nodes of a graph call by what costs less and does the same.
+    """Replace the call targets of a graph by cheaper equivalents.
 
     Args:
         graph: The graph.
-        device: The accelerator that it will run on, if it uses one and no other.
+        device: The only accelerator that the graph uses, if it uses exactly one.
     """
     makers = {torch.device("cpu"): empty_strided_cpu}
     if device is not None and device.index is not None:
@@ -88,7 +87,7 @@ def shorten(graph: fx.Graph, device: Device | None = None) -> None:
 
 
 def _shorten_own(node: fx.Node, name: str) -> None:
-    """Calls what an op of ours does; a kernel's binding takes places in memory as they are."""
+    """Call the implementation of one of our ops; a kernel's binding takes its own arguments."""
     form = form_named(name)
     if form is not None:
         name = op_name(form.definition)
@@ -110,7 +109,7 @@ def _shorten_allocation(
 
 
 def _shorten_launches(graph: fx.Graph, index: int) -> None:
-    """Calls launched kernels directly, on a stream that is looked up once; compiles them."""
+    """Launch Triton kernels directly, on a stream that is looked up once, and compile them."""
     launches = [(node, kernel) for node in graph.nodes if (kernel := launched(node))]
     if not launches:
         return
@@ -122,12 +121,12 @@ def _shorten_launches(graph: fx.Graph, index: int) -> None:
 
 def _shorten_launch(node: fx.Node, kernel: PinnedKernel, index: int, stream: fx.Node) -> None:
     launch: Any = node.kwargs
-    given = dict(launch["kwargs"])
-    constants = {name: given.pop(name, value) for name, value in kernel.constants.items()}
-    if given.keys() != kernel.types.keys():
-        return  # an error when it is run
+    args = dict(launch["kwargs"])
+    constants = {name: args.pop(name, value) for name, value in kernel.constants.items()}
+    if args.keys() != kernel.types.keys():
+        return  # running it raises an error
     node.target = kernel.launcher(index, constants)
-    node.args = (tuple(launch["grid"][0]), stream, *(given[name] for name in kernel.types))
+    node.args = (tuple(launch["grid"][0]), stream, *(args[name] for name in kernel.types))
     node.kwargs = {}
 
 
@@ -135,7 +134,7 @@ BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
 
 
 class _BoxedCodeGen(fx.graph.CodeGen):
-    """Writes a ``forward`` that takes a list and empties it, so that inputs die on time."""
+    """A generator of code for a ``forward`` that empties its list of inputs, so that they die."""
 
     @override
     def gen_fn_def(self, free_vars: list[str], *args: Any, **kwargs: Any) -> str:
@@ -151,11 +150,11 @@ class _BoxedCodeGen(fx.graph.CodeGen):
 
 
 def as_boxed(module: fx.GraphModule, device: Device | None = None) -> BoxedCall:
-    """A function of one list that runs a graph module's graph; its kernels are compiled now.
+    """Return a function that runs a graph module on a list of inputs, and compile its kernels.
 
     Args:
         module: The module.
-        device: The only accelerator that it uses, if it uses one.
+        device: The only accelerator that the module uses, if it uses exactly one.
     """
     kernels = getattr(module, KERNELS, None)
     if isinstance(kernels, KernelSet):
@@ -174,10 +173,10 @@ def as_boxed(module: fx.GraphModule, device: Device | None = None) -> BoxedCall:
     return guarded
 
 
-# A graph module as text to read: one line a node, with types in the program's own symbols.
+# A graph module as readable text: one line per node, with types in the program's own symbols.
 #
-# It looks like the code that FX generates and is not meant to be run. Everything from outside is
-# printed as a literal or in a comment, in ASCII.
+# It looks like the code that FX generates but is not meant to run. All foreign text is printed as a
+# literal or in a comment, in ASCII.
 
 _INFIX: Final = {
     operator.add: "+",
@@ -202,11 +201,11 @@ _INFIX: Final = {
 
 
 def readable(module: fx.GraphModule, title: str) -> CodeWriter:
-    """The text of a graph module, with the line of the program that each line comes from.
+    """Write a graph module as text, with the source line in the program for each line.
 
     Args:
         module: The module.
-        title: What it is, for the first line.
+        title: The title for the first line.
     """
     writer = CodeWriter()
     inner_modules = list(_modules(module))
@@ -222,7 +221,7 @@ def readable(module: fx.GraphModule, title: str) -> CodeWriter:
                 writer.line(f"# {form.schema}")
     for definition in getattr(kernels, "launched", ()):
         writer.lines("", *(f"# {_plain(line)}" for line in described(definition)))
-    for name, value in _tensors(module):
+    for name, value in sorted(module.state_dict(keep_vars=True).items()):
         kind = str(value.dtype).removeprefix("torch.")
         writer.lines("", f"# {_plain(name)}: {kind}{list(value.shape)}")
     for name, inner in reversed(inner_modules):
@@ -233,12 +232,8 @@ def readable(module: fx.GraphModule, title: str) -> CodeWriter:
     return writer
 
 
-def _tensors(module: fx.GraphModule) -> Iterator[tuple[str, Any]]:
-    yield from sorted(module.state_dict(keep_vars=True).items())
-
-
 def _modules(module: fx.GraphModule) -> Iterator[tuple[str, fx.GraphModule]]:
-    """Graphs inside a graph, outer ones first."""
+    """Yield the graphs inside a graph, outer ones first."""
     for name, inner in module.named_children():
         if isinstance(inner, fx.GraphModule):
             yield name, inner
@@ -246,7 +241,7 @@ def _modules(module: fx.GraphModule) -> Iterator[tuple[str, fx.GraphModule]]:
 
 
 def _named(module: fx.GraphModule) -> Iterator[str]:
-    """The modules of Python that the text of a graph names."""
+    """Yield the Python modules that the text of a graph refers to."""
     for node in module.graph.nodes:
         target: Any = node.target
         if node.op == "call_function" and target is not operator.getitem:
@@ -270,17 +265,14 @@ def _write_class(writer: CodeWriter, module: fx.GraphModule, name: str) -> None:
                 path = node.meta.get("wrapper_ir_path")
                 with writer.at(Path.parse(path) if path else None):
                     for comment in node.meta.get("wrapper_ir_comments", ()):
-                        writer.lines(*(f"# {_plain(line)}".rstrip() for line in _lines(comment)))
+                        lines = comment.splitlines() or [""]
+                        writer.lines(*(f"# {_plain(line)}".rstrip() for line in lines))
                     if node.op != "placeholder":
                         writer.line(_statement(node))
 
 
-def _lines(text: str) -> list[str]:
-    return text.splitlines() or [""]
-
-
 def _plain(text: str) -> str:
-    """Text from outside, in printable ASCII."""
+    """Escape foreign text as printable ASCII."""
     return text.encode("unicode_escape").decode("ascii")
 
 
@@ -314,11 +306,11 @@ def _call(node: fx.Node) -> str:
 
 
 def _launch(node: fx.Node, kernel: PinnedKernel) -> str:
-    """A launch of a kernel of ours: named, where the node has its number."""
-    given: Any = node.kwargs
-    args = (f"{_plain(name)}={_text(value)}" for name, value in given["kwargs"].items())
+    """Return the text of a kernel launch, with the kernel's name in place of its index."""
+    kwargs: Any = node.kwargs
+    args = (f"{_plain(name)}={_text(value)}" for name, value in kwargs["kwargs"].items())
     name = ascii(kernel.definition.name)
-    return f"{_function(node.target)}({name}, {_text(given['grid'])}, {', '.join(args)})"
+    return f"{_function(node.target)}({name}, {_text(kwargs['grid'])}, {', '.join(args)})"
 
 
 def _function(target: Any) -> str:
@@ -343,18 +335,15 @@ def _text(value: Any) -> str:
     return f"torch.{value!r}" if isinstance(value, torch.device) else ascii(value)
 
 
-# The FX emitter's artifact: a graph module, and ways to run it.
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class FxArtifact:
     """An emitted graph.
 
     Attributes:
-        program: What it was made from.
-        graph_module: The graph, with the program's constants. It may be changed; what is loaded
-            afterwards is what it is by then.
-        missing: Constants whose values are not there; in the module they are tensors without data.
+        program: The program it was emitted from.
+        graph_module: The graph, with the program's constants. It may be modified; later loads use
+            the modified graph.
+        missing: The constants without values. In the module they are tensors without data.
     """
 
     program: Program
@@ -368,7 +357,7 @@ class FxArtifact:
 
     @property
     def source_map(self) -> SourceMap:
-        """Map from lines of the text to lines of the program."""
+        """A map from lines of the text to lines of the program."""
         return self._text().source_map()
 
     def _text(self) -> CodeWriter:
@@ -376,26 +365,28 @@ class FxArtifact:
         return readable(self.graph_module, title)
 
     def load(self) -> Callable[..., tuple[Any, ...]]:
-        """``callable(*inputs) -> tuple of results``; runs without autograd and without autocast.
+        """Return a function of the inputs that returns a tuple of results.
+
+        It runs without autograd and without autocast.
 
         Raises:
-            MissingConstantError: The program has constants whose values are not there.
+            MissingConstantError: The program has constants without values.
         """
         call, inputs = self.load_boxed(), enumerate(self.program.inputs)
         objects = [(n, item) for n, item in inputs if isinstance(item, ObjectInput)]
 
-        def checked(given: list[Any]) -> tuple[Any, ...]:
+        def checked(values: list[Any]) -> tuple[Any, ...]:
             for position, item in objects:
-                check_object(given[position], item.object, item.class_name)
-            return call(given)
+                check_object(values[position], item.object, item.class_name)
+            return call(values)
 
         return as_function(checked if objects else call, self.program)
 
     def load_boxed(self) -> Callable[[list[Any]], tuple[Any, ...]]:
-        """The graph as a function that takes a list, which it empties.
+        """Return a function that takes a list of inputs and empties it.
 
         Raises:
-            MissingConstantError: The program has constants whose values are not there.
+            MissingConstantError: The program has constants without values.
         """
         if self.missing:
             names = ", ".join(f"'{name}'" for name in self.missing)

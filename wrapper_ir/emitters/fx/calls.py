@@ -1,4 +1,4 @@
-"""Rendering kernels, library ops and their arguments."""
+"""Rendering of kernel calls, library ops and their arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from wrapper_ir.analysis.ops import PRODUCTS
 from wrapper_ir.emitters.fx.kernels import KernelForm
-from wrapper_ir.emitters.fx.library import pack
+from wrapper_ir.emitters.fx.library import op_named, pack
 from wrapper_ir.emitters.fx.region import Bound, RegionBase, Storage, extent_of, torch_dtype
 from wrapper_ir.emitters.fx.triton import LAUNCH, launch_kwargs
 from wrapper_ir.emitters.kernel_types import launch_problem
@@ -50,26 +50,26 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine
 
 
-# Buffers of a kernel call that share memory with one that the call writes.
+# Kernel arguments that share memory with a buffer that the call writes.
 #
-# Such buffers are handed over as one memory and places in it (:class:`KernelForm`). So are buffers
-# that are written as another dtype than that of the memory they lie in: torch's functionalisation
-# takes a view that a custom op writes for one in the dtype of its base.
+# The call passes such buffers as one memory and places in it (:class:`KernelForm`). It does the
+# same for buffers that are written as another dtype than that of their memory, because torch's
+# functionalization assumes that a view written by a custom op has the dtype of its base.
 #
-# Buffers that provably have no byte in common are left alone, and so are slices of a pool: those
-# that are alive at once do not overlap.
+# Buffers that provably do not overlap are passed as they are. So are slices of a pool, since slices
+# that are alive at the same time do not overlap.
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Place of an argument in memory.
+    """The place of an argument in memory.
 
     Attributes:
         storage: The memory.
-        begin: Its first byte, counted from the memory's owner.
-        end: The byte behind its last one.
-        is_written: Whether the call writes it.
-        has_other_dtype: Whether its dtype is not the memory's.
+        begin: The offset of its first byte from the start of the memory's owner.
+        end: The offset after its last byte.
+        is_written: True if the call writes it.
+        has_other_dtype: True if its dtype is not that of the memory.
     """
 
     storage: Storage
@@ -80,7 +80,7 @@ class Place:
 
     @classmethod
     def of(cls, arg: BufferArg, bound: Bound, layout: Layout) -> Place:
-        """The place of an argument."""
+        """Return the place of an argument."""
         begin = dim(layout.offset * layout.dtype.itemsize)
         end = dim(begin + extent_of(layout) * layout.dtype.itemsize)
         storage = bound.storage
@@ -89,11 +89,11 @@ class Place:
 
     @property
     def at(self) -> Dim:
-        """Bytes from the first element of the memory's tensor."""
+        """The offset in bytes from the first element of the memory's tensor."""
         return dim(self.begin - self.storage.start)
 
     def may_meet(self, other: Place) -> bool:
-        """Return whether the two may have a byte in common."""
+        """Return whether the two may overlap."""
         mine, theirs = self.storage, other.storage
         if mine.node is not theirs.node or mine.start != theirs.start:
             return False
@@ -103,7 +103,7 @@ class Place:
 def places(
     args: Sequence[Arg], bound: Mapping[str, Bound], layouts: Mapping[str, Layout]
 ) -> dict[int, Place]:
-    """The places of the arguments, by position, that are to be handed over as places in memory."""
+    """Return the places of the arguments that the call passes as places in memory, by position."""
     every = {
         position: Place.of(arg, bound[arg.buffer], layouts[arg.buffer])
         for position, arg in enumerate(args)
@@ -122,7 +122,7 @@ def _meets_another(place: Place, position: int, every: Mapping[int, Place]) -> b
 
 
 def _is_at_most(low: Dim, high: Dim) -> bool:
-    """Return whether a number is certainly not above another."""
+    """Return whether ``low <= high`` is certain."""
     difference = dim(high - low)
     return isinstance(difference, int) and difference >= 0
 
@@ -131,23 +131,23 @@ _aten = torch.ops.aten
 
 
 def _keeps_layout(op: str, storage: Storage, layout: Layout) -> bool:
-    """Return whether a whole result has the same layout after torch made its op functional."""
+    """Return whether functionalizing an op keeps the layout of a whole buffer that it writes."""
     if not (storage.is_whole or storage.node.op in ("placeholder", "get_attr")):
         return True  # perhaps a view
     if op == "aten::copy_" or handed_over(op) is not None:
-        return True  # the one keeps it; the other has to be given the caller's tensor itself
+        return True  # the former keeps it; the latter must get the caller's own tensor
     return op in PRODUCTS and layout.is_contiguous
 
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """Copy of a buffer that an op writes instead.
+    """A copy that an op writes in place of a buffer.
 
     Attributes:
         buffer: The buffer.
-        tensor: Where the copy goes back to.
-        copy: It.
-        dtype: The dtype to see it in then; ``None`` for its own.
+        tensor: The tensor to copy back to.
+        copy: The copy.
+        dtype: The dtype to view the copy as before copying back; ``None`` for its own.
     """
 
     buffer: str
@@ -162,7 +162,7 @@ class CallLines(RegionBase):
     @override
     def visit_kernel_definition(self, line: KernelDefinition) -> None:
         problem = self.context.kernel_problem(line)
-        if problem:  # what is no C++ kernel is looked up where it is called
+        if problem:  # kernels in other languages are looked up at their calls
             self.unsupported(line, problem)
 
     @override
@@ -174,7 +174,7 @@ class CallLines(RegionBase):
         if pinned := self.context.launched.get(line.kernel):
             self._launch(line, pinned)
             return
-        op = self.context.kernel(line.kernel)
+        op = self.context.ops.get(line.kernel)
         if op is None:  # its definition was refused
             return
         shared = places(line.args, self.bound, self.context.program.buffers)
@@ -185,7 +185,7 @@ class CallLines(RegionBase):
             self.call(op, *pack(kinds, [self._kernel_arg(line, arg) for arg in line.args]))
 
     def _call_with_places(self, line: KernelCall, shared: Mapping[int, Place]) -> None:
-        """Calls the form of a kernel that takes memory, and places in it."""
+        """Call the form of a kernel that takes memories and places in them."""
         memories = list(dict.fromkeys(place.storage.node for place in shared.values()))
         numbers = {n: memories.index(place.storage.node) for n, place in shared.items()}
         definition = self.context.program.kernels[line.kernel]
@@ -197,23 +197,24 @@ class CallLines(RegionBase):
         self.call(self.context.kernel_form(form), *pack(form.kinds, [*memories, *args]))
 
     def _launch(self, line: KernelCall, kernel: PinnedKernel) -> None:
-        """A Triton kernel, which runs over a grid."""
+        """Launch a Triton kernel over a grid."""
         if len(line.args) != len(kernel.types):
-            self.unsupported(line, f"its signature has {len(kernel.types)} types, not one for each")
+            reason = f"its signature has {len(kernel.types)} types for {len(line.args)} arguments"
+            self.unsupported(line, reason)
             return
         back: list[_Copy] = []
         args = [self._launched_with(line, arg, back) for arg in line.args]
-        # Torch's tools expect three sizes.
+        # Torch's tools expect a grid of three sizes.
         grid = (*self.numbers(line.grid), 1, 1)[:3]
         named = dict(zip(kernel.types, args, strict=True))
         self.call(LAUNCH, **launch_kwargs(kernel, grid, named))
         self._copy_back(back)
 
     def _launched_with(self, line: KernelCall, arg: Arg, back: list[_Copy]) -> Any:
-        """One argument of a Triton kernel.
+        """Return an argument of a Triton kernel.
 
-        What it writes as another dtype than its memory's is a copy that is copied back: see
-        :meth:`_passed`.
+        A buffer written as another dtype than that of its memory becomes a copy that is copied
+        back, see :meth:`_passed`.
         """
         if isinstance(arg, BufferArg) and arg.access.writes:
             memory = self.bound[arg.buffer].storage
@@ -222,21 +223,19 @@ class CallLines(RegionBase):
         return self._kernel_arg(line, arg)
 
     def _kernel_arg(self, line: KernelCall, arg: Arg) -> Any:
-        """One argument of a kernel that is handed over as it is."""
+        """Return an argument of a kernel that is passed as it is."""
         if not isinstance(arg, BufferArg) or not arg.access.writes:
             return self.arg(line, arg)
         bound = self.bound[arg.buffer]
         if bound.is_direct:
             return bound.node
-        # Writing through a chain of views is more than torch can make functional.
+        # Torch cannot functionalize a write through a chain of views.
         return self.view(bound.storage, self.layout(arg.buffer), 0, arg.buffer)
 
     @override
     def visit_extern_kernel(self, line: ExternKernel) -> None:
         method = self.context.method(line.op)
-        op: Any = self.context.library_op(line.op)
-        if method:
-            op = torch.ops.higher_order.call_torchbind
+        op: Any = torch.ops.higher_order.call_torchbind if method else op_named(line.op)
         if op is None:
             self.unsupported(line, f"torch has no op '{line.op}' in this process")
             return
@@ -245,8 +244,8 @@ class CallLines(RegionBase):
         args[1:1] = [method] if method else []
         kwargs = {name: self._passed(line, arg, back) for name, arg in line.kwargs}
         whole = [r for r in line.results if isinstance(r, ResultBuffer) and r.path == ()]
-        wanted = whole[0].out if whole else None
-        node = self.call(op, *args, name=wanted, **kwargs)
+        preferred = whole[0].out if whole else None
+        node = self.call(op, *args, name=preferred, **kwargs)
         self._copy_back(back)
         names = () if method else tuple(r.name for r in op._schema.returns)  # noqa: SLF001
         self.results(line, line.results, node, names)
@@ -258,19 +257,19 @@ class CallLines(RegionBase):
             if result.relation is Relation.FRESH:
                 self.fresh.add(result.out)
             elif copied.intersection(result.of) and (storage := self._storage_of(result)):
-                # The op gave the copy that it wrote.
+                # The op returned the copy that it wrote.
                 view = self.view(storage, self.layout(result.out), 0, result.out)
                 self.bind(result.out, view, storage)
 
     # Arguments.
 
     def _passed(self, line: ExternKernel, arg: Arg, back: list[_Copy]) -> Any:
-        """One argument of a library op that may write to it.
+        """Return an argument of a library op that may write to it.
 
-        What is written to through a view in another dtype than its storage's is written to a copy,
-        and copied back: torch's functionalisation of ops with ``out=`` takes such a view for one
-        in the storage's dtype. Of what is written as a whole it makes a new tensor, in whatever
-        layout the op gives; a view is written back into the old one.
+        A view in another dtype than that of its storage is replaced by a copy that is copied back,
+        because torch's functionalization of ops with ``out=`` assumes that it has the storage's
+        dtype. Functionalization replaces a whole buffer that is written by a new tensor in whatever
+        layout the op returns, but writes a view back into the old buffer.
         """
         if isinstance(arg, ListArg):
             return [self._passed(line, item, back) for item in arg.items]
@@ -280,13 +279,13 @@ class CallLines(RegionBase):
         storage = bound.storage
         if layout.dtype is storage.dtype:
             if not bound.is_direct:
-                # Writing through a chain of views is more than torch can make functional.
+                # Torch cannot functionalize a write through a chain of views.
                 return self.view(storage, layout, 0, arg.buffer)
             if bound.node is not storage.node or _keeps_layout(line.op, storage, layout):
                 return bound.node
             if layout.extent == layout.numel:
                 return self.view(storage, layout, 0, arg.buffer)
-            # An op may compute along gaps otherwise than without: the copy has them, too.
+            # An op may compute differently for a layout with gaps, so the copy keeps them.
             copy = self.empty(replace(layout, offset=0), f"{arg.buffer}_copy")
             self.call(_aten.copy_.default, copy, bound.node)
             back.append(_Copy(arg.buffer, bound.node, copy))
@@ -294,14 +293,14 @@ class CallLines(RegionBase):
         return self._typed_copy(arg.buffer, back)
 
     def _typed_copy(self, buffer: str, back: list[_Copy]) -> fx.Node:
-        """A copy of what a buffer sees of memory of another dtype, to be copied back."""
+        """Copy a buffer that views memory of another dtype, to be copied back later."""
         storage, layout = self.bound[buffer].storage, self.layout(buffer)
         start = dim(layout.offset * layout.dtype.itemsize)
-        found = self.typed_row(storage, layout.dtype, start, extent_of(layout))
-        copy = self.call(_aten.clone.default, found.typed)
-        back.append(_Copy(buffer, found.row, copy, storage.dtype))
+        row = self.typed_row(storage, layout.dtype, start, extent_of(layout))
+        copy = self.call(_aten.clone.default, row.typed)
+        back.append(_Copy(buffer, row.row, copy, storage.dtype))
         own = Storage(copy, layout.dtype, is_whole=True)
-        return self.view(own, replace(layout, offset=found.skipped), 0, buffer)
+        return self.view(own, replace(layout, offset=row.skipped), 0, buffer)
 
     def _copy_back(self, copies: Sequence[_Copy]) -> None:
         for each in copies:
@@ -311,7 +310,7 @@ class CallLines(RegionBase):
             self.call(_aten.copy_.default, each.tensor, source)
 
     def arg(self, line: AnyLine, arg: Arg) -> Any:
-        """One argument of a call."""
+        """Return an argument of a call."""
         match arg:
             case BufferArg():
                 return self.node(arg.buffer)
@@ -333,11 +332,11 @@ class CallLines(RegionBase):
                 return [self.arg(line, item) for item in arg.items]
 
     def _enum(self, line: AnyLine, arg: EnumArg) -> Any:
-        found = getattr(torch, arg.name, None)
-        if not isinstance(found, (torch.layout, torch.memory_format)):
+        constant = getattr(torch, arg.name, None)
+        if not isinstance(constant, (torch.layout, torch.memory_format)):
             self.unsupported(line, f"torch has no constant '{arg.name}'")
             return None
-        return found
+        return constant
 
     # Results.
 
@@ -348,17 +347,17 @@ class CallLines(RegionBase):
         node: fx.Node,
         names: Sequence[str] = (),
     ) -> None:
-        """Binds what a call returns; ``names`` are those of its fields."""
+        """Bind the results of a call; ``names`` are those of its returns."""
         parts: dict[tuple[int | str, ...], fx.Node] = {(): node}
         for result in results:
-            found = self._part(line, result, parts, names)
+            part = self._part(line, result, parts, names)
             if isinstance(result, ResultBuffer):
-                self.bind(result.out, found, self._storage_of(result), is_direct=False)
+                self.bind(result.out, part, self._storage_of(result), is_direct=False)
             elif isinstance(result, ResultObject):
-                self.objects[result.object] = found
+                self.objects[result.object] = part
             else:
-                self.symbols[result.symbol] = found
-                self.context.values.symbol(found, result.symbol)
+                self.symbols[result.symbol] = part
+                self.context.values.symbol(part, result.symbol)
 
     def _part(
         self,
@@ -367,7 +366,7 @@ class CallLines(RegionBase):
         parts: dict[tuple[int | str, ...], fx.Node],
         names: Sequence[str],
     ) -> fx.Node:
-        """The node of a part of what a call returns; parts of parts share nodes."""
+        """Return the node of a part of a call's return value; nested parts share nodes."""
         path = result.path
         for length in range(1, len(path) + 1):
             if path[:length] in parts:
@@ -377,15 +376,15 @@ class CallLines(RegionBase):
                 if length > 1 or step not in names:
                     self.unsupported(line, f"'{step}' names no part of a result")
                 step = names.index(step) if step in names else 0
-            wanted = None
+            name = None
             if length == len(path):
-                wanted = _name_of(result)
+                name = _name_of(result)
             outer = parts[path[: length - 1]]
-            parts[path[:length]] = self.call(operator.getitem, outer, step, name=wanted)
+            parts[path[:length]] = self.call(operator.getitem, outer, step, name=name)
         return parts[path]
 
     def _storage_of(self, result: ResultBuffer) -> Storage | None:
-        """The storage of a result that is certainly a view; else it is a matter of its own."""
+        """Return the storage of a result that is a definite alias, or None."""
         if result.relation is not Relation.ALIAS or len(result.of) != 1:
             return None
         return self.bound[result.of[0]].storage

@@ -1,9 +1,10 @@
-"""Ops of our own: checks of tensors and numbers, results in their layouts, probes."""
+"""Custom ops: checks of tensors and numbers, results in fixed layouts, probes."""
 
 from __future__ import annotations
 
 import functools
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -33,20 +34,18 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.trace import Probe
 
 
-# Checks as ops: they survive tracing, dead-code elimination and export, and cost one call each.
+# Checks as ops: they survive tracing, dead code elimination and export, and cost one call each.
 #
 # They run the same code, and raise the same errors, as the checks in emitted Python. Under tracing
-# they hold what is known against what is wanted, and tell torch what follows for the rest
-# (``torch._check``), so that symbolic sizes are related as the program says.
+# they compare the known parts and add guards for the rest (``torch._check``), so that symbolic
+# sizes are related as in the program.
 #
-# What is expected of tensors is given as JSON, parsed once: ``["x", "float32", [8, 8], [8, 1],
-# "cpu"]``, with ``null`` for a size or stride that may be anything.
-
-# Errors of emitted graphs.
+# Expected layouts are JSON, parsed once: ``["x", "float32", [8, 8], [8, 1], "cpu"]``, with ``null``
+# for a size or stride that is not fixed.
 
 
 class KernelDeviceError(WrapperIRError):
-    """A C++ kernel was called with a tensor that is not in the host's memory.
+    """A C++ kernel was called with a tensor that is not in host memory.
 
     Fields: ``kernel`` and ``device``.
     """
@@ -59,7 +58,7 @@ _KINDS: Final = {"int": int, "float": float, "bool": bool, "none": type(None)}
 
 
 def spec_of(name: str, layout: Layout, *, anywhere: bool = False) -> list[object]:
-    """Return the known parts of a layout, for JSON; ``anywhere`` leaves its device open."""
+    """Return the known parts of a layout, for JSON; ``anywhere`` allows any device."""
 
     def known(values: Sequence[object]) -> list[int | None]:
         return [value if isinstance(value, int) else None for value in values]
@@ -69,15 +68,14 @@ def spec_of(name: str, layout: Layout, *, anywhere: bool = False) -> list[object
     return [name, layout.dtype.torch_name, sizes, strides, device]
 
 
-def _parsed(spec: list[Any]) -> TensorSpec:
-    name, dtype, size, stride, device = spec
-    place = None if device is None else torch.device(device)
-    return TensorSpec(name, getattr(torch, dtype), tuple(size), tuple(stride), place)
-
-
 @functools.lru_cache(maxsize=4096)
 def _specs(text: str) -> tuple[TensorSpec, ...]:
-    return tuple(map(_parsed, json.loads(text)))
+    return tuple(
+        TensorSpec(
+            name, getattr(torch, dtype), tuple(size), tuple(stride), device and torch.device(device)
+        )
+        for name, dtype, size, stride, device in json.loads(text)
+    )
 
 
 @functools.lru_cache(maxsize=4096)
@@ -97,30 +95,27 @@ def _static(values: tuple[int | None, ...]) -> tuple[int, ...]:
     return tuple(value for value in values if value is not None)
 
 
-def _fake_compare(
-    tensor: Tensor,
-    check: Callable[..., None],
-    subject: str,
-    spec: tuple[torch.dtype, torch.device | None, Sequence[Any], Sequence[Any]],
-) -> None:
-    """Compare what is known of a tensor without data; the rest becomes facts about symbols."""
-    dtype, device, size, stride = spec
+def _fake_compare(tensor: Tensor, check: Callable[..., None], spec: TensorSpec) -> None:
+    """Check the known parts of a fake tensor; turn the rest into facts about symbols."""
+    size, stride = spec.size, spec.stride
     if _are_known(*tensor.shape, *tensor.stride(), *size, *stride):
-        check(tensor, subject, dtype, device, tuple(size), tuple(stride))
+        check(tensor, spec.name, spec.dtype, spec.device, size, stride)
         return
     actual = [n if _are_known(n) else 0 for n in tensor.shape]
     sample = torch.empty(actual, dtype=tensor.dtype, device=tensor.device)
     pairs = list(zip(size, tensor.shape, strict=False))
-    known = [wanted if _are_known(wanted, given) else None for wanted, given in pairs]
+    known = [
+        expected if _are_known(expected, actual_size) else None for expected, actual_size in pairs
+    ]
     known += [None] * (len(size) - len(known))
-    check(sample, subject, dtype, device, tuple(known), (None,) * len(stride))
-    for wanted, given in pairs:
-        if wanted is not None and not _are_known(wanted, given):
-            library.know(given == wanted)
+    check(sample, spec.name, spec.dtype, spec.device, tuple(known), (None,) * len(stride))
+    for expected, actual_size in pairs:
+        if expected is not None and not _are_known(expected, actual_size):
+            library.know(actual_size == expected)
 
 
 def _are_known(*numbers: Any) -> bool:
-    """Return whether none of the numbers is symbolic; ``None`` stands for any number."""
+    """Return whether no number is symbolic; ``None`` matches any number."""
     return all(n is None or isinstance(n, int) for n in numbers)
 
 
@@ -132,11 +127,11 @@ def _check_output(
     size: Any,
     stride: Any,
 ) -> None:
-    """As :func:`check_layout`, for what an op returned."""
+    """Check the result of an op, with the parameters of :func:`check_layout`."""
     check_result(tensor, name, dtype, size, stride, device)
 
 
-# check_inputs: all inputs at once, as far as they are fixed.
+# check_inputs: the fixed parts of all inputs at once.
 
 
 def _check_inputs(tensors: Sequence[Tensor], specs: str) -> None:
@@ -145,25 +140,22 @@ def _check_inputs(tensors: Sequence[Tensor], specs: str) -> None:
 
 def _fake_check_inputs(tensors: Sequence[Tensor], specs: str) -> None:
     for tensor, spec in zip(tensors, _specs(specs), strict=True):
-        wanted = (spec.dtype, spec.device, spec.size, spec.stride)
-        _fake_compare(tensor, check_layout, spec.name, wanted)
+        _fake_compare(tensor, check_layout, spec)
 
 
-# check_result: a result of an op whose layout is fixed.
+# check_result: an op result with a fixed layout.
 
 
 def check_fixed_result(tensor: Tensor, spec: str) -> None:
-    """Compare a tensor's metadata with what is expected."""
+    """Check a tensor against a fixed layout."""
     _result_check(spec)(tensor)
 
 
 def _fake_check_result(tensor: Tensor, spec: str) -> None:
-    (parsed,) = _specs(spec)
-    wanted = (parsed.dtype, parsed.device, parsed.size, parsed.stride)
-    _fake_compare(tensor, _check_output, parsed.name, wanted)
+    _fake_compare(tensor, _check_output, *_specs(spec))
 
 
-# check_sizes: an input or result whose layout depends on symbols.
+# check_sizes: an input or result with a symbolic layout.
 
 
 def _check_sizes(
@@ -187,7 +179,7 @@ def _fake_check_sizes(
 ) -> None:
     (parsed,) = _specs(spec)
     check = check_layout if is_input else _check_output
-    _fake_compare(tensor, check, parsed.name, (parsed.dtype, parsed.device, size, stride))
+    _fake_compare(tensor, check, replace(parsed, size=tuple(size), stride=tuple(stride)))
 
 
 # check_alignment.
@@ -198,11 +190,7 @@ def _check_alignment(tensor: Tensor, name: str, alignment: int) -> None:
         refuse_misaligned(tensor, name, alignment)
 
 
-def _fake_check_alignment(tensor: Tensor, name: str, alignment: int) -> None:
-    """Tensors without data are nowhere."""
-
-
-# check_number: the type of a scalar input, and the range of any symbol.
+# check_number: the type of a scalar input and the range of any symbol.
 
 
 def _check_number(
@@ -246,7 +234,7 @@ def _op(
     fake: Callable[..., None] | None = None,
     direct: Callable[..., Any] | None = None,
 ) -> Any:
-    """Register an op and what it does; one without ``fake`` is made of others."""
+    """Register an op and its implementation; an op without ``fake`` is composed of other ops."""
     overload = library.define(schema, fake)
     key = "CompositeImplicitAutograd" if fake is None else "CompositeExplicitAutograd"
     library.implement(schema.partition("(")[0], function, key, direct=direct)
@@ -267,7 +255,7 @@ CHECK_SIZES: Final = _op(
 CHECK_ALIGNMENT: Final = _op(
     "check_alignment(Tensor x, str name, int alignment) -> ()",
     _check_alignment,
-    _fake_check_alignment,
+    library.nothing,
 )
 CHECK_NUMBER: Final = _op(
     "check_number(Scalar? value, str name, str kind, int? low, int? high) -> ()",
@@ -281,14 +269,14 @@ CHECK_THAT: Final = _op(
 )
 
 
-# Results of library ops in the layout that the program says.
+# Results of library ops in the program's layout.
 #
-# Views of a result, and kernels that read it, are made for that layout. As long as a graph is run
-# as it is, an op that returns another one is an error. When the graph is traced, ops may be
-# replaced by others that compute the same and lay it out as they please (torch's decompositions of
-# attention do). So these ops are made of others: where the layout is right they give back what they
-# are given, and where a trace finds another they copy it into the right one. In both cases the
-# trace has a check that holds when it is run.
+# Views of a result, and kernels that read it, rely on that layout. When a graph runs as emitted, an
+# op that returns another layout is an error. When the graph is traced, an op may be replaced by one
+# that computes the same in another layout, as torch's decompositions of attention do. So these ops
+# are composed of other ops: they return a result in the right layout as it is, and copy any other
+# result into the right layout if they are traced. In both cases the trace contains a check that
+# passes at run time.
 
 
 def _lay_out(result: Tensor, spec: str) -> Tensor:
@@ -311,40 +299,40 @@ def _lay_out_sizes(result: Tensor, spec: str, size: Sequence[int], stride: Seque
 
 
 def _with_stride(result: Tensor, stride: Sequence[Any]) -> Tensor:
-    """A tensor with these strides: the one given, or a copy; as it is where it cannot have them."""
+    """Return a tensor with the given strides, copied if necessary, or as it is if impossible."""
     if len(stride) != result.dim() or _are_same(result.stride(), stride):
         return result
     if any(isinstance(step, int) and step == 0 for step in stride):
         return result
-    made = torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
-    return made.copy_(result)
+    copy = torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
+    return copy.copy_(result)
 
 
 def _are_same(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
-    """Return whether numbers are the same, whatever symbols among them stand for."""
+    """Return whether numbers are equal for all values of their symbols."""
     return all(statically_known_true(a == b) for a, b in zip(ours, theirs, strict=True))
 
 
 LAY_OUT: Final = _op(
     "lay_out(Tensor(a) result, str spec) -> Tensor(a)", _lay_out, direct=_lay_out_directly
 )
-"""A result whose layout is fixed."""
+"""The op for a result with a fixed layout."""
 
 LAY_OUT_SIZES: Final = _op(
     "lay_out_sizes(Tensor(a) result, str spec, SymInt[] size, SymInt[] stride) -> Tensor(a)",
     _lay_out_sizes,
 )
-"""A result whose layout depends on symbols."""
+"""The op for a result with a symbolic layout."""
 
 
-# Probes as nodes of one op, which does what a probe of emitted Python does.
+# Probes as nodes of one op, with the same output as probes of emitted Python.
 #
-# What a probe is called and shows is JSON in the node, made into a function once. Tracing keeps the
-# node, so a probe shows its values wherever the graph ends up.
+# The node holds the probe's description as JSON, which is turned into a function once. Tracing
+# keeps the node, so the probe still works after torch transforms or compiles the graph.
 
 
 def probe_spec(line: Probe, program: Program) -> str:
-    """All that is known of a probe before it is run."""
+    """Return the description of a probe as JSON."""
     spec: dict[str, Any] = {
         "label": line.label,
         "when": line.when.value,
@@ -369,8 +357,6 @@ def _show(buffers: Sequence[Tensor], spec: str, scalars: Sequence[float]) -> Non
     _probe(spec)(*buffers, *scalars)
 
 
-def _nothing(buffers: Sequence[Tensor], spec: str, scalars: Sequence[float]) -> None:
-    """Tensors without data show nothing."""
-
-
-SHOW: Final = _op("show(Tensor[] buffers, str spec, Scalar[] scalars) -> ()", _show, _nothing)
+SHOW: Final = _op(
+    "show(Tensor[] buffers, str spec, Scalar[] scalars) -> ()", _show, library.nothing
+)

@@ -1,4 +1,4 @@
-"""State that all graphs of one run share: the program, places of constants, known values."""
+"""State that all graphs of one run share: the program, attributes of constants, node values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
-from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.analysis.ops import is_method
@@ -29,7 +28,7 @@ from wrapper_ir.lines.kernels import CppKernel, KernelDefinition
 from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.lines.expr import Dim
@@ -37,21 +36,23 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine, Origin, Program, SymbolInfo
 
 
-# Constants: where in the module each one is, and how it gets there.
+# Constants as attributes of the module.
 #
-# A constant is found under its qualified name, so the module's ``state_dict`` has the keys of the
-# model's. Where torch could not call an attribute that, or could only by taking the name of
-# something of its own, the attribute is called by the constant's name in the program.
+# An attribute has the constant's qualified name, so that the module's ``state_dict`` has the same
+# keys as the model's. If that is not a possible name, or is already an attribute of torch's module
+# classes, the attribute is named after the constant's name in the program.
 
 
 def places_of(program: Program) -> dict[str, str]:
-    """The attribute of each constant and object."""
+    """Return the attribute of each constant and object."""
     places: dict[str, str] = {}
     leaves: set[str] = set()
     inner: set[str] = set()
-    wanted = {name: constant.qualified_name for name, constant in program.constants.items()}
-    wanted |= {name: constant.qualified_name for name, constant in program.objects.items()}
-    for name, place in wanted.items():
+    qualified_names = {
+        name: constant.qualified_name for name, constant in program.constants.items()
+    }
+    qualified_names |= {name: constant.qualified_name for name, constant in program.objects.items()}
+    for name, place in qualified_names.items():
         if not _is_possible(place) or place in leaves | inner or leaves & set(_outer(place)):
             place = _free(name, leaves | inner)
         places[name] = place
@@ -61,7 +62,7 @@ def places_of(program: Program) -> dict[str, str]:
 
 
 def _outer(place: str) -> list[str]:
-    """The modules that an attribute is in: ``a`` and ``a.b`` for ``a.b.weight``."""
+    """Return the modules that contain an attribute: ``a`` and ``a.b`` for ``a.b.weight``."""
     parts = place.split(".")
     return [".".join(parts[:n]) for n in range(1, len(parts))]
 
@@ -84,17 +85,17 @@ def _free(name: str, taken: set[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _NoObject:
-    """Placeholder in a module for an object that is not there; calls refuse it."""
+    """A placeholder for an object without a value, which calls reject."""
 
     class_name: str
 
 
 def install(module: nn.Module, program: Program, places: Mapping[str, str]) -> list[str]:
-    """Put the constants into a module; returns the names of those that have no values.
+    """Add the constants and objects to a module, and return the names of those without values.
 
-    They are the program's own tensors, or share their memory: a parameter that asks for gradients
-    is put in as one that does not, since graphs call ops that have no derivative. What has no value
-    becomes a tensor without data; an object, something that no call takes.
+    The tensors are the program's own or share their memory. A parameter that requires gradients is
+    added as one that does not, since graphs call ops without derivatives. A constant without a
+    value becomes a meta tensor, an object without one a placeholder that no call accepts.
     """
     missing = []
     shared: dict[int, Tensor] = {}
@@ -145,64 +146,56 @@ def _put(module: nn.Module, place: str, value: object) -> None:
 
 # ``node.meta["val"]``: fake tensors and symbolic numbers, made from the program's own layouts.
 #
-# Nothing is propagated: a program says the layout of every buffer, and each symbol becomes one
-# symbolic number of a ``ShapeEnv``, with its hint and range. So values are there for every node
-# that has a buffer, whatever op made it.
+# Nothing is propagated: a program declares the layout of every buffer, and each symbol becomes one
+# symbolic number of a ``ShapeEnv``, with its hint and range. So every node of a buffer has a value,
+# whatever its op.
 #
-# ``FakeTensorMode`` and ``ShapeEnv`` are not promised by torch, and every tool that reads
-# ``meta["val"]`` expects them. Where they are missing, or cannot say something (a device that this
-# build of torch does not know), nodes have no value and the graph is otherwise the same.
+# ``FakeTensorMode`` and ``ShapeEnv`` are not public in torch, but every tool that reads
+# ``meta["val"]`` expects them. If they cannot represent a value, such as a tensor on a device that
+# this build of torch does not support, the node has none and the graph is otherwise the same.
 
 
-#: What torch raises where it cannot make a value or work one out.
-_FAILURES: Final = (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError)
+#: Exceptions if torch cannot create or compute a value; ``KeyError`` if an operand has none.
+_FAILURES: Final = (RuntimeError, TypeError, ValueError, AttributeError, KeyError)
 
 
-class NoValues:
-    """Leaves nodes without values."""
-
-    def tensor(self, node: fx.Node, layout: Layout) -> None:
-        """A node is a tensor of this layout."""
-
-    def symbol(self, node: Any, name: str) -> None:
-        """A node is what a symbol stands for."""
-
-    def computed(self, node: fx.Node) -> None:
-        """A node is computed from numbers."""
-
-
-class Values(NoValues):
-    """Gives values to the nodes of one program's graphs.
+class Values:
+    """The values of the nodes in one program's graphs.
 
     Args:
         program: The program.
+        enabled: False to leave nodes without values.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *, enabled: bool) -> None:
         self._program = program
+        self._enabled = enabled
         self._numbers: dict[str, Any] = {}
         self._shapes = ShapeEnv()
         self._mode = FakeTensorMode(shape_env=self._shapes, allow_non_fake_inputs=True)
 
-    @override
     def tensor(self, node: fx.Node, layout: Layout) -> None:
-        with contextlib.suppress(*_FAILURES):
-            node.meta["val"] = self._fake(layout)
+        """Set the value of a tensor's node."""
+        self._set(node, lambda: self._fake(layout))
 
-    @override
     def symbol(self, node: Any, name: str) -> None:
+        """Set the value of a symbol, if it is a node."""
         if isinstance(node, fx.Node):
-            with contextlib.suppress(*_FAILURES):
-                node.meta["val"] = self._number(name)
+            self._set(node, lambda: self._number(name))
 
-    @override
     def computed(self, node: fx.Node) -> None:
+        """Set the value of a node that is computed from numbers."""
+        function: Any = node.target
+
         def known(arg: Any) -> Any:
             return arg.meta["val"] if isinstance(arg, fx.Node) else arg
 
-        with contextlib.suppress(KeyError, *_FAILURES):
-            assert callable(node.target)
-            node.meta["val"] = node.target(*map(known, node.args))
+        self._set(node, lambda: function(*map(known, node.args)))
+
+    def _set(self, node: fx.Node, make: Callable[[], Any]) -> None:
+        if self._enabled:
+            with contextlib.suppress(*_FAILURES):
+                node.meta["val"] = make()
 
     def _fake(self, layout: Layout) -> Tensor:
         size, stride = self._evaluated(layout.size), self._evaluated(layout.stride)
@@ -225,14 +218,14 @@ class Values(NoValues):
         return self._numbers[name]
 
     def _symbolic(self, info: SymbolInfo) -> Any:
-        """A new symbolic number; one with a hint where torch can use it."""
+        """Return a new symbolic number, with a hint if torch can use it."""
         if info.kind is SymbolKind.FLOAT:
             return self._shapes.create_unbacked_symfloat()
         if info.kind is SymbolKind.BOOL:
             return self._shapes.create_unbacked_symbool()
         if info.kind is SymbolKind.NONE:
             return None
-        # Torch takes sizes below 2 for fixed ones.
+        # Torch specializes sizes below 2.
         if info.hint is not None and info.hint >= 2 and not info.unbacked:
             context: Any = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC])
             sample = torch.empty(info.hint, device="meta")
@@ -263,10 +256,11 @@ class Context(Run):
     """One run of the emitter.
 
     Attributes:
-        touched_inputs: Buffer inputs that something looks at.
-        checks: Whether inputs and results are checked.
-        values: What is known of values.
-        places: The attribute of the module that holds each constant.
+        touched_inputs: The buffer inputs that the program uses.
+        checks: True to check inputs and results.
+        values: The values of nodes.
+        places: The module attribute of each constant and object.
+        ops: The ops of the C++ kernels that can be rendered, by name.
         launched: The kernels that are launched over a grid, by name.
     """
 
@@ -274,9 +268,9 @@ class Context(Run):
         super().__init__(program, problems)
         self.touched_inputs = StorageMap(program).touched_inputs
         self.checks = checks
-        self.values: Values | NoValues = Values(program) if values else NoValues()
+        self.values = Values(program, enabled=values)
         self.places = places_of(program)
-        self._ops: Mapping[str, Any] = declare(
+        self.ops: Mapping[str, Any] = declare(
             d for d in program.kernels.values() if self.kernel_problem(d) is None
         )
         self._forms: dict[KernelForm, Any] = {}
@@ -284,7 +278,7 @@ class Context(Run):
         self._origins: dict[int | None, dict[str, Any]] = {}
 
     def kernel_problem(self, definition: KernelDefinition) -> str | None:
-        """Return why a kernel cannot be rendered, or ``None``; ``""`` for what is no C++ kernel."""
+        """Return why a C++ kernel cannot be rendered, or ``None``; ``""`` for other kernels."""
         if not isinstance(definition.source, CppKernel):
             return ""
         try:
@@ -294,52 +288,42 @@ class Context(Run):
         return None
 
     def may_be_empty(self, layout: Layout) -> bool:
-        """Return whether a buffer may have no elements, by what is known of the symbols."""
+        """Return whether a buffer may be empty, given the ranges of the symbols."""
         return not all(self._proofs.at_least(size, 1) for size in layout.size)
 
     @functools.cached_property
     def _proofs(self) -> Proofs:
         return Proofs(self.program)
 
-    def kernel(self, name: str) -> Any:
-        """The op of a C++ kernel, ``None`` where it has none."""
-        return self._ops.get(name)
-
     def kernel_form(self, form: KernelForm) -> Any:
-        """The op of a form of a C++ kernel."""
+        """Return the op of a form of a C++ kernel."""
         if form not in self._forms:
             self._forms[form] = declare_form(form)
         return self._forms[form]
 
     def kernel_set(self) -> KernelSet:
-        """All kernels of the program, and the forms that graphs of this run call them in."""
+        """Return the program's kernels, and the forms in which graphs of this run call them."""
         return KernelSet(
             tuple(d for d in self.program.kernels.values() if isinstance(d.source, CppKernel)),
             tuple(self._forms),
             tuple(self.program.kernels[name] for name in self.launched),
         )
 
-    def library_op(self, name: str) -> Any:
-        """The overload of a library op, ``None`` where torch has none in this process."""
-        return library.op_named(name)
-
     def method(self, op: str) -> str:
-        """The name of a method where an op is one of a custom class; else empty."""
+        """Return the method's name if an op is a method of a custom class, or an empty string."""
         return op.rpartition(".")[2] if is_method(self.program, op) else ""
 
     def wanted_name(self, name: str) -> str:
-        """Return the preferred name of a node; torch makes it unique within its graph."""
+        """Return the preferred name of a node, which torch makes unique within its graph."""
         if name in _RESERVED or name.startswith("__"):
             return f"{name.strip('_') or 'node'}_"
         return name
 
     def origin_meta(self, line: AnyLine) -> dict[str, Any]:
-        """Return a line's origin in the terms of FX."""
-        origin = self.program.origin_of(line)
-        if origin is None:
-            return {}
+        """Return a line's origin as FX metadata."""
         if line.origin not in self._origins:
-            self._origins[line.origin] = _origin_meta(origin)
+            origin = self.program.origin_of(line)
+            self._origins[line.origin] = {} if origin is None else _origin_meta(origin)
         return self._origins[line.origin]
 
 

@@ -1,15 +1,12 @@
-"""Rendering choices and loops: higher-order ops over graphs of their own.
+"""Rendering of conditionals and loops as higher-order ops over graphs of their own.
 
-A graph of a higher-order op sees nothing but what it is given. So the constants and symbols that a
-region uses become operands of its line. Symbols that are sizes of a tensor are looked up in it;
-other numbers, those that come out of a region included, travel in tensors without dimensions. Torch
-can trace that, while it gives up on constants among the operands and on numbers that differ between
-branches.
+A subgraph of a higher-order op sees nothing but its operands. So the constants and symbols that a
+region uses become operands of its line. A symbol that is the size of a tensor operand is read from
+it. All other numbers, including results of regions, are passed in 0-d tensors: torch can trace
+these, but neither constants among the operands nor numbers that differ between branches.
 
-A loop's body returns tensors of its own, as torch wants: what a region hands back as it was given
-is copied. For a loop that keeps the values of all rounds torch has an op, too, except that a loop
-without rounds gives one row, the values that it began with. A counter that is carried round tells
-the cases apart.
+Torch requires that a loop body returns no input, so a value that it passes through is copied. Torch
+also has an op for loops that stack the values of all iterations.
 """
 
 from __future__ import annotations
@@ -71,15 +68,15 @@ _DTYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Graph:
-    """Plan of a region's graph.
+    """The plan of a region's graph.
 
     Attributes:
-        name: What the module that holds it is called.
-        step: What paths call the region.
-        constants: Constants that it takes after its parameters.
-        symbols: Symbols that it takes after those, in tensors.
-        sizes: Symbols that it need not take: sizes of parameters.
-        is_loop: Whether it is part of a loop.
+        name: The name of the submodule.
+        step: The region's step in a path.
+        constants: The constants that it takes after its parameters.
+        symbols: The symbols that it takes after those, in tensors.
+        sizes: The symbols that it reads from the sizes of its parameters.
+        is_loop: True if it is part of a loop.
     """
 
     name: str
@@ -93,7 +90,7 @@ class _Graph:
 class ControlLines(CallLines):
     """Renders lines with regions."""
 
-    # Choices.
+    # Conditionals.
 
     @override
     def visit_cond(self, line: Cond) -> None:
@@ -106,7 +103,7 @@ class ControlLines(CallLines):
     def visit_switch(self, line: Switch) -> None:
         op = getattr(_higher_order, "switch", None)
         if op is None:
-            self.unsupported(line, "this version of torch has no op that chooses among several")
+            self.unsupported(line, "this version of torch has no op for switches")
             return
         branches, operands = self._branches(line)
         selector = self._in_range(line)
@@ -114,7 +111,7 @@ class ControlLines(CallLines):
         self._outcome(line.results, node)
 
     def _branches(self, line: Cond | Switch) -> tuple[list[fx.Node], tuple[Any, ...]]:
-        """The graphs of a line's regions, and what they are given."""
+        """Return the graphs of a line's regions, and their common operands."""
         plans = [self._planned(line, name) for name, _ in regions_of(line)]
         regions = [region for _, region in regions_of(line)]
         branches = list(map(self._submodule, regions, plans))
@@ -122,14 +119,14 @@ class ControlLines(CallLines):
         return branches, (*operands, *self._given(plans[0]))
 
     def _decisive(self, line: Cond | Switch, arg: BufferArg | ScalarArg) -> Any:
-        """Return the node that decides a choice; torch wants tensors without dimensions."""
-        found = self.arg(line, arg)
+        """Return the node of a predicate or selector as a number or a 0-d tensor."""
+        node = self.arg(line, arg)
         if isinstance(arg, ScalarArg) or not self.layout(arg.buffer).rank:
-            return found
-        return self.call(_aten.as_strided.default, found, [], [])
+            return node
+        return self.call(_aten.as_strided.default, node, [], [])
 
     def _in_range(self, line: Switch) -> Any:
-        """The number of the region that a switch runs: torch's op takes no others."""
+        """Return a switch's selector clamped to the number of cases, as torch's op requires."""
         last = len(line.cases) - 1
         if isinstance(line.selector, ScalarArg):
             nearest = sympy.Max(0, sympy.Min(line.selector.value, last))
@@ -160,22 +157,22 @@ class ControlLines(CallLines):
             self._outcome(line.results, node)
 
     def _separate(self, line: While, carried: list[Any], captured: list[Any]) -> None:
-        """Copies what a loop begins with where it is passed twice: torch's rules want no aliases.
+        """Copy the initial values of a loop that alias other operands, as torch allows no aliases.
 
-        What the loop writes to stays, since its caller must see that.
+        Buffers that the loop writes to are not copied, since its caller must see the writes.
         """
         memory = {bound.node: bound.storage.node for bound in self.bound.values()}
         buffers = [arg for arg in line.carried if isinstance(arg, BufferArg)]
         written = {self.node(arg.buffer) for arg in buffers if arg.access.writes}
-        taken = {memory.get(node, node) for node in captured}
+        owners = {memory.get(node, node) for node in captured}
         for position, node in enumerate(carried):
             owner = memory.get(node, node)
-            if owner in taken and node not in written:
+            if owner in owners and node not in written:
                 carried[position] = self.call(_aten.clone.default, node)
-            taken.add(owner)
+            owners.add(owner)
 
     def _rounds(self, line: While, node: fx.Node) -> None:
-        """Binds the results of a loop that keeps all rounds."""
+        """Bind the results of a loop that stacks the values of all iterations."""
         for result in line.results:
             assert isinstance(result, ResultBuffer)
             position = result.path[0] if result.path else 0
@@ -186,10 +183,10 @@ class ControlLines(CallLines):
                 rows = self.call(_aten.to.dtype, rows, torch_dtype(dtype), name=result.out)
             self.bind(result.out, rows)
 
-    # What goes in.
+    # Operands.
 
     def _planned(self, line: RegionLine, step: str) -> _Graph:
-        """Return the plan of the graphs of a line's regions; all of them take the same operands."""
+        """Return the plan of one region's graph; all regions of a line take the same operands."""
         program = self.context.program
         regions = dict(regions_of(line))
         constants = {n for region in regions.values() for n in _names(program, region)}
@@ -200,8 +197,8 @@ class ControlLines(CallLines):
         sizes = {s: known[step][s] for s in looked_up}
         for params in zip(*(region.params[fixed:] for region in regions.values()), strict=True):
             if all(
-                isinstance(param, ScalarInput) and param.symbol in found
-                for param, found in zip(params, known.values(), strict=True)
+                isinstance(param, ScalarInput) and param.symbol in region_sizes
+                for param, region_sizes in zip(params, known.values(), strict=True)
             ):
                 own = params[list(regions).index(step)]
                 assert isinstance(own, ScalarInput)
@@ -218,7 +215,7 @@ class ControlLines(CallLines):
     def _operands(
         self, line: AnyLine, params: Sequence[Input], args: Sequence[Arg], graph: _Graph
     ) -> list[Any]:
-        """Return the operands for parameters, with numbers in tensors."""
+        """Return the operands for the given parameters, with numbers in tensors."""
         operands = []
         for param, arg in zip(params, args, strict=True):
             if not isinstance(param, ScalarInput):
@@ -229,25 +226,25 @@ class ControlLines(CallLines):
         return operands
 
     def _given(self, graph: _Graph) -> list[Any]:
-        """Return the operands that regions take besides their parameters."""
+        """Return the operands for a region's constants and symbols."""
         numbers = [self._scalar_tensor(self.symbols[s], self._kind(s)) for s in graph.symbols]
         return [*map(self.node, graph.constants), *numbers]
 
     def _scalar_tensor(self, value: Any, kind: SymbolKind) -> fx.Node:
-        cpu = torch.device("cpu")  # whatever the default device is
+        cpu = torch.device("cpu")  # regardless of the default device
         return self.call(_aten.scalar_tensor.default, value, dtype=_DTYPES[kind], device=cpu)
 
     def _kind(self, symbol: str) -> SymbolKind:
         return self.context.program.symbols[symbol].kind
 
-    # What comes out.
+    # Results.
 
     def _outcome(self, results: Sequence[CallResult], node: fx.Node) -> None:
-        """Binds what a choice or loop gives, a tuple; numbers are taken out of their tensors."""
+        """Bind the results of a conditional or loop; take numbers out of their tensors."""
         for result in results:
             position = result.path[0] if result.path else 0
-            wanted = result.out if isinstance(result, ResultBuffer) else None
-            part = self.call(operator.getitem, node, position, name=wanted)
+            name = result.out if isinstance(result, ResultBuffer) else None
+            part = self.call(operator.getitem, node, position, name=name)
             if isinstance(result, ResultBuffer):
                 self.bind(result.out, part, self._storage_of(result))
             else:
@@ -261,7 +258,7 @@ class ControlLines(CallLines):
     # Graphs of regions.
 
     def _submodule(self, region: Region, graph: _Graph) -> fx.Node:
-        """Renders a region as a graph module of its own, and gives the node that holds it."""
+        """Render a region as a graph module of its own, and return its ``get_attr`` node."""
         inner = type(self)(self.context, region)
         inner.path = self.path
         inner.build_region(graph)
@@ -271,7 +268,7 @@ class ControlLines(CallLines):
         return self.attribute(graph.name, graph.name)
 
     def build_region(self, graph: _Graph) -> None:
-        """Writes the whole graph of a region."""
+        """Build the whole graph of a region."""
         path = self.path
         self._take(graph)
         for index in range(len(self.region.body)):
@@ -283,7 +280,7 @@ class ControlLines(CallLines):
         self.finish(tuple(results))
 
     def _take(self, graph: _Graph) -> None:
-        """Writes the inputs of a region's graph, and looks numbers up in them."""
+        """Add the inputs of a region's graph, and read the symbols from them."""
         boxes: dict[str, fx.Node] = {}
         for param in self.region.params:
             if isinstance(param, BufferInput):
@@ -302,16 +299,16 @@ class ControlLines(CallLines):
             self.context.values.symbol(node, name)
 
     def _left(self, value: Value, *, is_loop: bool) -> Any:
-        """A result of a region."""
-        found = self.value(value)
+        """Return the node of a region's result, in the form that its graph returns."""
+        node = self.value(value)
         if isinstance(value, ScalarValue):
-            return self._scalar_tensor(found, self._kind_of(value.value))
-        if is_loop and isinstance(found, fx.Node) and found.op == "placeholder":
-            return self.call(_aten.clone.default, found)
-        return found
+            return self._scalar_tensor(node, self._kind_of(value.value))
+        if is_loop and isinstance(node, fx.Node) and node.op == "placeholder":
+            return self.call(_aten.clone.default, node)
+        return node
 
     def _kind_of(self, value: Scalar) -> SymbolKind:
-        """Return whether an expression gives an integer, a real number or a truth value."""
+        """Return whether the value of an expression is an integer, a float or a boolean."""
         if isinstance(value, sympy.Symbol):
             return self._kind(value.name)
         if isinstance(value, bool) or (isinstance(value, sympy.Basic) and is_relation(value)):
@@ -326,18 +323,18 @@ class ControlLines(CallLines):
 
 
 def _sizes(program: Program, region: Region) -> dict[str, tuple[str, int]]:
-    """Symbols that are the size of a parameter, with that parameter and its dimension."""
-    found: dict[str, tuple[str, int]] = {}
+    """Return the symbols that are sizes of parameters, each with the parameter and dimension."""
+    sizes: dict[str, tuple[str, int]] = {}
     for param in region.params:
         if isinstance(param, BufferInput):
             for position, size in enumerate(program.layout(param.name).size):
                 if isinstance(size, sympy.Symbol):
-                    found.setdefault(size.name, (param.name, position))
-    return found
+                    sizes.setdefault(size.name, (param.name, position))
+    return sizes
 
 
 def _names(program: Program, region: Region) -> Iterator[str]:
-    """Every buffer that a region or one inside it mentions."""
+    """Yield every buffer that a region mentions, including nested regions."""
     for line in region.body:
         yield from effects(line, program).touched
         for _, inner in regions_of(line):

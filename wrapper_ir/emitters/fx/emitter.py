@@ -1,4 +1,4 @@
-"""The FX emitter: its options, and what declares the kernels of its graphs elsewhere."""
+"""The FX emitter with its options, and the function that declares kernels for loaded graphs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ VALUES: Final = Option(
 
 @dataclass(frozen=True)
 class FxEmitter(Emitter):
-    """Emits a graph module whose nodes are library ops and the program's kernels as custom ops.
+    """An emitter of graph modules whose nodes call library ops, and kernels as custom ops.
 
     Attributes:
-        checks: Whether nodes compare the metadata of inputs and of what ops return with what the
-            program was made for. Assertions of the program itself are kept in any case.
-        values: Whether ``node.meta["val"]`` is filled with fake tensors and symbolic numbers.
+        checks: ``always`` to add nodes that check the metadata of inputs and op results against the
+            program's layouts. The program's own assertions are always kept.
+        values: True to fill ``node.meta["val"]`` with fake tensors and symbolic numbers.
     """
 
     name: ClassVar[str] = "fx"
@@ -43,24 +43,24 @@ class FxEmitter(Emitter):
 
     @override
     def render(self, program: Program, problems: Problems) -> FxArtifact:
-        """Renders a planned and verified program."""
-        # Graphs are made of torch; the options above are looked at without it.
+        """Render a planned and verified program."""
+        # Building a graph needs torch; looking at the options above does not.
         from wrapper_ir.emitters.fx.module import build_artifact  # noqa: PLC0415
 
         return build_artifact(program, problems, checks=self.checks != "never", values=self.values)
 
 
 def declare_kernels(program: Program) -> KernelSet:
-    """Declare the ops of a program's C++ kernels, so that graphs made of it elsewhere find them.
+    """Declare the ops of a program's C++ kernels, so that loaded graphs can refer to them.
 
-    For files of torch's own that name ops and do not hold them, as ``torch.export.save`` writes.
-    Compiles nothing.
+    Call it before loading a file that contains only the names of ops, such as one that
+    ``torch.export.save`` wrote. It compiles nothing.
 
     Args:
         program: The program that the graph was emitted from.
 
     Raises:
-        EmitError: No graph can be made of the program.
+        EmitError: The program cannot be rendered as a graph.
     """
     from wrapper_ir.emitters.fx.artifact import FxArtifact  # noqa: PLC0415 - torch, as above
     from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet  # noqa: PLC0415 - torch, as above

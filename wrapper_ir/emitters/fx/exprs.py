@@ -1,7 +1,7 @@
-"""Symbolic expressions as nodes: one function of Python or torch a step, exact as in Python.
+"""Lowering of symbolic expressions to calls of Python's and torch's functions, exact as in Python.
 
-The functions take numbers, symbolic numbers of torch and proxies alike, so the same table serves
-for making nodes and for working out values.
+The functions accept numbers and torch's symbolic numbers, so that the same tables serve to create
+nodes and to compute values.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from wrapper_ir.lines.expr import PYTHON_FUNCTIONS, Scalar, UnsupportedExprError
 from wrapper_ir.lines.expr_printer import ordered_args
 
 Apply = Callable[..., Any]
-"""``apply(function, *args)``: calls a function, or makes a node that will."""
+"""``apply(function, *args)`` calls a function, or creates a node that calls it."""
 
 
-#: What has one function of all its arguments in order.
+#: Operators that are one function of all their arguments, in order.
 _PLAIN: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
     **PYTHON_FUNCTIONS,
     sympy.Not: torch.sym_not,
@@ -39,7 +39,7 @@ _PLAIN: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
     vocabulary.Tanh: numbers.tanh,
 }
 
-#: What has a function of two arguments, applied from left to right.
+#: Operators that fold a binary function over their arguments, from left to right.
 _FOLDED: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
     sympy.Mul: operator.mul,
     sympy.Max: torch.sym_max,
@@ -50,15 +50,15 @@ _FOLDED: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
 
 
 def lower(value: Scalar, symbols: Callable[[str], Any], apply: Apply) -> Any:
-    """The value of an expression, or the node that stands for it.
+    """Return the value of an expression, or the node that computes it.
 
     Args:
         value: A number or an expression.
-        symbols: What a symbol is.
-        apply: Calls a function; equal calls may be answered by one result.
+        symbols: A function that returns the value or node of a symbol.
+        apply: A function that applies a function. It may return one result for equal calls.
 
     Raises:
-        UnsupportedExprError: It uses something that has no function here.
+        UnsupportedExprError: The expression uses an operator that FX cannot express.
     """
     if not isinstance(value, sympy.Basic) or value.is_Atom:
         return _atom(value, symbols)
@@ -78,11 +78,13 @@ def lower(value: Scalar, symbols: Callable[[str], Any], apply: Apply) -> Any:
         for arg in args[1:]:
             total = apply(_FOLDED[kind], total, arg)
         return total
-    raise UnsupportedExprError(expr=value, what=f"'{kind.__name__}'", hint="it has no form in FX")
+    raise UnsupportedExprError(
+        expr=value, what=f"'{kind.__name__}'", hint="FX graphs cannot express it"
+    )
 
 
 def _atom(value: Scalar, symbols: Callable[[str], Any]) -> Any:
-    """A number of Python, or what a symbol is."""
+    """Return a Python number, or the value of a symbol."""
     match value:
         case sympy.Integer():
             return int(value)
@@ -97,7 +99,7 @@ def _atom(value: Scalar, symbols: Callable[[str], Any]) -> Any:
 
 
 def _sum(value: sympy.Basic, symbols: Callable[[str], Any], apply: Apply) -> Any:
-    """A sum from left to right; what is subtracted is subtracted, not added negated."""
+    """Lower a sum from left to right; negative terms are subtracted."""
     first, *rest = ordered_args(value)
     total = lower(first, symbols, apply)
     for term in rest:

@@ -1,4 +1,13 @@
-"""Graph modules of programs that can be pickled, and saved in a folder."""
+"""Graph modules of programs that can be pickled, and saved to a folder.
+
+FX pickles a graph module as code and traces that code when it loads it. Tracing executes a call
+without tensor arguments instead of recording it, so an allocation would become a constant that all
+calls share. It also fails for the submodules of higher-order ops.
+
+:class:`WrapperGraphModule`, the emitter's module, is therefore pickled node by node, together with
+the kernels that it calls. If a pass rebuilds it as ``fx.GraphModule(module, graph)``, FX's own
+pickling applies. For that case the graph names :class:`CallTracer`, which records every call.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-# Tracer with which FX reads back a graph of ours that it has pickled as code.
-#
-# FX pickles a graph module as its code, and traces that when it is loaded. A call without a tensor
-# among its arguments is run by that, not recorded: an allocation would become a constant that all
-# calls share. Modules that the emitter makes are pickled in another way; but one that a pass has
-# made of the graph, ``fx.GraphModule(module, graph)``, is FX's own, and the graph names this
-# tracer.
-#
-# Choices and loops cannot be traced so: loading such a module raises.
-
-
 class CallTracer(fx.Tracer):
-    """A tracer that records every call of an op, whatever its arguments are."""
+    """A tracer that records every call of an op, regardless of its arguments.
+
+    It cannot trace conditionals and loops: loading such a module raises.
+    """
 
     @override
     def trace(self, root: Any, concrete_args: dict[str, Any] | None = None) -> fx.Graph:
@@ -43,7 +44,7 @@ class CallTracer(fx.Tracer):
 
 
 class _Recorded(TorchFunctionMode):
-    """Makes nodes of calls of ops."""
+    """A mode that records calls of ops as nodes."""
 
     def __init__(self, tracer: fx.Tracer) -> None:
         super().__init__()
@@ -58,16 +59,7 @@ class _Recorded(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-# A graph module that can be pickled, and saved in a folder, for what graphs of programs hold.
-#
-# FX pickles a graph module as its code, and traces that again when it is loaded. Calls without a
-# tensor among their arguments are run by that, not recorded: an allocation would become a constant
-# that all calls write to; and higher-order ops cannot be traced so at all. This one is pickled node
-# by node instead, with the kernels that it calls. Everything else is FX's.
-#
-# Values in ``node.meta["val"]`` are left out: fake tensors belong to a process.
-
-#: What is kept of ``node.meta``: plain data.
+#: The pickled keys of ``node.meta``: plain data. Fake tensors in ``val`` belong to their process.
 _META: Final = (
     "nn_module_stack",
     "stack_trace",
@@ -78,7 +70,7 @@ _META: Final = (
 
 
 class WrapperGraphModule(fx.GraphModule):
-    """The graph module that the FX emitter makes."""
+    """The graph module of an emitted program."""
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
@@ -86,25 +78,25 @@ class WrapperGraphModule(fx.GraphModule):
         objects = {n: v for n, v in self.__dict__.items() if isinstance(v, torch.ScriptObject)}
         positions = {node: n for n, node in enumerate(self.graph.nodes)}
         nodes = [_node_state(node, positions) for node in positions]
-        # The kernels come first: the ops that nodes name must be there when those are made.
+        # The kernels come first: their ops must exist before the nodes that name them.
         kernels = getattr(self, KERNELS, None)
         return _rebuilt, (kernels, state, nodes, type(self).__name__, self.training, objects)
 
     @override
     def __copy__(self) -> WrapperGraphModule:
-        made = WrapperGraphModule(self, self.graph, class_name=type(self).__name__)
+        module = WrapperGraphModule(self, self.graph, class_name=type(self).__name__)
         kernels = getattr(self, KERNELS, None)
         if kernels is not None:
-            setattr(made, KERNELS, kernels)
-        made.meta = self.meta
-        return made
+            setattr(module, KERNELS, kernels)
+        module.meta = self.meta
+        return module
 
     @override
     def to_folder(self, folder: str | os.PathLike[str], module_name: str = "FxModule") -> None:
-        """Write the module to a folder, from which it can be imported in any process.
+        """Write the module to a folder that can be imported in any process.
 
-        As FX's own does, with the imports that the code needs and the kernels that it calls, and
-        with constants as they are: FX's copies them into row-major tensors.
+        Unlike FX's own method, this one adds the imports and kernels that the code needs, and keeps
+        the strides of constants, which FX would copy into row-major tensors.
         """
         super().to_folder(folder, module_name)
         directory = Path(folder)
@@ -137,17 +129,17 @@ def _rebuilt(
     for field, values in state.items():
         root.__dict__[field].update(values)
     graph = fx.Graph()
-    made: list[fx.Node] = []
+    rebuilt: list[fx.Node] = []
     for each in nodes:
         node = graph.create_node(
             each.op,
             _target(each.target),
-            _decoded(each.args, made),
-            _decoded(each.kwargs, made),
+            _decoded(each.args, rebuilt),
+            _decoded(each.kwargs, rebuilt),
             each.name,
         )
         node.meta.update(each.meta)
-        made.append(node)
+        rebuilt.append(node)
     module = WrapperGraphModule(root, graph, class_name=name)
     for field, values in state.items():
         module.__dict__[field].update(values)
@@ -171,33 +163,27 @@ class _NodeState:
 
 @dataclass(frozen=True, slots=True)
 class _NodeRef:
-    """A node among arguments: its position in the graph."""
+    """A node among arguments, by its position in the graph."""
 
     position: int
 
 
 @dataclass(frozen=True, slots=True)
 class _OpRef:
-    """An op of torch's registry, or a higher-order one, by name."""
+    """An op of torch's registry or a higher-order op, by name."""
 
     name: str
-    is_higher_order: bool = False
+    is_higher_order: bool
 
 
 def _node_state(node: fx.Node, positions: Mapping[fx.Node, int]) -> _NodeState:
-    target: object = node.target
-    if isinstance(target, OpOverload):
-        target = _OpRef(_name(target))
-    elif isinstance(target, HigherOrderOperator):
-        target = _OpRef(_name(target), is_higher_order=True)
+    target: Any = node.target
+    if isinstance(node.target, (OpOverload, HigherOrderOperator)):
+        is_higher_order = isinstance(node.target, HigherOrderOperator)
+        target = _OpRef(target.name(), is_higher_order)
     meta: dict[str, Any] = {key: node.meta[key] for key in _META if key in node.meta}
     args, kwargs = _encoded(node.args, positions), _encoded(node.kwargs, positions)
     return _NodeState(node.op, node.name, target, args, kwargs, meta)
-
-
-def _name(op: Any) -> str:
-    name: str = op.name()
-    return name
 
 
 def _target(target: object) -> Any:
@@ -205,10 +191,10 @@ def _target(target: object) -> Any:
         return target
     if target.is_higher_order:
         return getattr(torch.ops.higher_order, target.name)
-    found = library.op_named(target.name)
-    if found is None:
+    overload = library.op_named(target.name)
+    if overload is None:
         raise AttributeError(f"torch has no op '{target.name}' in this process")
-    return found
+    return overload
 
 
 def _encoded(value: Any, positions: Mapping[fx.Node, int]) -> Any:

@@ -1,20 +1,19 @@
-"""C++ kernels as ops of torch's registry, so that graphs can call them like any other op.
+"""C++ kernels as ops in torch's registry, so that graphs can call them like any other op.
 
-An op is named after its kernel and a digest of all that the kernel is (text, parameters,
-instruction set, flags). So it is declared once a process however often it is emitted, two programs
-with the same kernel share it, and two kernels that merely have the same name do not. What a kernel
-writes is said by the schema: ``Tensor(a0!)``.
+An op is named after its kernel and a digest of the kernel (text, parameters, instruction set,
+flags). So it is declared once per process, programs with the same kernel share it, and different
+kernels of the same name do not collide. The schema marks the written arguments: ``Tensor(a0!)``.
 
-Declaring costs microseconds and compiles nothing. The kernels of a program are compiled together,
-when it is loaded or when the first of them is run. A kernel's binding is then the op's
-implementation for the CPU as it is, without a Python function in between.
+Declaring an op costs microseconds and compiles nothing. The kernels of a program are compiled
+together, when it is loaded or when the first of them runs. After that, the kernel's binding is the
+op's CPU implementation, without a Python function in between.
 
-A kernel has further ops where a call hands it memory of which it sees several parts, one of them
-written. To make a graph functional, torch gives a call its own copy of what it writes, and other
-arguments as they were before: through those, a kernel would read old values. Such an op takes that
-memory once, and for each part the byte at which it begins: see :class:`KernelForm`.
+A kernel has more ops for calls with arguments that overlap and are written. To functionalize a
+graph, torch gives a call its own copy of each written argument and leaves the others as they were,
+so the kernel would read stale values through those. Such an op takes the shared memory once, and
+for each argument the byte offset into it: see :class:`KernelForm`.
 
-A kernel of more parameters than an op may have takes them in lists: see ``packing``.
+An op of a kernel with more parameters than torch allows takes them in lists: see ``library.pack``.
 """
 
 from __future__ import annotations
@@ -51,19 +50,19 @@ _SCHEMA_SCALARS: Final = {
     ScalarType.INT64: "SymInt",
     ScalarType.INT32: "SymInt",
     ScalarType.UINT64: "SymInt",
-    # Not float and bool: those would take a number that is symbolic for the one it is by chance.
+    # Not float and bool, which would specialize a symbolic number to its hint.
     ScalarType.FLOAT64: "Scalar",
     ScalarType.FLOAT32: "Scalar",
     ScalarType.BOOL: "Scalar",
 }
 
-#: An op's name has this much of its kernel's: Inductor's may list fifty ops.
+#: The maximum length of a kernel's name in the name of its op: Inductor's may list fifty ops.
 _NAME_LENGTH: Final = 48
 
 
 @dataclass(slots=True)
 class _Kernel:
-    """A declared kernel; ``siblings`` are the ops that are compiled with it."""
+    """A declared kernel; ``siblings`` are the ops that are compiled together with it."""
 
     form: KernelForm
     siblings: tuple[str, ...] = ()
@@ -76,10 +75,10 @@ _forms: Final[dict[str, KernelForm]] = {}
 
 @dataclass(frozen=True, slots=True)
 class KernelForm:
-    """Form in which a kernel is called: its own, or one that hands it memory and places in that.
+    """The form of a call to a kernel: the plain one, or one with shared memory and places in it.
 
-    Where a call sees several parts of one memory, its op takes each such memory, then the kernel's
-    parameters in their order, where a part of memory is the number of bytes from the memory's first
+    If arguments share memory, the op takes each shared memory first, then the kernel's parameters
+    in order. A parameter in shared memory is given by its offset in bytes from the memory's first
     element::
 
         cat_5d1e9a0b7c6f4e21_at_x_0_0(
@@ -87,8 +86,8 @@ class KernelForm:
 
     Attributes:
         definition: The kernel.
-        memories: For each parameter the number of the memory that it is part of; ``None`` for
-            what is handed over as it is. Nothing for the kernel's own op.
+        memories: For each parameter the index of its shared memory, or ``None`` if it is passed as
+            it is. Empty for the plain form.
     """
 
     definition: KernelDefinition
@@ -96,24 +95,24 @@ class KernelForm:
 
     @property
     def count(self) -> int:
-        """Number of memories."""
+        """The number of shared memories."""
         return 1 + max((number for number in self.memories if number is not None), default=-1)
 
     @property
     def parts(self) -> tuple[tuple[Param, int | None], ...]:
-        """The kernel's parameters, each with the number of its memory."""
+        """The kernel's parameters, each with the index of its shared memory."""
         params = self.definition.params
         return tuple(zip(params, self.memories or (None,) * len(params), strict=True))
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Kinds of arguments that the op takes, packed or not."""
+        """The kinds of the op's arguments, before packing."""
         own = (_kind(param) if number is None else "SymInt" for param, number in self.parts)
         return ("Tensor!",) * self.count + tuple(own)
 
     @property
     def name(self) -> str:
-        """The name of the op, the same in every process."""
+        """The name of the op, which is the same in every process."""
         plain = op_name(self.definition)
         numbers = ["x" if number is None else str(number) for number in self.memories]
         return f"{plain}_at_{'_'.join(numbers)}" if numbers else plain
@@ -132,14 +131,14 @@ class KernelForm:
         return f"{self.name}({', '.join(texts)}) -> ()"
 
     def passed(self, args: Sequence[Any]) -> list[Any]:
-        """Return what the kernel's function takes for the arguments of the op, not packed."""
+        """Convert unpacked arguments of the op to arguments of the kernel's function."""
         memories, own = args[: self.count], args[self.count :]
         pairs = zip(self.parts, own, strict=True)
         return [arg if number is None else (memories[number], arg) for (_, number), arg in pairs]
 
 
 def op_name(definition: KernelDefinition) -> str:
-    """The name of a kernel's op, the same in every process."""
+    """Return the name of a kernel's op, which is the same in every process."""
     source = definition.source
     assert isinstance(source, CppKernel)
     params = [
@@ -161,16 +160,16 @@ def _kind(param: Param) -> str:
     return _SCHEMA_SCALARS[param.type]
 
 
-#: Words that schemas are made of, and what torch's own functions on ops call their parameters.
+#: Keywords of schemas, and parameter names of torch's own functions on ops.
 _SCHEMA_WORDS: Final = frozenset(
     ("bool", "complex", "device", "float", "int", "layout", "op", "self", "str", "t", "tensor")
 )
 
 
 def _param_name(name: str, position: int, taken: set[str]) -> str:
-    """A parameter's name, or a plain one where a schema could not have it."""
+    """Return a parameter's name, or a generic one if a schema does not allow it."""
     is_name = name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
-    # Words of small letters with single underscores between them.
+    # Schemas allow lower-case words joined by single underscores.
     if (
         not (is_name and name.islower() and all(name.split("_")))
         or name in _SCHEMA_WORDS
@@ -184,18 +183,18 @@ def _param_name(name: str, position: int, taken: set[str]) -> str:
 
 
 def declare(definitions: Iterable[KernelDefinition]) -> dict[str, Any]:
-    """Declare C++ kernels that are to be compiled together; gives the op of each by kernel name."""
-    wanted = {op_name(definition): definition for definition in definitions}
+    """Declare C++ kernels that compile together, and return the op of each by kernel name."""
+    by_op = {op_name(definition): definition for definition in definitions}
     with library.LOCK:
-        for name, definition in wanted.items():
+        for name, definition in by_op.items():
             if name not in _declared:
-                _declared[name] = _Kernel(KernelForm(definition), tuple(wanted))
+                _declared[name] = _Kernel(KernelForm(definition), tuple(by_op))
             declare_form(_declared[name].form)
-    return {each.name: library.overload(name) for name, each in wanted.items()}
+    return {each.name: library.overload(name) for name, each in by_op.items()}
 
 
 def declare_form(form: KernelForm) -> Any:
-    """Declare the op of one form of a kernel, which is declared already; gives its overload."""
+    """Declare the op of one form of a declared kernel, and return its overload."""
     with library.LOCK:
         if form.name not in _forms:
             _register(form)
@@ -204,13 +203,13 @@ def declare_form(form: KernelForm) -> Any:
 
 
 def form_named(name: str) -> KernelForm | None:
-    """The form of a kernel that an op is, if it is one."""
+    """Return the kernel form that an op calls, or ``None`` for other ops."""
     return _forms.get(name)
 
 
 def _register(form: KernelForm) -> None:
     kinds, kernel, plain = form.kinds, form.definition.name, op_name(form.definition)
-    library.define(form.schema, _nothing)
+    library.define(form.schema, library.nothing)
 
     def direct(*args: object) -> None:
         _refuse_devices(kernel, args)
@@ -219,13 +218,13 @@ def _register(form: KernelForm) -> None:
     def first(*args: Any) -> None:
         direct(*unpack(kinds, args))
 
-    # Where a backend has an implementation of its own, this one does not count: so once a kernel
-    # is compiled nothing has to be taken back, and calls that are under way are not disturbed.
+    # A backend's own implementation takes precedence over this one. So nothing has to be undone
+    # when the kernel has been compiled, and calls in progress are not disturbed.
     library.implement(form.name, first, "CompositeExplicitAutograd", direct=direct)
 
 
 def _built(name: str) -> Callable[..., None]:
-    """The compiled function of a declared kernel."""
+    """Return the compiled function of a declared kernel; compile it if necessary."""
     kernel = _declared[name]
     if kernel.function is None:
         build(kernel.siblings)
@@ -239,15 +238,11 @@ def _refuse_devices(kernel: str, args: Iterable[object]) -> None:
             raise KernelDeviceError(kernel=kernel, device=str(arg.device))
 
 
-def _nothing(*_: object) -> None:
-    """Do what a kernel does to tensors without data: nothing."""
-
-
 def build(names: Sequence[str]) -> None:
-    """Compile what is not compiled yet of declared kernels, all at once.
+    """Compile the declared kernels that are not compiled yet, all at once.
 
     Raises:
-        WrapperIRError: As ``wrapper_ir.toolchain.build_kernels`` says.
+        WrapperIRError: See ``wrapper_ir.toolchain.build_kernels``.
     """
     missing = [name for name in names if _declared[name].function is None]
     if not missing:
@@ -261,7 +256,7 @@ def build(names: Sequence[str]) -> None:
 
 
 def _implement(form: KernelForm, function: Callable[..., None]) -> None:
-    """Makes a kernel's binding the implementation of its op, as it is if it takes no lists."""
+    """Register a kernel's binding as the implementation of its op, unless that takes lists."""
     kinds = form.kinds
     if not is_packed(kinds):
         library.implement(form.name, function, "CPU")
@@ -275,14 +270,14 @@ def _implement(form: KernelForm, function: Callable[..., None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KernelSet:
-    """The kernels that a graph calls. Unpickling one declares them.
+    """The kernels that a graph calls. Unpickling it declares them.
 
-    A graph module carries it, so that one that was pickled finds its ops in another process.
+    A graph module carries one, so that a pickled module finds its ops in another process.
 
     Attributes:
         definitions: The C++ kernels.
-        forms: The forms that they are called in besides their own.
-        launched: Kernels that are launched over a grid.
+        forms: The forms in which they are called, apart from the plain ones.
+        launched: The kernels that are launched over a grid.
     """
 
     definitions: tuple[KernelDefinition, ...]
@@ -291,21 +286,21 @@ class KernelSet:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the kernels' own ops."""
+        """The names of the kernels' plain ops."""
         return tuple(dict.fromkeys(map(op_name, self.definitions)))
 
     @property
     def called(self) -> dict[str, tuple[KernelDefinition, tuple[int | None, ...]]]:
-        """The kernels by what nodes call them by: an op's name, or the index of a launched kernel.
+        """The kernels by the name of an op, or by the index of a launched kernel.
 
-        With each comes what its form says of memories, nothing for its own op.
+        Each comes with the ``memories`` of its form. The ATen front end reads it.
         """
         forms = [*map(KernelForm, self.definitions), *self.forms]
         launched = {str(kernel_index(each)): (each, ()) for each in self.launched}
         return {**launched, **{form.name: (form.definition, form.memories) for form in forms}}
 
     def build(self) -> None:
-        """Compile what is not compiled yet; what is launched, when it is known where it runs."""
+        """Compile the C++ kernels; declare launched ones, whose device is not known yet."""
         build(self.names)
         declare_launched(self.launched)
 

@@ -1,7 +1,7 @@
-"""The namespace ``torch.ops.wrapper_ir``: one library a process, guarded by one lock.
+"""The namespace ``torch.ops.wrapper_ir``: one library per process, guarded by one lock.
 
-Names in torch's registry live as long as the process does, and registering one twice is an error.
-So everything that registers something goes through here, and looks first whether it is there.
+Names in torch's registry live as long as the process, and registering one twice is an error. So all
+registration goes through this module, and callers check first whether the name exists.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NAMESPACE: Final = "wrapper_ir"
 
-#: Held while anything is registered. Reentrant: implementing an op may compile it.
+#: Held during registration. It is reentrant, since implementing an op may compile it.
 LOCK: Final = threading.RLock()
 
 _library: Final[Any] = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -27,13 +27,13 @@ _implementations: Final[dict[str, Callable[..., Any]]] = {}
 
 
 def define(schema: str, fake: Callable[..., None] | None = None) -> Any:
-    """Register an op, and give its overload.
+    """Register an op, and return its overload.
 
-    Passes over the graph keep its calls: it is there for its effect.
+    The op counts as having side effects, so that graph passes keep its calls.
 
     Args:
-        schema: Its schema without the namespace.
-        fake: What to do for tensors without data; not for ops that are made of others.
+        schema: The schema without the namespace.
+        fake: The implementation for fake tensors; none for an op that is composed of other ops.
     """
     name = schema.partition("(")[0]
     with LOCK:
@@ -43,18 +43,22 @@ def define(schema: str, fake: Callable[..., None] | None = None) -> Any:
         return has_side_effect(overload(name))
 
 
+def nothing(*_: object) -> None:
+    """Do nothing: the fake implementation of an op without results."""
+
+
 def implement(
     name: str, function: Callable[..., Any], key: str, *, direct: Callable[..., Any] | None = None
 ) -> None:
-    """Give an op its implementation for a dispatch key.
+    """Set the implementation of an op for a dispatch key.
 
     Args:
-        name: The op's.
+        name: The name of the op.
         function: The implementation.
         key: The dispatch key.
-        direct: What does the same without torch's dispatcher, where that is another function.
+        direct: The function to call without torch's dispatcher, if it is a different one.
     """
-    # Code that FX writes names functions by their modules, and compiled ones have none.
+    # FX's generated code refers to functions by module, which compiled functions lack.
     direct = direct or function
     for each in (function, direct):
         if getattr(each, "__module__", None) is None:
@@ -65,17 +69,17 @@ def implement(
 
 
 def implementation(name: str) -> Callable[..., Any]:
-    """Return an op's implementation for the host's memory, which goes past torch's dispatcher."""
+    """Return an op's implementation for host memory, which bypasses torch's dispatcher."""
     return _implementations[name]
 
 
 def overload(name: str) -> Any:
-    """The op of that name."""
+    """Return the overload of one of our ops."""
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 
 
 def op_named(name: str) -> Any:
-    """The overload of any library's op, ``aten::add.Tensor``; ``None`` where there is none."""
+    """Return the overload of any op, such as ``aten::add.Tensor``, or ``None``."""
     namespace, _, rest = name.partition("::")
     base, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), base, None)
@@ -83,20 +87,20 @@ def op_named(name: str) -> Any:
 
 
 def know(condition: Any) -> None:
-    """Tell torch that a relation among symbolic numbers holds; raise where it certainly does not.
+    """Assert a relation of symbolic numbers to torch; raise if it certainly does not hold.
 
-    ``torch._check`` is torch's documented way to say so, underscore or not.
+    ``torch._check`` is documented in spite of its underscore.
     """
     torch._check(condition)  # noqa: SLF001
 
 
-# Ops of more arguments than torch's registry takes: they get a list for each kind of argument.
+# Packing: an op with more arguments than torch allows takes one list per kind of argument.
 #
-# The kinds are those of schemas, ``Tensor!`` being a tensor that is written. What has few arguments
-# is left as it is, so functions here are called for any op.
+# The kinds are those of schemas; ``Tensor!`` is a tensor that is written. Arguments of other ops
+# are not packed, so these functions can be called for any op.
 
 
-#: Torch's dispatcher keeps one bit for each argument of an op.
+#: Torch's dispatcher has one bit for each argument of an op.
 LIMIT: Final = 64
 
 _LISTS: Final = {
@@ -108,17 +112,17 @@ _LISTS: Final = {
 
 
 def is_packed(kinds: Sequence[str]) -> bool:
-    """Return whether an op with arguments of such kinds takes lists."""
+    """Return whether an op with arguments of these kinds takes lists."""
     return len(kinds) > LIMIT
 
 
 def packed_params(kinds: Sequence[str]) -> list[str]:
-    """The parameters of an op that takes lists, as its schema has them."""
+    """Return the parameters of an op that takes lists, in schema syntax."""
     return [text for kind, text in _LISTS.items() if kind in kinds]
 
 
 def pack(kinds: Sequence[str], args: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what to pass to an op for its arguments."""
+    """Pack the arguments of an op into lists if it takes lists."""
     if not is_packed(kinds):
         return tuple(args)
     pairs = list(zip(kinds, args, strict=True))
@@ -126,9 +130,9 @@ def pack(kinds: Sequence[str], args: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def unpack(kinds: Sequence[str], args: Sequence[Any]) -> tuple[Any, ...]:
-    """The arguments that were passed to an op; the inverse of :func:`pack`."""
+    """Unpack the arguments of an op; the inverse of :func:`pack`."""
     if not is_packed(kinds):
         return tuple(args)
     present = [kind for kind in _LISTS if kind in kinds]
-    given = {kind: iter(items) for kind, items in zip(present, args, strict=True)}
-    return tuple(next(given[kind]) for kind in kinds)
+    lists = {kind: iter(items) for kind, items in zip(present, args, strict=True)}
+    return tuple(next(lists[kind]) for kind in kinds)

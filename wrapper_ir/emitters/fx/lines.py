@@ -1,4 +1,4 @@
-"""Rendering the lines of one region as nodes of one graph."""
+"""Rendering of one region's lines as nodes of one graph."""
 
 from __future__ import annotations
 
@@ -49,10 +49,9 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.trace import Comment, Probe
 
 
-# Rendering lines that make, view and end storage.
+# Allocations, views and frees.
 #
-# A graph has no line that ends a storage: torch's generated code drops each value after its last
-# use.
+# A graph has no node for a free: FX's generated code drops each value after its last use.
 
 _aten = torch.ops.aten
 
@@ -74,11 +73,10 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_allocate_pool(self, line: AllocatePool) -> None:
-        """A pool becomes one storage for each dtype that its slices have.
+        """Allocate one storage for each dtype of the pool's slices.
 
-        Slices of one dtype overlap in turns as the plan says. Bytes seen as another dtype would be
-        right as long as the graph is run as it is, and give wrong numbers once torch has made it
-        functional.
+        Slices of one dtype overlap as planned. Views of the same bytes as another dtype would be
+        correct in the emitted graph, but wrong once torch has functionalized it.
         """
         spans: dict[DType, list[tuple[Dim, Dim]]] = {}
         for other in self.region.body:
@@ -87,8 +85,8 @@ class MemoryLines(RegionBase):
                 size = dim((layout.offset + extent_of(layout)) * layout.dtype.itemsize)
                 spans.setdefault(layout.dtype, []).append((other.offset, dim(other.offset + size)))
         pool = self.layout(line.out)
-        for dtype, found in spans.items():
-            start, end = _hull(found)
+        for dtype, slices in spans.items():
+            start, end = _hull(slices)
             count = dim(sympy.Max(0, ceil_divided(dim(end - start), dtype.itemsize)))
             layout = Layout(dtype, pool.device, (count,), (1,))
             node = self.empty(layout, f"{line.out}_{dtype.torch_name}", line)
@@ -102,7 +100,7 @@ class MemoryLines(RegionBase):
             self.unsupported(line, f"pool '{line.pool}' belongs to another region")
             return
         node = self.view(pool, layout, line.offset, line.out)
-        # What is cut out is an owner: offsets of its views count from where it begins.
+        # A slice is an owner: offsets of its views count from its own start.
         self.bind(line.out, node, replace(pool, start=dim(pool.start - line.offset)))
 
     @override
@@ -123,9 +121,9 @@ class MemoryLines(RegionBase):
             self.bind(line.out, self.view(storage, new, 0, line.out), storage)
 
     def _reuse_as(self, line: Reuse, storage: Storage) -> None:
-        """Storage that goes on in another dtype becomes new storage.
+        """Replace a storage that is reused in another dtype by a new one.
 
-        With the old contents, where anything might look at them.
+        The old contents are copied if anything might read them.
         """
         layout = self.layout(line.out)
         total = dim(layout.offset + extent_of(layout))
@@ -145,9 +143,12 @@ class MemoryLines(RegionBase):
     def _is_overwritten(self, name: str) -> bool:
         """Return whether the next line that touches a buffer writes it without reading it."""
         for line in self.region.body[self.path[-1].position + 1 :]:
-            found = effects(line, self.context.program)
-            if name in found.touched or name in found.peeks:
-                return name in found.writes and name not in (*found.reads, *found.uses)
+            line_effects = effects(line, self.context.program)
+            if name in line_effects.touched or name in line_effects.peeks:
+                return name in line_effects.writes and name not in (
+                    *line_effects.reads,
+                    *line_effects.uses,
+                )
         return False
 
     @override
@@ -159,17 +160,17 @@ class MemoryLines(RegionBase):
 
 
 def _hull(spans: list[tuple[Dim, Dim]]) -> tuple[Dim, Dim]:
-    """The first and the last byte that any span has."""
+    """Return the start and the end of all spans together."""
     starts, ends = zip(*spans, strict=True)
     if all(isinstance(n, int) for n in (*starts, *ends)):
         return min(starts), max(ends)
     return 0, dim(sympy.Max(*ends))
 
 
-# Rendering symbols, and checks of symbols and layouts.
+# Symbols, and checks of symbols and layouts.
 
 
-#: Ops that give what a symbol is bound to, by the method of a source.
+#: The op that reads a symbol's value, by the method of its source.
 _ASKS: Final[Mapping[str, Any]] = {
     "size": _aten.sym_size.int,
     "stride": _aten.sym_stride.int,
@@ -179,11 +180,11 @@ _ASKS: Final[Mapping[str, Any]] = {
 
 
 class SymbolLines(RegionBase):
-    """Renders lines that bind, compute and check."""
+    """Renders lines that bind and compute symbols and check symbols and layouts."""
 
     def __init__(self, context: Context, region: Region) -> None:
         super().__init__(context, region)
-        #: Inputs whose layout was checked on entry, or will be when its symbols are bound.
+        #: Inputs whose layout is checked on entry, or as soon as its symbols are bound.
         self.checked: set[str] = set()
 
     @override
@@ -216,27 +217,27 @@ class SymbolLines(RegionBase):
             self.call(checks.CHECK_ALIGNMENT, node, line.buffer, line.alignment)
 
     def _spec(self, line: AssertLayout, layout: Layout) -> str:
-        """The layout of a result, for a check."""
+        """Return the JSON of a result's layout, for a check."""
         anywhere = line.buffer in self.context.random_states
         return json.dumps([checks.spec_of(line.subject, layout, anywhere=anywhere)])
 
     def _lay_out(self, line: AssertLayout) -> None:
-        """Checks a result that nothing else is a view of; all that follows is made of the outcome.
+        """Put a fresh result, which has no views yet, into its layout and bind the outcome.
 
-        Once is enough: what has been laid out is not fresh any more.
+        Afterwards the result is not fresh, so this happens once.
         """
         self.fresh.remove(line.buffer)
         node, layout = self.node(line.buffer), self.layout(line.buffer)
         spec = self._spec(line, layout)
         if layout.is_static:
-            made = self.call(checks.LAY_OUT, node, spec, name=line.buffer)
+            result = self.call(checks.LAY_OUT, node, spec, name=line.buffer)
         else:
             size, stride = self.numbers(layout.size), self.numbers(layout.stride)
-            made = self.call(checks.LAY_OUT_SIZES, node, spec, size, stride, name=line.buffer)
-        self.bind(line.buffer, made, is_direct=False)
+            result = self.call(checks.LAY_OUT_SIZES, node, spec, size, stride, name=line.buffer)
+        self.bind(line.buffer, result, is_direct=False)
 
     def check_sizes(self, node: fx.Node, spec: str, layout: Layout, *, is_input: bool) -> None:
-        """Checks a layout that depends on symbols."""
+        """Check a layout that depends on symbols."""
         size, stride = self.numbers(layout.size), self.numbers(layout.stride)
         self.call(checks.CHECK_SIZES, node, spec, size, stride, is_input)
 
@@ -255,7 +256,7 @@ class SymbolLines(RegionBase):
 
 
 class RegionRenderer(MemoryLines, ControlLines, SymbolLines):
-    """Renders the lines of a region into a graph, one after the other."""
+    """Renders the lines of a region into a graph, in order."""
 
     @override
     def visit_comment(self, line: Comment) -> None:
@@ -268,6 +269,6 @@ class RegionRenderer(MemoryLines, ControlLines, SymbolLines):
         self.call(checks.SHOW, buffers, checks.probe_spec(line, self.context.program), scalars)
 
     def _nothing(self, line: AnyLine) -> None:
-        """There is nothing to do: a line of streams is refused before it comes here."""
+        """Do nothing: lines with streams have been refused before."""
 
     visit_record_event = visit_wait_event = visit_synchronize = _nothing

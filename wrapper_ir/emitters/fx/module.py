@@ -1,4 +1,4 @@
-"""The whole module: constants, the program's graph, the graphs of its regions."""
+"""Assembly of the graph module: constants, the program's graph, the graphs of its regions."""
 
 from __future__ import annotations
 
@@ -21,90 +21,70 @@ from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems
+    from wrapper_ir.emitters.regions import Beginning
     from wrapper_ir.lines.program import Program
 
 
-# The beginning of the program's graph: its inputs, and checks of them.
+# Checks at the beginning of the program's graph.
 #
-# What is known of inputs when the graph is made (type, device, fixed sizes and strides of all of
-# them) is compared by one node. What depends on symbols is compared once they are bound.
+# One node checks the fixed metadata of all inputs (types, devices, fixed sizes and strides).
+# Symbolic sizes and strides are checked once their symbols are bound.
 
 
-class Entry:
-    """The beginning of the program's graph.
+def _check_fixed(renderer: RegionRenderer, beginning: Beginning) -> None:
+    context, program = renderer.context, renderer.context.program
+    touched = context.touched_inputs
+    if touched:
+        saved = context.random_states if program.role is GraphRole.BACKWARD else ()
+        specs = [
+            checks.spec_of(name, program.layout(name), anywhere=name in saved) for name in touched
+        ]
+        nodes = [renderer.node(name) for name in touched]
+        renderer.call(checks.CHECK_INPUTS, nodes, json.dumps(specs))
+    renderer.checked.update(n for n in touched if beginning.knows(n))
+    for param in program.inputs:
+        if isinstance(param, ScalarInput):
+            _check_number(renderer, param.symbol)
 
-    Attributes:
-        end: Index of the first line that is not part of the beginning: those before it declare,
-            remark, and bind symbols to what the inputs' metadata says.
-    """
 
-    def __init__(self, renderer: RegionRenderer) -> None:
-        self._renderer = renderer
-        self._program = renderer.context.program
-        self._beginning = find_beginning(self._program)
-        self.end = self._beginning.end
+def _check_number(renderer: RegionRenderer, symbol: str) -> None:
+    info = renderer.context.program.symbols[symbol]
+    args = (symbol, info.kind.value, info.lower, info.upper)
+    renderer.call(checks.CHECK_NUMBER, renderer.symbols[symbol], *args)
 
-    def check_fixed(self) -> None:
-        """Writes what comes first: the check of all that is fixed, and of numbers."""
-        renderer, program = self._renderer, self._program
-        if not renderer.context.checks:
-            return
-        touched = renderer.context.touched_inputs
-        if touched:
-            saved = renderer.context.random_states if program.role is GraphRole.BACKWARD else ()
-            specs = [
-                checks.spec_of(name, program.layout(name), anywhere=name in saved)
-                for name in touched
-            ]
-            nodes = [renderer.node(name) for name in touched]
-            renderer.call(checks.CHECK_INPUTS, nodes, json.dumps(specs))
-        renderer.checked.update(n for n in touched if self._beginning.knows(n))
-        for param in program.inputs:
-            if isinstance(param, ScalarInput):
-                self._check_number(param.symbol)
 
-    def _check_number(self, symbol: str) -> None:
-        info = self._program.symbols[symbol]
-        node = self._renderer.symbols[symbol]
-        args = (symbol, info.kind.value, info.lower, info.upper)
-        self._renderer.call(checks.CHECK_NUMBER, node, *args)
-
-    def check_symbolic(self) -> None:
-        """Writes what comes when all symbols of inputs are bound: ranges and the other sizes."""
-        renderer = self._renderer
-        if not renderer.context.checks:
-            return
-        for symbol in dict.fromkeys(self._beginning.bound):
-            if self._beginning.limits(symbol) != (None, None):
-                self._check_number(symbol)
-        for name in renderer.context.touched_inputs:
-            if name in renderer.checked and self._beginning.leaves(name):
-                layout = self._program.layout(name)
-                spec = json.dumps([checks.spec_of(name, layout)])
-                renderer.check_sizes(renderer.node(name), spec, layout, is_input=True)
+def _check_symbolic(renderer: RegionRenderer, beginning: Beginning) -> None:
+    for symbol in dict.fromkeys(beginning.bound):
+        if beginning.limits(symbol) != (None, None):
+            _check_number(renderer, symbol)
+    for name in renderer.context.touched_inputs:
+        if name in renderer.checked and beginning.leaves(name):
+            layout = renderer.context.program.layout(name)
+            spec = json.dumps([checks.spec_of(name, layout)])
+            renderer.check_sizes(renderer.node(name), spec, layout, is_input=True)
 
 
 def build_artifact(
     program: Program, problems: Problems, *, checks: bool, values: bool
 ) -> FxArtifact:
-    """Renders a program as a graph module."""
+    """Render a program as a graph module."""
     context = Context(program, problems, checks=checks, values=values)
     renderer = RegionRenderer(context, program.region)
     _inputs(renderer)
-    entry = Entry(renderer)
-    entry.check_fixed()
-    for index in range(len(program.body)):
-        if index == entry.end:
-            entry.check_symbolic()
-        renderer.render(index, Path().then("body", index))
-    if entry.end == len(program.body):
-        entry.check_symbolic()
+    beginning = find_beginning(program)
+    if checks:
+        _check_fixed(renderer, beginning)
+    for index in range(len(program.body) + 1):
+        if checks and index == beginning.end:
+            _check_symbolic(renderer, beginning)
+        if index < len(program.body):
+            renderer.render(index, Path().then("body", index))
     if problems.found:
         return FxArtifact(program, fx.GraphModule(torch.nn.Module(), fx.Graph()), ())
     renderer.finish(tuple(renderer.value(value) for value in program.results))
     missing = install(renderer.root, program, context.places)
     module = WrapperGraphModule(renderer.root, renderer.graph, class_name="Program")
-    # Constants that no node uses belong to the module too.
+    # The module copies only the attributes that nodes use; it must have all constants.
     install(module, program, context.places)
     setattr(module, KERNELS, context.kernel_set())
     renderer.graph.lint()
@@ -112,7 +92,7 @@ def build_artifact(
 
 
 def _inputs(renderer: RegionRenderer) -> None:
-    """Writes the inputs of the program, and looks up its constants."""
+    """Add the inputs of the program, and look up its constants."""
     context = renderer.context
     for param in context.program.inputs:
         match param:

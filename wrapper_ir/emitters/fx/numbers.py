@@ -1,9 +1,8 @@
-"""Functions of numbers that graphs call where neither Python nor torch has one for all numbers.
+"""Functions of numbers that graphs call, for Python's numbers and torch's symbolic ones alike.
 
-They take numbers of Python and symbolic ones of torch. Dynamo works out numbers of Python while it
-traces, and for that needs the functions of ``math``. What torch has for symbolic numbers is not
-promised; where it is missing, ``math`` takes a symbolic number for the one it is by chance, or
-refuses it.
+Neither Python nor torch has functions for both. Dynamo evaluates Python numbers while it traces,
+which requires the functions of ``math``. Torch's functions for symbolic numbers are private; if
+they are missing, ``math`` specializes a symbolic number to its hint, or rejects it.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ _tanh: Final[Any] = getattr(torch, "_sym_tanh", math.tanh)
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
-    """``a if condition else b``."""
+    """Return ``a if condition else b``."""
     if isinstance(condition, bool):
         return a if condition else b
     return torch.sym_ite(condition, *_alike(a, b))
 
 
 def _alike(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two numbers as two of one type, which is what torch chooses between."""
+    """Convert two numbers to one type, as ``torch.sym_ite`` requires."""
     if any(isinstance(each, (float, torch.SymFloat)) for each in (a, b)):
         a, b = torch.sym_float(a), torch.sym_float(b)
     if isinstance(a, (int, float)) and not isinstance(b, (int, float)):
@@ -39,35 +38,35 @@ def _alike(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def exp(x: Any) -> Any:
-    """Natural exponential."""
+    """Return the exponential."""
     return math.exp(x)
 
 
 def log(x: Any) -> Any:
-    """Natural logarithm."""
+    """Return the natural logarithm."""
     return math.log(x)
 
 
 def sqrt(x: Any) -> Any:
-    """Square root."""
+    """Return the square root."""
     return math.sqrt(x) if isinstance(x, (int, float)) else _sqrt(x)
 
 
 def log2(x: Any) -> Any:
-    """Binary logarithm."""
+    """Return the binary logarithm."""
     return math.log2(x) if isinstance(x, (int, float)) else _log2(x)
 
 
 def sin(x: Any) -> Any:
-    """Sine."""
+    """Return the sine."""
     return math.sin(x) if isinstance(x, (int, float)) else _sin(x)
 
 
 def cos(x: Any) -> Any:
-    """Cosine."""
+    """Return the cosine."""
     return math.cos(x) if isinstance(x, (int, float)) else _cos(x)
 
 
 def tanh(x: Any) -> Any:
-    """Hyperbolic tangent."""
+    """Return the hyperbolic tangent."""
     return math.tanh(x) if isinstance(x, (int, float)) else _tanh(x)

@@ -1,10 +1,10 @@
-"""A graph under construction: one for the program, one for each region in it.
+"""Graphs under construction: one for the program, one for each of its regions.
 
-Convention: *views are taken of storage, not of views*. For each buffer the graph knows a node whose
-tensor begins where the buffer's storage begins (:class:`Storage`), and every view is made from that
-node. So the position of a view is a matter of the program alone, wherever in its own memory the
-tensor begins that a caller passes in; and a graph that is traced functionally regenerates each view
-from the one value that was written to.
+Convention: *views are taken of storages, not of views*. For each buffer the builder knows a node
+whose tensor starts at the start of the buffer's storage (:class:`Storage`), and creates every view
+from that node. So the offset of a view depends on the program alone, not on the storage offset of a
+tensor that a caller passes in, and functionalization can regenerate each view from the one value
+that was written to.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ _VIEWS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Memory, by a node to take views from.
+    """Memory, represented by a node to take views of.
 
     Attributes:
-        node: Its tensor.
+        node: The node of its tensor.
         dtype: The tensor's element type.
-        start: Byte at which the tensor begins, counted from the storage's owner.
-        is_whole: Whether the tensor begins where its memory does: allocations of the graph do,
-            tensors of others need not.
-        numel: How many elements the tensor has, where it has no gaps.
-        line: What allocated it, where that is known: new memory in its place is like it.
+        start: The byte at which the tensor starts, relative to the storage's owner.
+        is_whole: True if the tensor has storage offset 0. This holds for allocations of the graph,
+            not in general for tensors from outside.
+        numel: The tensor's number of elements, if it has no gaps.
+        line: The line that allocated it, if known. A replacement is allocated in the same way.
     """
 
     node: fx.Node
@@ -70,9 +70,9 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Binding of a buffer name: a tensor and the storage that it is a view of.
+    """The binding of a buffer name: a tensor and the storage that it is a view of.
 
-    ``is_direct`` tells whether the tensor is that storage's or was viewed from it at once.
+    ``is_direct`` is True if the tensor is the storage's own or a direct view of it.
     """
 
     node: fx.Node
@@ -81,20 +81,20 @@ class Bound:
 
 
 class RegionBase(RegionWalker["Context"]):
-    """Shared parts of building a graph, whatever the line.
+    """A builder of one region's graph, without the rendering of specific lines.
 
     Args:
         context: The run.
-        region: The region to build a graph of.
+        region: The region.
     """
 
     def __init__(self, context: Context, region: Region) -> None:
         super().__init__(context, region)
         self.graph = fx.Graph(tracer_cls=CallTracer)
-        #: Holds the graphs of inner regions, and the program's constants.
+        #: The module with the graphs of nested regions and the program's constants.
         self.root = torch.nn.Module()
         self.bound: dict[str, Bound] = {}
-        #: Results of library ops that are memory of their own, and that nothing was done with.
+        #: Results of library ops with memory of their own that nothing has used yet.
         self.fresh: set[str] = set()
         self.symbols: dict[str, Any] = {}
         self.objects: dict[str, fx.Node] = {}
@@ -111,13 +111,13 @@ class RegionBase(RegionWalker["Context"]):
         self.visit(line)
 
     def finish(self, result: Any) -> None:
-        """Writes the output node."""
+        """Add the output node."""
         self._line, self.path = None, Path()
         self._annotate(self.graph.output(result))
         self._drop_unused_views()
 
     def _drop_unused_views(self) -> None:
-        """Removes views that all users were able to do without, and hands on their comments."""
+        """Remove views that turned out to be unused, and move their comments to the next node."""
         for node in reversed(self.graph.nodes):
             if node.target in _VIEWS and not node.users:
                 for key in node.meta.keys() & {_COMMENTS}:
@@ -125,7 +125,7 @@ class RegionBase(RegionWalker["Context"]):
                 self.graph.erase_node(node)
 
     def value(self, value: Value) -> Any:
-        """One result of a program or region."""
+        """Return the node or number of a result of a program or region."""
         match value:
             case BufferValue():
                 return self.node(value.buffer)
@@ -137,17 +137,17 @@ class RegionBase(RegionWalker["Context"]):
     @override
     def unsupported(self, line: AnyLine, reason: str) -> None:
         super().unsupported(line, reason)
-        found = effects(line, self.context.program)
-        for name in found.defines:  # which stands for nothing
+        line_effects = effects(line, self.context.program)
+        for name in line_effects.defines:  # dummies for the lines that follow
             if name not in self.bound:
                 self.bind(name, self.call(_aten.empty.memory_format, [0]))
-        for name in found.defines_symbols:
+        for name in line_effects.defines_symbols:
             self.symbols.setdefault(name, 0)
 
     # Buffers.
 
     def node(self, name: str) -> fx.Node:
-        """The tensor of a buffer."""
+        """Return the node of a buffer."""
         return self.bound[name].node
 
     def bind(
@@ -158,7 +158,7 @@ class RegionBase(RegionWalker["Context"]):
         *,
         is_direct: bool = True,
     ) -> None:
-        """A buffer begins: as a view of storage, or as all that is known of its own."""
+        """Bind a buffer to a node that views a storage, or that is its own storage."""
         layout = self.layout(name)
         if storage is None:
             start = dim(layout.offset * layout.dtype.itemsize)
@@ -177,30 +177,30 @@ class RegionBase(RegionWalker["Context"]):
         name: str | None = None,
         **kwargs: Any,
     ) -> fx.Node:
-        """A node that calls a function."""
-        wanted = None if name is None else self.context.wanted_name(name)
-        node = self.graph.create_node("call_function", target, args, kwargs, wanted)
+        """Add a node that calls a function."""
+        preferred = None if name is None else self.context.wanted_name(name)
+        node = self.graph.create_node("call_function", target, args, kwargs, preferred)
         self._annotate(node)
         return node
 
     def placeholder(self, name: str) -> fx.Node:
-        """An input of the graph."""
+        """Add an input of the graph."""
         node = self.graph.placeholder(self.context.wanted_name(name))
         self._annotate(node)
         return node
 
     def attribute(self, target: str, name: str) -> fx.Node:
-        """Something that the module holds."""
+        """Add a node that gets an attribute of the module."""
         node = self.graph.create_node("get_attr", target, name=self.context.wanted_name(name))
         self._annotate(node)
         return node
 
     def remark(self, text: str) -> None:
-        """Notes a comment; the node that comes next carries it."""
+        """Attach a comment to the next node."""
         self._remarks.append(text)
 
     def _annotate(self, node: fx.Node) -> None:
-        """Says in a node's metadata where it comes from."""
+        """Record a node's path, origin and comments in its metadata."""
         if self.path:
             node.meta["wrapper_ir_path"] = str(self.path)
         if self._line is not None:
@@ -212,18 +212,18 @@ class RegionBase(RegionWalker["Context"]):
     # Numbers.
 
     def number(self, value: Scalar) -> Any:
-        """A number, or the node that computes it; equal expressions share nodes."""
+        """Return a number, or the node that computes it; equal expressions share nodes."""
         if isinstance(value, complex):
-            # Printed in a graph's code, a complex number would lose the sign of a zero.
+            # A complex literal in a graph's code would lose the sign of a zero.
             return self.apply(complex, value.real, value.imag)
         return lower(value, self.symbols.__getitem__, self.apply)
 
     def numbers(self, values: Iterable[Dim]) -> list[Any]:
-        """Sizes or strides."""
+        """Return sizes or strides as numbers or nodes."""
         return [self.number(value) for value in values]
 
     def apply(self, function: Callable[..., Any], *args: Any) -> Any:
-        """A number computed from others; made once, worked out at once where all are known."""
+        """Apply a function to numbers: at once if all are known, or in a node that is shared."""
         if function is not complex and not any(isinstance(arg, fx.Node) for arg in args):
             return function(*args)
         key = (function, tuple((type(arg), repr(arg)) for arg in args))
@@ -238,7 +238,7 @@ class RegionBase(RegionWalker["Context"]):
     def empty(
         self, layout: Layout, name: str, line: Allocate | AllocatePool | None = None
     ) -> fx.Node:
-        """New memory without contents; where a line allocates it, memory as the line says."""
+        """Allocate uninitialized memory, in the way that ``line`` allocates it."""
         size, stride = self.numbers(layout.size), self.numbers(layout.stride)
         dtype = torch_dtype(layout.dtype)
         allocator = None if line is None else self._own_allocator(line)
@@ -253,7 +253,7 @@ class RegionBase(RegionWalker["Context"]):
         return node
 
     def _own_allocator(self, line: Allocate | AllocatePool) -> Callable[..., Any] | None:
-        """Return what allocates memory of the device's own; none for the usual one, or refused."""
+        """Return the device's own allocator for a line, or None for torch's or after a refusal."""
         own = own_memory(line, self.layout(line.out))
         if own is None:
             if line.memory is MemoryKind.SYMMETRIC:
@@ -262,19 +262,19 @@ class RegionBase(RegionWalker["Context"]):
         problem = own.problem(own.python, "Python")
         if not problem:
             try:
-                found: Callable[..., Any] = named(own.python)
+                allocator: Callable[..., Any] = named(own.python)
             except (ImportError, AttributeError) as error:
-                problem = f"what allocates the {own.name} cannot be imported: {error}"
+                problem = f"the allocator of the {own.name} cannot be imported: {error}"
             else:
-                return found
+                return allocator
         self.unsupported(line, problem)
         return None
 
     def row(self, storage: Storage, first: Dim, last: Dim) -> fx.Node:
-        """Elements of a storage from ``first`` up to ``last``, in a row.
+        """Return the elements of a storage from ``first`` up to ``last`` as a 1-d view.
 
-        Where it is possible no ``as_strided`` stands before another view: torch refuses to make
-        graphs functional that write to such a view.
+        It avoids ``as_strided`` below another view where possible: torch cannot functionalize
+        graphs that write to such a view.
         """
         if storage.is_whole:
             args = ([self.number(dim(last - first))], [1], self.number(first))
@@ -290,9 +290,9 @@ class RegionBase(RegionWalker["Context"]):
         return self.call(_aten.slice.Tensor, flat, 0, self.number(first), self.number(last))
 
     def typed_row(self, storage: Storage, dtype: DType, start: Dim, count: Dim) -> TypedRow:
-        """``count`` elements of a dtype, ``start`` bytes from the beginning of the storage.
+        """Return a row that covers ``count`` elements of a dtype, ``start`` bytes into the storage.
 
-        They are part of elements in a row of the storage's own dtype.
+        It consists of whole elements of the storage's own dtype.
         """
         begin, old, new = dim(start - storage.start), storage.dtype.itemsize, dtype.itemsize
         first, last = _divided(begin, old), ceil_divided(dim(begin + count * new), old)
@@ -305,21 +305,21 @@ class RegionBase(RegionWalker["Context"]):
         return TypedRow(row, typed, skipped, is_exact=skipped == 0 and length == count)
 
     def window(self, storage: Storage, dtype: DType, start: Dim, count: Dim) -> fx.Node:
-        """``count`` elements of a dtype, ``start`` bytes from the beginning of the storage."""
-        found = self.typed_row(storage, dtype, start, count)
-        if found.is_exact:
-            return found.typed
-        first, last = self.numbers((found.skipped, dim(found.skipped + count)))
-        return self.call(_aten.slice.Tensor, found.typed, 0, first, last)
+        """Return ``count`` elements of a dtype as a 1-d view, ``start`` bytes into the storage."""
+        row = self.typed_row(storage, dtype, start, count)
+        if row.is_exact:
+            return row.typed
+        first, last = self.numbers((row.skipped, dim(row.skipped + count)))
+        return self.call(_aten.slice.Tensor, row.typed, 0, first, last)
 
     def view(self, storage: Storage, layout: Layout, base: Dim, name: str) -> fx.Node:
-        """A view of storage.
+        """Return a view of a storage.
 
         Args:
             storage: The storage.
-            layout: The view's layout.
-            base: Byte that the layout's offset counts from.
-            name: What the node would like to be called.
+            layout: The layout of the view.
+            base: The byte that the layout's offset is relative to.
+            name: The preferred name of the node.
         """
         if layout.is_opaque:  # it has no views
             return storage.node
@@ -338,7 +338,7 @@ class RegionBase(RegionWalker["Context"]):
         return self.call(as_strided, window, size, stride, name=name)
 
     def _existing(self, storage: Storage, layout: Layout, start: Dim) -> Dim:
-        """Return a view's offset; without elements it may start behind the end of its storage."""
+        """Return a view's offset, clamped to the storage, as an empty view may start beyond it."""
         begin = dim(start - storage.start)
         is_known = layout.dtype is storage.dtype and (storage.is_whole or storage.numel is not None)
         if begin == 0 or not self.context.may_be_empty(layout):
@@ -353,13 +353,13 @@ class RegionBase(RegionWalker["Context"]):
 
 @dataclass(frozen=True, slots=True)
 class TypedRow:
-    """Elements in a row, seen in another dtype.
+    """A 1-d view of a storage, seen as another dtype.
 
     Attributes:
-        row: Its elements, in their own dtype.
-        typed: The same in the other dtype.
-        skipped: How many of these come before those that are wanted.
-        is_exact: Whether none comes before or after.
+        row: The view in the storage's own dtype.
+        typed: The same view in the other dtype.
+        skipped: The number of elements of ``typed`` before the requested ones.
+        is_exact: True if ``typed`` consists of the requested elements alone.
     """
 
     row: fx.Node
@@ -369,24 +369,24 @@ class TypedRow:
 
 
 def type_text(layout: Layout) -> str:
-    """``f32[s0, 4]``: dtype and sizes, in the program's symbols."""
+    """Return dtype and sizes in the program's symbols: ``f32[s0, 4]``."""
     return f"{layout.dtype.short}[{', '.join(map(str, layout.size))}]"
 
 
 def extent_of(layout: Layout) -> Dim:
-    """Elements from the first to the last one, not less than none."""
+    """Return a layout's extent in elements, which is at least 0 for all values of its symbols."""
     extent = layout.extent
     return extent if isinstance(extent, int) else dim(sympy.Max(0, extent))
 
 
 def torch_dtype(dtype: DType) -> torch.dtype:
-    """Torch's object for a dtype."""
+    """Return torch's object for a dtype."""
     found: torch.dtype = getattr(torch, dtype.torch_name)
     return found
 
 
 def _divided(value: Dim, divisor: int) -> Dim:
-    """``value / divisor``, which is a whole number in programs that are right."""
+    """Return ``value / divisor``, which is an integer in valid programs."""
     if isinstance(value, int):
         return value // divisor
     exact = quotient(value, divisor)

@@ -1,14 +1,13 @@
-"""Triton kernels in graphs: nodes of torch's own ``triton_kernel_wrapper_mutation``.
+"""Triton kernels in graphs, as nodes of torch's own ``triton_kernel_wrapper_mutation``.
 
-Such a node names its kernel by a number, an index into a table that torch keeps a process. Others
-of torch's count from 0; ours are digests of all that a kernel is (:func:`kernel_index`). So one
-kernel has one number in every process, and a graph that was pickled or written to a folder is right
-as soon as its kernels are declared.
+Such a node refers to its kernel by an index into a table that torch keeps per process. Torch's own
+indices count from 0; ours are digests of the kernel (:func:`kernel_index`). So a kernel has the
+same index in every process, and a pickled or saved graph works as soon as its kernels are declared.
 
-What is in the table is a :class:`PinnedKernel`. Declaring one needs neither Triton nor a GPU, and
-runs nothing of the kernel's text. Called, it launches exactly what emitted Python launches: the
-pinned types, constants, warps and stages. To torch's tools (functionalisation, Inductor) it is an
-autotuner with one configuration.
+The table holds a :class:`PinnedKernel`. Declaring one needs neither Triton nor a GPU and runs no
+code of the kernel. A call launches exactly what emitted Python launches: the same types, constants,
+warps and stages. To torch's tools (functionalization, Inductor) it is an autotuner with one
+configuration.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _LOST: Final = {"launch_cooperative_grid": False, "maxnreg": None, "num_ctas": 1}
-"""Options that Inductor leaves out when it compiles a kernel of a graph again, and what they are
-then. A kernel whose blocks wait for each other might wait for ever."""
+"""Options that Inductor drops when it recompiles a kernel of a graph, with the values they get.
+Without a cooperative launch, a kernel whose blocks wait for each other might deadlock."""
 
 
 class LaunchError(WrapperIRError):
-    """A node launches a Triton kernel with arguments that it cannot take.
+    """A Triton kernel cannot be launched as its node requests.
 
     Fields: ``kernel`` and ``reason``.
     """
@@ -52,10 +51,10 @@ class LaunchError(WrapperIRError):
 
 
 def _kept(op: Any) -> Any:
-    """Have passes over graphs keep an op's calls: they are there for their effect."""
+    """Mark an op as having side effects, so that graph passes keep its calls."""
     has_side_effect(op)
     if not fx.Graph().call_function(op).is_impure():
-        # PyTorch 2.11 asks higher-order ops for nothing else.
+        # PyTorch 2.11 checks only this registry for higher-order ops.
         effects._register_effectful_op(op, effects._EffectType.ORDERED)  # noqa: SLF001
     return op
 
@@ -65,17 +64,17 @@ LAUNCH: Final = _kept(triton_kernel_wrap.triton_kernel_wrapper_mutation)
 
 _table: Final[Any] = triton_kernel_wrap.kernel_side_table
 
-#: Indices of ours begin here, far above those that torch counts.
+#: Our indices start here, far above torch's own.
 _FIRST: Final = 1 << 48
 
 NO_CONSTANTS: Final = _FIRST
-"""Index of the arguments that graphs cannot hold: a kernel of ours has none."""
+"""The index of an empty table of arguments that a graph cannot hold."""
 
 _pinned: Final[dict[int, PinnedKernel]] = {}
 
 
 def kernel_index(definition: KernelDefinition) -> int:
-    """The index of a kernel in torch's table, the same in every process."""
+    """Return a kernel's index in torch's table, which is the same in every process."""
     source = _source(definition)
     launch = (source.num_warps, source.num_stages, source.options)
     parts = (source.code, source.entry, source.signature, source.constants, *launch)
@@ -89,11 +88,11 @@ def _source(definition: KernelDefinition) -> TritonKernel:
 
 
 def declare_launched(definitions: Iterable[KernelDefinition]) -> dict[str, PinnedKernel]:
-    """Put the Triton kernels among definitions into torch's table; gives them by name.
+    """Add the Triton kernels among definitions to torch's table, and return them by name.
 
-    ``torch._dynamo.reset()`` empties the table: declaring again fills it.
+    ``torch._dynamo.reset()`` empties the table; declaring them again fills it.
     """
-    found = {}
+    kernels = {}
     with library.LOCK:
         for definition in definitions:
             if definition.source.language is not TRITON:
@@ -103,12 +102,12 @@ def declare_launched(definitions: Iterable[KernelDefinition]) -> dict[str, Pinne
             _table.id_to_kernel[index] = kernel
             _table.kernel_to_id[kernel] = index
             _table.constant_args[NO_CONSTANTS] = {}
-            found[definition.name] = kernel
-    return found
+            kernels[definition.name] = kernel
+    return kernels
 
 
 def described(definition: KernelDefinition) -> Iterator[str]:
-    """Yield what is pinned of a kernel, for readers."""
+    """Yield readable lines about a kernel's pinned configuration."""
     source = _source(definition)
     types = (f"{name}: {type_}" for name, type_ in source.signature)
     launch = (("num_warps", source.num_warps), ("num_stages", source.num_stages))
@@ -119,10 +118,10 @@ def described(definition: KernelDefinition) -> Iterator[str]:
 
 
 class PinnedKernel:
-    """A Triton kernel of a program, in all that torch's tools do with one.
+    """A Triton kernel of a program, as torch's tools expect one.
 
     Attributes:
-        index: Its place in torch's table.
+        index: The kernel's index in torch's table.
         definition: The kernel.
     """
 
@@ -133,18 +132,18 @@ class PinnedKernel:
 
     @property
     def constants(self) -> dict[str, Any]:
-        """Constants of the kernel's text that are fixed when it is compiled."""
+        """The kernel's compile-time constants."""
         return dict(_source(self.definition).constants)
 
     @property
     def types(self) -> dict[str, str]:
-        """Triton's type of each parameter that is passed."""
+        """The Triton type of each parameter that is passed at run time."""
         return dict(_source(self.definition).signature)
 
     def launcher(self, device: int, constants: Mapping[str, object]) -> Callable[..., None]:
-        """``launch(grid, stream, *args)`` on a GPU, compiled where it is not.
+        """Return ``launch(grid, stream, *args)`` for a GPU, compiled on first use.
 
-        Constants are the node's: a pass may have changed them.
+        The constants are those of the node, since a pass may have changed them.
         """
         key = (device, *constants.items())
         if key not in self._compiled:
@@ -164,22 +163,22 @@ class PinnedKernel:
         return self._compiled[key]
 
     def __getitem__(self, grid: Sequence[int]) -> Callable[..., None]:
-        """Triton's way to launch a kernel."""
+        """Return a launch function for a grid, as Triton's kernels do."""
         return functools.partial(self.launch, grid)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def launch(self, grid: Sequence[int], *args: Any, **kwargs: Any) -> None:
-        """Launch it over a grid, on the current stream of the GPU that its tensors are on.
+        """Launch the kernel over a grid, on the current stream of its tensors' GPU.
 
         Raises:
-            LaunchError: It is not given what it takes.
+            LaunchError: The arguments do not match the kernel's parameters.
         """
-        given = dict(zip(self.arg_names, args, strict=False)) | kwargs
-        constants = {name: given.pop(name, value) for name, value in self.constants.items()}
-        if given.keys() != self.types.keys():
-            wrong = ", ".join(sorted(given.keys() ^ self.types.keys()))
+        by_name = dict(zip(self.arg_names, args, strict=False)) | kwargs
+        constants = {name: by_name.pop(name, value) for name, value in self.constants.items()}
+        if by_name.keys() != self.types.keys():
+            wrong = ", ".join(sorted(by_name.keys() ^ self.types.keys()))
             raise LaunchError(kernel=self.definition.name, reason=f"missing or unknown: {wrong}")
-        ordered = [given[name] for name in self.types]
+        ordered = [by_name[name] for name in self.types]
         device = self._gpu(ordered)
         run = on_device(device)(self.launcher(device.index, constants))
         run(tuple(grid), current_stream(device.index), *ordered)
@@ -193,11 +192,11 @@ class PinnedKernel:
         reason = f"it runs on a GPU, and its tensors are on {where}"
         raise LaunchError(kernel=self.definition.name, reason=reason)
 
-    # As one of Triton's.
+    # Triton's interface.
 
     @functools.cached_property
     def _autotuner(self) -> Any:
-        """Triton's object: the kernel's function, to be run in one configuration."""
+        """Triton's autotuner of the kernel's function, with one configuration."""
         source = _source(self.definition)
         kernel = TritonSource(
             self.definition.name, self.types, source.code, source.entry, self.constants, {}
@@ -208,7 +207,7 @@ class PinnedKernel:
         return triton.autotune([triton.Config({}, **options)], key=[])(function)
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else is the autotuner's."""
+        """Get any other attribute from the autotuner."""
         if name.startswith("_"):
             raise AttributeError(name)
         if name == "restore_value":
@@ -216,25 +215,25 @@ class PinnedKernel:
         try:
             autotuner = self._autotuner
         except TritonKernelError as error:
-            # Torch describes all kernels of its table where it traces anything, and expects this.
+            # Torch inspects all kernels in its table whenever it traces, and expects this error.
             raise AttributeError(str(error), name=name, obj=self) from error
         return getattr(autotuner, name)
 
     def _refuse_losses(self) -> None:
-        """Raise a LaunchError if Inductor, which alone asks for this, would change the kernel."""
+        """Raise a LaunchError if Inductor, the only reader of the attribute, would drop options."""
         options = dict(_source(self.definition).options)
         for name, left in _LOST.items():
             if options.get(name, left) != left:
                 raise LaunchError(
                     kernel=self.definition.name,
-                    reason=f"Inductor would compile it again without its option '{name}'",
-                    hint="run the graph as it is, or what `.load()` gives",
+                    reason=f"Inductor would recompile it without its option '{name}'",
+                    hint="run the graph as emitted, or the function that `.load()` returns",
                 )
 
     @property  # type: ignore[misc]
     @override
     def __class__(self) -> type:
-        """Triton's autotuner, as soon as somebody may ask for one: torch goes by the class."""
+        """Triton's autotuner class once Triton is imported, since torch checks the class."""
         module = sys.modules.get("triton.runtime.autotuner")
         return PinnedKernel if module is None else module.Autotuner
 
@@ -257,11 +256,11 @@ def launch_kwargs(
 
 
 def launched(node: fx.Node) -> PinnedKernel | None:
-    """The kernel of ours that a node launches in the way of :func:`launch_kwargs`, if it does."""
+    """Return the kernel that a node with :func:`launch_kwargs` launches, or ``None``."""
     if node.op != "call_function" or node.target is not LAUNCH or node.args:
         return None
-    given: dict[str, Any] = dict(node.kwargs)
-    plain = given.get("constant_args_idx") == NO_CONSTANTS
-    if not plain or given.get("tma_descriptor_metadata") or len(given.get("grid", ())) != 1:
+    kwargs: dict[str, Any] = dict(node.kwargs)
+    plain = kwargs.get("constant_args_idx") == NO_CONSTANTS
+    if not plain or kwargs.get("tma_descriptor_metadata") or len(kwargs.get("grid", ())) != 1:
         return None
-    return _pinned.get(given["kernel_idx"])
+    return _pinned.get(kwargs["kernel_idx"])

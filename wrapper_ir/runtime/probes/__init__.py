@@ -1,4 +1,4 @@
-"""The debug printer's half that runs: what probes print, save, check and compare."""
+"""The runtime of the debug printer: probes print, save, check and compare values."""
 
 from wrapper_ir.runtime.probes.describe import TOLERANCES, describe, difference
 from wrapper_ir.runtime.probes.measures import Statistics, private_copy, statistics

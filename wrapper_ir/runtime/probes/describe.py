@@ -1,17 +1,16 @@
-"""A tensor in words: layout, statistics, and some of its values.
+"""Descriptions of tensors: layout, statistics and some of the values.
 
-The words are those of docs/debug-printer.md, and the same from every emitter. Nothing here changes
-a tensor, and nothing here fails: what cannot be computed is left out.
+docs/debug-printer.md documents the format, which is the same for all emitters. Nothing here changes
+a tensor, and nothing raises: a statistic that cannot be computed is left out.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
-import struct
 from typing import TYPE_CHECKING, Final
 
 import torch
-from torch import Tensor
 
 from wrapper_ir.runtime.probes.measures import (
     SHORT_DTYPES,
@@ -27,23 +26,23 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-#: Tensors with more elements than this are shown by the first and last of each dimension.
+#: Tensors with more elements than this show only the ends of each dimension.
 _ALL: Final = 24
 _EDGE: Final = 3
 
 
 def describe(name: str, tensor: Tensor) -> str:
-    """One line on a tensor: name, layout, statistics, values."""
+    """Return one line about a tensor: name, layout, statistics, values."""
     parts = [f"{name}:", describe_layout(tensor)]
     values = readable(tensor)
     if values is not None and values.numel():
         parts += _statistics_words(statistics_of(values), tensor.dtype)
-        parts.append(_listed(values, tensor.dtype))
+        parts.append(_listed(values, shorten=values.numel() > _ALL))
     return " ".join(parts)
 
 
 def describe_layout(tensor: Tensor) -> str:
-    """``f32[4, 64]``, with strides and device where they are not the usual ones."""
+    """Return ``f32[4, 64]``, with strides if not contiguous and the device if not the CPU."""
     short = SHORT_DTYPES.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
     text = f"{short}[{', '.join(map(str, tensor.shape))}]"
     if tensor.layout is not torch.strided:
@@ -58,18 +57,18 @@ def describe_layout(tensor: Tensor) -> str:
 # Words.
 
 
-def _statistics_words(found: Statistics, dtype: torch.dtype) -> list[str]:
+def _statistics_words(stats: Statistics, dtype: torch.dtype) -> list[str]:
     words = []
-    if found.minimum is not None and found.maximum is not None:
-        words += [f"min={number(found.minimum, dtype)}", f"max={number(found.maximum, dtype)}"]
-    if found.mean is not None:
-        words.append(f"mean={number(found.mean)}")
-    if found.std is not None:
-        words.append(f"std={number(found.std)}")
-    if found.nan:
-        words.append(f"nan={found.nan} first={_index(found.first_nan)}")
-    if found.inf:
-        words.append(f"inf={found.inf} first={_index(found.first_inf)}")
+    if stats.minimum is not None and stats.maximum is not None:
+        words += [f"min={number(stats.minimum, dtype)}", f"max={number(stats.maximum, dtype)}"]
+    if stats.mean is not None:
+        words.append(f"mean={number(stats.mean)}")
+    if stats.std is not None:
+        words.append(f"std={number(stats.std)}")
+    if stats.nan:
+        words.append(f"nan={stats.nan} first={_index(stats.first_nan)}")
+    if stats.inf:
+        words.append(f"inf={stats.inf} first={_index(stats.first_inf)}")
     return words
 
 
@@ -78,9 +77,9 @@ def _index(index: Sequence[int] | None) -> str:
 
 
 def number(value: complex, dtype: torch.dtype | None = None) -> str:
-    """A number, with as few digits as tell it from its neighbours in its type.
+    """Format a number with the fewest digits that identify it in its type.
 
-    Means and the like, which have no type, get six digits.
+    Without a type, as for means, it gets six digits.
     """
     if isinstance(value, bool) or dtype is torch.bool:
         return "true" if value else "false"
@@ -101,34 +100,23 @@ def _real(value: float, dtype: torch.dtype | None) -> str:
 
 
 def _shortest(value: float, dtype: torch.dtype) -> str:
-    """The shortest decimal that rounds to the value; to float32 for types that fit in it."""
-    wide = dtype in (torch.float64, torch.complex128)
+    """Return the shortest decimal that rounds to the value, in float32 for types that fit in it."""
+    rounded = ctypes.c_double if dtype in (torch.float64, torch.complex128) else ctypes.c_float
     for digits in range(6, 18):
         text = f"{value:.{digits}g}"
-        if _rounded(float(text), wide=wide) == value:
+        if rounded(float(text)).value == value:
             return text
     return repr(value)
 
 
-def _rounded(value: float, *, wide: bool) -> float:
-    if wide:
-        return value
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)
+def _listed(values: Tensor, *, shorten: bool) -> str:
+    """Format values as nested lists: integers exactly, other numbers to six digits.
 
-
-def _listed(values: Tensor, dtype: torch.dtype, *, shorten: bool | None = None) -> str:
-    """The values as nested lists; of large tensors the ends of each dimension.
-
-    Of the last two dimensions three values from each end are shown, of the one before them one, and
-    of any further one the first alone: at most 72 numbers.
+    In a shortened list, the last two dimensions show three values from each end, the dimension
+    before them one from each end, and any further dimension only the first: at most 72 numbers.
     """
     if values.dim() == 0:
-        return _brief(values.item(), dtype)
-    if shorten is None:
-        shorten = values.numel() > _ALL
+        return number(values.item())
     size = values.shape[0]
     head = tail = _EDGE if values.dim() <= 2 else 1
     if values.dim() > 3:
@@ -136,24 +124,17 @@ def _listed(values: Tensor, dtype: torch.dtype, *, shorten: bool | None = None) 
     if not shorten or size <= head + tail:
         head, tail = size, 0
     shown = [*range(head), *range(size - tail, size)]
-    items = [_listed(values[position], dtype, shorten=shorten) for position in shown]
+    items = [_listed(values[position], shorten=shorten) for position in shown]
     if len(items) < size:
         items.insert(head, "...")
     return f"[{', '.join(items)}]"
 
 
-def _brief(value: complex, dtype: torch.dtype) -> str:
-    """A number among many: whole numbers exact, others to six digits."""
-    if isinstance(value, (bool, int)) or dtype is torch.bool:
-        return number(value, dtype)
-    return number(value)
+# Descriptions of the difference between two tensors, with a tolerance for each element type.
 
 
-# Differences between two tensors in words, with a tolerance for each element type.
-
-
-#: Relative and absolute tolerance by element type, those of ``torch.testing.assert_close``; types
-#: that are not listed must be equal.
+#: Relative and absolute tolerance by element type, as in ``torch.testing.assert_close``. Other
+#: types must be equal.
 TOLERANCES: Final[dict[torch.dtype, tuple[float, float]]] = {
     torch.float16: (1e-3, 1e-5),
     torch.bfloat16: (1.6e-2, 1e-5),
@@ -165,12 +146,12 @@ TOLERANCES: Final[dict[torch.dtype, tuple[float, float]]] = {
 
 
 def difference(got: Tensor, expected: Tensor, tolerance: tuple[float, float] | None = None) -> str:
-    """Say how ``got`` differs from ``expected``; empty when it does not. NaN equals NaN.
+    """Describe how ``got`` differs from ``expected``, or return an empty string. NaN equals NaN.
 
     Args:
         got: A tensor.
-        expected: What it should be.
-        tolerance: Relative and absolute, instead of the type's in ``TOLERANCES``.
+        expected: The expected tensor.
+        tolerance: Relative and absolute, in place of the type's entry in ``TOLERANCES``.
     """
     if got.dtype is not expected.dtype or got.shape != expected.shape:
         return f"is {describe_layout(got)}, expected {describe_layout(expected)}"
@@ -208,5 +189,7 @@ def _exact(got: Tensor, expected: Tensor) -> str:
 def _words(got: Tensor, expected: Tensor, apart: Tensor, count: int) -> str:
     place = index_of_largest(apart)
     one, other = (number(t[place].item(), t.dtype) for t in (got, expected))
-    where = f"({', '.join(map(str, place))})"
-    return f"{count} of {got.numel()} elements differ, most at {where}: {one}, expected {other}"
+    return (
+        f"{count} of {got.numel()} elements differ, most at {_index(place)}: "
+        f"{one}, expected {other}"
+    )

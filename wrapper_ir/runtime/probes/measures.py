@@ -1,7 +1,7 @@
 """Statistics of a tensor's values: extremes, moments, and counts of non-finite values.
 
-Nothing here changes a tensor. Extremes are exact; moments are computed in float64, piece by piece,
-so that a large tensor is read from memory once and never copied as a whole.
+Nothing here changes a tensor. Extremes are exact. Moments are computed in float64 chunk by chunk,
+so that a large tensor is read once and never copied as a whole.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SHORT_DTYPES: Final[dict[torch.dtype, str]] = {
     if isinstance(dtype := getattr(torch, name, None), torch.dtype)
 }
 
-#: Element types whose values are all exact in a wider one that torch computes with.
+#: Wider types that torch can compute with and that represent all values exactly.
 _WIDER: Final[dict[str, torch.dtype]] = {
     "f8e4m3fn": torch.float32,
     "f8e4m3fnuz": torch.float32,
@@ -63,9 +63,9 @@ _WIDER: Final[dict[str, torch.dtype]] = {
 }
 
 _PLAIN: Final = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-"""Types whose extremes GPUs compute, and float64 holds."""
+"""Types whose extremes accelerators compute and float64 represents exactly."""
 
-#: Elements of a piece: in float64 it fits a processor's own cache.
+#: Elements of a chunk. In float64 it fits the private cache of a core.
 _PIECE: Final = 1 << 16
 
 
@@ -73,18 +73,19 @@ _PIECE: Final = 1 << 16
 class Statistics:
     """Statistics of a tensor's values.
 
-    Of complex tensors all numbers are of their real and imaginary parts together. ``minimum``,
-    ``maximum``, ``mean`` and ``std`` are of the finite values, and None where there are none.
+    For complex tensors, extremes and moments cover real and imaginary parts together. ``minimum``,
+    ``maximum``, ``mean`` and ``std`` cover the finite values and are None if there are none.
 
     Attributes:
-        minimum: Exact, in the tensor's own type; None also for types without order.
-        maximum: Likewise.
-        mean: Computed in float64.
-        std: Of the sample (divided by n - 1), in float64; None for fewer than two values.
-        nan: How many elements are NaN.
-        inf: How many are infinite.
-        first_nan: Index of the first NaN, or None.
-        first_inf: Index of the first infinite element, or None.
+        minimum: The exact minimum, in the tensor's own type; None for types that torch cannot read.
+        maximum: The exact maximum, likewise.
+        mean: The mean, computed in float64.
+        std: The sample standard deviation (divided by n - 1), in float64; None for fewer than two
+            values.
+        nan: The number of NaN elements.
+        inf: The number of infinite elements.
+        first_nan: The index of the first NaN, or None.
+        first_inf: The index of the first infinite element, or None.
     """
 
     minimum: float | int | None = None
@@ -98,30 +99,30 @@ class Statistics:
 
 
 def statistics(tensor: Tensor) -> Statistics:
-    """The statistics of a tensor; all counts are zero where values cannot be read."""
+    """Return the statistics of a tensor, or empty ones if its values cannot be read."""
     values = readable(tensor)
     return Statistics() if values is None else statistics_of(values)
 
 
 def statistics_of(values: Tensor) -> Statistics:
-    """The statistics of what :func:`readable` gave."""
+    """Return the statistics of a result of :func:`readable`."""
     if not values.numel():
         return Statistics()
-    found, finite = _extremes(values)
+    stats, finite = _extremes(values)
     mean, std = _moments(finite)
-    return dataclasses.replace(found, mean=mean, std=std)
+    return dataclasses.replace(stats, mean=mean, std=std)
 
 
 def value_ranges(tensors: Sequence[Tensor]) -> list[Statistics]:
-    """The statistics of each without ``mean`` and ``std``, at a fraction of their price.
+    """Return the statistics of tensors without ``mean`` and ``std``, at a fraction of the cost.
 
-    Extremes of tensors on accelerators are found there, and each device is waited for once. A
-    tensor is copied from there only if that is not enough: where it holds NaN or inf.
+    Accelerators compute the extremes of their own tensors, with one synchronization per device. A
+    tensor is copied to the host only if it holds NaN or inf.
     """
     ranges = _ranges_found_there(tensors)
     return [
-        Statistics(*found) if found is not None else _value_range(tensor)
-        for tensor, found in zip(tensors, ranges, strict=True)
+        Statistics(*limits) if limits is not None else _value_range(tensor)
+        for tensor, limits in zip(tensors, ranges, strict=True)
     ]
 
 
@@ -131,19 +132,19 @@ def _value_range(tensor: Tensor) -> Statistics:
 
 
 def _ranges_found_there(tensors: Sequence[Tensor]) -> list[tuple[float, float] | None]:
-    """Least and largest value of those on accelerators, of plain types, with finite values."""
+    """Return the extremes of finite tensors on accelerators, and None for all other tensors."""
     limits: dict[torch.device, list[Tensor]] = {}
     for tensor in filter(_has_limits_there, tensors):
         pair = torch.stack(torch.aminmax(tensor.detach())).double()
         limits.setdefault(tensor.device, []).append(pair)
     values = {device: iter(torch.stack(pairs).tolist()) for device, pairs in limits.items()}
-    found: list[tuple[float, float] | None] = []
+    ranges: list[tuple[float, float] | None] = []
     for tensor in tensors:
         is_known = _has_limits_there(tensor)
         low, high = next(values[tensor.device]) if is_known else (math.nan, math.nan)
         is_finite = math.isfinite(low) and math.isfinite(high)
-        found.append((low + 0.0, high + 0.0) if is_finite else None)
-    return found
+        ranges.append((low + 0.0, high + 0.0) if is_finite else None)
+    return ranges
 
 
 def _has_limits_there(tensor: Tensor) -> bool:
@@ -152,7 +153,7 @@ def _has_limits_there(tensor: Tensor) -> bool:
 
 
 def readable(tensor: Tensor) -> Tensor | None:
-    """The tensor's values on the CPU in a type that torch computes with; None if it cannot."""
+    """Return the values on the CPU in a type that torch computes with, or None if impossible."""
     short = SHORT_DTYPES.get(tensor.dtype, "")
     if tensor.layout is not torch.strided or tensor.device.type == "meta" or not short:
         return None
@@ -166,7 +167,7 @@ def readable(tensor: Tensor) -> Tensor | None:
 
 
 def _extremes(values: Tensor) -> tuple[Statistics, Tensor]:
-    """All statistics but the moments, and the values that these are to be computed of."""
+    """Return all statistics but the moments, and the finite values to compute those from."""
     if values.is_complex():
         parts, finite = _extremes(torch.view_as_real(values))
         if not (parts.nan or parts.inf):
@@ -174,21 +175,21 @@ def _extremes(values: Tensor) -> tuple[Statistics, Tensor]:
         counts = _not_finite(values.isnan(), values.isinf())
         low, high = parts.minimum, parts.maximum
         return dataclasses.replace(counts, minimum=low, maximum=high), finite
-    if values.dtype is torch.uint64:  # torch cannot order these; flipping the top bit keeps order
+    if values.dtype is torch.uint64:  # torch cannot compare these; flipping the top bit keeps order
         low, high = _limits(values.view(torch.int64) ^ (-(2**63)))
         return Statistics(int(low) + 2**63, int(high) + 2**63), values
     low, high = _limits(values)
     if not values.is_floating_point():
         return Statistics(int(low), int(high)), values
     if math.isfinite(low) and math.isfinite(high):
-        return Statistics(low + 0.0, high + 0.0), values  # of zeros, not the one that came first
+        return Statistics(low + 0.0, high + 0.0), values  # never -0.0
     nan, inf = values.isnan(), values.isinf()
-    found = _not_finite(nan, inf)
+    stats = _not_finite(nan, inf)
     finite = values[~(nan | inf)]
     if finite.numel():
         low, high = _limits(finite)
-        found = dataclasses.replace(found, minimum=low + 0.0, maximum=high + 0.0)
-    return found, finite
+        stats = dataclasses.replace(stats, minimum=low + 0.0, maximum=high + 0.0)
+    return stats, finite
 
 
 def _limits(values: Tensor) -> tuple[float, float]:
@@ -209,17 +210,12 @@ def _first(mask: Tensor) -> tuple[int, ...] | None:
 
 
 def index_of_largest(values: Tensor) -> tuple[int, ...]:
-    """Return the index of the largest element, of equal ones the first in row-major order."""
-    flat = int(values.reshape(-1).argmax())
-    index = []
-    for size in reversed(values.shape):
-        index.append(flat % size)
-        flat //= size
-    return tuple(reversed(index))
+    """Return the index of the largest element; among equal ones, the first in row-major order."""
+    return tuple(map(int, torch.unravel_index(values.argmax(), values.shape)))
 
 
 def _moments(values: Tensor) -> tuple[float | None, float | None]:
-    """Mean and standard deviation, each piece's own ones combined (Chan, Golub and LeVeque)."""
+    """Return mean and standard deviation, combined from chunks (Chan, Golub and LeVeque)."""
     flat = values.reshape(-1)
     total = flat.numel()
     if not total:
@@ -240,7 +236,7 @@ def _moments(values: Tensor) -> tuple[float | None, float | None]:
 
 
 def checksum(tensor: Tensor) -> str:
-    """CRC-32 of the elements' bytes in row-major order, eight hexadecimal digits."""
+    """Return the CRC-32 of the elements' bytes in row-major order, as eight hexadecimal digits."""
     values = tensor.detach().cpu().resolve_conj().resolve_neg()
     if values.is_quantized:
         values = values.int_repr()
@@ -251,9 +247,10 @@ def checksum(tensor: Tensor) -> str:
 
 
 def private_copy(tensor: Tensor) -> Tensor:
-    """The elements in a storage of their own, in the same layout; zeros where it has gaps.
+    """Copy a tensor to the CPU with its layout, in a minimal storage with zeros in its gaps.
 
-    A view would take its whole storage along, and gaps hold whatever was in memory.
+    Saving a view would save its whole storage, and gaps hold arbitrary bytes. A tensor with
+    expanded dimensions becomes contiguous.
     """
     detached = tensor.detach().cpu()
     if detached.is_quantized or detached.layout is not torch.strided:

@@ -1,7 +1,7 @@
-"""Execution of a ``Probe`` line.
+"""Execution of ``Probe`` lines.
 
-A probe looks and never touches: it writes to no tensor, keeps none, and does not raise, except at
-the levels ``check`` and ``check_nan``, whose purpose it is, and what a hook raises.
+A probe writes to no tensor and keeps none alive. It raises nothing, except at the levels ``check``
+and ``check_nan``, where that is the purpose, and for exceptions of a hook.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ from wrapper_ir.runtime.probes.measures import (
 )
 from wrapper_ir.runtime.probes.session import DebugSession, current, line_writer
 
-#: What a probe is called with: its buffers, then its numbers.
+#: A probe function. Its arguments are the probe's buffers, then its scalars.
 ProbeCall = Callable[..., None]
 
 
 class NonFiniteError(WrapperIRError, ArithmeticError):
-    """A call wrote a NaN or an infinite value: found by a probe of a level that checks.
+    """A call wrote a NaN or an infinite value, found at the level ``check`` or ``check_nan``.
 
-    Fields: ``call`` is its number and name, ``buffer`` the one written, ``what`` is ``NaN`` or
-    ``inf``, ``count`` how many there are, ``index`` the first one's, ``inputs`` what the call read.
+    Fields: ``call``, its number and name; ``buffer``, the buffer it wrote; ``what``, ``NaN`` or
+    ``inf``; ``count``, the number of them; ``index``, the index of the first; ``inputs``, a
+    description of the buffers that the call read.
     """
 
     code = "WIR1502"
@@ -52,16 +53,16 @@ def make_probe(
     scalars: Sequence[str] = (),
     source: str = "",
 ) -> ProbeCall:
-    """Return the function that emitted code calls where a probe stands.
+    """Return the function that emitted code calls at a probe.
 
     Args:
-        label: Number and name of the call.
+        label: The number and the name of the call.
         when: ``before`` or ``after``.
         level: ``names``, ``print``, ``save``, ``check``, ``check_nan``, ``stats``, ``compare`` or
             ``hook``.
-        buffers: What the buffers are called, in the order in which they will be passed.
-        scalars: What the numbers are called, likewise.
-        source: Where in the model the call comes from.
+        buffers: The names of the buffers, in the order in which they will be passed.
+        scalars: The names of the scalars, likewise.
+        source: The model's source line of the call.
     """
     if level == "names":
         return line_writer(f"{label} {when}")
@@ -83,54 +84,51 @@ def make_probe(
     return run
 
 
+@dataclass(frozen=True, slots=True)
 class _Probe:
-    """The actions of one probe, a method a level."""
+    """The actions of one probe, one method per level."""
 
-    def __init__(
-        self,
-        label: str,
-        when: str,
-        buffers: tuple[str, ...],
-        scalars: tuple[str, ...],
-        source: str,
-    ) -> None:
-        self._label = label
-        self._when = when
-        self._buffers = buffers
-        self._scalars = scalars
-        self._source = source
-        self._head = f"{label} {when}"
+    label: str
+    when: str
+    buffers: tuple[str, ...]
+    scalars: tuple[str, ...]
+    source: str
+
+    @property
+    def head(self) -> str:
+        """The beginning of each printed line."""
+        return f"{self.label} {self.when}"
 
     def _tensors(self, values: Sequence[Any]) -> list[tuple[str, Tensor]]:
-        return list(zip(self._buffers, values, strict=False))
+        return list(zip(self.buffers, values, strict=False))
 
     def _numbers(self, values: Sequence[Any]) -> list[tuple[str, Any]]:
-        return list(zip(self._scalars, values[len(self._buffers) :], strict=True))
+        return list(zip(self.scalars, values[len(self.buffers) :], strict=True))
 
     def print(self, session: DebugSession, values: Sequence[Any]) -> None:
-        """Print a line for each tensor, and one for all numbers."""
+        """Print a line for each tensor, and one for all scalars."""
         for name, tensor in self._tensors(values):
-            session.line(f"{self._head} {_guarded(name, tensor)}")
+            session.line(f"{self.head} {_guarded(name, tensor)}")
         numbers = [
             text if (text := number(value)) == name else f"{name}={text}"
             for name, value in self._numbers(values)
         ]
         if numbers:
-            session.line(f"{self._head} scalars: {', '.join(numbers)}")
+            session.line(f"{self.head} scalars: {', '.join(numbers)}")
 
     def save(self, session: DebugSession, values: Sequence[Any]) -> None:
-        """Save each tensor in a file of its own, in its own layout; numbers go into the index."""
+        """Save each tensor to its own file, in its own layout, and the scalars to the index."""
         numbers = self._numbers(values)
         if numbers:
             session.list_numbers({**self._entry(""), "scalars": [_json(v) for _, v in numbers]})
         for name, tensor in self._tensors(values):
-            call = self._label.replace(" ", "-", 1).split("-", 1)[-1]
-            stem = f"{_file_name(call)}-{self._when}-{_file_name(name)}"
+            call = self.label.replace(" ", "-", 1).split("-", 1)[-1]
+            stem = f"{_file_name(call)}-{self.when}-{_file_name(name)}"
             entry = {**self._entry(name), **_layout(tensor)}
             try:
                 session.save(private_copy(tensor), entry, stem)
             except Exception as error:
-                session.line(f"{self._head} {name}: cannot be saved: {_one_line(error)}")
+                session.line(f"{self.head} {name}: cannot be saved: {_one_line(error)}")
 
     def stats(self, session: DebugSession, values: Sequence[Any]) -> None:
         """Write a JSON line for each tensor."""
@@ -138,94 +136,81 @@ class _Probe:
             try:
                 session.note({**self._entry(name), **_layout(tensor), **_statistics(tensor)})
             except Exception as error:
-                session.line(f"{self._head} {name}: no statistics: {_one_line(error)}")
+                session.line(f"{self.head} {name}: no statistics: {_one_line(error)}")
 
-    def check(self, session: DebugSession, values: Sequence[Any]) -> None:
-        """Before the call: note the ranges of what it reads. After it: stop at NaN and inf.
+    def check(
+        self, session: DebugSession, values: Sequence[Any], *, allow_inf: bool = False
+    ) -> None:
+        """Record the ranges of the inputs before the call; raise for NaN and inf after it.
 
         Raises:
             NonFiniteError: A tensor holds such a value.
         """
-        if self._when == "before":
+        if self.when == "before":
             tensors = self._tensors(values)
             ranges = value_ranges([tensor for _, tensor in tensors])
             words = [
-                _range_words(name, tensor, found)
-                for (name, tensor), found in zip(tensors, ranges, strict=True)
+                _range_words(name, tensor, stats)
+                for (name, tensor), stats in zip(tensors, ranges, strict=True)
             ]
-            session.inputs.of = (self._label, words)
+            session.inputs.of = (self.label, words)
             return
-        for name, found in self._not_finite(values):
-            raise self._non_finite(session, name, found)
-
-    def check_nan(self, session: DebugSession, values: Sequence[Any]) -> None:
-        """As ``check``, but infinite values are let pass: masks of attention are made of them.
-
-        Raises:
-            NonFiniteError: A tensor holds a NaN.
-        """
-        if self._when == "before":
-            self.check(session, values)
-            return
-        for name, found in self._not_finite(values):
-            if found.nan:
-                raise self._non_finite(session, name, found)
-
-    def _not_finite(self, values: Sequence[Any]) -> Iterator[tuple[str, Statistics]]:
-        """The tensors that hold NaN or inf."""
         tensors = [
             (name, tensor)
             for name, tensor in self._tensors(values)
             if tensor.is_floating_point() or tensor.is_complex()
         ]
         ranges = value_ranges([tensor for _, tensor in tensors])
-        for (name, _), found in zip(tensors, ranges, strict=True):
-            if found.nan or found.inf:
-                yield name, found
+        for (name, _), stats in zip(tensors, ranges, strict=True):
+            if stats.nan or (stats.inf and not allow_inf):
+                raise self._non_finite(session, name, stats)
 
-    def _non_finite(self, session: DebugSession, name: str, found: Statistics) -> NonFiniteError:
+    def check_nan(self, session: DebugSession, values: Sequence[Any]) -> None:
+        """Check like ``check``, but allow infinite values, which attention masks consist of."""
+        self.check(session, values, allow_inf=True)
+
+    def _non_finite(self, session: DebugSession, name: str, stats: Statistics) -> NonFiniteError:
         label, words = getattr(session.inputs, "of", ("", []))
-        inputs = "; ".join(words) if label == self._label and words else "nothing"
+        inputs = "; ".join(words) if label == self.label and words else "nothing"
         return NonFiniteError(
-            call=self._label,
+            call=self.label,
             buffer=name,
-            what="NaN" if found.nan else "inf",
-            count=found.nan or found.inf,
-            index=found.first_nan if found.nan else found.first_inf,
+            what="NaN" if stats.nan else "inf",
+            count=stats.nan or stats.inf,
+            index=stats.first_nan if stats.nan else stats.first_inf,
             inputs=f"it read {inputs}",
-            origin=self._source or None,
+            origin=self.source or None,
         )
 
     def compare(self, session: DebugSession, values: Sequence[Any]) -> None:
-        """Print what differs from the tensors that another run saved."""
+        """Print the differences from the tensors that another run saved."""
         if not session.has_reference:
-            session.line(
-                f"{self._head}: nothing to compare with: name the directory of a saved run"
-            )
+            session.line(f"{self.head}: nothing to compare with: name the directory of a saved run")
             return
         for name, tensor in self._tensors(values):
             try:
-                expected = session.expected(self._label, self._when, name)
+                expected = session.expected(self.label, self.when, name)
                 words = "not saved there" if expected is None else difference(tensor, expected)
             except Exception as error:
                 words = f"cannot be compared: {_one_line(error)}"
             if words:
-                session.line(f"{self._head} {name}: {words}")
+                session.line(f"{self.head} {name}: {words}")
 
     def hook(self, *values: object) -> None:
-        """Tell the user's functions."""
+        """Call the user's hooks in the order of registration."""
         event = ProbeEvent(
-            call=self._label,
-            when=self._when,
+            call=self.label,
+            when=self.when,
             tensors={name: tensor.detach() for name, tensor in self._tensors(values)},
             scalars=tuple(self._numbers(values)),
-            source=self._source,
+            source=self.source,
         )
-        report(event)
+        for function in (*_of_process, *_of_thread.hooks):
+            function(event)
 
     def _entry(self, name: str) -> dict[str, Any]:
-        entry = {"call": self._label, "when": self._when, "buffer": name}
-        return {**entry, "source": self._source} if self._source else entry
+        entry = {"call": self.label, "when": self.when, "buffer": name}
+        return {**entry, "source": self.source} if self.source else entry
 
 
 def _guarded(name: str, tensor: Tensor) -> str:
@@ -235,13 +220,13 @@ def _guarded(name: str, tensor: Tensor) -> str:
         return f"{name}: {describe_layout(tensor)} cannot be shown: {_one_line(error)}"
 
 
-def _range_words(name: str, tensor: Tensor, found: Statistics) -> str:
+def _range_words(name: str, tensor: Tensor, stats: Statistics) -> str:
     words = f"{name} {describe_layout(tensor)}"
-    if found.minimum is not None and found.maximum is not None:
-        low, high = (number(v, tensor.dtype) for v in (found.minimum, found.maximum))
+    if stats.minimum is not None and stats.maximum is not None:
+        low, high = (number(v, tensor.dtype) for v in (stats.minimum, stats.maximum))
         words += f" in [{low}, {high}]"
-    words += f" with {found.nan} NaN" if found.nan else ""
-    return words + (f" with {found.inf} inf" if found.inf else "")
+    words += f" with {stats.nan} NaN" if stats.nan else ""
+    return words + (f" with {stats.inf} inf" if stats.inf else "")
 
 
 def _layout(tensor: Tensor) -> dict[str, Any]:
@@ -254,7 +239,7 @@ def _layout(tensor: Tensor) -> dict[str, Any]:
 
 
 def _json(value: complex) -> complex | str:
-    """A number as JSON has it; what JSON has not, in words."""
+    """Return a finite number as it is, and a value that JSON cannot represent as a string."""
     if isinstance(value, (int, float)) and math.isfinite(value):
         return value
     return str(value)
@@ -262,16 +247,16 @@ def _json(value: complex) -> complex | str:
 
 def _statistics(tensor: Tensor) -> dict[str, Any]:
     tensor = tensor.detach().cpu()  # once, for the statistics and for the checksum
-    found = statistics(tensor)
+    stats = statistics(tensor)
     return {
-        "min": found.minimum,
-        "max": found.maximum,
-        "mean": None if found.mean is None else _json(found.mean),
-        "std": None if found.std is None else _json(found.std),
-        "nan": found.nan,
-        "inf": found.inf,
-        **({} if found.first_nan is None else {"first_nan": list(found.first_nan)}),
-        **({} if found.first_inf is None else {"first_inf": list(found.first_inf)}),
+        "min": stats.minimum,
+        "max": stats.maximum,
+        "mean": None if stats.mean is None else _json(stats.mean),
+        "std": None if stats.std is None else _json(stats.std),
+        "nan": stats.nan,
+        "inf": stats.inf,
+        **({} if stats.first_nan is None else {"first_nan": list(stats.first_nan)}),
+        **({} if stats.first_inf is None else {"first_inf": list(stats.first_inf)}),
         "checksum": checksum(tensor),
     }
 
@@ -287,24 +272,24 @@ def _one_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-# Functions of the user's that are told what calls read and write.
+# User hooks.
 #
-# A program holds no function: its probes of the level ``hook`` report to whatever is registered
-# when they are reached.
+# A program contains no functions: probes of the level ``hook`` call the hooks that are registered
+# when the probe runs.
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeEvent:
-    """A call about to be made, or just made.
+    """The moment before or after a call.
 
     Attributes:
         call: The call's number in four digits, in the order of the program's text, and its name.
         when: ``before`` or ``after``.
-        tensors: Before: what the call reads; after: what it wrote. By the buffers' names, constants
-            by their qualified names. They are the program's own, to be looked at only, and hold
-            these values until the hook returns; what is kept must be cloned.
-        scalars: Before: the numbers that the call is given, in order, expressions being named.
-        source: Where in the model the call comes from, ``file.py:12``; empty where not known.
+        tensors: Before: the tensors that the call reads; after: those it wrote. Keys are buffer
+            names, or qualified names for constants. The tensors belong to the program and must not
+            be modified. They hold these values until the hook returns; clone them to keep them.
+        scalars: Before: the call's scalar arguments in order, each with its expression.
+        source: The model's source line of the call, ``file.py:12``, or an empty string if unknown.
     """
 
     call: str
@@ -315,7 +300,7 @@ class ProbeEvent:
 
     @property
     def name(self) -> str:
-        """Name of the kernel or op."""
+        """The name of the kernel or op."""
         return self.call.partition(" ")[2]
 
 
@@ -323,7 +308,7 @@ Hook: TypeAlias = Callable[[ProbeEvent], object]
 
 
 class _Registered(threading.local):
-    """The hooks of the call that a thread is in: those that were given to ``compile``."""
+    """The hooks of the program call in progress on this thread, given to ``compile``."""
 
     hooks: tuple[Hook, ...] = ()
 
@@ -334,12 +319,12 @@ _of_process: list[Hook] = []
 
 @contextlib.contextmanager
 def hook(function: Hook) -> Iterator[None]:
-    """Have every probe of the level ``hook`` call a function, for the length of a block.
+    """Call a function at every probe of the level ``hook`` while the block runs.
 
-    It is called in all threads. What it raises goes through the program to whoever called that.
+    It is called in all threads. Its exceptions propagate to the caller of the program.
 
     Args:
-        function: Called with a :class:`ProbeEvent`.
+        function: The function. It takes a :class:`ProbeEvent`.
     """
     if not callable(function):
         raise TypeError(f"a hook must be callable, not {type(function).__name__}")
@@ -350,14 +335,8 @@ def hook(function: Hook) -> Iterator[None]:
         _of_process.remove(function)
 
 
-def report(event: ProbeEvent) -> None:
-    """Call every hook, in the order of registration."""
-    for function in (*_of_process, *_of_thread.hooks):
-        function(event)
-
-
 class Hooked:
-    """A loaded program whose probes report to a function, in the calls made through this object."""
+    """A loaded program whose probes call a function, in calls made through this object."""
 
     def __init__(self, program: Callable[..., tuple[Any, ...]], function: Hook) -> None:
         self._program = program

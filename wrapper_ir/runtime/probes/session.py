@@ -1,8 +1,8 @@
-"""Destination and reference of probes: read when the program runs, never when it is made.
+"""Debug sessions: the destination and the reference of probes, chosen when the program runs.
 
-The environment says it (``WRAPPER_IR_DEBUG_DIR``, ``WRAPPER_IR_DEBUG_REFERENCE``,
-``WRAPPER_IR_DEBUG_OUTPUT``, ``WRAPPER_IR_DEBUG_LIMIT``), or a ``debug_session`` block. A directory
-is never written into twice: a second process, or a second session, takes the next free name.
+They come from a ``debug_session`` block or from the environment (``WRAPPER_IR_DEBUG_DIR``,
+``WRAPPER_IR_DEBUG_REFERENCE``, ``WRAPPER_IR_DEBUG_OUTPUT``, ``WRAPPER_IR_DEBUG_LIMIT``). No two
+sessions write to the same directory: a second session or process takes the next free name.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _DEFAULT_LIMIT: Final = 1 << 30
 
 
 class DebugSession:
-    """One run's files and output.
+    """The files and the output of one run.
 
     Args:
-        directory: Where saved tensors and statistics go; made when something is written.
-        reference: A directory that another run has saved tensors to.
-        output: A file that lines are appended to, or ``stderr`` or ``stdout``.
-        limit: How many bytes of lines and files to write at most, 0 for any number. Lines of the
-            level ``names`` do not count: the last one must be there.
+        directory: The directory for saved tensors and statistics. It is created on the first write.
+        reference: A directory with the saved tensors of another run.
+        output: A file to append lines to, or ``stderr`` or ``stdout``.
+        limit: The maximum number of bytes in lines and files, or 0 for no limit. Lines of the level
+            ``names`` do not count, since the last one must never be missing.
 
     Raises:
-        OptionValueError: The limit is no number of bytes.
+        OptionValueError: The limit is not a number of bytes.
     """
 
     def __init__(
@@ -66,21 +66,21 @@ class DebugSession:
         self._seen: dict[tuple[str, str, str], int] = {}
         self._events = 0
         self.fd = _open_output(str(output or environ.get("WRAPPER_IR_DEBUG_OUTPUT") or "stderr"))
-        #: Ranges of the inputs of the call in progress, in words, a thread each.
+        #: A description of the input ranges of the call in progress, per thread.
         self.inputs = threading.local()
 
     # Lines.
 
     def line(self, text: str) -> None:
-        """Write a line at once, past all buffers: it must be there if the program dies next."""
+        """Write a line unbuffered, so that it is not lost if the program crashes next."""
         data = (text + "\n").encode("utf-8", errors="backslashreplace")
         if not self._spend(len(data)):
             return
-        with contextlib.suppress(OSError):  # a closed pipe is no reason for the program to fail
+        with contextlib.suppress(OSError):  # a closed pipe must not make the program fail
             os.write(self.fd, data)
 
     def _spend(self, size: int) -> bool:
-        """Take bytes from what may be written; when they are not left, say so, once."""
+        """Take bytes from the limit and return whether they fit; report an exceeded limit once."""
         with self._lock:
             if self._left >= size:
                 self._left -= size
@@ -98,10 +98,10 @@ class DebugSession:
 
     @property
     def directory(self) -> Path:
-        """The directory of this run, made now if need be.
+        """The directory of this run, created on first use.
 
         Raises:
-            OSError: It cannot be made.
+            OSError: It cannot be created.
         """
         with self._lock:
             if self._directory is None:
@@ -109,10 +109,10 @@ class DebugSession:
             return self._directory
 
     def save(self, tensor: Tensor, entry: dict[str, Any], stem: str) -> None:
-        """Save a tensor under ``NNNN-stem.pt`` and list it in the index.
+        """Save a tensor as ``NNNN-stem.pt`` and add it to the index.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The file cannot be written.
         """
         size = tensor.numel() * tensor.element_size()
         with self._lock:
@@ -126,15 +126,15 @@ class DebugSession:
             self._append(_INDEX, {"file": file, **entry})
 
     def list_numbers(self, entry: dict[str, Any]) -> None:
-        """List the numbers of a call in the index of saved tensors."""
+        """Add the scalars of a call to the index of saved tensors."""
         with self._lock, contextlib.suppress(OSError):
             self._append(_INDEX, entry)
 
     def note(self, entry: dict[str, Any]) -> None:
-        """Append a line to the file of statistics.
+        """Append a line to the statistics file.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The file cannot be written.
         """
         with self._lock:
             self._append(_STATS, entry)
@@ -153,9 +153,9 @@ class DebugSession:
         return self._reference is not None
 
     def expected(self, label: str, when: str, buffer: str) -> Tensor | None:
-        """The tensor that the other run saved at the same point, or None.
+        """Return the tensor that the other run saved at the same point, or None.
 
-        A point that is reached several times is matched in order.
+        Repeated visits of a point are matched in order.
 
         Raises:
             OSError: A file is missing or cannot be read.
@@ -165,28 +165,28 @@ class DebugSession:
         with self._lock:
             if self._entries is None:
                 self._entries = _read_index(self._reference / _INDEX)
-            found = self._entries.get(key, [])
+            files = self._entries.get(key, [])
             position = self._seen.get(key, 0)
             self._seen[key] = position + 1
-        if position >= len(found):
+        if position >= len(files):
             return None
-        tensor: Tensor = torch.load(self._reference / found[position], weights_only=True)
+        tensor: Tensor = torch.load(self._reference / files[position], weights_only=True)
         return tensor
 
 
 def _read_index(file: Path) -> dict[tuple[str, str, str], list[str]]:
-    found: dict[tuple[str, str, str], list[str]] = {}
+    files: dict[tuple[str, str, str], list[str]] = {}
     for line in file.read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
         if "file" not in entry:  # numbers
             continue
         key = (entry["call"], entry["when"], entry["buffer"])
-        found.setdefault(key, []).append(entry["file"])
-    return found
+        files.setdefault(key, []).append(entry["file"])
+    return files
 
 
 def _new_directory(wanted: Path) -> Path:
-    """Make a directory that holds no run yet: ``wanted``, else ``wanted.1``, ``wanted.2``, ..."""
+    """Create a directory that holds no run yet: ``wanted``, or ``wanted.1``, ``wanted.2``, ..."""
     candidate, number = wanted, 0
     while True:
         candidate.mkdir(parents=True, exist_ok=True)
@@ -199,20 +199,19 @@ def _new_directory(wanted: Path) -> Path:
             return candidate.absolute()
 
 
-def _limit(given: object) -> float:
-    """The number of bytes that may be written.
+def _limit(limit: object) -> float:
+    """Return the limit in bytes.
 
-    Only what was passed is refused: the environment is read when a program runs, and a word there
-    must not end it.
+    Only a bad argument raises. A bad environment variable must not end the running program.
     """
-    if given is None:
+    if limit is None:
         named = os.environ.get(_LIMIT_VARIABLE, "")
-        given = int(named) if named.isdecimal() else _DEFAULT_LIMIT
+        limit = int(named) if named.isdecimal() else _DEFAULT_LIMIT
         if named and not named.isdecimal():
             os.write(2, f"debug: {_LIMIT_VARIABLE} is no number of bytes: {named!r}\n".encode())
-    elif not isinstance(given, int) or isinstance(given, bool) or given < 0:
-        raise OptionValueError(option="limit", value=given, expected="a number of bytes, or 0")
-    return given or math.inf
+    elif not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
+        raise OptionValueError(option="limit", value=limit, expected="a number of bytes, or 0")
+    return limit or math.inf
 
 
 def _open_output(name: str) -> int:
@@ -226,17 +225,17 @@ def _open_output(name: str) -> int:
 
 
 class _Current:
-    """The session that probes report to, and where it writes; one for the process."""
+    """The process's current session and its output."""
 
     def __init__(self) -> None:
         self.session: DebugSession | None = None
         self.fd = -1
-        #: The same for code that does not hold the GIL.
+        #: The same file descriptor for code that does not hold the GIL.
         self.shared_fd = ctypes.c_int(-1)
         self.lock = threading.Lock()
 
     def set(self, session: DebugSession | None) -> DebugSession | None:
-        """Make a session the current one and return the one before."""
+        """Make a session the current one and return the previous one."""
         before, self.session = self.session, session
         self.fd = -1 if session is None else session.fd
         self.shared_fd.value = self.fd
@@ -247,7 +246,7 @@ _current = _Current()
 
 
 def current() -> DebugSession:
-    """The session that probes report to; made from the environment when none is open."""
+    """Return the current session; create one from the environment if none is open."""
     session = _current.session
     if session is None:
         with _current.lock:
@@ -257,23 +256,19 @@ def current() -> DebugSession:
 
 
 def output_address() -> int:
-    """Return the address of the ``int`` with the lines' file descriptor: -1 before there is one."""
+    """Return the address of the ``int`` output file descriptor, which is -1 before a session."""
     return ctypes.addressof(_current.shared_fd)
 
 
 def line_writer(text: str) -> Callable[..., None]:
-    """Return a function that writes one line, always the same, in less than a microsecond."""
-    data, write, where = (
-        (text + "\n").encode("utf-8", errors="backslashreplace"),
-        os.write,
-        _current,
-    )
+    """Return a function that writes one fixed line in less than a microsecond."""
+    data, write = (text + "\n").encode("utf-8", errors="backslashreplace"), os.write
 
     def run(*_: object) -> None:
         try:
-            write(where.fd, data)
-        except OSError:  # no session yet; or a closed pipe, which is no reason to fail
-            if where.session is None:
+            write(_current.fd, data)
+        except OSError:  # no session yet; or a closed pipe, which must not raise
+            if _current.session is None:
                 current().line(text)
 
     return run
@@ -287,20 +282,21 @@ def debug_session(
     output: str | Path | None = None,
     limit: int | None = None,
 ) -> Iterator[DebugSession]:
-    """Have all probes of the process report to a new session for the length of a block.
+    """Send the output of all probes in the process to a new session while the block runs.
 
     Args:
-        directory: Where saved tensors and statistics go; ``.directory`` of the session tells which
-            one it became. By default ``WRAPPER_IR_DEBUG_DIR``, else ``wrapper_ir_debug``.
-        reference: A directory that another run has saved tensors to, for the level ``compare``. By
-            default ``WRAPPER_IR_DEBUG_REFERENCE``.
-        output: A file that printed lines are appended to, ``stderr`` or ``stdout``. By default
-            ``WRAPPER_IR_DEBUG_OUTPUT``, else ``stderr``.
-        limit: How many bytes of lines and files to write at most, 0 for any number; a last line
-            says that there was more. By default ``WRAPPER_IR_DEBUG_LIMIT``, else 1 GiB.
+        directory: The directory for saved tensors and statistics; the session's ``.directory`` is
+            the one actually used. The default is ``WRAPPER_IR_DEBUG_DIR``, then
+            ``wrapper_ir_debug``.
+        reference: A directory with the saved tensors of another run, for the level ``compare``. The
+            default is ``WRAPPER_IR_DEBUG_REFERENCE``.
+        output: A file to append printed lines to, ``stderr`` or ``stdout``. The default is
+            ``WRAPPER_IR_DEBUG_OUTPUT``, then ``stderr``.
+        limit: The maximum number of bytes in lines and files, or 0 for no limit. A last line says
+            that the limit was reached. The default is ``WRAPPER_IR_DEBUG_LIMIT``, then 1 GiB.
 
     Raises:
-        OptionValueError: The limit is no number of bytes.
+        OptionValueError: The limit is not a number of bytes.
     """
     session = DebugSession(directory, reference, output, limit)
     before = _current.set(session)
