@@ -151,7 +151,7 @@ def build(
     level = checked_level(options.isa)
     isas = [isa for _, isa in kernels] + ([level] if level is not None else [])
     features = required_features(work.compiler, isas)
-    code = DeviceCode.of(artifact, options)
+    code = DeviceCode.of(artifact, options.gpu_arch)
     files = _files(work, artifact, kernels, options.kernel_flags)
     files.append(work.plain("cpu.cpp", check_text(features, options.isa)))
     steps = Steps(len(files) + 3, options.progress)
@@ -221,7 +221,7 @@ def build_loadable(
     kernels = [(kernel, isa_of(kernel.source, NATIVE)) for kernel in artifact.kernels]
     files = _files(work, artifact, kernels, apart=kernels_apart)
     runtime = work.runtime(artifact.manifest, alone=False)
-    code = DeviceCode.of(artifact, options)
+    code = DeviceCode.of(artifact, options.gpu_arch)
     parts = [*(file.key(work.compiler) for file in files), *map(str, runtime), *code.keys]
     key = hashlib.sha256("\0".join(["loadable", exports, *parts]).encode()).hexdigest()
     steps = Steps(len(files) + 1, options.progress)

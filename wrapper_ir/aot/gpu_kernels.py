@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from wrapper_ir.aot.build import BuildOptions
     from wrapper_ir.aot.work import Work
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.manifest import Sources
@@ -82,13 +81,13 @@ class DeviceCode:
     archs: tuple[int, ...]
 
     @classmethod
-    def of(cls, artifact: Sources, options: BuildOptions) -> DeviceCode:
-        """Return the code of an artifact's kernels for the architectures in the options.
+    def of(cls, artifact: Sources, names: str | Iterable[str]) -> DeviceCode:
+        """Return the code of an artifact's kernels for architectures by name.
 
         Raises:
             WrapperIRError: As for :func:`chosen_archs`.
         """
-        return cls(artifact.gpu_kernels, chosen_archs(artifact.gpu_kernels, options.gpu_arch))
+        return cls(artifact.gpu_kernels, chosen_archs(artifact.gpu_kernels, names))
 
     @property
     def keys(self) -> list[str]:
