@@ -44,7 +44,7 @@ def test_types_that_python_cannot_pass(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["a-b", "1x", "x y", "", 'x"\n#include "y'])
 def test_names_are_identifiers(name: str) -> None:
-    with pytest.raises(KernelSourceError, match="its name is no C"):
+    with pytest.raises(KernelSourceError, match="its name is not a C"):
         parameters(source(name=name))
 
 

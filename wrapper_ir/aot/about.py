@@ -104,7 +104,7 @@ def models_of(archive: Archive) -> dict[str, list[Model]]:
         folders += [f"{VARIANTS}/{name}/{each}" for each in archive.below(f"{VARIANTS}/{name}")]
         models[name] = [_model(archive, folder) for folder in folders]
     if not models:
-        archive.refuse("it holds no model")
+        archive.refuse("it contains no model")
     return models
 
 

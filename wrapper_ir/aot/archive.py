@@ -131,7 +131,7 @@ class Archive:
         except OSError as error:
             raise PackageError(file=str(file), problem=why(error)) from error
         except (zipfile.BadZipFile, ValueError) as error:
-            raise PackageError(file=str(file), problem="it is no .pt2 package") from error
+            raise PackageError(file=str(file), problem="it is not a .pt2 package") from error
         self._infos = {info.filename.partition("/")[2]: info for info in infos}
 
     @property

@@ -42,7 +42,7 @@ class NotExportedError(WrapperIRError):
     """
 
     code = "WIR2279"
-    template = "{folder!r} is no folder of source that wrapper_ir exported"
+    template = "{folder!r} is not a source folder that wrapper_ir exported"
     default_hint = "wir.export(program, 'folder/') writes one, with a file {index} in it"
 
 

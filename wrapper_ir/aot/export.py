@@ -228,7 +228,7 @@ def check(
     build_options = made_with(BuildOptions, options, owner="export")
     _check_metadata(metadata or {})
     if ending(path) and target != CppEmitter.name:
-        expected = "'cpp', of which libraries are built; a folder may be of others"
+        expected = "'cpp' for a package or library; a folder may have any target"
         raise OptionValueError(option="target", value=target, expected=expected)
     _check_path(Path(path), ending(path))
     return build_options
@@ -271,7 +271,7 @@ def _check_path(target: Path, kind: str) -> None:
 def _folder_reason(folder: Path) -> str | None:
     """Return why a folder may not be replaced, or None for an export that was not changed."""
     if is_read(folder):
-        return "this command reads what is in it"
+        return "this command reads files in it"
     return None if forced() and index_of_folder(folder) is not None else loss(folder)
 
 

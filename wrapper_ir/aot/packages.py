@@ -200,7 +200,7 @@ def _files_of(index: Path) -> list[str]:
     try:
         return sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = f"it is no index of weights: {type(error).__name__}: {error}"
+        problem = f"it is not an index of weights: {type(error).__name__}: {error}"
         raise PackageError(file=str(index), problem=problem) from error
 
 
@@ -302,8 +302,8 @@ class PackagedModel:
             PackageCallError: The library rejects the arguments, or the call fails.
         """
         if kwargs.keys() != set(self._keywords):
-            expected = ", ".join(self._keywords) or "none"
-            raise TypeError(f"keywords are {expected}, not {', '.join(kwargs) or 'none'}")
+            expected, given = (", ".join(names) or "none" for names in (self._keywords, kwargs))
+            raise TypeError(f"keyword arguments must be {expected}, not {given}")
         leaves = [*args, *(kwargs[name] for name in self._keywords)]
         if not self._is_flat:
             leaves = pytree.tree_flatten(leaves)[0]

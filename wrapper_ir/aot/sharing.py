@@ -160,7 +160,7 @@ def _check_several(
     """Refuse paths and options that do not support several programs."""
     if path.suffix != ".pt2":
         raise ExportPathError(
-            target=str(path), reason="several programs make a package, a .pt2, or a folder"
+            target=str(path), reason="several programs need a package (.pt2) or a folder"
         )
     for option, value in (("constants", "embedded"), ("debug_info", True)):
         if getattr(options, option) == value:
@@ -187,7 +187,7 @@ def _check_names(models: Mapping[str, Sequence[Program]]) -> None:
         others = [other for other in names if other != name and other.startswith(name)]
         is_plain = _MODEL_NAME.fullmatch(name) is not None
         if not is_plain or others or not models[name]:
-            expected = "names of letters, digits and '_-.', none the beginning of another"
+            expected = "names of letters, digits and '_-.', none a prefix of another"
             raise OptionValueError(option="programs", value=names, expected=expected)
     if not names:
         raise OptionValueError(option="programs", value=names, expected="one program or more")

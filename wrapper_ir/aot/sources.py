@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.aot.about import FORMAT, row_of, torch_version
@@ -163,7 +163,7 @@ def write_sources(
 def _write_program(folder: Path, artifact: Artifact, options: BuildOptions, name: str) -> Program:
     """Write one program, and return it as it was written."""
     if not isinstance(artifact, HasFiles):
-        what = f"a {type(artifact).__name__}, which gives no files"
+        what = f"a {type(artifact).__name__}, which does not write files"
         raise UnsupportedError(what=what, where="a folder of source")
     original = artifact.files()
     program = _portable(artifact.program)
@@ -294,45 +294,37 @@ def entry_of(programs: Mapping[str, Program]) -> str:
     if pair is None:
         return _HEAD.format(title=f"Wrapper programs: {', '.join(programs)}.")
     forward, backward = (programs[name] for name in pair)
-    fit = _fit(forward, backward)
+    results, tangents = _interface(forward, backward)
     writes = mutated_inputs(forward)
     spent = any(isinstance(i, BufferInput) and i.donated for i in backward.inputs)
     return _HEAD.format(title="A forward and its backward.") + _TRAINING.format(
-        forward=pair.forward,
-        backward=pair.backward,
+        forward=pair[0],
+        backward=pair[1],
         name=prose(forward.name),
-        results=fit.results,
-        tangents=fit.tangents,
+        results=results,
+        tangents=tangents,
         writes=f"\n    writes={tuple(writes)}," if writes else "",
         once="\n    once=True," if spent else "",
     )
 
 
-class _Pair(NamedTuple):
-    """The names of a forward and of its backward."""
-
-    forward: str
-    backward: str
-
-
-def _pair_of(programs: Mapping[str, Program]) -> _Pair | None:
+def _pair_of(programs: Mapping[str, Program]) -> tuple[str, str] | None:
     """Return the names of a forward and its backward, or None if the programs are others."""
     roles = {program.role: name for name, program in programs.items()}
     if len(programs) != 2 or roles.keys() != {GraphRole.FORWARD, GraphRole.BACKWARD}:
         return None
-    pair = _Pair(roles[GraphRole.FORWARD], roles[GraphRole.BACKWARD])
-    return pair if programs[pair.backward].tangents else None
+    forward, backward = roles[GraphRole.FORWARD], roles[GraphRole.BACKWARD]
+    return (forward, backward) if programs[backward].tangents else None
 
 
-class _Fit(NamedTuple):
-    """The interface between a forward and its backward."""
+def _interface(
+    forward: Program, backward: Program
+) -> tuple[int, dict[int, tuple[int, ...] | None]]:
+    """Return the number of results for the caller, and the strides of gradients by result.
 
-    results: int  #: results of the forward that go to its caller
-    tangents: dict[int, tuple[int, ...] | None]  #: strides of gradients, by the result's position
-
-
-def _fit(forward: Program, backward: Program) -> _Fit:
-    """Return the interface of a forward and its backward; raise OptionValueError if they differ."""
+    Raises:
+        OptionValueError: The backward does not belong to the forward.
+    """
     count = len(backward.inputs) - len(backward.tangents)
     results = len(forward.results) - count
     kept = sorted(forward.results[results:], key=lambda value: isinstance(value, BufferValue))
@@ -354,7 +346,7 @@ def _fit(forward: Program, backward: Program) -> _Fit:
         )
     last = taken[count:]
     strides = [layout.stride if layout and layout.is_static else None for layout in last]
-    return _Fit(results, dict(zip(backward.tangents, strides, strict=True)))
+    return results, dict(zip(backward.tangents, strides, strict=True))
 
 
 def _layout_of(program: Program, value: Value | Input) -> Layout | None:
@@ -397,12 +389,12 @@ def loss(folder: Path) -> str | None:
         return None
     about = index_of_folder(folder)
     if about is None:
-        return "there is something else of that name, which would be lost"
+        return "it was not exported by wrapper_ir, and would be lost"
     for path in sorted(files_in(folder)):
         if path == INDEX:
             continue
         if path not in about["files"]:
-            return f"'{path}' in it is not of the export, and would be lost"
+            return f"'{path}' in it is not part of the export, and would be lost"
         if row_of(folder / path) != about["files"][path]:
             return f"'{path}' in it was edited, which would be lost"
     return None

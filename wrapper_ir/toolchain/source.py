@@ -113,7 +113,8 @@ def parameters(source: CppSource) -> tuple[Parameter, ...]:
     """
     for what, name in (("name", source.name), ("entry", source.entry)):
         if not _IDENTIFIER.fullmatch(name):
-            raise KernelSourceError(kernel=source.name, reason=f"its {what} is no C++ identifier")
+            reason = f"its {what} is not a C++ identifier"
+            raise KernelSourceError(kernel=source.name, reason=reason)
     check_entry(source)
     return tuple(_parameter(source, text) for text in source.arg_types)
 
