@@ -114,7 +114,7 @@ _DTYPES: Final = {
 #: ``wir::device::any``.
 _ANY_DEVICE: Final = -1
 
-#: Inputs whose shapes a note shows. Any more are weights, which are seldom to blame.
+#: The number of inputs whose shapes a note shows; weights among them are seldom to blame.
 _MOST_SHOWN: Final = 16
 
 

@@ -68,7 +68,7 @@ def native_flags(compiler: Compiler) -> tuple[str, ...]:
 
 
 def _flags(compiler: Compiler) -> tuple[str, ...]:
-    # A third smaller than -O2; the few functions that every call runs ask for more themselves.
+    # A third smaller; the few functions that every call runs ask for more themselves.
     return (*plain_flags(compiler, "-Os"), "-Wall", "-Wextra")
 
 
