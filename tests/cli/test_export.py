@@ -49,7 +49,7 @@ def test_a_package_is_inspected(invoke: Invoke, room: Path) -> None:
     assert invoke("inspect", "m.pt2").exit_code == 0
     refused = invoke("inspect", "small.wir")
     assert refused.exit_code == 2
-    assert "it is no .pt2 package" in refused.stderr
+    assert "it is not a .pt2 package" in refused.stderr
 
 
 def test_several_programs_make_one_package(invoke: Invoke, room: Path) -> None:
@@ -157,4 +157,4 @@ def test_several_programs_make_one_folder(invoke: Invoke, room: Path) -> None:
     refused = invoke("export", "small.wir", "-o", "n/", "--target", "python", "--isa", "x86-64-v3")
     assert "has no option 'isa'" in refused.stderr
     refused = invoke("export", "small.wir", "-o", "n.so", "--target", "python")
-    assert "of which libraries are built" in refused.stderr
+    assert "for a package or library" in refused.stderr

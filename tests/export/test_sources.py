@@ -352,7 +352,7 @@ def test_a_folder_is_replaced_only_as_it_was_written(tmp_path: Path) -> None:
     wir.export(plus_one(extra=1), folder, "python")
     assert not (folder / "program.cpp").exists()
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(ExportPathError, match=r"'notes\.txt' in it is not of the export"):
+    with pytest.raises(ExportPathError, match=r"'notes\.txt' in it is not part of the export"):
         wir.export(plus_one(), folder)
     (folder / "notes.txt").unlink()
     edit(folder / "kernels/plus_1.cpp", "2.0f", "3.0f")
@@ -363,7 +363,7 @@ def test_a_folder_is_replaced_only_as_it_was_written(tmp_path: Path) -> None:
     other.mkdir()
     wir.export(plus_one(), other)  # empty
     (other / "wrapper_ir.json").write_text("{}")
-    with pytest.raises(ExportPathError, match="there is something else of that name"):
+    with pytest.raises(ExportPathError, match="it was not exported by wrapper_ir"):
         wir.export(plus_one(), other)
 
 
@@ -398,7 +398,7 @@ def _made(folder: Path, *names: str) -> Iterator[str]:
 
 
 def test_other_emitters_and_their_options(tmp_path: Path) -> None:
-    with pytest.raises(OptionValueError, match="'cpp', of which libraries are built"):
+    with pytest.raises(OptionValueError, match="'cpp' for a package or library"):
         wir.export(captured(), tmp_path / "m.pt2", "python")
     with pytest.raises(OptionError, match="no option 'isa'"):
         wir.export(captured(), tmp_path / "m", "python", isa="x86-64-v3")
@@ -406,7 +406,7 @@ def test_other_emitters_and_their_options(tmp_path: Path) -> None:
         wir.export(captured(), tmp_path / "m", "fx")
     folder = wir.export(captured(), tmp_path / "m", "python", arena="kept", origins=True)
     assert wir.check_folder(folder) == []
-    with pytest.raises(NotExportedError, match="no folder of source"):
+    with pytest.raises(NotExportedError, match="not a source folder"):
         wir.check_folder(tmp_path)
 
 
@@ -442,7 +442,7 @@ def test_text_that_cannot_be_read_is_compared_by_lines(tmp_path: Path) -> None:
     edit(folder / "wrapper.py", "return (buf", "return ((buf")
     (found,) = wir.check_folder(folder)
     assert found.now == (found.was[0].replace("(", "((", 1),)
-    assert found.where.startswith("what stands around") or found.where.startswith("body[")
+    assert found.where.startswith("the text around") or found.where.startswith("body[")
 
 
 def test_a_program_that_was_edited_is_told_too(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from wrapper_ir.errors import OptionValueError
-from wrapper_ir.toolchain import cache as cache_module
 from wrapper_ir.toolchain import processes
 from wrapper_ir.toolchain.cache import DiskCache, default_cache, default_dir
 from wrapper_ir.toolchain.errors import CacheDirError, CacheDirWarning
@@ -92,16 +91,16 @@ def test_stats_and_clear(cache: DiskCache) -> None:
     assert cache.stats().entries == 0
 
 
-def test_the_module_functions_work_on_the_default_cache(
+def test_the_default_cache_has_the_bound_that_the_environment_sets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WRAPPER_IR_CACHE_DIR", str(tmp_path / "named"))
     monkeypatch.setenv("WRAPPER_IR_CACHE_MAX_BYTES", "12345")
     default_cache().put(KEY, "so", b"x" * 100)
-    assert cache_module.stats().max_bytes == 12345
-    assert cache_module.stats().libraries == 1
-    assert cache_module.trim() == 0
-    assert cache_module.clear() > 100
+    assert default_cache().stats().max_bytes == 12345
+    assert default_cache().stats().libraries == 1
+    assert default_cache().trim() == 0
+    assert default_cache().clear() > 100
 
 
 def test_where_the_default_cache_lies(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,7 +121,7 @@ def test_a_compiler_that_is_too_old(
 def test_what_a_compiler_says_is_cut() -> None:
     said = "\n".join(f"error: {'std::tuple<' * 1000} {number}" for number in range(500))
     assert len(shortened(said)) < 20_000
-    assert "452 lines more" in shortened(said)
+    assert "452 more lines" in shortened(said)
 
 
 def test_no_compiler_is_an_error_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
-"""From an emitted C++ program to what runs: built, packaged and loaded, ahead of time or now.
+"""Building, packaging and loading of emitted C++ programs, ahead of time or just in time.
 
-``export`` writes a package, a library or a folder; ``build`` compiles and links; ``load`` makes a
-Python function of a library. What a program needs for that stands in its artifact's manifest: no
-generated text is read here.
+``export`` writes a package, a library or a folder; ``build`` compiles and links; ``load`` turns a
+library into a Python function. An artifact's manifest lists what its program needs for that, so no
+generated text is parsed here.
 """

@@ -1,8 +1,7 @@
-"""The index of a package's model: what goes in and out, what it needs, and what its parts are.
+"""The index of a package's model: its inputs and results, its requirements and its files.
 
-It lies beside the library as ``wrapper_ir.json``. Our loader goes by it, ``wrapper-ir inspect``
-shows it, and the hashes in it tell whether the parts are those that were written. Torch's loaders
-do not look at it.
+It lies beside the library as ``wrapper_ir.json``. Our loader uses it, ``wrapper-ir inspect`` shows
+it, and its hashes detect files that have changed. Torch's loaders ignore it.
 """
 
 from __future__ import annotations
@@ -22,32 +21,32 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-#: Version of the index; a reader refuses what is newer.
+#: Version of the index; readers reject any other.
 FORMAT: Final = 1
 
 
 def torch_version() -> str:
-    """Return the release of PyTorch that is installed, as ``2.15.0``; torch is not imported."""
+    """Return the installed release of PyTorch, such as ``2.15.0``, without importing it."""
     return version("torch").partition("+")[0]
 
 
 def row_of(file: Path) -> dict[str, Any]:
-    """Return what an index says of a file: its size and its hash."""
+    """Return a file's entry in an index: its size and its hash."""
     with file.open("rb") as source:
         digest = hashlib.file_digest(source, "sha256").hexdigest()
     return {"bytes": file.stat().st_size, "sha256": digest}
 
 
-# The index, read.
+# Reading the index.
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model of a package, or a variant of one, as its index describes it.
+    """A model of a package, or a variant of one, with its index.
 
     Attributes:
         archive: The package.
-        folder: Where its parts lie there.
+        folder: The model's folder in the package.
         about: The index.
     """
 
@@ -62,25 +61,25 @@ class Model:
 
     @property
     def weights(self) -> str | None:
-        """The path of the constants; None where they are in the library, or given by callers."""
-        about = self.about["weights"]
-        if about is None or about["file"] is None:
+        """The path of the constants; None if they are in the library, or given by callers."""
+        row = self.about["weights"]
+        if row is None or row["file"] is None:
             return None
-        own = f"{self.folder}/{about['file']}"
-        return own if own in self.archive.members else f"{CONSTANTS}/{about['file']}"
+        own = f"{self.folder}/{row['file']}"
+        return own if own in self.archive.members else f"{CONSTANTS}/{row['file']}"
 
     @property
     def takes_weights(self) -> bool:
-        """True if the package is without weights: whoever loads it has to give them."""
+        """True if the package has no weights, so that callers must pass them."""
         return self.about["weights"] is not None and self.about["weights"]["file"] is None
 
     @property
     def weights_are_mapped(self) -> bool:
-        """True if constants are used where they lie; a library reads objects from a file."""
+        """True if constants are used in place; objects, in contrast, are read from a file."""
         return self.weights is not None and not self.about["objects"]
 
     def damages(self) -> Iterator[str]:
-        """Yield what is not as it was written: every byte is read, and compared with its hash."""
+        """Read every byte, and yield the files that are missing or do not match their hash."""
         parts = {f"{self.folder}/{name}": row for name, row in self.about["files"].items()}
         if self.weights is not None:
             parts[self.weights] = self.about["weights"]
@@ -88,25 +87,25 @@ class Model:
             if path not in self.archive.members:
                 yield f"{path} is missing"
                 continue
-            found = self.archive.bytes_of(path)[: row["bytes"]]
-            if hashlib.sha256(found).hexdigest() != row["sha256"]:
+            content = self.archive.bytes_of(path)[: row["bytes"]]
+            if hashlib.sha256(content).hexdigest() != row["sha256"]:
                 yield f"{path} is not as it was written: its hash differs"
 
 
 def models_of(archive: Archive) -> dict[str, list[Model]]:
-    """Returns the models of a package by name, each with its variants, the preferred one first.
+    """Return the models of a package by name, each with its variants, the preferred one first.
 
     Raises:
-        PackageError: Some of it was not made by us, or by a later version.
+        PackageError: A model was made by another tool, or by another version of wrapper_ir.
     """
-    found = {}
+    models = {}
     for name in archive.below(MODELS):
         folders = [f"{MODELS}/{name}"]
         folders += [f"{VARIANTS}/{name}/{each}" for each in archive.below(f"{VARIANTS}/{name}")]
-        found[name] = [_model(archive, folder) for folder in folders]
-    if not found:
-        archive.refuse("it holds no model")
-    return found
+        models[name] = [_model(archive, folder) for folder in folders]
+    if not models:
+        archive.refuse("it contains no model")
+    return models
 
 
 def _model(archive: Archive, folder: str) -> Model:
@@ -118,25 +117,25 @@ def _model(archive: Archive, folder: str) -> Model:
         )
     try:
         about = json.loads(bytes(archive.bytes_of(path)))
-        found = about["format"]
-        if found == FORMAT:
+        version_found = about["format"]
+        if version_found == FORMAT:
             _ = about["needs"]["device"], about["library"], about["weights"], about["files"]
     except (ValueError, TypeError, KeyError):
         archive.refuse(f"{path} is damaged")
-    if found != FORMAT:
+    if version_found != FORMAT:
         archive.refuse(
-            f"{path} has format {found}, and this wrapper_ir reads {FORMAT}",
+            f"{path} has format {version_found}, and this wrapper_ir reads {FORMAT}",
             "load it with the version of wrapper_ir that made it, or export it again",
         )
     return Model(archive, folder, about)
 
 
 def chosen(archive: Archive, name: str | None) -> list[Model]:
-    """Returns the variants of a model.
+    """Return the variants of a model.
 
     Args:
         archive: The package.
-        name: The model's; by default the only one, or that called ``model``.
+        name: The model's name; by default that of the only model, or ``model``.
 
     Raises:
         PackageError: There is no such model.

@@ -1,12 +1,12 @@
-"""The ``.pt2`` archive, written and read: what torch's loaders look for, and what can be mapped.
+"""The ``.pt2`` archive format: written for torch's loaders, and mapped into memory by ours.
 
-It is a zip file whose members are stored as they are, under one root folder. Torch's loaders unpack
-what is in ``data/aotinductor/<model>`` and in ``data/constants``, open the ``.so`` there, and read
-the JSON file that is named like the ``.cpp`` beside it. Members are copied from file to file, so
-that the size of constants does not matter; dates are fixed, and equal input gives equal bytes.
+An archive is a zip file with uncompressed members under one root folder. Torch's loaders unpack
+``data/aotinductor/<model>`` and ``data/constants``, open the ``.so`` there, and read the JSON file
+named like the ``.cpp`` beside it. Members are copied from file to file, so constants of any size
+will do; dates are fixed, so equal input gives equal bytes.
 
-Constants begin at a page of the file. So our own loader unpacks nothing: it maps the archive into
-memory, and its pages are the weights, once for all who have them mapped.
+Constants are aligned to pages of the file. Our own loader therefore unpacks nothing: it maps the
+archive into memory, and processes that map the same file share its pages.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 MODEL_NAME: Final = "model"
-"""The name by which loaders ask for the one model of a package, unless told otherwise."""
+"""The model's name in a package of one model, which loaders use by default."""
 
 MODELS: Final = "data/aotinductor"
-"""The folder of the models, each a folder of its own, that torch's loaders know of."""
+"""The folder with a folder for each model, which torch's loaders read."""
 
 VARIANTS: Final = "data/wrapper_ir"
-"""The folder of further variants of them, that only our loader knows of."""
+"""The folder with further variants of models, which only our loader reads."""
 
 CONSTANTS: Final = "data/constants"
-"""The folder of constants that several models share; loaders put them beside each library."""
+"""The folder of constants that models share; loaders put them beside each library."""
 
-#: The folder that everything lies in; loaders take whatever they find. Not the file's name, which
-#: would make the bytes depend on it.
+#: The root folder, of which loaders accept any name. It is not the file's name, on which the bytes
+#: would depend then.
 _ROOT: Final = "package"
 
-#: Version of the archive's layout, and of the container's format below it.
+#: Versions of the archive's layout, and of the underlying container format.
 _ARCHIVE_VERSION: Final = "0"
 _CONTAINER_VERSION: Final = "6\n"
 
-#: From here on the sizes of a member take 64 bits, in a field of so many bytes.
+#: Members above this size store their sizes in 64 bits, in an extra field of this many bytes.
 _LARGE: Final = 1 << 30
 _LARGE_FIELD: Final = 20
 
-#: The fixed part of what stands before a member's bytes; its last numbers are lengths of the rest.
+#: The fixed part of a member's header. Its last two numbers are the lengths of the variable part.
 _HEADER: Final = struct.Struct("<26xHH")
 
-#: A field of a header that fills it up, as tools that align archives write it.
+#: The start of a padding field in a header, as written by tools that align archives.
 _FILLING: Final = struct.Struct("<HH")
 _FILLING_ID: Final = 0xD935
 
 
 class PackageError(WrapperIRError):
-    """A package cannot be read, or does not hold what is asked of it.
+    """A package cannot be read, or lacks what was requested.
 
     Fields: ``file`` is its path, ``problem`` says what is wrong.
     """
@@ -71,12 +71,12 @@ class PackageError(WrapperIRError):
 
 
 def write_archive(file: Path, members: Mapping[str, Path], *, mapped: Iterable[str] = ()) -> None:
-    """Writes an archive.
+    """Write an archive.
 
     Args:
         file: The file to make.
-        members: Where each member's bytes are, by its path below the root.
-        mapped: The members that begin at a page.
+        members: The source file of each member, by its path below the root.
+        mapped: The members to align to a page.
     """
     aligned = frozenset(mapped)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
@@ -91,7 +91,7 @@ def write_archive(file: Path, members: Mapping[str, Path], *, mapped: Iterable[s
 def _member(path: str) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(f"{_ROOT}/{path}", date_time=(1980, 1, 1, 0, 0, 0))
     info.external_attr = 0o644 << 16
-    info.create_system = 3  # Unix, whatever this is
+    info.create_system = 3  # Unix, on every platform
     return info
 
 
@@ -113,11 +113,10 @@ def _add_file(archive: zipfile.ZipFile, path: str, file: Path, *, aligned: bool)
 
 
 class Archive:
-    """An archive that is mapped into memory. Who writes to a member's bytes has pages of his own.
+    """An archive mapped into memory, copy-on-write.
 
     Attributes:
-        file: Where it was found.
-        members: The paths of its members, below the root.
+        file: The archive's path.
     """
 
     def __init__(self, file: Path) -> None:
@@ -128,12 +127,12 @@ class Archive:
                 self._memory = mmap.mmap(
                     opened.fileno(), 0, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE
                 )
-                found = archive.infolist()
+                infos = archive.infolist()
         except OSError as error:
             raise PackageError(file=str(file), problem=why(error)) from error
         except (zipfile.BadZipFile, ValueError) as error:
-            raise PackageError(file=str(file), problem="it is no .pt2 package") from error
-        self._infos = {info.filename.partition("/")[2]: info for info in found}
+            raise PackageError(file=str(file), problem="it is not a .pt2 package") from error
+        self._infos = {info.filename.partition("/")[2]: info for info in infos}
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -146,10 +145,10 @@ class Archive:
         yield from dict.fromkeys(rest.partition("/")[0] for rest in inside if "/" in rest)
 
     def bytes_of(self, path: str) -> memoryview:
-        """Return a member's bytes, where they lie in the mapped file.
+        """Return a view of a member's bytes in the mapped file.
 
         Raises:
-            PackageError: There is no such member, or it is compressed or cut off.
+            PackageError: There is no such member, or it is compressed or truncated.
         """
         info = self._infos.get(path)
         if info is None:
@@ -161,11 +160,11 @@ class Archive:
         if start <= len(view):
             start += sum(_HEADER.unpack_from(view, info.header_offset))
         if start + info.file_size > len(view):
-            self.refuse(f"{path} is cut off")
+            self.refuse(f"{path} is truncated")
         return view[start : start + info.file_size]
 
     def refuse(self, problem: str, hint: str | None = None) -> NoReturn:
-        """Raise for what is wrong with it."""
+        """Raise PackageError for a problem with the archive."""
         raise PackageError(file=str(self.file), problem=problem, hint=hint)
 
 
@@ -174,19 +173,19 @@ _opened: weakref.WeakValueDictionary[tuple[int, ...], Archive] = weakref.WeakVal
 
 
 def opened(file: str | os.PathLike[str]) -> Archive:
-    """Map an archive, once in a process as long as it is in use and the same file.
+    """Map an archive, once per process while it is in use and the file does not change.
 
     Raises:
-        PackageError: It cannot be read, or is none.
+        PackageError: It cannot be read, or is not an archive.
     """
     path = Path(file)
     try:
-        about = path.stat()
+        status = path.stat()
     except OSError as error:
         raise PackageError(file=str(path), problem=why(error)) from error
-    key = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+    key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     with _guard:
-        found = _opened.get(key)
-        if found is None:
-            found = _opened[key] = Archive(path)
-        return found
+        archive = _opened.get(key)
+        if archive is None:
+            archive = _opened[key] = Archive(path)
+        return archive

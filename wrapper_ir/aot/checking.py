@@ -1,8 +1,8 @@
-"""Comparing a folder of source with its program: what was edited by hand, and where.
+"""Comparison of a folder of source with its program, to find what was edited by hand.
 
-The program beside the text is read, and rendered again as it was. Both texts are then read as
-statements: remarks, empty lines and the layout of lines count for nothing. Where statements differ,
-the place is told in the text, and what line or kernel of the program stands there.
+The program beside the text is read and rendered again. Both texts are then split into statements:
+comments, empty lines and the layout of lines do not matter. Each difference is reported with its
+place in the text, and with the line or kernel of the program there.
 """
 
 from __future__ import annotations
@@ -10,19 +10,13 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wrapper_ir.aot.about import row_of
-from wrapper_ir.aot.sources import (
-    ENTRY,
-    README,
-    emitted,
-    entry_of,
-    index_of_folder,
-)
+from wrapper_ir.aot.sources import ENTRY, README, emitted, entry_of, index_of_folder
 from wrapper_ir.emitters.base import WRAPPER
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.kernels import TorchOp
@@ -44,25 +38,25 @@ __all__ = ["Edit", "NotExportedError", "check_folder"]
 class NotExportedError(WrapperIRError):
     """A folder was not exported as source, or its index is damaged.
 
-    Fields: ``folder``.
+    Fields: ``folder`` is its path.
     """
 
     code = "WIR2279"
-    template = "{folder!r} is no folder of source that wrapper_ir exported"
-    default_hint = "wir.export(program, 'folder/') writes one, and {index} in it says what it is"
+    template = "{folder!r} is not a source folder that wrapper_ir exported"
+    default_hint = "wir.export(program, 'folder/') writes one, with a file {index} in it"
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A place at which a folder is not what its program says.
+    """A place at which a folder differs from its program.
 
     Attributes:
         file: The file, by its path in the folder.
         line: The line in it, counted from 1; 0 for the file as a whole.
-        where: The lines or the kernel of the program that stand there, or what is wrong with the
-            file as a whole, in words.
-        was: The lines that the program gives.
-        now: The lines that are there.
+        where: The lines or the kernel of the program at that place, or a description of what is
+            wrong with the file as a whole.
+        was: The original lines, which the program gives.
+        now: The current lines.
     """
 
     file: str
@@ -81,30 +75,31 @@ class Edit:
         return "\n".join(lines)
 
 
-#: Lines of an edit that are shown.
+#: The number of lines of an edit that are shown.
 _MOST_SHOWN: Final = 6
 
 
 def check_folder(path: str | os.PathLike[str]) -> list[Edit]:
-    """Compare the text in a folder that was exported with the program in it.
+    """Compare the text in an exported folder with the program in it.
 
-    Nothing is compiled or run. Remarks and the layout of lines do not count.
+    Nothing is compiled or run. Comments and the layout of lines do not matter.
 
     Args:
         path: The folder.
 
     Returns:
-        Every place at which they differ, file by file; empty where the folder still is the program.
+        Every place at which they differ, file by file; empty if the folder still matches the
+        program.
 
     Raises:
-        NotExportedError: It is no such folder.
+        NotExportedError: The folder was not exported.
         WrapperIRError: The program in it cannot be read, or breaks a rule.
     """
     return list(_checked(Path(path)))
 
 
 def _checked(folder: Path, inside: str = "") -> Iterator[Edit]:
-    """Yield the edits of a folder, and of those in it."""
+    """Yield the edits of a folder and its subfolders."""
     about = index_of_folder(folder / inside)
     if about is None:
         raise NotExportedError(folder=str(folder / inside), index=INDEX)
@@ -119,9 +114,11 @@ def _checked(folder: Path, inside: str = "") -> Iterator[Edit]:
         for name in programs:
             compared |= {path for path in about["files"] if path.startswith(f"{name}/")}
             yield from _checked(folder, f"{inside}{name}/")
-        found = {name: load(folder / inside / name / PROGRAM_FILE, data=False) for name in programs}
+        loaded = {
+            name: load(folder / inside / name / PROGRAM_FILE, data=False) for name in programs
+        }
         compared.add(ENTRY)
-        entry = _text_edits(folder / inside / ENTRY, ENTRY, entry_of(found))
+        entry = _text_edits(folder / inside / ENTRY, ENTRY, entry_of(loaded))
         yield from (_below(inside, edit) for edit in entry)
     for name, row in about["files"].items():
         if name not in compared and name != README:
@@ -130,11 +127,11 @@ def _checked(folder: Path, inside: str = "") -> Iterator[Edit]:
 
 
 def _below(folder: str, edit: Edit) -> Edit:
-    return Edit(f"{folder}{edit.file}", edit.line, edit.where, edit.was, edit.now)
+    return replace(edit, file=f"{folder}{edit.file}")
 
 
 def _whole(file: Path, row: Mapping[str, Any]) -> str:
-    """Return what is wrong with a file whose hash alone is known; empty if it is as it was."""
+    """Return what is wrong with a file of which only the hash is known; empty if unchanged."""
     if not file.is_file():
         return "is missing"
     return "" if row_of(file) == row else "is not as it was written"
@@ -143,7 +140,7 @@ def _whole(file: Path, row: Mapping[str, Any]) -> str:
 def _compared(
     folder: Path, program: Program, about: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[Edit]]]:
-    """Yield each file of a program's text, with its edits."""
+    """Yield each file of a program's text with its edits."""
     files = emitted(program, about["target"], about["options"]).files()
     texts = {**files.texts, **({ENTRY: entry_of({"": program})} if WRAPPER in files.texts else {})}
     kernels = {
@@ -157,12 +154,12 @@ def _compared(
 
 
 class _Places:
-    """The words for places in a text: lines of the program, or its kernel.
+    """Descriptions of places in a text by the program's lines, or by its kernel.
 
     Args:
         program: The program.
-        lines: Which lines of the text came from which of the program, where that is known.
-        kernel: The kernel that the text is of, if it is one's.
+        lines: The source map from the text to the program's lines, if known.
+        kernel: The kernel whose text it is, if any.
     """
 
     def __init__(self, program: Program, lines: SourceMap | None, kernel: str | None) -> None:
@@ -172,18 +169,18 @@ class _Places:
         self._texts: dict[str, str] | None = None
 
     def words(self, first: int, last: int) -> str:
-        """Return what stands at some lines of the text that the program gives."""
+        """Return a description of the original text's lines ``first`` to ``last``."""
         if self._kernel is not None:
             return f"kernel @{self._kernel} was edited"
-        paths = () if self._lines is None else self._lines.paths[first - 1 : last]
-        found = [*dict.fromkeys(str(path) for path in paths if path is not None)]
-        if not found:
-            return "what stands around the program's lines was edited"
+        mapped = () if self._lines is None else self._lines.paths[first - 1 : last]
+        paths = [*dict.fromkeys(str(path) for path in mapped if path is not None)]
+        if not paths:
+            return "the text around the program's lines was edited"
         if self._texts is None:
             walked = walk(self._program)
             self._texts = {str(path): print_line(line, self._program) for path, line in walked}
-        more = f" and {len(found) - 1} more" if found[1:] else ""
-        return f"{found[0]} was edited, {self._texts.get(found[0], '').strip()}{more}"
+        more = f" and {len(paths) - 1} more" if paths[1:] else ""
+        return f"{paths[0]} was edited, {self._texts.get(paths[0], '').strip()}{more}"
 
 
 def _text_edits(
@@ -196,44 +193,42 @@ def _text_edits(
         yield Edit(name, 0, "is missing")
         return
     except UnicodeDecodeError:
-        yield Edit(name, 0, "is no text")
+        yield Edit(name, 0, "is not text")
         return
     if text == expected:
         return
     try:
         was, now = (statements(each, file.suffix) for each in (expected, text))
-    except (SyntaxError, ValueError):  # what cannot be read is compared line by line
+    except (SyntaxError, ValueError):  # text that cannot be parsed is compared line by line
         was, now = (statements(each, "") for each in (expected, text))
     old, new = expected.splitlines(), text.splitlines()
     matcher = SequenceMatcher(None, [s.key for s in was], [s.key for s in now], autojunk=False)
     for tag, i, j, k, end in matcher.get_opcodes():
         if tag == "equal":
             continue
-        # Where statements are gone, those around them say where they were.
+        # Deleted statements are located by those before them.
         around = was[i:j] or was[max(i - 1, 0) : i]
         first, last = (around[0].first, around[-1].last) if around else (1, 1)
         line = now[k].first if k < len(now) else len(new)
         where = "was edited" if places is None else places.words(first, last)
-        gone, come = (_shown(*each) for each in ((old, was[i:j]), (new, now[k:end])))
-        yield Edit(name, max(line, 1), where, gone, come)
+        removed, added = (_shown(*each) for each in ((old, was[i:j]), (new, now[k:end])))
+        yield Edit(name, max(line, 1), where, removed, added)
 
 
-def _shown(lines: Sequence[str], found: Sequence[Statement]) -> tuple[str, ...]:
-    if not found:
+def _shown(lines: Sequence[str], part: Sequence[Statement]) -> tuple[str, ...]:
+    if not part:
         return ()
-    return tuple(
-        line.strip() for line in lines[found[0].first - 1 : found[-1].last] if line.strip()
-    )
+    return tuple(line.strip() for line in lines[part[0].first - 1 : part[-1].last] if line.strip())
 
 
-# Texts as statements: what is compared, and on which lines it stands.
+# Texts as statements with their line numbers.
 
 
 class Statement(NamedTuple):
     """A statement of a text.
 
     Attributes:
-        key: What it says; equal for two that mean the same.
+        key: Its normalised text; equal for statements that mean the same.
         first: Its first line, counted from 1.
         last: Its last line.
     """
@@ -244,10 +239,10 @@ class Statement(NamedTuple):
 
 
 def statements(text: str, suffix: str) -> list[Statement]:
-    """Return the statements of a text, by the ending of its file; lines where that says nothing.
+    """Return the statements of a text in the language of its file's ending; by default its lines.
 
     Raises:
-        SyntaxError: A text in Python is none.
+        SyntaxError: A text in Python cannot be parsed.
         ValueError: Likewise.
     """
     if suffix == ".py":
@@ -259,11 +254,11 @@ def statements(text: str, suffix: str) -> list[Statement]:
 
 
 def _python(block: Sequence[Any], within: str = "") -> Iterator[Statement]:
-    """Yield the statements of a block; of those that hold others, their heads before these."""
+    """Yield the statements of a block; compound ones as their heads, then their blocks."""
     for node in block:
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if is_text and isinstance(node.value.value, str):
-            continue  # a remark
+            continue  # a docstring or a bare string
         blocks = {
             field: value
             for field, value in ast.iter_fields(node)
@@ -279,14 +274,14 @@ def _python(block: Sequence[Any], within: str = "") -> Iterator[Statement]:
             yield from _python(inner, f"{within}.{field}")
 
 
-#: Nodes that stand in blocks.
+#: Nodes that blocks consist of.
 _HOLDERS: Final = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 _TOKEN: Final = re.compile(
     r"""
     (?P<directive>^[ \t]*\#(?:\\\n|[^\n])*)
     | (?P<space>[^\S\n]+|\\?\n)
-    | (?P<remark>//[^\n]*|/\*.*?\*/)
+    | (?P<comment>//[^\n]*|/\*.*?\*/)
     | (?P<raw>R"(?P<mark>[^()\\\s]*)\(.*?\)(?P=mark)")
     | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'
     | [A-Za-z_0-9][\w.]*
@@ -298,12 +293,12 @@ _TOKEN: Final = re.compile(
 
 
 def _cpp(text: str) -> Iterator[Statement]:
-    """Yield the statements of a text in C++: they end with ``;`` or a brace, or are directives."""
+    """Yield the statements of a C++ text: they end with ``;`` or a brace, or are directives."""
     tokens: list[str] = []
     line = first = 1
     for found in _TOKEN.finditer(text):
         token = found[0]
-        if found.lastgroup in ("space", "remark"):
+        if found.lastgroup in ("space", "comment"):
             line += token.count("\n")
             continue
         if not tokens:

@@ -1,9 +1,9 @@
-"""The values of constants and objects as a file of bytes, and that file as a part of a library.
+"""The values of constants and objects as a file of bytes (a blob), and its place in a library.
 
-Bytes go from the tensors to the file and from there into the library by the assembler's
-``.incbin``: never through text, and never through a second copy in this process. Objects lie behind
-tensors, as PyTorch's own archives of them. How long those are is not known before they are made, so
-the library is told by a table of its own (``wir_object_places``).
+Bytes go from the tensors to the file, and from there into the library by the assembler's
+``.incbin``: never through text, and never through a second copy in this process. Objects follow the
+tensors as archives in PyTorch's own format. Their sizes are only known once they are written, so
+the library finds them by a separate table (``wir_object_places``).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 EMBED_LIMIT: Final = 1 << 30
-"""Bytes. Code reaches data by 32-bit distances, so that 2 GiB is the end; half of it is safe."""
+"""Bytes. Code addresses data by 32-bit offsets, so 2 GiB is the limit; half of it is safe."""
 
 Tensor: TypeAlias = Any
-"""A ``torch.Tensor``; torch is imported when there is one, and not before."""
+"""A ``torch.Tensor``. Annotations must not import torch."""
 
 Digest: TypeAlias = Any
-"""A digest of hashlib's, for which it has no public type."""
+"""A digest of hashlib, which has no public type for it."""
 
 _BLOCK: Final = 1 << 24
 
@@ -46,14 +46,14 @@ def write_blob(
     archives: Sequence[bytes] = (),
     trailer: bool,
 ) -> str:
-    """Writes the bytes of all constants to a file, and behind them those of objects.
+    """Write the bytes of all constants to a file, followed by those of objects.
 
     Args:
-        program: ``program.data`` holds the values, ``torch.Tensor``s on any device.
-        table: Where they go.
+        program: The program; ``program.data`` holds the values, ``torch.Tensor``s on any device.
+        table: The table of the constants' offsets.
         file: The file to make.
         archives: The bytes of the program's objects.
-        trailer: Whether to add what a library checks a file beside it by.
+        trailer: Whether to append the trailer that a library checks its constants file against.
 
     Returns:
         The SHA-256 of the bytes, in hexadecimal.
@@ -76,18 +76,23 @@ def write_blob(
 
 
 def group_bytes(program: Program, table: ConstantTable) -> Iterator[tuple[ConstantEntry, Tensor]]:
-    """Yields each constant that has bytes of its own, and these: a dense tensor on the CPU.
+    """Yield each constant with bytes of its own, and a dense CPU tensor that holds them.
 
     Raises:
         ConstantValueError: A value is missing or does not fit its layout.
     """
-    for root, members in _groups(table):
-        if root.data_bytes:  # nothing of what is packed where the library is loaded
+    groups = {index: [entry] for index, entry in enumerate(table.entries) if entry.tied_to < 0}
+    for entry in table.entries:
+        if entry.tied_to >= 0:
+            groups[entry.tied_to].append(entry)
+    for members in groups.values():
+        root = members[0]
+        if root.data_bytes:  # 0 for constants that are packed when the library is loaded
             yield root, _bytes_of(program, root, members)
 
 
 def memory_of(tensor: Tensor) -> memoryview:
-    """Returns the bytes of a dense tensor on the CPU, which has to outlive them."""
+    """Return the bytes of a dense CPU tensor, which must outlive the view."""
     size = tensor.numel() * tensor.element_size()
     return memoryview((ctypes.c_char * size).from_address(tensor.data_ptr())).cast("B")
 
@@ -96,15 +101,6 @@ def _pad(out: BinaryIO, digest: Digest, position: int) -> None:
     padding = b"\0" * (position - out.tell())
     digest.update(padding)
     out.write(padding)
-
-
-def _groups(table: ConstantTable) -> list[tuple[ConstantEntry, list[ConstantEntry]]]:
-    """Each root with all constants that share its bytes, itself first."""
-    groups = {index: [entry] for index, entry in enumerate(table.entries) if entry.tied_to < 0}
-    for entry in table.entries:
-        if entry.tied_to >= 0:
-            groups[entry.tied_to].append(entry)
-    return [(members[0], members) for members in groups.values()]
 
 
 def _append(out: BinaryIO, digest: Digest, tensor: Tensor) -> None:
@@ -116,8 +112,8 @@ def _append(out: BinaryIO, digest: Digest, tensor: Tensor) -> None:
 
 
 def _bytes_of(program: Program, root: ConstantEntry, members: list[ConstantEntry]) -> Tensor:
-    """A dense tensor on the CPU whose memory is what the group's constants look at."""
-    import torch  # noqa: PLC0415 - values are its tensors, so it is there
+    """Return a dense CPU tensor that holds the bytes of every constant in a group."""
+    import torch  # noqa: PLC0415 - imported already, as values are its tensors
 
     itemsize = program.buffers[root.name].dtype.itemsize
     value = _checked(program, root)
@@ -125,7 +121,7 @@ def _bytes_of(program: Program, root: ConstantEntry, members: list[ConstantEntry
     if alone and root.storage_offset == 0 and _is_dense(value, root):
         extent = root.data_bytes // itemsize
         return value.as_strided((extent,), (1,), value.storage_offset()).cpu()
-    # Gaps are filled with zeros: what lies there belongs to something else, and changes.
+    # Gaps are filled with zeros: the memory there belongs to something else, and changes.
     memory = torch.zeros(root.data_bytes, dtype=torch.uint8)
     for entry in members:
         value = _checked(program, entry)
@@ -135,11 +131,11 @@ def _bytes_of(program: Program, root: ConstantEntry, members: list[ConstantEntry
 
 
 def _place(value: Tensor, entry: ConstantEntry, memory: Tensor) -> None:
-    """Copies a value to where its layout says; of what is expanded there is one element."""
-    once = [slice(None) if step else slice(1) for step in entry.stride]
-    room = memory.as_strided(entry.size, entry.stride, entry.storage_offset)
+    """Copy a value into place. Expanded dimensions are stored once."""
+    once = tuple(slice(None) if step else slice(1) for step in entry.stride)
+    target = memory.as_strided(entry.size, entry.stride, entry.storage_offset)
     try:
-        room[tuple(once)].copy_(value[tuple(once)])
+        target[once].copy_(value[once])
     except RuntimeError as error:
         _refuse(entry, str(error).partition("\n")[0])
 
@@ -150,27 +146,27 @@ def _reach(program: Program, entry: ConstantEntry) -> int:
 
 
 def _is_dense(value: Tensor, entry: ConstantEntry) -> bool:
-    """Tell whether the value lies in memory as its layout says, without gaps."""
+    """Return whether a value's memory matches its layout, without gaps."""
     steps = zip(entry.size, value.stride(), entry.stride, strict=True)
     extent = 1 + sum((n - 1) * step for n, step in zip(entry.size, entry.stride, strict=True))
     return all(a == b for n, a, b in steps if n > 1) and extent <= value.numel()
 
 
 def _checked(program: Program, entry: ConstantEntry) -> Tensor:
-    """The value of a constant, as a plain tensor."""
-    import torch  # noqa: PLC0415 - values are its tensors, so it is there
+    """Return the value of a constant, as a plain tensor."""
+    import torch  # noqa: PLC0415 - imported already, as values are its tensors
 
     value = program.data.get(entry.name)
     if value is None:
         _refuse(entry, "the program holds no value for it")
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-        _refuse(entry, f"a {type(value).__name__} is no dense tensor")
+        _refuse(entry, f"a {type(value).__name__} is not a dense tensor")
     if value.device.type == "meta" or type(value) not in (torch.Tensor, torch.nn.Parameter):
         _refuse(entry, f"a {type(value).__name__} on {value.device} has no memory to copy")
     dtype = program.buffers[entry.name].dtype.torch_name
     if str(value.dtype) != f"torch.{dtype}" or tuple(value.shape) != entry.size:
-        found = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-        _refuse(entry, f"its value is {found}, its layout says {dtype}{list(entry.size)}")
+        actual = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        _refuse(entry, f"its value is {actual}, but its layout says {dtype}{list(entry.size)}")
     return value.detach().resolve_conj().resolve_neg()
 
 
@@ -179,9 +175,9 @@ def _refuse(entry: ConstantEntry, reason: str) -> NoReturn:
 
 
 def embedded_text(blob: str, digest: str) -> str:
-    """Returns the assembly file that makes a blob, a file beside it, a part of the library.
+    """Return the assembly file that embeds a blob, a file beside it, in the library.
 
-    The section can be written: users may change constants in place, and pages that nobody writes to
+    The section is writable because users may change constants in place; pages that nobody writes to
     stay shared with the file.
     """
     return f"""\
@@ -194,20 +190,20 @@ wir_constants_begin:
 \t.globl wir_constants_end
 \t.hidden wir_constants_end
 wir_constants_end:
-{_string("wir_constants_digest", digest)}{_NO_STACK}"""
+{_string("wir_constants_digest", digest)}{NO_STACK}"""
 
 
 def beside_text(blob: str, digest: str) -> str:
-    """Returns the assembly file that tells a library of the blob beside it."""
-    return _string("wir_constants_file", blob) + _string("wir_constants_digest", digest) + _NO_STACK
+    """Return the assembly file that holds the name and digest of the blob beside a library."""
+    return _string("wir_constants_file", blob) + _string("wir_constants_digest", digest) + NO_STACK
 
 
-#: Without it the linker takes the file to want an executable stack.
-_NO_STACK: Final = '\t.section .note.GNU-stack,"",%progbits\n'
+NO_STACK: Final = '\t.section .note.GNU-stack,"",%progbits\n'
+"""The end of an assembly file. Without it the linker assumes an executable stack is needed."""
 
 
 def asciz(text: str) -> str:
-    """Returns what assembles to a text and the zero that ends it."""
+    """Return the directive for a text with a terminating zero."""
     quoted = "".join(
         chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}"
         for byte in text.encode()
@@ -232,16 +228,15 @@ class Place(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The place behind them."""
+        """The offset just past them."""
         return self.offset + self.size
 
 
 def object_archives(program: Program) -> tuple[bytes, ...]:
-    """Returns the bytes of each object of a program, in its order.
+    """Return the bytes of each object of a program, in program order.
 
     Raises:
-        ConstantValueError: One is missing, of another class, or of a class whose objects cannot be
-            stored.
+        ConstantValueError: An object is missing, has another class, or cannot be stored.
     """
     return tuple(_archive(program, name) for name in program.objects)
 
@@ -263,7 +258,7 @@ def _archive(program: Program, name: str) -> bytes:
 
 
 def places_of(archives: Sequence[bytes], start: int) -> tuple[Place, ...]:
-    """Returns where the bytes of objects lie, the first behind ``start`` bytes of tensors."""
+    """Return the places of objects' bytes, which follow ``start`` bytes of tensors."""
     places: list[Place] = []
     for archive in archives:
         places.append(Place(aligned(start), len(archive)))
@@ -272,7 +267,7 @@ def places_of(archives: Sequence[bytes], start: int) -> tuple[Place, ...]:
 
 
 def places_text(places: Sequence[Place]) -> str:
-    """Returns the assembly by which a library knows these places, nothing where there are none."""
+    """Return the assembly of the table of these places; empty if there are none."""
     if not places:
         return ""
     rows = "".join(f"\t.quad {place.offset}, {place.size}\n" for place in places)

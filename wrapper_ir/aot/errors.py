@@ -1,8 +1,9 @@
-"""Errors between an emitted C++ program and a file that others load."""
+"""Errors in building, exporting and calling C++ programs."""
 
 from __future__ import annotations
 
 import string
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import torch
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
 
 
 class KernelIsaError(WrapperIRError):
-    """A kernel was written for wider vectors than the instruction set asked for has.
+    """A kernel was written for wider vectors than the requested instruction set has.
 
-    Fields: ``kernel`` names it, ``written`` is what it was written for, ``isa`` what was asked for.
+    Fields: ``kernel`` names it, ``written`` is the instruction set it was written for, ``isa`` the
+    requested one.
     """
 
     code = "WIR2271"
@@ -61,27 +63,27 @@ class ConstantValueError(WrapperIRError):
 class TooLargeError(WrapperIRError):
     """The constants do not fit into a library.
 
-    Fields: ``size`` in bytes, ``limit`` likewise.
+    Fields: ``size`` and ``limit``, in bytes.
     """
 
     code = "WIR2273"
-    template = "constants of {size} bytes cannot be embedded in a library, which holds {limit}"
-    default_hint = "keep them beside it: constants='beside'"
+    template = "constants of {size} bytes cannot be embedded in a library; the limit is {limit}"
+    default_hint = "store them in a file beside it: constants='beside'"
 
 
 class ExportPathError(WrapperIRError):
-    """A path cannot be exported to.
+    """An export cannot be written to a path.
 
-    Fields: ``target`` is the path, ``reason`` says why.
+    Fields: ``target`` is the path, ``reason`` says why not.
     """
 
     code = "WIR2274"
     template = "cannot export to {target!r}: {reason}"
 
 
-# Errors of a C++ program that is called wrongly or fails, in the words of the Python emitter.
+# Errors of a C++ program that is called wrongly or fails.
 #
-# C++ code sends a code, a message and the words in it by name. Here they become the exception that
+# C++ code passes an error code, a message and the message's fields. They become the exception that
 # the Python emitter would have raised for the same mistake, with the place in the program.
 
 _CLASSES: Final[dict[str, type[WrapperIRError]]] = {
@@ -98,10 +100,10 @@ _CLASSES: Final[dict[str, type[WrapperIRError]]] = {
     )
 }
 
-#: Fields that are numbers, which C++ knows as its message shows them.
+#: Fields that are numbers. C++ code passes every field as its message shows it.
 _NUMBERS: Final = ("address", "alignment", "offset")
 
-#: Kinds of inputs, by the numbers of ``wir::Kind``.
+#: Kinds of inputs, indexed by ``wir::Kind``.
 _KINDS: Final = (Tensor, int, float, bool, type(None), torch.ScriptObject)
 
 _DTYPES: Final = {
@@ -112,26 +114,25 @@ _DTYPES: Final = {
 #: ``wir::device::any``.
 _ANY_DEVICE: Final = -1
 
-#: Inputs whose shapes are told where something fails; weights among them are seldom to blame.
+#: The number of inputs whose shapes a note shows; weights among them are seldom to blame.
 _MOST_SHOWN: Final = 16
 
 
 class InputSpec(NamedTuple):
-    """The fixed part of an input or a constant; ``device`` is None if it may be on any."""
+    """The static properties of an input, result or constant."""
 
     name: str
     kind: type
     dtype: torch.dtype | None
-    device: torch.device | None
+    device: torch.device | None  #: None if it may be on any device
     size: tuple[int | None, ...]
     stride: tuple[int | None, ...]
-    class_name: str = ""
-    """Of an object of a custom class."""
+    class_name: str = ""  #: that of an object of a custom class
 
 
-def input_specs(described: Sequence[tuple[Any, ...]]) -> tuple[InputSpec, ...]:
-    """Return specifications from what the extension module tells of a library."""
-    return tuple(_input_spec(*each) for each in described)
+def input_specs(rows: Sequence[tuple[Any, ...]]) -> tuple[InputSpec, ...]:
+    """Return specifications from the extension module's description of a library."""
+    return tuple(_input_spec(*row) for row in rows)
 
 
 def _input_spec(  # noqa: PLR0913 - the fields of a struct
@@ -146,8 +147,8 @@ def _input_spec(  # noqa: PLR0913 - the fields of a struct
 ) -> InputSpec:
     if _KINDS[kind] is not Tensor:
         return InputSpec(name, _KINDS[kind], None, None, (), (), class_name)
-    where = None if device_type == _ANY_DEVICE else _device(device_type, device_index)
-    return InputSpec(name, Tensor, _DTYPES[dtype], where, size, stride)
+    device = None if device_type == _ANY_DEVICE else _device(device_type, device_index)
+    return InputSpec(name, Tensor, _DTYPES[dtype], device, size, stride)
 
 
 def _device(type_: int, index: int) -> torch.device:
@@ -155,45 +156,39 @@ def _device(type_: int, index: int) -> torch.device:
     return torch.device(name) if index < 0 else torch.device(name, index)
 
 
+@dataclass(frozen=True, slots=True)
 class Reporter:
-    """Words the errors of one function; called by the extension module, when something is wrong.
+    """The errors of one function; the extension module calls it when a check in C++ fails.
 
-    Args:
-        name: What the program is called.
-        inputs: What its inputs must be.
-        outputs: What memory for its results must be.
-        constants: What its constants must be.
+    Attributes:
+        name: The program's name.
+        inputs: The specifications of its inputs.
+        outputs: The specifications of memory for its results.
+        constants: The specifications of its constants.
     """
 
-    def __init__(
-        self,
-        name: str,
-        inputs: tuple[InputSpec, ...],
-        outputs: tuple[InputSpec, ...],
-        constants: tuple[InputSpec, ...],
-    ) -> None:
-        self._name = name
-        self._inputs = inputs
-        self._outputs = outputs
-        self._constants = constants
+    name: str
+    inputs: tuple[InputSpec, ...]
+    outputs: tuple[InputSpec, ...]
+    constants: tuple[InputSpec, ...]
 
     def refuse_count(self, got: int) -> NoReturn:
         """Raise for a wrong number of inputs."""
-        raise InputCountError(expected=len(self._inputs), got=got)
+        raise InputCountError(expected=len(self.inputs), got=got)
 
     def check_input(self, position: int, value: object, odd: int) -> None:
-        """Raise unless an input is right after all.
+        """Raise unless an input turns out to be valid.
 
         Args:
-            position: Which input.
+            position: The input's position.
             value: The input.
-            odd: Whether it is a tensor whose elements are not just what is in memory: a subclass
-                that computes otherwise, or a wrapper of ``torch.func``.
+            odd: True for a tensor whose elements are not simply those in its memory: a subclass
+                with its own dispatch, or a wrapper of ``torch.func``.
 
         Raises:
-            InputLayoutError: It is not.
+            InputLayoutError: The input is not valid.
         """
-        spec = self._inputs[position]
+        spec = self.inputs[position]
         if spec.kind is Tensor:
             _check_tensor(spec, value)
             if odd:
@@ -206,28 +201,28 @@ class Reporter:
         _refuse(spec, f"a number of type {spec.kind.__name__} of at most 64 bits", f"{value!r}")
 
     def refuse_out(self) -> NoReturn:
-        """Raise for memory for results, given to a program that takes none."""
-        raise NoOutError(program=self._name)
+        """Raise for a program that was given memory for results but takes none."""
+        raise NoOutError(program=self.name)
 
     def check_out(
         self, out: Sequence[Any], odd: int, inputs: Sequence[object], constants: Sequence[object]
     ) -> None:
-        """Raise unless memory for results is right after all.
+        """Raise unless memory for results turns out to be valid.
 
         Args:
-            out: What was given.
-            odd: Position of a tensor as :meth:`check_input` says; -1 if there is none.
-            inputs: Those of the call; None for those that are no tensors.
-            constants: The program's.
+            out: The memory.
+            odd: Position of a tensor that is odd in the sense of :meth:`check_input`, or -1.
+            inputs: The inputs of the call, with None for those that are not tensors.
+            constants: The program's constants.
 
         Raises:
-            OutCountError: It is no list, or not as long as there are results.
-            OutLayoutError: A tensor is not like its result.
-            OutOverlapError: One shares memory with another one, an input or a constant.
+            OutCountError: It is not a list with one item per result.
+            OutLayoutError: A tensor's layout differs from that of its result.
+            OutOverlapError: A tensor shares memory with another one, an input or a constant.
         """
-        specs = [_tensor_spec(spec) for spec in self._outputs]
+        specs = [_tensor_spec(spec) for spec in self.outputs]
         if odd >= 0 and out[odd].layout is torch.strided and out[odd].device.type == "cpu":
-            # Its elements may have no address that could be compared with others.
+            # Its elements may have no address to check for overlaps.
             raise OutLayoutError(
                 name=f"out[{odd}]",
                 difference="type",
@@ -237,16 +232,12 @@ class Reporter:
         check_out(specs, out, (*inputs, *constants))
 
     def check_constants(self, values: Sequence[object]) -> None:
-        """Raise unless every constant is a tensor of the layout that the program was made for.
-
-        Raises:
-            InputLayoutError: One is not.
-        """
-        if len(values) != len(self._constants):
-            raise InputCountError(expected=len(self._constants), got=len(values))
-        for spec, value in zip(self._constants, values, strict=True):
+        """Raise InputLayoutError unless every constant is a tensor of the expected layout."""
+        if len(values) != len(self.constants):
+            raise InputCountError(expected=len(self.constants), got=len(values))
+        for spec, value in zip(self.constants, values, strict=True):
             if isinstance(value, Tensor) and value.is_mkldnn:
-                # What a library has packed has a dtype and a size, but no strides.
+                # A packed tensor has a dtype and a size, but no strides.
                 like = torch.empty((), dtype=value.dtype).expand(value.shape)
                 _check_tensor(spec._replace(stride=(None,) * len(spec.stride)), like)
                 continue
@@ -262,33 +253,32 @@ class Reporter:
         """Return the exception for an error that C++ code has found.
 
         Args:
-            words: Its code, message and hint.
-            fields: The names of its fields, in braces in a text, and what each says; none of them
-                for an error that has no class in Python.
-            place: Path of the line, the line in short, and where in the model it comes from.
-            inputs: Those of the call that are still there.
+            words: The error's code, message and hint.
+            fields: The names of its fields, each in braces in one text, and their values; none for
+                an error without a class in Python.
+            place: The line's path, the line in short, and its place in the model's source.
+            inputs: The inputs of the call that still exist.
         """
         code, message, hint = words
         path, what, source = place
         if code == ProgramRunError.code and what:
-            message = f"{what}: {message}"  # PyTorch's words alone seldom say which op it was
+            message = f"{what}: {message}"  # PyTorch's own messages seldom name the op
         known = {"path": path or None, "origin": source or None, "hint": hint or None}
         values = _values(*fields)
-        made: WrapperIRError
-        made = (
+        error = (
             _CLASSES[code](**known, **values)
             if values
             else ProgramRunError(problem=message, **known)
         )
-        if what and what != path:  # "inputs" and "results" are no lines
-            made.add_note(f"while running {what}")
-        self._note_inputs(made, inputs)
-        return made
+        if what and what != path:  # "inputs" and "results" are not lines
+            error.add_note(f"while running {what}")
+        self._note_inputs(error, inputs)
+        return error
 
     def noted(
         self, error: BaseException, place: tuple[str, str, str], inputs: Sequence[object]
     ) -> BaseException:
-        """Add to an exception of somebody else's where in the program it came from."""
+        """Add notes to a foreign exception that say where in the program it was raised."""
         path, what, source = place
         if path:
             where = f" ({source})" if source else ""
@@ -298,18 +288,14 @@ class Reporter:
 
     def _note_inputs(self, error: BaseException, inputs: Sequence[object]) -> None:
         tensors = [
-            f"{spec.name} = {_shape(value)}"
-            for spec, value in zip(self._inputs, inputs, strict=True)
+            f"{spec.name} = {str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+            for spec, value in zip(self.inputs, inputs, strict=True)
             if isinstance(value, Tensor)
         ]
+        if tensors[_MOST_SHOWN:]:
+            tensors[_MOST_SHOWN:] = [f"and {len(tensors) - _MOST_SHOWN} more"]
         if tensors:
-            more = len(tensors) - _MOST_SHOWN
-            shown = tensors[:_MOST_SHOWN] + ([f"and {more} more"] if more > 0 else [])
-            error.add_note("called with " + ", ".join(shown))
-
-
-def _shape(value: Tensor) -> str:
-    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+            error.add_note("called with " + ", ".join(tensors))
 
 
 def _check_tensor(spec: InputSpec, value: object) -> None:
@@ -325,7 +311,7 @@ def _check_tensor(spec: InputSpec, value: object) -> None:
 
 
 def _tensor_spec(spec: InputSpec) -> TensorSpec | None:
-    """Return what is asked of memory for a result; None for one that is no tensor."""
+    """Return the specification of memory for a result, or None if the result is not a tensor."""
     if spec.kind is not Tensor:
         return None
     assert spec.dtype is not None
@@ -344,7 +330,7 @@ def _refuse(spec: InputSpec, expected: str, got: str) -> NoReturn:
 
 
 def _values(names: str, words: tuple[str, ...]) -> dict[str, Any]:
-    """Return fields by their names."""
-    found = [field for _, field, _, _ in string.Formatter().parse(names) if field]
-    pairs = zip(found, words, strict=True)
+    """Return an error's fields by name."""
+    fields = (field for _, field, _, _ in string.Formatter().parse(names) if field)
+    pairs = zip(fields, words, strict=True)
     return {name: int(word, 0) if name in _NUMBERS else word for name, word in pairs}

@@ -1,7 +1,7 @@
-"""From an emitted program to what is shipped: a ``.pt2`` package, a library, or a folder.
+"""The export of an emitted program: as a ``.pt2`` package, a library, or a folder of source.
 
-Whatever is written appears whole or not at all: it is made in a directory beside its place and
-renamed at the end. An export that fails leaves what was there as it was.
+Exports are atomic: files are made in a directory beside their target and renamed at the end. An
+export that fails leaves previous files untouched.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.emitter import CppEmitter
 from wrapper_ir.emitters.registry import emitter_class
 from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError
-from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.options import made_with, options_of
 from wrapper_ir.outputs import INDEX, Kind, contains, ending, forced, is_read, replacing, why
 from wrapper_ir.outputs import check as check_output
@@ -38,29 +37,24 @@ from wrapper_ir.toolchain.native import TRAILER_MAGIC
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from wrapper_ir.aot.build import Library
     from wrapper_ir.emitters.base import Artifact
     from wrapper_ir.toolchain.manifest import Manifest
 
 
-_OWN_KEYS: Final = "AOTI_"
+#: The prefix of metadata keys that are reserved for us.
+_RESERVED: Final = "AOTI_"
 
 
-def check_metadata(metadata: Mapping[str, str]) -> None:
-    """Checks what a user wants a package to say of itself.
-
-    Raises:
-        OptionValueError: It is no mapping from text to text, or says what is ours to say.
-    """
-    given: object = metadata
-    if not isinstance(given, Mapping):
-        raise OptionValueError(option="metadata", value=given, expected="a dict of text")
-    pairs: list[tuple[object, object]] = list(metadata.items())
-    for key, value in pairs:
-        if not isinstance(key, str) or not isinstance(value, str) or key.startswith(_OWN_KEYS):
-            expected = f"text for names that do not begin with {_OWN_KEYS!r}"
+def _check_metadata(metadata: Any) -> None:  # noqa: ANN401 - a user's value
+    """Raise OptionValueError unless metadata map text to text, without reserved keys."""
+    if not isinstance(metadata, Mapping):
+        raise OptionValueError(option="metadata", value=metadata, expected="a dict of text")
+    for key, value in metadata.items():
+        if not isinstance(key, str) or not isinstance(value, str) or key.startswith(_RESERVED):
+            expected = f"text for names that do not begin with {_RESERVED!r}"
             raise OptionValueError(option="metadata", value={key: value}, expected=expected)
 
 
@@ -72,23 +66,23 @@ def write_parts(
     *,
     packaged: bool = True,
 ) -> tuple[list[Path], Path | None]:
-    """Writes what a package holds of a program, which torch's own packager takes as it is.
+    """Write a program's files for a package; torch's own packager takes them as they are.
 
     Args:
-        folder: An existing directory; the files go there.
+        folder: An existing directory for the files.
         artifact: The program; its text is among the files, for readers.
-        options: How to build.
-        metadata: What the package is to say of itself besides.
-        packaged: Whether the files stay together: then ``auto`` leaves constants out of the
-            library, to be mapped.
+        options: The build options.
+        metadata: Further metadata for the package.
+        packaged: Whether the files stay together: then ``auto`` leaves the constants out of the
+            library, to be mapped into memory.
 
     Returns:
-        The files: text, metadata, library, index, and the constants where they are beside it. And
-        the file of its debug information, where that was asked for.
+        The files: text, metadata, library, index, and the constants if they are beside the library.
+        And the file of the debug information, if requested.
 
     Raises:
-        UnsupportedError: The artifact is no C++, or the program has probes that need Python.
-        WrapperIRError: As :func:`wrapper_ir.aot.build.build` says.
+        UnsupportedError: The artifact is not in C++, or the program has probes that need Python.
+        WrapperIRError: As for :func:`wrapper_ir.aot.build.build`.
     """
     artifact = _shippable(artifact)
     if packaged and options.constants == "auto" and not artifact.program.objects:
@@ -97,8 +91,8 @@ def write_parts(
     stem = f"{MODEL_NAME}.wrapper"
     text, about = folder / f"{stem}.cpp", folder / f"{stem}_metadata.json"
     text.write_text(artifact.source, "utf-8")
-    said = {**_about(artifact.manifest, library, options.isa), **metadata}
-    about.write_text(json.dumps(said, indent=1), "utf-8")
+    entries = {**_about(artifact.manifest, library, options.isa), **metadata}
+    about.write_text(json.dumps(entries, indent=1), "utf-8")
     # Loaders find the metadata by the name of the one .cpp file.
     files = [text, about, library.file.rename(folder / f"{stem}.so")]
     index = index_of(
@@ -107,7 +101,7 @@ def write_parts(
         library.constants_file or library.constants_wanted,
         isa=options.isa,
         features=library.features,
-        archs=DeviceCode.of(artifact, options).archs,
+        archs=DeviceCode.of(artifact, options.gpu_arch).archs,
     )
     files.append(folder / INDEX)
     files[-1].write_text(json.dumps(index, indent=1), "utf-8")
@@ -125,31 +119,22 @@ def _about(manifest: Manifest, library: Library, isa: str) -> dict[str, str]:
         "WRAPPER_IR_CPU_FEATURES": " ".join(library.features),
     }
     if isa == NATIVE:
-        # Loaders warn where this differs from what is best there; for a level that says nothing.
+        # Loaders warn if this differs from the best that their CPU has. For a level, a difference
+        # means nothing.
         about["AOTI_CPU_ISA"] = isas.detect().name.upper()
     return about
 
 
-#: What probes can do in a library that runs alone.
-_LEVELS: Final = tuple(
-    level.value
-    for level in (
-        ProbeLevel.NAMES,
-        ProbeLevel.PRINT,
-        ProbeLevel.SAVE,
-        ProbeLevel.CHECK,
-        ProbeLevel.CHECK_NAN,
-        ProbeLevel.STATS,
-    )
-)
+#: The levels of probes that work in a library without Python.
+_LEVELS: Final = ("names", "print", "save", "check", "check_nan", "stats")
 
-#: What stands in what we export, whatever the program.
+#: The kinds of files that we export, by bytes that each contains whatever the program.
 _PACKAGE: Final = Kind("a package that we exported", contains(b"WRAPPER_IR_ISA"))
 _LIBRARY: Final = Kind("a library that we exported", contains(b"WrapperIR"))
 _DEBUG: Final = Kind("debug information of ours", contains(b"WrapperIR"), made_up=True)
 _BESIDE: Final = Kind("a library's constants", contains(TRAILER_MAGIC), made_up=True)
 
-#: Options of an export by which nothing is built.
+#: Options of an export that also apply to folders where nothing is built.
 _NOT_OF_BUILDING: Final = ("constants", "progress")
 
 _ENDINGS: Final = (".pt2", ".so", "")
@@ -162,64 +147,66 @@ def export(
     metadata: Mapping[str, str] | None = None,
     **options: Any,  # noqa: ANN401 - BuildOptions checks each
 ) -> Path:
-    """Writes a program to a file or folder; the ending of the path says which.
+    """Write a program to a file or folder, depending on the ending of the path.
 
     ``.pt2`` is a package that ``torch._inductor.aoti_load_package`` and
     ``torch::inductor::AOTIModelPackageLoader`` take. ``.so`` is the library alone, for
-    ``AOTIModelContainerRunnerCpu``. A path without an ending, or with a slash, is a folder of
-    source that runs; one of C++ is built with CMake, too. Beside a library may be its constants,
-    ``NAME.constants``, and beside library or package its debug information, ``PATH.debug``.
+    ``AOTIModelContainerRunnerCpu``. A path without an ending, or with a trailing slash, is a folder
+    of source that runs; a folder of C++ can also be built with CMake. A library may have its
+    constants beside it as ``NAME.constants``, and a library or package its debug information as
+    ``PATH.debug``.
 
     Args:
         artifact: The emitted program; ``artifact.program.data`` holds the constants' values. Or
-            several by name, each in variants, whose constants are laid out alike.
+            several by name, each in variants, whose constants have the same layout.
         path: The file or folder to write.
-        metadata: What a package is to say of itself besides; for ``.pt2`` only.
-        **options: How to build: the fields of ``BuildOptions``.
+        metadata: Further metadata for a ``.pt2`` package.
+        **options: The fields of ``BuildOptions``.
 
     Returns:
         The path that was written.
 
     Raises:
         OptionError: There is no such option.
-        UnsupportedError: The artifact is no C++, or the program has probes that need Python.
+        UnsupportedError: The artifact is not in C++, or the program has probes that need Python.
         ExportPathError: The path has another ending, or cannot be written.
-        WrapperIRError: As :func:`wrapper_ir.aot.build.build` says.
+        WrapperIRError: As for :func:`wrapper_ir.aot.build.build`.
     """
-    given = check(path, metadata, **options)
-    several = artifact if isinstance(artifact, Mapping) else {MODEL_NAME: [artifact]}
+    build_options = check(path, metadata, **options)
+    models = artifact if isinstance(artifact, Mapping) else {MODEL_NAME: [artifact]}
     target, kind = Path(path), ending(path)
     if kind:
-        several = {name: [*map(_shippable, variants)] for name, variants in several.items()}
-    writers: dict[str, Callable[[Path], None]] = {
-        ".pt2": lambda room: _package(several, target, room, given, metadata or {}),
-        ".so": lambda room: _library(_alone(several), target, room, given),
-        "": lambda room: _folder(several, target, room, given),
-    }
-    with _room(target) as room:
-        writers[kind](room)
+        models = {name: [*map(_shippable, variants)] for name, variants in models.items()}
+    with _scratch(target) as scratch:
+        if kind == ".pt2":
+            _package(models, target, scratch, build_options, metadata or {})
+        elif kind == ".so":
+            ((single,),) = models.values()
+            _library(_shippable(single), target, scratch, build_options)
+        else:
+            _folder(models, target, scratch, build_options)
     return target
 
 
 def split(
     options: Mapping[str, object], target: str = CppEmitter.name
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Divide options into those that say how to build, and the emitter's.
+    """Split options into build options and the emitter's options.
 
     Raises:
-        OptionError: There is no such option, here or there.
+        OptionError: Neither has such an option.
         UnknownEmitterError: There is no such emitter.
     """
     emitter = emitter_class(target)
-    ways = [option.name for option in options_of(BuildOptions)]
+    names = [option.name for option in options_of(BuildOptions)]
     if emitter is not CppEmitter:
-        ways = [name for name in ways if name in _NOT_OF_BUILDING]
-    legal = [*ways, *(option.name for option in options_of(emitter))]
+        names = [name for name in names if name in _NOT_OF_BUILDING]
+    legal = [*names, *(option.name for option in options_of(emitter))]
     for name in options:
         if name not in legal:
             raise OptionError(option=name, legal=legal, owner="wir.export")
-    build = {name: value for name, value in options.items() if name in ways}
-    return build, {name: value for name, value in options.items() if name not in ways}
+    build = {name: value for name, value in options.items() if name in names}
+    return build, {name: value for name, value in options.items() if name not in names}
 
 
 def check(
@@ -228,40 +215,35 @@ def check(
     target: str = CppEmitter.name,
     **options: Any,  # noqa: ANN401 - BuildOptions checks each
 ) -> BuildOptions:
-    """Checks what can be known before there is a program.
+    """Check the arguments of an export that do not depend on the program.
 
     Returns:
-        How to build.
+        The build options.
 
     Raises:
         OptionError: There is no such option.
-        OptionValueError: There is, but not with that value.
+        OptionValueError: An option has an illegal value.
         ExportPathError: The path cannot be written.
     """
-    given = made_with(BuildOptions, options, owner="export")
-    check_metadata(metadata or {})
+    build_options = made_with(BuildOptions, options, owner="export")
+    _check_metadata(metadata or {})
     if ending(path) and target != CppEmitter.name:
-        expected = "'cpp', of which libraries are built; a folder may be of others"
+        expected = "'cpp' for a package or library; a folder may have any target"
         raise OptionValueError(option="target", value=target, expected=expected)
     _check_path(Path(path), ending(path))
-    return given
-
-
-def _alone(models: Mapping[str, Sequence[Artifact]]) -> CppArtifact:
-    ((artifact,),) = models.values()
-    return _shippable(artifact)
+    return build_options
 
 
 def _shippable(artifact: Artifact) -> CppArtifact:
-    """Refuses what a library cannot do where it runs alone, and all that is no C++."""
+    """Refuse artifacts that are not in C++, and probes that need Python."""
     if not isinstance(artifact, CppArtifact):
         raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")
-    for wanted in artifact.manifest.levels:
-        if wanted not in _LEVELS:
+    for level in artifact.manifest.levels:
+        if level not in _LEVELS:
             raise UnsupportedError(
-                what=f"a probe of level '{wanted}'",
+                what=f"a probe of level '{level}'",
                 where="a library that runs without Python",
-                hint="it can do " + ", ".join(_LEVELS),
+                hint=f"its probes may have the levels {', '.join(_LEVELS)}",
             )
     return artifact
 
@@ -271,7 +253,7 @@ def _check_path(target: Path, kind: str) -> None:
     if kind not in _ENDINGS or not target.name:
         reason = "the path must end in .pt2 or .so, or have no ending for a folder"
     elif not target.parent.is_dir():
-        reason = "there is no such directory to put it in"
+        reason = "its parent directory does not exist"
     elif kind and target.is_dir():
         reason = "it is a directory"
     elif not kind and target.exists():
@@ -287,15 +269,15 @@ def _check_path(target: Path, kind: str) -> None:
 
 
 def _folder_reason(folder: Path) -> str | None:
-    """Return why a folder that exists may not be replaced: what was exported may, as it was."""
+    """Return why a folder may not be replaced, or None for an export that was not changed."""
     if is_read(folder):
-        return "this command reads what is in it"
+        return "this command reads files in it"
     return None if forced() and index_of_folder(folder) is not None else loss(folder)
 
 
 @contextlib.contextmanager
-def _room(target: Path) -> Iterator[Path]:
-    """A directory on the target's file system, which is gone in the end."""
+def _scratch(target: Path) -> Iterator[Path]:
+    """Yield a temporary directory on the target's file system."""
     try:
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
             yield Path(name)
@@ -306,36 +288,35 @@ def _room(target: Path) -> Iterator[Path]:
 def _package(
     models: Mapping[str, Sequence[Artifact]],
     target: Path,
-    room: Path,
+    scratch: Path,
     options: BuildOptions,
     metadata: Mapping[str, str],
 ) -> None:
-    """Writes a package of models, each in one or several variants."""
+    """Write a package of models, each in one or several variants."""
     members: dict[str, Path] = {}
-    made, symbols = room / "made", None
+    archive, symbols = scratch / "made", None
     several = sum(map(len, models.values())) > 1
     for name, variants in models.items():
         for number, artifact in enumerate(variants):
             folder = f"{VARIANTS}/{name}/{number}" if number else f"{MODELS}/{name}"
-            place = room / folder
-            place.mkdir(parents=True)
-            parts, symbols = write_parts(place, artifact, options, metadata)
+            (scratch / folder).mkdir(parents=True)
+            parts, symbols = write_parts(scratch / folder, artifact, options, metadata)
             for part in parts:
                 if several and part.suffix == CONSTANTS_ENDING:
                     first = members.setdefault(f"{CONSTANTS}/{part.name}", part)
                     if first is not part:
-                        part.unlink()  # it is the same
+                        part.unlink()  # all models have the same file
                 else:
                     members[f"{folder}/{part.name}"] = part
-    write_archive(made, members, mapped=[m for m in members if m.endswith(CONSTANTS_ENDING)])
+    write_archive(archive, members, mapped=[m for m in members if m.endswith(CONSTANTS_ENDING)])
     if symbols is not None:
         _put(symbols, target.with_name(f"{target.name}.debug"), _DEBUG)
-    _put(made, target, _PACKAGE)
+    _put(archive, target, _PACKAGE)
 
 
-def _library(artifact: CppArtifact, target: Path, room: Path, options: BuildOptions) -> None:
-    library = build(artifact, room, options, name=target.stem)
-    # The library comes last: what it needs is there when it appears.
+def _library(artifact: CppArtifact, target: Path, scratch: Path, options: BuildOptions) -> None:
+    library = build(artifact, scratch, options, name=target.stem)
+    # The library comes last, so that the files it needs exist when it appears.
     files = (library.constants_file, library.debug_file, library.file)
     for file, kind in zip(files, (_BESIDE, _DEBUG, _LIBRARY), strict=True):
         if file is not None:
@@ -343,7 +324,7 @@ def _library(artifact: CppArtifact, target: Path, room: Path, options: BuildOpti
 
 
 def _put(file: Path, target: Path, kind: Kind) -> None:
-    """Gives a finished file its name; it may be read by whoever the umask lets."""
+    """Move a finished file to its target, with permissions that follow the umask."""
     with replacing(target, kind) as temporary:
         mode = temporary.stat().st_mode
         if file.suffix == ".so":
@@ -353,20 +334,19 @@ def _put(file: Path, target: Path, kind: Kind) -> None:
 
 
 def _folder(
-    models: Mapping[str, Sequence[Artifact]], target: Path, room: Path, options: BuildOptions
+    models: Mapping[str, Sequence[Artifact]], target: Path, scratch: Path, options: BuildOptions
 ) -> None:
-    made = room / "made"
-    made.mkdir()
+    new, old = scratch / "made", scratch / "old"
+    new.mkdir()
     programs = {name: variants[0] for name, variants in models.items()}
     for artifact in programs.values():
         if isinstance(artifact, CppArtifact):
             _shippable(artifact)
-    write_sources(made, programs, options, name=target.name)
-    old = room / "old"
+    write_sources(new, programs, options, name=target.name)
     if target.exists():
         target.rename(old)
     try:
-        made.rename(target)
+        new.rename(target)
     except OSError:
         if old.exists():
             old.rename(target)

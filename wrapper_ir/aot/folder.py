@@ -1,7 +1,7 @@
-"""What makes a folder of C++ one that anybody can build: the runtime part, constants, CMake.
+"""The additions that let anybody build a folder of C++: the C++ runtime, constants, CMake files.
 
-The folder then holds all that a library consists of; what it needs besides is PyTorch, for its
-headers and as a library to load beside.
+The folder then holds everything that a library consists of. It still needs PyTorch, for its headers
+and to load the library beside.
 """
 
 from __future__ import annotations
@@ -16,11 +16,7 @@ from wrapper_ir.aot.gpu_kernels import DeviceCode
 from wrapper_ir.aot.kernels import NATIVE, check_text, kernel_translations, required_features
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
-from wrapper_ir.toolchain.native import (
-    EXPORTS,
-    native_include_dirs,
-    native_units,
-)
+from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs, native_units
 from wrapper_ir.toolchain.objects import generated_flags
 from wrapper_ir.toolchain.parts import needed_parts
 
@@ -72,7 +68,7 @@ set_source_files_properties({plain_sources}
   PROPERTIES COMPILE_OPTIONS "${{plain_flags}}")
 {kernel_flags}"""
 
-#: For a file of assembler that includes others beside it.
+#: The rule for an assembly file that includes files beside it.
 _INCLUDING: Final = """\
 set_source_files_properties({file} PROPERTIES
   COMPILE_OPTIONS "-Wa,-I${{CMAKE_CURRENT_SOURCE_DIR}}")
@@ -96,13 +92,13 @@ _RUNNER: Final = """\
     runner = torch._C._aoti.AOTIModelContainerRunner{device}("build/{name}.so", 1)
     results = runner.run([input])"""
 
-#: Of a device that is not torch's: its library has told torch of a runner.
+#: For a device that torch does not know: its library has registered a runner with torch.
 _VENDORS_RUNNER: Final = """\
     auto make = torch::inductor::getAOTIModelRunnerRegistry().at("{type}");
     auto runner = make("build/{name}.so", 1, "{type}", "", false);
     std::vector<at::Tensor> results = runner->run({{input}});"""
 
-#: Before the first use of a library that is not torch's.
+#: The check for a library that is not torch's, before its first use.
 _VENDORS_LIBRARY: Final = """\
 set({variable} "" CACHE FILEPATH "{library}, which the program runs beside")
 if(NOT EXISTS "${{{variable}}}")
@@ -118,32 +114,31 @@ _ROWS: Final = {
     "cpu.cpp": "by which the library refuses processors that it was not built for",
     "runtime/": "the runtime part, the same for every program",
 }
-"""What the files are that every folder has."""
+"""Descriptions of the files that every folder has."""
 
 
 def write_build(
     folder: Path, artifact: CppArtifact, options: BuildOptions, *, name: str
 ) -> tuple[dict[str, str], str]:
-    """Writes what a library is built from besides the program's text and its kernels.
+    """Write the files that a library is built from, except the program's text and its kernels.
 
     Args:
         folder: The directory that holds those.
         artifact: The program.
-        options: How to build.
-        name: What the library is to be called.
+        options: The build options.
+        name: The library's name.
 
     Returns:
-        What each file is, by its path, and what else is to be said on the page about the folder.
+        A description of each file by path, and further text for the page about the folder.
     """
     target = _identifier(name)
     compiler = find_compiler(options.cache)
-    table, where, chosen, archives = prepared(artifact, options)
-    code = DeviceCode.of(artifact, options)
-    # Not for this processor in particular: whoever builds it may have another one.
-    isas = [dataclasses.replace(isa, march="x86-64") for _, isa in chosen if isa.native]
-    isas += [isa for _, isa in chosen if not isa.native]
+    table, where, units, archives = prepared(artifact, options)
+    code = DeviceCode.of(artifact, options.gpu_arch)
+    # Without the features of this processor, as the library may be built on another one.
+    isas = [dataclasses.replace(isa, march="x86-64") if isa.native else isa for _, isa in units]
     check = check_text(required_features(compiler, isas), options.isa)
-    compiled = kernel_translations(chosen, compiler, options.extra_flags, included=True)
+    compiled = kernel_translations(units, compiler, options.extra_flags, included=True)
     kernels = {f"kernels{index}.cpp": unit for index, unit in enumerate(compiled)}
     texts = {file: unit.text for file, unit in kernels.items()}
     parts = needed_parts(artifact.manifest.parts, alone=True)
@@ -154,7 +149,7 @@ def write_build(
     assembled = [*(["constants.s"] if blob else []), *([code.file] if code.file else [])]
     cmake = _CMAKE.format(
         name=target,
-        sources=_listed([*runtime, *plain, *kernels, *assembled]),
+        sources="\n".join(f"  {file}" for file in (*runtime, *plain, *kernels, *assembled)),
         constants=_constants_rule(target, blob, where),
         including=_INCLUDING.format(file=code.file) if code.file else "",
         **_libraries(artifact.manifest),
@@ -174,18 +169,23 @@ def write_build(
 
 
 def _build_page(target: str, manifest: Manifest, options: BuildOptions) -> str:
-    """How a library is built of the folder and loaded, in words."""
+    """Return the text about building and loading a library."""
     device = manifest.sides[-1].runner
-    said = _RUNNER if device else _VENDORS_RUNNER
-    runner = said.format(name=target, device=device, type=manifest.type)
-    return _BUILD.format(name=target, runner=runner, isa=_about_isa(options.isa))
+    template = _RUNNER if device else _VENDORS_RUNNER
+    runner = template.format(name=target, device=device, type=manifest.type)
+    about_isa = f"The library runs on any processor of level `{options.isa}`."
+    if options.isa == NATIVE:
+        about_isa = (
+            "Kernels are compiled for the processor that they are built on (`-march=native`)."
+        )
+    return _BUILD.format(name=target, runner=runner, isa=about_isa)
 
 
 def _libraries(manifest: Manifest) -> dict[str, str]:
-    """The libraries that a program is linked with, as ``_CMAKE`` names their places.
+    """Return the values of ``_CMAKE`` for the libraries that a program is linked with.
 
-    Torch's are found by its package for CMake, or in its directory. A vendor's is given by a
-    variable of its name.
+    Torch's libraries are found by its CMake package, or in its directory. A vendor's library is
+    given by a variable named after it.
     """
     torchs = [side for side in manifest.sides if side.target]
     vendors = {
@@ -203,14 +203,14 @@ def _libraries(manifest: Manifest) -> dict[str, str]:
 
 
 def _identifier(name: str) -> str:
-    """A name that CMake takes for a target."""
+    """Return a name that CMake accepts for a target."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
 
 
 def _copy_runtime(folder: Path, units: Mapping[str, Sequence[Path]]) -> list[str]:
-    """Copies the runtime part; returns the files to compile.
+    """Copy the C++ runtime, and return the files to compile.
 
-    Most are compiled as one, which takes a quarter of the time.
+    The files of a unit are compiled as one, which takes a quarter of the time.
     """
     headers = native_include_dirs()[0]
     sources = headers.parent / "src"
@@ -219,19 +219,15 @@ def _copy_runtime(folder: Path, units: Mapping[str, Sequence[Path]]) -> list[str
     target.mkdir()
     for file in (*sorted(sources.glob("*.h")), *(each for unit in units.values() for each in unit)):
         shutil.copyfile(file, target / file.name)
-    found = []
+    sources_to_compile = []
     for name, files in units.items():
         if len(files) == 1:
-            found.append(f"runtime/src/{files[0].name}")
+            sources_to_compile.append(f"runtime/src/{files[0].name}")
             continue
         text = "".join(f'#include "{file.name}"\n' for file in files)
         (target / f"{name}.cc").write_text(text, encoding="utf-8")
-        found.append(f"runtime/src/{name}.cc")
-    return sorted(found, reverse=True)  # the longest first
-
-
-def _listed(files: Sequence[str]) -> str:
-    return "".join(f"  {file}\n" for file in files).rstrip("\n")
+        sources_to_compile.append(f"runtime/src/{name}.cc")
+    return sorted(sources_to_compile, reverse=True)  # happens to put the longest first
 
 
 def _constants_rule(target: str, blob: str | None, where: str) -> str:
@@ -250,9 +246,3 @@ def _constants_rule(target: str, blob: str | None, where: str) -> str:
 def _kernel_rule(file: str, unit: Translation) -> str:
     flags = ";".join(unit.flags)
     return f'set_source_files_properties({file} PROPERTIES COMPILE_OPTIONS\n  "{flags}")\n'
-
-
-def _about_isa(isa: str) -> str:
-    if isa == NATIVE:
-        return "Kernels are compiled for the processor that they are built on (`-march=native`)."
-    return f"The library runs on any processor of level `{isa}`."

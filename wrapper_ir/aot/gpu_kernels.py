@@ -1,16 +1,16 @@
 """Triton kernels as machine code in a library: compiled by Triton, included by the assembler.
 
-Each kernel becomes a list of ``wir::GpuImage``, one for each architecture, under the symbol that
-the generated files call it by; the driver is given what fits the GPU when the program is loaded.
+Each kernel becomes a list of ``wir::GpuImage``, one per architecture, under the symbol that the
+generated files use. The driver gets the one that fits the GPU when the program is loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.aot.data import asciz
+from wrapper_ir.aot.data import NO_STACK, asciz
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.options.gpu import ARCHITECTURES
 from wrapper_ir.toolchain.objects import assemble
@@ -23,7 +23,7 @@ from wrapper_ir.toolchain.triton import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from wrapper_ir.aot.work import Work
@@ -35,160 +35,126 @@ if TYPE_CHECKING:
 GPU_FILE: Final = "gpu_kernels.s"
 
 VARIABLE: Final = "_gpu_kernels"
-"""The variable of a module's text that holds them."""
-
-_END: Final = '\t.section .note.GNU-stack,"",%progbits\n'
+"""The variable of a module's text that holds the Triton kernels."""
 
 
 class GpuArchError(WrapperIRError):
-    """Triton kernels cannot be compiled: it is not known for which GPU."""
+    """Triton kernels cannot be compiled, because no GPU architecture is known."""
 
     code = "WIR2275"
     template = "there is no GPU here that Triton kernels could be compiled for"
     default_hint = "name an architecture: gpu_arch='sm_90', or several"
 
 
-def chosen_archs(kernels: Sequence[GpuUnit], wanted: str | Iterable[str]) -> tuple[int, ...]:
-    """Returns the compute capabilities to compile Triton kernels for: 90 for ``sm_90``.
+def chosen_archs(kernels: Sequence[GpuUnit], names: str | Iterable[str]) -> tuple[int, ...]:
+    """Return the compute capabilities to compile Triton kernels for: 90 for ``sm_90``.
 
     Args:
         kernels: The kernels of a program; without any there is nothing to choose.
-        wanted: Names of architectures; none for that of this machine's GPU.
+        names: Names of architectures; empty for that of this machine's GPU.
 
     Raises:
         OptionValueError: There is no such architecture.
         GpuArchError: None was named, and there is no GPU.
     """
-    ARCHITECTURES.check(wanted)
-    names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
-    found = tuple(sorted({arch_number(name) for name in names}))
-    if found or not kernels:
-        return found
-    here = current_arch()
-    if here is None:
+    ARCHITECTURES.check(names)
+    named = (names,) if isinstance(names, str) else tuple(names)
+    archs = tuple(sorted({arch_number(name) for name in named}))
+    if archs or not kernels:
+        return archs
+    current = current_arch()
+    if current is None:
         raise GpuArchError
-    return (here,)
-
-
-class NamesArchs(Protocol):
-    """Options of a build, which name what Triton kernels are compiled for."""
-
-    @property
-    def gpu_arch(self) -> str | tuple[str, ...]:
-        """Names of architectures; none for that of this machine's GPU."""
-
-
-def check_archs(options: NamesArchs) -> None:
-    """Check the architectures that options name.
-
-    Raises:
-        OptionValueError: There is no such architecture.
-    """
-    chosen_archs((), options.gpu_arch)
+    return (current,)
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """The machine code of a program's kernels for devices, which a library holds.
+    """The machine code of a program's device kernels in a library.
 
     Attributes:
         kernels: The kernels.
-        archs: What each is compiled for.
+        archs: The compute capabilities that each is compiled for.
     """
 
     kernels: Sequence[GpuUnit]
     archs: tuple[int, ...]
 
     @classmethod
-    def of(cls, artifact: Sources, options: NamesArchs) -> DeviceCode:
-        """That of an artifact's kernels, for the architectures that were asked for.
+    def of(cls, artifact: Sources, names: str | Iterable[str]) -> DeviceCode:
+        """Return the code of an artifact's kernels for architectures by name.
 
         Raises:
-            WrapperIRError: As :func:`chosen_archs` says.
+            WrapperIRError: As for :func:`chosen_archs`.
         """
-        return cls(artifact.gpu_kernels, chosen_archs(artifact.gpu_kernels, options.gpu_arch))
+        return cls(artifact.gpu_kernels, chosen_archs(artifact.gpu_kernels, names))
 
     @property
     def keys(self) -> list[str]:
-        """Keys of the machine code in the cache."""
+        """The keys of the machine code in the cache."""
         return [binary_key(each.source, arch) for each in self.kernels for arch in self.archs]
 
     @property
     def file(self) -> str | None:
-        """The file of assembler that makes an object of it; None without kernels."""
+        """The assembly file that turns the code into an object; None without kernels."""
         return GPU_FILE if self.kernels else None
 
     @property
     def rows(self) -> dict[str, str]:
-        """What its files are, for the page about an export; nothing without kernels."""
+        """Descriptions of its files for the page about an export; empty without kernels."""
         about = "the Triton kernels, compiled"
         return {f"{GPU_FILE}`, `*.cubin": about} if self.kernels else {}
 
     def write(self, folder: Path, cache: DiskCache, *, tuned: bool = False) -> None:
-        """Write it, and the file of assembler; see :func:`write_kernels`."""
-        if self.kernels:
-            write_kernels(folder, self.kernels, self.archs, cache, tuned=tuned)
+        """Write the machine code, and the assembly file that includes it, if there are kernels.
+
+        Args:
+            folder: The folder for the files.
+            cache: The cache of machine code.
+            tuned: Whether code that a front end had compiled may be used. It depends on that
+                process.
+
+        Raises:
+            TritonKernelError: A kernel does not compile.
+        """
+        if not self.kernels:
+            return
+        parts = []
+        for kernel in sorted(self.kernels, key=lambda each: each.symbol):
+            binaries = {
+                f"{kernel.symbol}_sm_{arch}": compiled_binary(
+                    kernel.source, arch, cache, tuned=tuned
+                )
+                for arch in self.archs
+            }
+            for label, binary in binaries.items():
+                (folder / f"{label}.cubin").write_bytes(binary.code)
+            parts.append(_images(kernel, binaries))
+        (folder / GPU_FILE).write_text("".join(parts) + NO_STACK, "ascii")
 
     def objects(self, work: Work, folder: Path, *, tuned: bool = False) -> tuple[Path, ...]:
-        """Write it to a folder, and give the object that holds it, if there are kernels."""
+        """Write the code to a folder and return its object; empty without kernels."""
         self.write(folder, work.cache, tuned=tuned)
         return () if self.file is None else (assemble(work.compiler, folder / self.file),)
 
 
-def write_kernels(
-    folder: Path,
-    kernels: Sequence[GpuUnit],
-    archs: Sequence[int],
-    cache: DiskCache,
-    *,
-    tuned: bool = False,
-) -> None:
-    """Writes the machine code of kernels, and ``gpu_kernels.s`` that makes an object of it.
-
-    Args:
-        folder: Where the files are written.
-        kernels: The kernels.
-        archs: Compute capabilities; each kernel is there for all of them.
-        cache: Where machine code is looked for, and kept.
-        tuned: Whether code that a front end had compiled will do; it depends on the process.
-
-    Raises:
-        TritonKernelError: A kernel does not compile.
-    """
-    parts = []
-    for kernel in sorted(kernels, key=lambda each: each.symbol):
-        binaries = [compiled_binary(kernel.source, arch, cache, tuned=tuned) for arch in archs]
-        for binary in binaries:
-            (folder / _file(kernel, binary)).write_bytes(binary.code)
-        parts.append(_images(kernel, binaries))
-    (folder / GPU_FILE).write_text("".join(parts) + _END, "ascii")
-
-
-def _file(kernel: GpuUnit, binary: GpuBinary) -> str:
-    return f"{_label(kernel, binary)}.cubin"
-
-
-def _label(kernel: GpuUnit, binary: GpuBinary) -> str:
-    return f"{kernel.symbol}_sm_{binary.arch}"
-
-
-def _images(kernel: GpuUnit, binaries: Sequence[GpuBinary]) -> str:
-    """One kernel: its machine code, and the list that leads to it."""
+def _images(kernel: GpuUnit, binaries: Mapping[str, GpuBinary]) -> str:
+    """Return the assembly of a kernel: its machine code by label, and the list that leads to it."""
     codes = "".join(
-        f"{_label(kernel, binary)}:\n"
-        f'\t.incbin "{_file(kernel, binary)}"\n'
-        f"{_label(kernel, binary)}_name:\n"
+        f"{label}:\n"
+        f'\t.incbin "{label}.cubin"\n'
+        f"{label}_name:\n"
         f"{asciz(binary.symbol)}"
         "\t.balign 64\n"
-        for binary in binaries
+        for label, binary in binaries.items()
     )
-    # The fields of a wir::GpuImage; the last one is none.
+    # The fields of a wir::GpuImage; a zeroed image ends the list.
     rows = "".join(
         f"\t.long {binary.arch}, {int(binary.cooperative)}\n"
-        f"\t.quad {_label(kernel, binary)}, {_label(kernel, binary)}_name\n"
+        f"\t.quad {label}, {label}_name\n"
         f"\t.long {binary.threads}, {binary.shared}\n"
         f"\t.quad {binary.scratch}\n"
-        for binary in binaries
+        for label, binary in binaries.items()
     )
     return (
         f'\t.section .rodata.{kernel.symbol},"a"\n'

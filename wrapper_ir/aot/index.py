@@ -1,6 +1,6 @@
-"""What an index says of a program that was built; :mod:`wrapper_ir.aot.about` reads it.
+"""The index of a program that was built; :mod:`wrapper_ir.aot.about` reads it.
 
-It stands apart since whoever loads a package does without the IR.
+The two are separate modules because loading a package must not import the IR.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ def index_of(
     features: Sequence[str],
     archs: Sequence[int],
 ) -> dict[str, Any]:
-    """Returns the index of a program that was built.
+    """Return the index of a program that was built.
 
     Args:
         artifact: The program.
-        files: The library, and what else lies beside the index.
-        constants: The file of its constants; the name of one that others are to give; or None
-            where they are in the library.
-        isa: What it was built for.
-        features: What a processor must have.
+        files: The library, and the other files beside the index.
+        constants: The file of its constants; the name of one that callers must provide; or None if
+            they are in the library.
+        isa: The instruction set that it was built for.
+        features: The features that a processor needs.
         archs: The compute capabilities that its kernels were compiled for.
     """
     program = artifact.program
@@ -79,7 +79,7 @@ def index_of(
 
 
 def _weights(program: Program, constants: Path | str | None) -> dict[str, Any] | None:
-    """Return where the values of constants are; None where there are none, or in the library."""
+    """Return the entry of the constants file, or None if there is no such file."""
     if constants is None:
         return None
     if isinstance(constants, str):
@@ -89,7 +89,7 @@ def _weights(program: Program, constants: Path | str | None) -> dict[str, Any] |
 
 
 def _interface(program: Program) -> dict[str, Any]:
-    """Return what goes in and out, and the ranges of symbols."""
+    """Return the entries of inputs, results and symbols."""
     printer = TextExprPrinter(program.symbols, strict=False)
 
     def tensor(layout: Layout) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _interface(program: Program) -> dict[str, Any]:
 
 
 def _constants(program: Program) -> list[dict[str, Any]]:
-    """Return each constant with its place; without those that are packed where it is loaded."""
+    """Return the entries of constants, without those that are packed when they are loaded."""
     table = constant_table(program)
     written = {_root(*row) for row in enumerate(table.entries) if row[1].written}
     return [

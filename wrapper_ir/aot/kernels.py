@@ -1,8 +1,8 @@
-"""Kernels put together into C++ files, so that the same kernels make the same object files.
+"""Kernels grouped into C++ files, so that the same kernels always give the same object files.
 
 Unlike kernels for Python, which are dealt out to as many files as there are processors, these are
-grouped by their cost alone: what a library consists of must not depend on the machine. Their order
-follows from their symbols, which follow from their content.
+grouped by cost alone, because the content of a library must not depend on the machine. Their order
+follows from their symbols, and these from their content.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain.source import CppSource, CppUnit
 
 
-#: What a file may cost, beside the 0.4 s that it takes to read the precompiled header.
+#: Seconds that the kernels of a file may take to compile, beside 0.4 s for the precompiled header.
 _FILE_BUDGET: Final = 1.2
 
 
@@ -50,14 +50,14 @@ def kernel_translations(
     apart: bool = False,
     included: bool = False,
 ) -> list[Translation]:
-    """Returns the files to compile, the costliest first.
+    """Return the files to compile, the costliest first.
 
     Args:
-        kernels: Each with the instruction set to compile it for.
-        compiler: What will compile them.
-        extra_flags: For all files, such as ``("-g",)``.
-        apart: Whether each kernel is compiled alone, so that no other is when it changes.
-        included: Whether the files include those of kernels, and do not hold their texts.
+        kernels: Each kernel with the instruction set to compile it for.
+        compiler: The compiler.
+        extra_flags: Flags for all files, such as ``("-g",)``.
+        apart: Whether to compile each kernel alone, so that editing one recompiles no other.
+        included: Whether the files include the kernels' own files instead of their texts.
     """
     named = functools.partial(_named, apart=apart, included=included)
     for kernel, _ in kernels if apart else ():
@@ -66,14 +66,14 @@ def kernel_translations(
     for kernel, isa in sorted(kernels, key=lambda pair: pair[0].symbol):
         alone = kernel.symbol if apart or is_solitary(kernel.source) else ""
         groups.setdefault((isa, kernel.source.extra_flags, alone), []).append(kernel)
-    made: list[tuple[float, Translation]] = []
+    files: list[tuple[float, Translation]] = []
     for (isa, own_flags, alone), members in groups.items():
         flags = (*compile_flags(compiler, isa), *own_flags, *extra_flags)
-        made += [
+        files += [
             (_total(some), _translation([*map(named, some)], flags, isa, alone=bool(alone)))
             for some in _dealt(members)
         ]
-    return [translation for _, translation in sorted(made, key=lambda pair: -pair[0])]
+    return [translation for _, translation in sorted(files, key=lambda pair: -pair[0])]
 
 
 def _cost(kernel: CppUnit) -> float:
@@ -85,7 +85,7 @@ def _total(kernels: Iterable[CppUnit]) -> float:
 
 
 def _dealt(kernels: Sequence[CppUnit]) -> list[list[CppUnit]]:
-    """Deals kernels out to files of about the same cost."""
+    """Deal kernels out to files of about the same cost."""
     count = max(1, min(len(kernels), round(_total(kernels) / _FILE_BUDGET)))
     costliest = sorted(kernels, key=lambda kernel: (-_cost(kernel), kernel.symbol))
     return balanced(costliest, count, _cost)
@@ -108,26 +108,26 @@ def _translation(
 
 def _named(kernel: CppUnit, *, apart: bool, included: bool) -> Named:
     path, space = kernel.file, f"{kernel.symbol}_ns"
-    # Not the kernel's name: the same kernel in another program has another name.
+    # Unless apart, not named after the kernel, whose name differs between programs.
     file = path if apart else f"{kernel.symbol}.cpp"
     return Named(kernel.source, kernel.symbol, space, file, path if included else "")
 
 
-# The instructions that a library may use, and the function by which it refuses other processors.
+# The instructions that a library may use, and the function with which it rejects other processors.
 #
-# A kernel is text for one vector width. It can be compiled for any processor whose vectors are at
-# least as wide, and for no other: asking for less is an error in words.
+# A kernel's text is for one vector width. It can be compiled for any processor whose vectors are at
+# least as wide; requesting narrower ones is an error.
 
 
 NATIVE: Final = "native"
-"""Each kernel for the instruction set that it was captured for."""
+"""The choice to compile each kernel for the instruction set that it was captured for."""
 
-#: Bits of a vector, by the macro that chooses ATen's vector classes.
+#: Bits per vector, by the macro that chooses ATen's vector classes.
 _WIDTHS: Final = {"CPU_CAPABILITY_AVX2": 256, "CPU_CAPABILITY_AVX512": 512}
 
-#: What the compiler may be allowed to use, as it asks for it at run time; the macro that it then
-#: defines is called after it. Those that g++ 9 and clang 9 know; a processor that has these has
-#: what came with them.
+#: Features that the compiler may be allowed to use, as ``__builtin_cpu_supports`` spells them; the
+#: compiler then defines a macro of the same name. These are the ones that g++ 9 and clang 9 know.
+#: A processor that has one also has the others introduced with it.
 _X86_FEATURES: Final = (
     *("sse3", "ssse3", "sse4.1", "sse4.2", "sse4a", "popcnt", "avx", "fma", "bmi", "bmi2", "avx2"),
     *("aes", "pclmul", "avx512f", "avx512cd", "avx512dq", "avx512bw", "avx512vl", "avx512ifma"),
@@ -140,37 +140,37 @@ _X86_NEWER_FEATURES: Final = (
 )
 
 
-def checked_level(asked: str) -> Isa | None:
-    """Returns the instruction set that a library is asked for by name, None for ``native``.
+def checked_level(name: str) -> Isa | None:
+    """Return the psABI level of that name, or None for ``native``.
 
     Raises:
-        OptionValueError: It is not one that code can be made for on any machine.
+        OptionValueError: There is no such level.
     """
-    ISA.check(asked)
-    return None if asked == NATIVE else isas.level(asked)
+    ISA.check(name)
+    return None if name == NATIVE else isas.level(name)
 
 
-def isa_of(source: CppSource, asked: str) -> Isa:
-    """Returns the instruction set to compile a kernel for.
+def isa_of(source: CppSource, name: str) -> Isa:
+    """Return the instruction set to compile a kernel for.
 
     Args:
         source: The kernel; ``isa`` says what its text was written for.
-        asked: What the whole library is built for: ``native`` or a level.
+        name: The instruction set of the whole library: ``native`` or a level.
 
     Raises:
         OptionValueError: There is no such level.
         IsaError: For ``native``, this processor lacks what the kernel was written for.
-        KernelIsaError: The kernel's vectors are too wide for ``asked``.
+        KernelIsaError: The kernel's vectors are too wide for the level.
     """
-    target = checked_level(asked)
+    target = checked_level(name)
     if target is None:
         return isas.resolve(source.isa)
-    if not source.isa:  # the text takes whatever width it finds
+    if not source.isa:  # the text adapts to any vector width
         return target
     written = isas.find(source.isa)
     if _width(written) > _width(target):
-        raise KernelIsaError(kernel=source.name, written=source.isa, isa=asked)
-    # The macros choose the width of vectors: the one that the text was written for.
+        raise KernelIsaError(kernel=source.name, written=source.isa, isa=name)
+    # The macros choose the vector width, which must be that of the text.
     return dataclasses.replace(target, macros=written.macros)
 
 
@@ -179,10 +179,10 @@ def _width(isa: Isa) -> int:
 
 
 def required_features(compiler: Compiler, isas_used: Iterable[Isa]) -> tuple[str, ...]:
-    """Returns what a processor must have to run code compiled for some instruction sets.
+    """Return the features that a processor needs to run code compiled for these instruction sets.
 
-    That is all that the compiler was allowed to use, which for ``-march=native`` is more than the
-    kernels were written for. Empty where there is no way to ask a processor.
+    They are all features that the compiler may use, which for ``-march=native`` are more than the
+    kernels were written for. Empty where a library cannot query its processor.
     """
     if platform.machine() not in ("x86_64", "AMD64"):
         return ()
@@ -197,7 +197,7 @@ def _macro(feature: str) -> str:
 
 @functools.lru_cache(maxsize=32)
 def _macros(compiler: Compiler, isa: Isa) -> frozenset[str]:
-    """The macros that the compiler defines for an instruction set; about 20 ms."""
+    """Return the macros that the compiler defines for an instruction set (takes about 20 ms)."""
     done = subprocess.run(
         [*compiler.command, *arch_cflags(compiler, isa), "-dM", "-E", "-x", "c++", "/dev/null"],
         stdin=subprocess.DEVNULL,
@@ -209,13 +209,13 @@ def _macros(compiler: Compiler, isa: Isa) -> frozenset[str]:
 
 
 def check_text(features: Iterable[str], isa: str) -> str:
-    """Returns the C++ file by which a library finds out whether it can run on this processor.
+    """Return the C++ file with which a library checks that it can run on a processor.
 
-    The function returns null, or words. It is compiled for the plainest processor.
+    Its function returns null or an error message. It is compiled for the most basic processor.
 
     Args:
-        features: As the compiler's ``__builtin_cpu_supports`` calls them.
-        isa: What the library was built for: ``native`` or a level.
+        features: Names of features, as ``__builtin_cpu_supports`` spells them.
+        isa: The instruction set that the library was built for: ``native`` or a level.
     """
     where = "the processor it was made on" if isa == NATIVE else isa
     lines = [

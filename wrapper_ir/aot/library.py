@@ -1,7 +1,7 @@
-"""Libraries of ours opened from memory, and AOTInductor's C interface to them.
+"""Our libraries, opened from memory, and AOTInductor's C interface to them.
 
-The system's loader opens files. A library that lies in an archive is copied to memory which the
-system shows as a file, so that no directory is written to and nothing is left behind.
+The dynamic loader opens files. A library in an archive is therefore copied to an anonymous memory
+file (``memfd``), so that no directory is written to and nothing is left behind.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class PackageCallError(WrapperIRError, RuntimeError):
-    """The library of a package refused something, or a call of it failed.
+    """A package's library rejected a request, or a call of it failed.
 
-    It is a RuntimeError, too, as what PyTorch's loaders raise.
+    It is also a RuntimeError, like the errors of PyTorch's loaders.
 
-    Fields: ``words`` are those of the library, with a code of their own.
+    Fields: ``words`` is the library's message, which has a code of its own.
     """
 
     code = "WIR2278"
@@ -48,11 +48,11 @@ class Entry(ctypes.Structure):
 
 
 class Library:
-    """A library of ours that this process has opened, and its C functions."""
+    """One of our libraries, open in this process, and its C functions."""
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         self._loaded = loaded
-        self.release = loaded.WrapperIRModelContainerReleaseMemory  # libraries of others lack it
+        self.release = loaded.WrapperIRModelContainerReleaseMemory  # only our libraries have it
         self.run = loaded.AOTInductorModelContainerRun
         self.run.argtypes = [
             *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t),
@@ -60,15 +60,11 @@ class Library:
         ]
 
     def call(self, name: str, *args: object) -> None:
-        """Call a function that tells whether it succeeded."""
+        """Call a function by name, and raise PackageCallError if it fails."""
         self.check(self._loaded[name](*args))
 
     def check(self, failed: int) -> None:
-        """Raise what went wrong last, if something did.
-
-        Raises:
-            PackageCallError: It did.
-        """
+        """Raise PackageCallError with the library's last message if ``failed`` is not 0."""
         if failed:
             words = ctypes.c_char_p()
             self._loaded.AOTInductorGetLastError(ctypes.byref(words))
@@ -85,24 +81,24 @@ class Library:
         """Make a container.
 
         Args:
-            runners: How many calls may run at the same time.
-            device: The device to run on; that of the program where none is named.
-            values: Tensors that are to be its constants; then no others are read.
-            folder: Where the file of its constants is, if not beside it.
+            runners: The number of calls that may run at the same time.
+            device: The device to run on; by default that of the program.
+            values: Tensors to use as its constants; then no others are read.
+            folder: The folder of its constants file, if not the library's.
 
         Raises:
-            PackageCallError: The library refuses something.
+            PackageCallError: The library rejects an argument.
         """
         container = ctypes.c_void_p()
-        named = None if device is None else device.encode()
-        args = (ctypes.byref(container), ctypes.c_size_t(runners), named)
-        place = None if folder is None else os.fsencode(folder)
+        device_name = None if device is None else device.encode()
+        path = None if folder is None else os.fsencode(folder)
+        args = (ctypes.byref(container), ctypes.c_size_t(runners), device_name, path)
         if values is None:
-            self.call("AOTInductorModelContainerCreateWithDevice", *args, place)
+            self.call("AOTInductorModelContainerCreateWithDevice", *args)
         else:
             with entries_of(values) as (entries, count):
                 name = "AOTInductorModelContainerCreateWithExternalConstants"
-                self.call(name, *args, place, entries, count)
+                self.call(name, *args, entries, count)
         return container
 
     def about(self, container: ctypes.c_void_p) -> dict[str, Any]:
@@ -112,8 +108,8 @@ class Library:
             count = ctypes.c_size_t()
             self.call(f"AOTInductorModelContainerGetNum{what}", container, ctypes.byref(count))
             numbers = [ctypes.c_size_t(number) for number in range(count.value)]
-            words = self._word
-            return [{key: words(f, container, n) for key, f in functions.items()} for n in numbers]
+            text = self._text
+            return [{key: text(f, container, n) for key, f in functions.items()} for n in numbers]
 
         return {
             "inputs": rows("Inputs", name="GetInputName"),
@@ -123,10 +119,10 @@ class Library:
             ),
         }
 
-    def _word(self, function: str, *args: object) -> str:
-        word = ctypes.c_char_p()
-        self.call(f"AOTInductorModelContainer{function}", *args, ctypes.byref(word))
-        return (word.value or b"").decode()
+    def _text(self, function: str, *args: object) -> str:
+        text = ctypes.c_char_p()
+        self.call(f"AOTInductorModelContainer{function}", *args, ctypes.byref(text))
+        return (text.value or b"").decode()
 
 
 _guard = threading.Lock()
@@ -134,11 +130,11 @@ _libraries: Final[dict[str, Library]] = {}
 
 
 def open_library(model: Model, folder: Path | None = None) -> Library:
-    """Open a model's library, once in a process for all packages that have the same.
+    """Open a model's library, once per process for all packages with the same library.
 
     Args:
         model: The model.
-        folder: Where the library and its constants are to lie as files, where it reads them.
+        folder: A folder to extract the library and its constants to, if it reads them from a file.
 
     Raises:
         PackageError: The library is damaged.
@@ -154,10 +150,10 @@ def open_library(model: Model, folder: Path | None = None) -> Library:
 
 
 def open_file(file: Path) -> Library:
-    """Open a library, once in a process for all files with the same bytes.
+    """Open a library, once per process for all files with the same bytes.
 
     Raises:
-        LibraryLoadError: It cannot be opened, or is none of ours.
+        LibraryLoadError: It cannot be opened, or is not one of ours.
     """
     try:
         content = file.read_bytes()
@@ -171,30 +167,30 @@ def _opened(library: str, key: str, place: Callable[[], str]) -> Library:
     """Open a library once.
 
     Args:
-        library: How messages call it.
-        key: Equal for equal ones.
-        place: Gives the name by which the system opens it.
+        library: Its name in messages.
+        key: A key that is equal for equal libraries.
+        place: A function that puts it into a file and returns the path.
     """
     with _guard:
         if key not in _libraries:
             try:
                 _libraries[key] = Library(ctypes.CDLL(place()))
             except (OSError, AttributeError) as error:
-                reason = str(error)
-                hint = hint_of(reason)
-                raise LibraryLoadError(library=library, reason=reason, hint=hint) from error
+                raise load_error(library, error) from error
         return _libraries[key]
 
 
-def hint_of(reason: str) -> str | None:
-    """Return what helps where a library is missing that programs on a device need."""
+def load_error(library: str, error: Exception) -> LibraryLoadError:
+    """Return the error for a library that did not open; the hint names a missing dependency."""
+    reason = str(error)
     sides = (kind.cpp for kind in registered() if kind.cpp is not None and kind.cpp.without)
-    return next((side.without for side in sides if side.library in reason), None)
+    hint = next((side.without for side in sides if side.library in reason), None)
+    return LibraryLoadError(library=library, reason=reason, hint=hint)
 
 
 def _in_memory(library: str, content: memoryview) -> str:
-    """Copy a library to memory; return the name by which the system opens it."""
-    # Stays open: another file of that number would be taken for this one.
+    """Copy a library to a memory file, and return its path."""
+    # It stays open: the loader would take another file with the same number for this one.
     descriptor = os.memfd_create(Path(library).name)
     with open(descriptor, "wb", closefd=False) as memory:
         memory.write(content)
@@ -204,7 +200,7 @@ def _in_memory(library: str, content: memoryview) -> str:
 
 
 def _in_folder(model: Model, folder: Path) -> str:
-    """Copy a library to a folder, and its constants beside it."""
+    """Extract a library and its constants to a folder, and return the library's path."""
     for path in filter(None, (model.weights, model.library)):
         (folder / Path(path).name).write_bytes(model.archive.bytes_of(path))
     return str(folder / model.about["library"])
@@ -212,7 +208,7 @@ def _in_folder(model: Model, folder: Path) -> str:
 
 @contextlib.contextmanager
 def entries_of(values: Mapping[str, Tensor]) -> Iterator[tuple[Any, Any]]:
-    """Tensors by name for a C function that borrows their handles, and how many they are."""
+    """Yield an array of named tensors for a C function that borrows them, and its length."""
     handles = private.new_handles([*values.values()])
     try:
         rows = zip((name.encode() for name in values), handles, strict=True)

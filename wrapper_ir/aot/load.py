@@ -1,9 +1,8 @@
 """An emitted program as a Python function: build its library, open it, bind its constants.
 
-The constants of a function are the tensors in ``Program.data`` themselves: writing to one, or
-giving it other memory (``weight.data = ...``), is seen by the next call. Any number of threads may
-call a function at once; each call has a state of its own, and the GIL is free while the program
-runs.
+The constants of a function are the tensors in ``Program.data`` themselves: the next call sees
+writes to one, and other memory in one (``weight.data = ...``). Any number of threads may call a
+function at once; each call has a state of its own, and the GIL is released while the program runs.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import torch
 
 from wrapper_ir import runtime
 from wrapper_ir.aot.errors import Reporter, input_specs
-from wrapper_ir.aot.library import hint_of
+from wrapper_ir.aot.library import load_error
 from wrapper_ir.devices import CPU
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.options import made_with
@@ -26,7 +25,6 @@ from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
-from wrapper_ir.toolchain.errors import LibraryLoadError
 from wrapper_ir.toolchain.manifest import Manifest, Sources
 from wrapper_ir.toolchain.native import Extension, runtime_objects
 from wrapper_ir.toolchain.parts import Part
@@ -39,27 +37,26 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
-    from wrapper_ir.lines.program import Program
     from wrapper_ir.toolchain.manifest import CaptureFacts
 
     Constants = tuple[Any, ...] | Callable[[], tuple[Any, ...]]
 
 
-# Functions around that of a loaded library: calls captured as CUDA graphs, objects handed on.
+# Wrappers around the function of a loaded library: calls captured as CUDA graphs, objects passed.
 #
-# A library holds bytes of tensors; an object lives in the process. So the program's objects are
-# handed on with each call, behind the inputs that the caller gives.
+# A library holds the bytes of tensors, but objects live in the process. The program's objects are
+# therefore passed with each call, after the caller's inputs.
 
 
 def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any]) -> BoxedCall:
-    """A boxed function that captures another's calls and replays them, where that can be.
+    """Return a boxed function that captures another one's calls and replays them if possible.
 
     Args:
-        call: The other one.
-        facts: What is known of its program.
-        variables: The program's constants by name, as they are at each call.
+        call: The other function.
+        facts: The facts about its program.
+        variables: The program's constants by name; read at each call.
     """
-    graphs = runtime.CudaGraphs(  # imported here, where it is first asked for
+    graphs = runtime.CudaGraphs(  # imported on first use
         facts.program,
         torch.device(facts.device) if facts.device else None,
         writes=facts.writes,
@@ -70,15 +67,15 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
         branches=facts.has_branches,
     )
     plain: Any = call
-    made: Any = graphs(call)
-    made.release = lambda: graphs.release() + plain.release()
-    function: BoxedCall = made
-    return function
+    function: Any = graphs(call)
+    function.release = lambda: graphs.release() + plain.release()
+    boxed: BoxedCall = function
+    return boxed
 
 
 def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
-    """``function(*inputs) -> tuple of results`` for a boxed one of :func:`captured`."""
-    # It is there with an artifact; what a cache or a folder keeps does without.
+    """Return ``function(*inputs) -> tuple of results`` for a boxed one of :func:`captured`."""
+    # Imported with an artifact already; modules in caches and folders do not need it.
     from wrapper_ir.emitters.cuda_captures import hand_graphs_on  # noqa: PLC0415
 
     boxed: Any = call
@@ -94,16 +91,6 @@ def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
     return run
 
 
-def check_objects(program: Program) -> None:
-    """Look at the objects that a program brings.
-
-    Raises:
-        InputLayoutError: One is of another class, or no object.
-    """
-    for name, item in program.objects.items():
-        check_object(program.data[name], name, item.class_name)
-
-
 def with_objects(
     function: Any,  # noqa: ANN401 - a callable of one form or the other
     objects: Callable[[], tuple[Any, ...]],
@@ -111,12 +98,12 @@ def with_objects(
     *,
     boxed: bool,
 ) -> Any:  # noqa: ANN401 - likewise
-    """The function of a library, with objects handed on behind the inputs.
+    """Return a library's function that passes objects after the inputs.
 
     Args:
-        function: Takes both, as one list or one by one.
-        objects: Gives the objects.
-        count: How many inputs there are besides.
+        function: The function that takes both, in one list or one by one.
+        objects: A function that returns the objects.
+        count: The number of inputs without the objects.
         boxed: Whether inputs come in a list, which is emptied.
     """
 
@@ -135,16 +122,15 @@ def with_objects(
         if got != count:
             raise InputCountError(expected=count, got=got)
 
-    made: Any = run_boxed if boxed else run
-    made.__name__ = made.__qualname__ = function.__name__
-    made.__doc__ = function.__doc__
-    made.release = function.release
-    return made
+    wrapper: Any = run_boxed if boxed else run
+    wrapper.__name__ = wrapper.__qualname__ = function.__name__
+    wrapper.__doc__ = function.__doc__
+    wrapper.release = function.release
+    return wrapper
 
 
-# The extension module that makes functions of programs' libraries: compiled once, then found.
-#
-# Its source is ``wrapper_ir/native/python``.
+# The extension module that turns libraries into functions, compiled once and then found in the
+# cache. Its source is ``wrapper_ir/native/python``.
 
 _NATIVE: Final = Path(__file__).resolve().parents[1] / "native"
 
@@ -162,10 +148,7 @@ def extension_module() -> Any:  # noqa: ANN401 - a module without types
     """Return the module, compiled now (about 12 s) if no process has done so before.
 
     Raises:
-        CompileError: It does not compile.
-        LinkError: It does not link.
-        LibraryLoadError: It cannot be loaded.
-        CacheDirError: The cache's directory cannot be used.
+        WrapperIRError: As for :meth:`wrapper_ir.toolchain.native.Extension.load`.
     """
     global _loaded
     with _guard:
@@ -175,18 +158,18 @@ def extension_module() -> Any:  # noqa: ANN401 - a module without types
 
 
 def prepare_module() -> None:
-    """Begin to compile the module and the runtime part, in a thread, unless they are there.
+    """Start to compile the module and the C++ runtime in a thread, unless they exist.
 
-    What goes wrong is left to whoever needs the module to find.
+    Errors are dropped; the code that needs the module reports them.
     """
+
+    def prepare() -> None:
+        cache = default_cache()
+        _MODULE.file(cache)
+        runtime_objects(cache, find_compiler(cache), jobs=1)
+
     if _loaded is None:
-        in_background("module", _prepare)
-
-
-def _prepare() -> None:
-    cache = default_cache()
-    _MODULE.file(cache)
-    runtime_objects(cache, find_compiler(cache), jobs=1)
+        in_background("module", prepare)
 
 
 DEFAULT_RUNNERS: Final = 4
@@ -195,17 +178,17 @@ DEFAULT_RUNNERS: Final = 4
 def load(
     artifact: CppArtifact, num_runners: int = DEFAULT_RUNNERS, **options: object
 ) -> Callable[..., tuple[Any, ...]]:
-    """Return ``callable(*inputs) -> tuple of results``; it leaves the version of what it wrote.
+    """Return ``callable(*inputs) -> tuple of results``, which does not bump version counters.
 
     Args:
         artifact: The program.
-        num_runners: How many calls can run at a time without setting up a state first. More may
-            run, in whatever number: a state is then made for the call and dropped after it.
-        **options: How to build: fields of :class:`wrapper_ir.aot.build.BuildOptions`.
+        num_runners: The number of states kept for concurrent calls. Any number of further calls may
+            run: each makes a state and drops it afterwards.
+        **options: The fields of :class:`wrapper_ir.aot.build.BuildOptions`.
 
     Raises:
-        MissingConstantError: The program has constants whose values are not there.
-        InputLayoutError: A constant has another layout than the program was made for.
+        MissingConstantError: The value of a constant is missing.
+        InputLayoutError: A constant does not have the layout that the program was made for.
     """
     function: Callable[..., tuple[Any, ...]]
     function = _load(artifact, num_runners, options, boxed=False)
@@ -215,7 +198,7 @@ def load(
 def load_boxed(
     artifact: CppArtifact, num_runners: int = DEFAULT_RUNNERS, **options: object
 ) -> BoxedCall:
-    """Return a function like that of :func:`load`, called with one list, which it empties."""
+    """Return a function like that of :func:`load` that takes one list, which it empties."""
     function: BoxedCall = _load(artifact, num_runners, options, boxed=True)
     return function
 
@@ -225,28 +208,28 @@ def _load(
 ) -> Any:  # noqa: ANN401 - a callable of one form or the other
     if type(num_runners) is not int or num_runners < 1:
         raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
-    from wrapper_ir.emitters.base import constant_values  # noqa: PLC0415 - there with an artifact
+    from wrapper_ir.aot.build import BuildOptions, build_loadable  # noqa: PLC0415 - only to build
+
+    # Imported with an artifact already.
+    from wrapper_ir.emitters.base import constant_values  # noqa: PLC0415
 
     program = artifact.program
     values = constant_values(program)
     constants = tuple(values[name] for name in program.constants)
-    library = _build(artifact, options)
-    if artifact.graphs is None or program.objects:
-        made = load_library(library, constants, name=program.name, keep=num_runners, boxed=boxed)
-        if not program.objects:
-            return made
-        check_objects(program)
-        objects = tuple(values[name] for name in program.objects)
-        return with_objects(made, lambda: objects, len(program.inputs), boxed=boxed)
-    plain = load_library(library, constants, name=program.name, keep=num_runners, boxed=True)
-    function = captured(plain, artifact.graphs, program.data)
-    return function if boxed else unboxed(function, program.name)
-
-
-def _build(artifact: CppArtifact, options: Mapping[str, Any]) -> Path:
-    from wrapper_ir.aot.build import BuildOptions, build_loadable  # noqa: PLC0415 - only to build
-
-    return build_loadable(artifact, made_with(BuildOptions, options, owner="load"))
+    library = build_loadable(artifact, made_with(BuildOptions, options, owner="load"))
+    captures = artifact.graphs is not None and not program.objects
+    function = load_library(
+        library, constants, name=program.name, keep=num_runners, boxed=boxed or captures
+    )
+    if artifact.graphs is not None and captures:
+        function = captured(function, artifact.graphs, program.data)
+        return function if boxed else unboxed(function, program.name)
+    if not program.objects:
+        return function
+    for name, item in program.objects.items():
+        check_object(program.data[name], name, item.class_name)
+    objects = tuple(values[name] for name in program.objects)
+    return with_objects(function, lambda: objects, len(program.inputs), boxed=boxed)
 
 
 def load_library(
@@ -262,16 +245,16 @@ def load_library(
 
     Args:
         file: The library.
-        constants: The tensors, in the program's order; or a function that returns them, which is
-            called when the first call comes.
-        name: What the function is called.
-        keep: How many states are kept between calls.
+        constants: The tensors, in program order; or a function that returns them, which runs at the
+            first call.
+        name: The function's name.
+        keep: The number of states that are kept between calls.
         boxed: Whether the function takes one list, which it empties.
-        symbol: By what the library shows the program, where it holds several.
+        symbol: The symbol of the program, in a library that holds several.
 
     Raises:
-        LibraryLoadError: The file is no library of a program.
-        InputLayoutError: A constant has another layout than the program was made for.
+        LibraryLoadError: The file is not the library of a program.
+        InputLayoutError: A constant does not have the layout that the program was made for.
     """
     module = extension_module()
     library = _open(module, file, symbol)
@@ -292,11 +275,11 @@ def load_library(
         probes=tuple(_probe_function(*probe) for probe in probes),
         output=output_address(),
     )
-    register(function)  # so that wir.release() knows of it
+    register(function)  # for wir.release()
     return function
 
 
-def boxed_call(  # noqa: PLR0913 - what the text of a module passes
+def boxed_call(  # noqa: PLR0913 - called by a module's text
     name: str,
     files: Mapping[str, str],
     kernels: Sequence[tuple[Any, ...]],
@@ -313,17 +296,17 @@ def boxed_call(  # noqa: PLR0913 - what the text of a module passes
     """Return the function of a module that :mod:`wrapper_ir.aot.module_text` wrote.
 
     Args:
-        name: Of the program.
+        name: The program's name.
         files: The generated files.
         kernels: The kernels, each as a tuple of its symbol and the fields of its source.
         constants: Names of the program's constants.
-        variables: The module's, where the constants are when the first call comes.
-        gpu_kernels: The Triton kernels, likewise.
+        variables: The module's variables, which hold the constants by the first call.
+        gpu_kernels: The Triton kernels, in the same form.
         device: Torch's type of the device that it runs on.
         parts: The parts of the runtime that the generated files use.
         objects: Names of the program's objects.
-        inputs: How many inputs a program with objects has besides.
-        apart: Whether each kernel is compiled alone, so that no other is when its text changes.
+        inputs: The number of inputs of a program with objects.
+        apart: Whether to compile each kernel alone, so that editing one recompiles no other.
 
     Raises:
         WrapperIRError: The library cannot be built or loaded.
@@ -353,22 +336,19 @@ _open_libraries: dict[tuple[str, str], Any] = {}
 
 
 def _open(module: Any, file: Path, symbol: str) -> Any:  # noqa: ANN401 - a capsule
-    """Open a library, once in a process."""
+    """Open a library, once per process."""
     with _opening:
         key = (str(file), symbol)
         if key not in _open_libraries:
             try:
                 _open_libraries[key] = module.open(*key)
             except ImportError as error:
-                reason = str(error)
-                raise LibraryLoadError(
-                    library=key[0], reason=reason, hint=hint_of(reason)
-                ) from error
+                raise load_error(key[0], error) from error
         return _open_libraries[key]
 
 
-#: Levels by the numbers of ``wir::ProbeLevel``.
-_LEVELS: Final = (*("save", "print", "names", "check", "stats", "compare", "hook", "check_nan"),)
+#: Levels of probes, indexed by ``wir::ProbeLevel``.
+_LEVELS: Final = ("save", "print", "names", "check", "stats", "compare", "hook", "check_nan")
 
 #: The number of ``wir::ProbeOperand::Kind::kTensor``.
 _TENSOR: Final = 0
@@ -381,13 +361,13 @@ def _probe_function(
     source: str,
     operands: Sequence[tuple[str, int]],
 ) -> Callable[..., None]:
-    """Return what a probe calls, with its tensors and then its numbers.
+    """Return the function that a probe calls, with its tensors and then its numbers.
 
     Args:
-        label: Number and name of the call.
-        after: On which side of the call it stands.
+        label: Number and name of the probed call.
+        after: Whether the probe comes after the call or before it.
         level: Number of the level.
-        source: Where in the model the call comes from.
+        source: The call's place in the model's source.
         operands: Name and kind of each value.
     """
     buffers = tuple(name for name, kind in operands if kind == _TENSOR)

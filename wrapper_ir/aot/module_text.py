@@ -1,9 +1,9 @@
-"""A module of Python for a program in C++: what caches of compiled graphs can keep.
+"""A Python module for a program in C++, in the form that caches of compiled graphs can store.
 
-PyTorch's caches keep text and run it again, in this process or a later one. The text made here
-holds everything that the library is built from. Running it looks the library up in the toolchain's
-disk cache by that content, and builds it only where it is not found; so a second process compiles
-nothing, and a cache that was carried to another machine, or cleared by half, is no trouble.
+PyTorch's caches store text and run it again, in this process or a later one. The text generated
+here contains everything that the library is built from. Running it looks the library up in the
+toolchain's disk cache by that content, and builds it only if it is missing. A second process thus
+compiles nothing, and a cache that was moved to another machine, or partly cleared, still works.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 
 def module_text(artifact: CppArtifact, *, apart: bool = False) -> str:
-    """Return a module that defines ``call``: it takes one list, which it empties.
+    """Return a module that defines ``call``, which takes one list and empties it.
 
-    Whoever loads the module sets the program's constants in it, by their names in the program,
+    The loader of the module must set the program's constants in it, by their names in the program,
     before the first call.
 
     Args:
         artifact: The program.
-        apart: Whether the texts lie beside the module, in the folder of an export, and the values
-            of constants with them.
+        apart: Whether the module is part of an exported folder, with texts and constants in files
+            beside it.
     """
     program, (kernels, launched) = artifact.program, _kernels(artifact)
     texts = {name: _text(name, text, apart=apart) for name, text in artifact.sources.items()}
@@ -75,45 +75,45 @@ def module_text(artifact: CppArtifact, *, apart: bool = False) -> str:
         more += f", objects={_value([*program.objects])}, inputs={len(program.inputs)}"
     if apart:
         more += ", apart=True"
-    made = f"boxed_call({_value(program.name)}, _files, _kernels, _constants, globals(){more})"
-    lines += [f"call = {made}", ""]
+    call = f"boxed_call({_value(program.name)}, _files, _kernels, _constants, globals(){more})"
+    lines += [f"call = {call}", ""]
     if artifact.graphs is not None:
         lines += [f"call = captured(call, {artifact.graphs!r}, globals())", ""]
     return "\n".join([*lines, *(_main(program) if apart else ())])
 
 
-_Kernel: TypeAlias = "tuple[str, str, Any]"  # a source of one language or the other
+_Kernel: TypeAlias = "tuple[str, str, Any]"  # file, symbol and source
 
 
 def _kernels(artifact: CppArtifact) -> tuple[list[_Kernel], list[_Kernel]]:
-    """Return the kernels that are called, and those that are launched: file, symbol and source."""
+    """Return the C++ kernels, which are called, and the Triton kernels, which are launched."""
     both = (artifact.kernels, artifact.gpu_kernels)
     called, launched = ([(k.file, k.symbol, k.source) for k in kernels] for kernels in both)
     return called, launched
 
 
 def kernel_files(artifact: CppArtifact) -> dict[str, str]:
-    """Return the text of each kernel, by its path in a program's folder."""
+    """Return the text of each kernel by its path in a program's folder."""
     called, launched = _kernels(artifact)
     return {file: source.code for file, _, source in (*called, *launched)}
 
 
 def _imports(artifact: CppArtifact, *, apart: bool) -> list[str]:
     program, has_graphs = artifact.program, artifact.graphs is not None
-    takes = any(isinstance(each, BufferInput) for each in program.inputs)
+    takes_tensors = any(isinstance(each, BufferInput) for each in program.inputs)
     names = ["boxed_call", *(["captured"] if has_graphs else [])]
     lines = [f"from wrapper_ir.aot.load import {', '.join(names)}"]
     if apart:
         names = ["SourceFolder", *(["TensorSpec"] if program.constants else [])]
-        names += [*(["random_tensor"] if takes else []), "run_main"]
+        names += [*(["random_tensor"] if takes_tensors else []), "run_main"]
         lines.append(f"from wrapper_ir.runtime import {', '.join(names)}")
     if has_graphs:
         lines.append("from wrapper_ir.toolchain.manifest import CaptureFacts")
-    needs_torch = apart and (takes or program.constants)
+    needs_torch = apart and (takes_tensors or program.constants)
     return ["import torch", "", *lines] if needs_torch else lines
 
 
-# A module in the folder of an export: texts and constants lie beside it, and it can be run.
+# A module in an exported folder: texts and constants lie beside it, and it can be run.
 
 _FOLDER: Final = (
     "# Kernels and constants lie beside this file; whether it may run here is checked.",
@@ -129,12 +129,12 @@ _ROWS: Final = (
 
 
 def _text(file: str, text: str, *, apart: bool) -> str:
-    """Return a text as the module has it: a literal, or what reads it from its file."""
+    """Return the expression for a text: a literal, or a read of its file."""
     return f"_folder.text({_value(file)})" if apart else _literal(text)
 
 
 def _specs(program: Program) -> list[str]:
-    """Return what constants are, and what fills them in."""
+    """Return the lines that describe and load the constants."""
     if not program.constants:
         return ["_constants = []"]
     layouts = {name: program.layout(name) for name in program.constants}
@@ -152,7 +152,7 @@ def _specs(program: Program) -> list[str]:
 
 
 def _main(program: Program) -> list[str]:
-    """Return what runs the program on inputs that are made up."""
+    """Return the lines that run the program on random inputs."""
     numbers = example_symbols(program)
     known = {name: int(word) for name, word in numbers.items() if word.isdigit()}
     rows = []
@@ -180,7 +180,7 @@ def _main(program: Program) -> list[str]:
 
 
 def _like(layout: Layout, size: Iterable[object], stride: Iterable[object]) -> str:
-    """Return how functions are told of a layout: element type, size, stride, device."""
+    """Return a layout as arguments: element type, size, stride, and the device if not the CPU."""
     text = f"torch.{layout.dtype.torch_name}, {tuple(size)}, {tuple(stride)}"
     return text if layout.device == CPU else f"{text}, torch.device({_value(str(layout.device))})"
 
@@ -190,10 +190,8 @@ def _kernel_literal(file: str, symbol: str, source: DataclassInstance, *, apart:
     values = [_value(symbol)]
     for field in dataclasses.fields(source):
         value = getattr(source, field.name)
-        if field.name != "code":
-            values.append(_value(value))
-        else:
-            values.append(_text(file, value, apart=apart))
+        is_text = field.name == "code"
+        values.append(_text(file, value, apart=apart) if is_text else _value(value))
     if apart:
         rows = (row for value in values for row in _broken(value))
         return "\n".join(["    (", *(f"        {row}" for row in rows), "    ),"])
@@ -201,13 +199,13 @@ def _kernel_literal(file: str, symbol: str, source: DataclassInstance, *, apart:
 
 
 def _broken(value: str) -> list[str]:
-    """Return an item of a list of its own lines: a tuple that is long, over several."""
+    """Return the lines of a list item; a long tuple is split over several."""
     if len(value) <= _WIDTH or not value.startswith('("'):
         return [f"{value},"]
     return ["(", *(f"    {item}," for item in value[1:-1].split(", ")), "),"]
 
 
-#: Characters from which on an item gets several lines.
+#: The longest item, in characters, that stays on one line.
 _WIDTH: Final = 79
 
 
@@ -225,7 +223,7 @@ def _value(value: object) -> str:
 
 
 def _literal(text: str) -> str:
-    """Return a Python literal that shows a text line by line."""
+    """Return a Python literal of a text, line by line if it is printable."""
     if all(character == "\n" or character.isprintable() for character in text):
         return f'"""\\\n{_quoted(text)}"""'
     return repr(text)

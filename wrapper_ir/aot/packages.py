@@ -1,10 +1,10 @@
-"""Packages and libraries loaded by us: nothing is unpacked; weights are pages of the file itself.
+"""Our loader of packages and libraries: nothing is unpacked; weights are pages of the file itself.
 
-The library is copied into memory, which the system's loader opens like a file; the archive is
-mapped, and the constants given to the library as tensors in the mapping, by the part of
-AOTInductor's C interface that takes them from outside. What a program writes to is copied for each
-model. Torch's own runners do the same with a library and tensors since 2.14; here it is the C
-functions themselves, which our libraries have on every release.
+The library is copied to a memory file, which the dynamic loader opens. The archive is mapped, and
+the constants are passed to the library as tensors in the mapping, through the part of AOTInductor's
+C interface that takes external constants. Constants that a program writes to are copied for each
+model. Torch's own runners can do the same since 2.14; calling the C functions directly works on
+every release.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = ["PackageFitError", "PackagedModel", "load_package"]
 
 
 class PackageFitError(WrapperIRError):
-    """A package's model cannot run here, in none of its variants.
+    """No variant of a package's model can run here.
 
     Fields: ``file`` is the package, ``model`` the model, ``reasons`` says why not.
     """
@@ -64,12 +64,12 @@ def load_package(
     device: str | None = None,
     num_runners: int = 1,
 ) -> PackagedModel:
-    """Load a package that :func:`wrapper_ir.export` wrote, unpacking nothing, or a library.
+    """Load a package that :func:`wrapper_ir.export` wrote, without unpacking it, or a library.
 
-    The weights are pages of the file, mapped into memory: they are read when they are first used,
-    and all models that are loaded from the file share them, in this process and in others. What a
-    model writes to is its own. The file must not be changed as long as a model of it is in use;
-    ``wir.export`` puts another in its place.
+    The weights are pages of the file, mapped into memory: they are read on first use, and all
+    models loaded from the file share them, in this process and in others. Constants that a model
+    writes to are copied for it. The file must not be changed while a model loaded from it is in
+    use; ``wir.export`` replaces files instead of changing them.
 
     Args:
         path: The ``.pt2`` file, or the ``.so``.
@@ -77,22 +77,22 @@ def load_package(
         weights: Values to use instead of those in the package: tensors by their names in the model
             (a ``state_dict``), or the path of a ``.safetensors`` file or of another package, or
             several such paths, or the index of a model's files (``.safetensors.index.json``). They
-            are not copied where they are on the model's device. What they lack comes from the
-            package; for a library all parameters have to be there, on their devices.
-        device: The type of device to run on, such as ``"cpu"``, where there are variants for
-            several; by default whatever fits first.
-        num_runners: How many calls may run at the same time; others wait.
+            are not copied if they are on the model's device. Weights that they lack come from the
+            package; for a library all parameters must be given, on their devices.
+        device: The type of device to run on, such as ``"cpu"``, if there are variants for several;
+            by default the first variant that fits.
+        num_runners: The number of calls that may run at the same time; others wait.
 
     Returns:
-        A callable that takes and returns what the model does.
+        A callable that takes the model's arguments and returns its results.
 
     Raises:
-        PackageError: It is no package of ours, or lacks the model, or weights that are not given.
+        PackageError: It is not one of our packages, or lacks the model, or weights are missing.
         PackageFitError: It needs another PyTorch, processor or device.
         LibraryLoadError: A library cannot be opened.
-        PackageCallError: The library refuses the weights, or needs another PyTorch, processor or
+        PackageCallError: The library rejects the weights, or needs another PyTorch, processor or
             device.
-        OptionValueError: ``num_runners`` is no number from 1.
+        OptionValueError: ``num_runners`` is not an integer of at least 1.
     """
     if type(num_runners) is not int or num_runners < 1:
         raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
@@ -112,7 +112,7 @@ def _of_package(model: Model, weights: Mapping[str, Tensor], runners: int) -> Pa
     """Load a variant of a model."""
     device = model.about["needs"]["device"]
     path = f"{model.library.removesuffix('.so')}_metadata.json"
-    metadata = partial(model.archive.bytes_of, path)  # and with it the archive, which all share
+    metadata = partial(model.archive.bytes_of, path)  # also keeps the shared archive alive
     if model.weights_are_mapped or model.takes_weights:
         library = open_library(model)
         container = library.create(runners, device, _values(model, weights))
@@ -120,11 +120,11 @@ def _of_package(model: Model, weights: Mapping[str, Tensor], runners: int) -> Pa
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-") as folder:
         library = open_library(model, Path(folder) if model.weights else None)
         container = library.create(runners, device)
-    made = PackagedModel(library, container, model.about, metadata)
+    loaded = PackagedModel(library, container, model.about, metadata)
     if weights:
-        given = _known(model, weights)
-        made.load_constants(given, check_full_update=False, user_managed=True)
-    return made
+        known = _known(model, weights)
+        loaded.load_constants(known, check_full_update=False, user_managed=True)
+    return loaded
 
 
 def _values(model: Model, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -138,14 +138,14 @@ def _values(model: Model, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         shown = ", ".join(map(repr, missing[:_MOST_SHOWN]))
         more = f" and {len(missing) - _MOST_SHOWN} more" if missing[_MOST_SHOWN:] else ""
         model.archive.refuse(
-            f"it is without weights, and none were given for {shown}{more}",
+            f"it has no weights, and none were given for {shown}{more}",
             "load it with weights=, such as the model's state_dict()",
         )
     return values
 
 
 def _known(model: Model, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return weights by their names in the program, on the devices where it has them."""
+    """Return weights by their names in the program, on its devices."""
     return {
         row["name"]: weights[row["model_name"]].detach().to(row["device"])
         for row in model.about["constants"]
@@ -154,11 +154,7 @@ def _known(model: Model, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _fitting(archive: Archive, variants: Sequence[Model], device: str | None) -> Model:
-    """Return the first variant that can run here.
-
-    Raises:
-        PackageFitError: None can.
-    """
+    """Return the first variant that can run here, or raise PackageFitError."""
     reasons = []
     for each in variants:
         reason = obstacle(each.about["needs"], device)
@@ -175,7 +171,7 @@ def _fitting(archive: Archive, variants: Sequence[Model], device: str | None) ->
 
 
 def _given(weights: Weights | None) -> Mapping[str, Tensor]:
-    """Return weights by their names, those of files mapped."""
+    """Return weights by name; those in files are mapped into memory."""
     if weights is None:
         return {}
     if isinstance(weights, Mapping) and all(isinstance(each, Tensor) for each in weights.values()):
@@ -190,21 +186,21 @@ def _given(weights: Weights | None) -> Mapping[str, Tensor]:
         return _of_safetensors(path)
     if path.suffix == ".pt2":
         models = [variants[0] for variants in models_of(opened(path)).values()]
-        found = [pair for model in reversed(models) for pair in _mapped(model)]
-        return {row["model_name"]: value for row, value in found}
+        pairs = [pair for model in reversed(models) for pair in _mapped(model)]
+        return {row["model_name"]: value for row, value in pairs}
     raise OptionValueError(
         option="weights",
         value=weights,
-        expected="tensors by name, or .safetensors or .pt2 files, or the index of such",
+        expected="tensors by name, .safetensors or .pt2 files, or an index of such files",
     )
 
 
 def _files_of(index: Path) -> list[str]:
-    """Return the files that the index of a model's weights names."""
+    """Return the files that an index of weights lists."""
     try:
         return sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = f"it is no index of weights: {type(error).__name__}: {error}"
+        problem = f"it is not an index of weights: {type(error).__name__}: {error}"
         raise PackageError(file=str(index), problem=problem) from error
 
 
@@ -229,8 +225,8 @@ _moved: Final[weakref.WeakValueDictionary[tuple[Archive, int, str], Tensor]] = (
 def _mapped(model: Model) -> Iterator[tuple[Mapping[str, Any], Tensor]]:
     """Yield the constants of a package, each with its row of the index.
 
-    Those on the CPU lie in the mapped file; others are copied to their device, once for all models
-    of the package.
+    CPU constants are views of the mapped file; others are copied to their device, once for all
+    models of the package.
     """
     path = model.weights
     if path is None:
@@ -253,7 +249,7 @@ def _storage(archive: Archive, blob: memoryview, row: Mapping[str, Any]) -> Tens
         return torch.empty(0, dtype=torch.uint8, device=device)
     mapped = torch.frombuffer(blob[start : start + size], dtype=torch.uint8)
     if device.type == "cpu":
-        is_aligned = mapped.data_ptr() % ALIGNMENT == 0  # not after other tools packed it anew
+        is_aligned = mapped.data_ptr() % ALIGNMENT == 0  # false if other tools repacked the file
         return mapped if is_aligned and not row["written"] else mapped.clone()
     if row["written"]:
         return mapped.to(device)
@@ -265,17 +261,17 @@ def _storage(archive: Archive, blob: memoryview, row: Mapping[str, Any]) -> Tens
 
 
 class PackagedModel:
-    """A model of a package, or a library, loaded. Any number of threads may call it.
+    """A loaded model of a package, or a loaded library. Any number of threads may call it.
 
-    It is called like the model that was exported, and has the methods of what
+    It is called like the exported model, and has the methods of the objects that
     ``torch._inductor.aoti_load_package`` returns. Numbers and strings among arguments are fixed;
     numbers that may vary are passed as tensors of one element.
 
     Args:
         library: The library.
-        container: The container that was made of it.
-        about: What is known of the model.
-        metadata: Gives JSON of what a package says of itself.
+        container: The container that the library made.
+        about: The package's index, or the names that a library knows.
+        metadata: A function that returns the package's metadata as JSON.
     """
 
     def __init__(
@@ -303,11 +299,11 @@ class PackagedModel:
         """Call the model.
 
         Raises:
-            PackageCallError: The library refuses the arguments, or the call fails.
+            PackageCallError: The library rejects the arguments, or the call fails.
         """
         if kwargs.keys() != set(self._keywords):
-            expected = ", ".join(self._keywords) or "none"
-            raise TypeError(f"keywords are {expected}, not {', '.join(kwargs) or 'none'}")
+            expected, given = (", ".join(names) or "none" for names in (self._keywords, kwargs))
+            raise TypeError(f"keyword arguments must be {expected}, not {given}")
         leaves = [*args, *(kwargs[name] for name in self._keywords)]
         if not self._is_flat:
             leaves = pytree.tree_flatten(leaves)[0]
@@ -315,34 +311,34 @@ class PackagedModel:
         return pytree.tree_unflatten(results, self._out_spec)
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor | None]:
-        """Call the program: the tensors among the leaves of arguments in, leaves of results out.
+        """Call the program with the tensor leaves of arguments, and return the leaves of results.
 
         Raises:
-            PackageCallError: The library refuses them, or the call fails.
+            PackageCallError: The library rejects the inputs, or the call fails.
         """
         given, results = len(inputs), len(self._about["results"])
         taken = (ctypes.c_void_p * given)(*private.new_handles(inputs))
-        made = (ctypes.c_void_p * results)()
-        failed = self._library.run(self._container, taken, given, made, results, None, None)
+        outputs = (ctypes.c_void_p * results)()
+        failed = self._library.run(self._container, taken, given, outputs, results, None, None)
         if failed:
             self._library.check(failed)
-        if all(made):
-            return [*private.take_handles(made)]
-        tensors = iter(private.take_handles([handle for handle in made if handle]))
-        return [next(tensors) if handle else None for handle in made]
+        if all(outputs):
+            return [*private.take_handles(outputs)]
+        tensors = iter(private.take_handles([handle for handle in outputs if handle]))
+        return [next(tensors) if handle else None for handle in outputs]
 
     @property
     def about(self) -> Mapping[str, Any]:
         """The package's index of the model, as ``wrapper-ir inspect --json`` prints it.
 
-        Of a library, the names of its inputs, results and constants.
+        For a library, the names of its inputs, results and constants.
         """
         return self._about
 
     def get_metadata(self) -> dict[str, str]:
-        """Return what the package was told to say of itself, and what torch's loaders need."""
-        found: dict[str, str] = json.loads(bytes(self._metadata()))
-        return found
+        """Return the package's metadata, including the entries that torch's loaders need."""
+        metadata: dict[str, str] = json.loads(bytes(self._metadata()))
+        return metadata
 
     def get_constant_fqns(self) -> list[str]:
         """Return the names that the constants have in the model."""
@@ -350,22 +346,23 @@ class PackagedModel:
 
     @property
     def constants(self) -> dict[str, Tensor]:
-        """The constants in use, by their names in the model: not copies.
+        """The constants in use, by their names in the model; they are not copies.
 
-        Give them to another model as ``weights``, and both use one set, also of what they write to.
+        If they are passed to another model as ``weights``, the models share them, including those
+        that they write to.
         """
-        found, count = ctypes.POINTER(Entry)(), ctypes.c_size_t()
+        entries, count = ctypes.POINTER(Entry)(), ctypes.c_size_t()
         name = "AOTInductorModelContainerExtractConstantsMapEntries"
         self._library.call(
-            name, self._container, ctypes.byref(found), ctypes.byref(count), ctypes.c_bool()
+            name, self._container, ctypes.byref(entries), ctypes.byref(count), ctypes.c_bool()
         )
-        handles = []
-        for entry in found[: count.value]:
+        names, handles = [], []
+        for entry in entries[: count.value]:
             handle = ctypes.c_void_p()
             held = ctypes.c_void_p(entry.handle)
             self._library.call("aoti_torch_new_tensor_handle", held, ctypes.byref(handle))
             handles.append(handle.value or 0)
-        names = [entry.name.decode() for entry in found[: count.value]]
+            names.append(entry.name.decode())
         return dict(zip(names, private.take_handles(handles), strict=True))
 
     def load_constants(
@@ -375,33 +372,30 @@ class PackagedModel:
         check_full_update: bool,
         user_managed: bool = False,
     ) -> None:
-        """Exchange constants; calls in progress end with the old ones.
+        """Replace constants; calls in progress finish with the old ones.
 
         Args:
             constants_map: The new values by their names in the model.
-            check_full_update: Whether all parameters must be there.
-            user_managed: Whether the tensors themselves are to be used, not copies.
+            check_full_update: Whether to require values for all parameters.
+            user_managed: Whether to use the tensors themselves instead of copies.
 
         Raises:
-            PackageCallError: They are not those of the model; then nothing was changed.
+            PackageCallError: They do not match the model's constants; then nothing is changed.
         """
         names = {row["model_name"]: row["name"] for row in self._about["constants"]}
         values = {names.get(name, name): value for name, value in constants_map.items()}
-        self._update(values, full=check_full_update, user_managed=user_managed)
-
-    def _update(self, values: Mapping[str, Tensor], *, full: bool, user_managed: bool) -> None:
         kind = "UserManaged" if user_managed else ""
-        name = f"AOTInductorModelContainerUpdate{kind}ConstantBufferPairs"
+        update = f"AOTInductorModelContainerUpdate{kind}ConstantBufferPairs"
         with entries_of(values) as (entries, count):
-            flags = ctypes.c_bool(), ctypes.c_bool(full)
-            self._library.call(name, self._container, entries, count, *flags)
+            flags = ctypes.c_bool(), ctypes.c_bool(check_full_update)
+            self._library.call(update, self._container, entries, count, *flags)
 
     def release(self) -> int:
-        """Free the memory that the model keeps between calls; return its bytes."""
+        """Free the memory that the model keeps between calls, and return its size in bytes."""
         freed = ctypes.c_uint64()
         self._library.check(self._library.release(self._container, ctypes.byref(freed)))
         return freed.value
 
 
-#: Constants that a message names.
+#: The number of constants that a message names.
 _MOST_SHOWN: Final = 8

@@ -1,9 +1,9 @@
-"""Several programs in one package, and their constants in one file.
+"""Several programs in one package, with their constants in one file.
 
-A library finds its constants by a table of places that was compiled into it. So that several find
-theirs in one file, every program is given the constants of all, in one order: its own by its own
-names, and those of others beside them, which it never looks at. What has the same bytes is there
-once. Torch's own loaders then take such a package as any other.
+A library finds its constants by a table of offsets that is compiled into it. For several libraries
+to share one file, every program gets the constants of all, in one order: its own under their names,
+and those of the others, which it never reads. Equal bytes are stored once. Torch's own loaders take
+such a package like any other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class _Key(NamedTuple):
-    """Bytes that programs may share. Two constants of one program are never the same memory."""
+    """The identity of bytes that programs may share; distinct for the constants of one program."""
 
     digest: bytes
     size: int
@@ -42,10 +42,10 @@ class _Key(NamedTuple):
 
 
 def with_shared_constants(programs: Sequence[Program]) -> list[Program]:
-    """Returns programs whose constants are laid out alike, in one file for all.
+    """Return programs whose constants have the same layout, in one file for all.
 
     Raises:
-        UnsupportedError: One has objects of custom classes, which belong to one program alone.
+        UnsupportedError: A program has objects of custom classes, which cannot be shared.
         ConstantValueError: The value of a constant is missing, or does not fit.
     """
     for program in programs:
@@ -67,35 +67,35 @@ def with_shared_constants(programs: Sequence[Program]) -> list[Program]:
 
 
 def _roots(program: Program) -> dict[_Key, tuple[str, Any]]:
-    """Return the constants that have bytes of their own: their names, and those bytes."""
-    import torch  # noqa: PLC0415 - values are its tensors, so it is there
+    """Return the constants that have bytes of their own: names and bytes."""
+    import torch  # noqa: PLC0415 - imported already, as values are its tensors
 
-    found: dict[_Key, tuple[str, Any]] = {}
+    roots: dict[_Key, tuple[str, Any]] = {}
     for root, value in group_bytes(program, constant_table(program)):
         with memory_of(value) as memory:
             digest = hashlib.sha256(memory).digest()
-        seen = sum(key.digest == digest for key in found)
-        found[_Key(digest, root.data_bytes, seen)] = root.name, value.flatten().view(torch.uint8)
-    return found
+        seen = sum(key.digest == digest for key in roots)
+        roots[_Key(digest, root.data_bytes, seen)] = root.name, value.flatten().view(torch.uint8)
+    return roots
 
 
 def _with_others(program: Program, own: dict[_Key, str], values: dict[_Key, Any]) -> Program:
-    """Return a program with the constants of all, in their order; packed ones have no bytes."""
+    """Return a program with the constants of all programs, in the order of ``values``."""
     groups: dict[str, list[str]] = {}
     for name, constant in program.constants.items():
         groups.setdefault(constant.tied_to or name, []).append(name)
-    without_bytes = [name for name in groups if name not in own.values()]
-    made = {name: program.constants[name] for root in without_bytes for name in groups[root]}
+    without_bytes = [name for name in groups if name not in own.values()]  # packed ones
+    constants = {name: program.constants[name] for root in without_bytes for name in groups[root]}
     buffers, data = dict(program.buffers), dict(program.data)
     for index, (key, value) in enumerate(values.items()):
         if key in own:
-            made |= {name: program.constants[name] for name in groups[own[key]]}
+            constants |= {name: program.constants[name] for name in groups[own[key]]}
             continue
         name = _free(f"shared_{index}", program.buffers)
-        made[name] = Constant(name, ConstantKind.TENSOR)
+        constants[name] = Constant(name, ConstantKind.TENSOR)
         buffers[name] = Layout.contiguous(DType.UINT8, (key.size,))
         data[name] = value
-    return program.replace(constants=FrozenMap(made), buffers=FrozenMap(buffers), data=data)
+    return program.replace(constants=FrozenMap(constants), buffers=FrozenMap(buffers), data=data)
 
 
 def _free(name: str, taken: Iterable[str]) -> str:
@@ -104,7 +104,7 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return name
 
 
-# What a package is made of: models by name, each in one or several variants.
+# The content of a package: models by name, each in one or several variants.
 
 
 def arranged(
@@ -114,28 +114,31 @@ def arranged(
 ) -> dict[str, list[Program]]:
     """Return the programs of an export by name, each in variants.
 
-    Constants of a package's programs are laid out alike.
+    The constants of a package's programs get the same layout.
 
     Args:
         programs: One program, its variants, or either by the names of models; for a folder, a
             forward and its backward.
-        path: Where they are to go.
-        options: How to build.
+        path: The path of the export.
+        options: The build options.
 
     Raises:
-        NotAProgramError: Something is no program.
-        ExportPathError: Several are to go into something that is no package.
-        OptionValueError: A name cannot be that of a model, or an option says what is for one alone.
-        WrapperIRError: As :func:`with_shared_constants` says.
+        NotAProgramError: Something is not a program.
+        ExportPathError: Several programs are to be exported to neither a package nor a folder.
+        OptionValueError: A model's name is not allowed, or an option does not support several
+            programs.
+        WrapperIRError: As for :func:`with_shared_constants`.
     """
-    given: Any = programs if isinstance(programs, Mapping) else {MODEL_NAME: programs}
+    by_name: Any = programs if isinstance(programs, Mapping) else {MODEL_NAME: programs}
     is_folder = not ending(path)
     if is_folder and isinstance(programs, (list, tuple)):
-        # Nothing would choose among variants there: they are a forward and its backward.
+        # A folder has no variants to choose from, so these are a forward and its backward.
         roles = [as_program(each, "wir.export").role.value for each in programs]
-        given = dict(zip(roles, programs, strict=True)) if len({*roles}) == len(roles) else given
+        if len({*roles}) == len(roles):
+            by_name = dict(zip(roles, programs, strict=True))
     models: dict[str, list[Program]] = {
-        name: [*each] if isinstance(each, (list, tuple)) else [each] for name, each in given.items()
+        name: [*each] if isinstance(each, (list, tuple)) else [each]
+        for name, each in by_name.items()
     }
     flat = [as_program(each, "wir.export") for variants in models.values() for each in variants]
     if is_folder:
@@ -154,10 +157,10 @@ def arranged(
 def _check_several(
     models: Mapping[str, Sequence[Program]], path: Path, options: BuildOptions
 ) -> None:
-    """Refuse what is for one program alone."""
+    """Refuse paths and options that do not support several programs."""
     if path.suffix != ".pt2":
         raise ExportPathError(
-            target=str(path), reason="several programs make a package, a .pt2, or a folder"
+            target=str(path), reason="several programs need a package (.pt2) or a folder"
         )
     for option, value in (("constants", "embedded"), ("debug_info", True)):
         if getattr(options, option) == value:
@@ -167,7 +170,7 @@ def _check_several(
 
 
 def _check_folders(models: Mapping[str, Sequence[Program]]) -> None:
-    """Refuse what cannot be folders in a folder that is a package of Python: one for a program."""
+    """Refuse models that cannot be subpackages of a Python package, one for each program."""
     names = [*models]
     if any(len(programs) != 1 for programs in models.values()) or not names:
         expected = "one program, a forward and its backward, or programs by name, one for a name"
@@ -178,17 +181,17 @@ def _check_folders(models: Mapping[str, Sequence[Program]]) -> None:
 
 
 def _check_names(models: Mapping[str, Sequence[Program]]) -> None:
-    """Refuse names that torch's loaders could not tell apart: they look how paths begin."""
+    """Refuse names that torch's loaders could confuse: they compare the beginnings of paths."""
     names = sorted(models)
     for name in names:
         others = [other for other in names if other != name and other.startswith(name)]
         is_plain = _MODEL_NAME.fullmatch(name) is not None
         if not is_plain or others or not models[name]:
-            expected = "names of letters, digits and '_-.', none the beginning of another"
+            expected = "names of letters, digits and '_-.', none a prefix of another"
             raise OptionValueError(option="programs", value=names, expected=expected)
     if not names:
         raise OptionValueError(option="programs", value=names, expected="one program or more")
 
 
-#: What can be the name of a model in a package.
+#: The form of a model's name in a package.
 _MODEL_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

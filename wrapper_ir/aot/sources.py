@@ -1,15 +1,15 @@
-"""Programs as folders of source: they run as they are, and are meant to be edited.
+"""Programs as folders of source, which run as they are and are meant to be edited.
 
-A folder holds a program's text as an emitter writes it, each kernel in a file of its own, the
-program itself, and the values of its constants. ``wrapper_ir.json`` says what it needs and what
-each file was. Of several programs, each has a folder in the folder.
+A folder holds a program's text as an emitter writes it, a file for each kernel, the program itself,
+and the values of its constants. ``wrapper_ir.json`` lists its requirements and the original hash of
+each file. Several programs get a subfolder each.
 """
 
 from __future__ import annotations
 
 import json
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.aot.about import FORMAT, row_of, torch_version
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 
 ENTRY: Final = "__init__.py"
-"""The module that makes a folder a package of Python."""
+"""The module that makes a folder a Python package."""
 
 README: Final = "README.md"
-"""The page about it."""
+"""The page about a folder."""
 
 _HEAD: Final = '''\
 """{title}
@@ -124,19 +124,19 @@ _ROWS: Final = {
 def write_sources(
     folder: Path, models: Mapping[str, Artifact], options: BuildOptions, *, name: str
 ) -> None:
-    """Writes programs as a folder.
+    """Write programs as a folder.
 
     Args:
         folder: An empty directory.
-        models: The program; or several by name, each for a folder in the folder.
-        options: How to build what is built outside of Python.
-        name: What the folder is called.
+        models: The program; or several by name, each of which gets a subfolder.
+        options: The options of a build outside of Python.
+        name: The folder's final name.
 
     Raises:
-        UnsupportedError: An emitter's text does not come as files, or constants of a program cannot
-            be made in Python.
-        OptionValueError: The backward is not that of the forward.
-        WrapperIRError: As :func:`wrapper_ir.aot.build.prepared` says.
+        UnsupportedError: An emitter does not write files, or a constant cannot be created in
+            Python.
+        OptionValueError: The backward does not belong to the forward.
+        WrapperIRError: As for :func:`wrapper_ir.aot.build.prepared`.
     """
     if len(models) == 1:
         (artifact,) = models.values()
@@ -161,25 +161,31 @@ def write_sources(
 
 
 def _write_program(folder: Path, artifact: Artifact, options: BuildOptions, name: str) -> Program:
-    """Write one program."""
+    """Write one program, and return it as it was written."""
     if not isinstance(artifact, HasFiles):
-        what = f"a {type(artifact).__name__}, which gives no files"
+        what = f"a {type(artifact).__name__}, which does not write files"
         raise UnsupportedError(what=what, where="a folder of source")
-    given = artifact.files()
+    original = artifact.files()
     program = _portable(artifact.program)
-    # What is checked later is written now: text made of the very program that lies beside it.
-    made = emitted(program, given.target, given.options)
-    files = made.files()
+    # Emitted again from the program that is written, since a check compares the text with it.
+    emission = emitted(program, original.target, original.options)
+    files = emission.files()
     runs = WRAPPER in files.texts
-    _refuse(program, runs=runs and given.target != "cpp")
+    if runs and original.target != "cpp":
+        _refuse_constants(program)
     for path, text in files.texts.items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(text, "utf-8", newline="\n")
     built: Mapping[str, str] = {}
     more = ""
-    if isinstance(made, CppArtifact):
-        built, more = write_build(folder, made, options, name=name)
-    _save(program, folder / PROGRAM_FILE, values=options.constants != "none")
+    if isinstance(emission, CppArtifact):
+        built, more = write_build(folder, emission, options, name=name)
+    if options.constants == "none":
+        save(program.replace(data={}), folder / PROGRAM_FILE)
+        beside(folder / PROGRAM_FILE).unlink(missing_ok=True)
+    else:
+        constant_values(program)  # raises if one is missing
+        save(program, folder / PROGRAM_FILE)
     if runs:
         (folder / ENTRY).write_text(entry_of({"": program}), "utf-8")
     rows = {path: what for path, what in _ROWS.items() if (folder / path).exists() or path == INDEX}
@@ -190,18 +196,8 @@ def _write_program(folder: Path, artifact: Artifact, options: BuildOptions, name
     return program
 
 
-def _save(program: Program, file: Path, *, values: bool) -> None:
-    """Write the program, and the values of its constants; all of them, or none."""
-    if values:
-        constant_values(program)
-        save(program, file)
-    else:
-        save(program.replace(data={}), file)
-        beside(file).unlink(missing_ok=True)
-
-
 def _portable(program: Program) -> Program:
-    """Return a program that tells nothing of the machine and the source that it was made of."""
+    """Return a program without paths of this machine in its origins."""
     origins = (
         Origin(
             each.nodes, each.ops, tuple(f.portable for f in each.frames), each.module, each.values
@@ -212,27 +208,25 @@ def _portable(program: Program) -> Program:
 
 
 def emitted(program: Program, target: str, options: Mapping[str, Any]) -> HasFiles:
-    """Return a planned program as an emitter writes it, with these options."""
-    made = make_emitter(target, options).emit(program)
-    assert isinstance(made, HasFiles)
-    return made
+    """Return a planned program rendered by an emitter that writes files."""
+    artifact = make_emitter(target, options).emit(program)
+    assert isinstance(artifact, HasFiles)
+    return artifact
 
 
-def _refuse(program: Program, *, runs: bool) -> None:
-    """Refuse constants that a module of Python cannot read from a file."""
+def _refuse_constants(program: Program) -> None:
+    """Refuse constants that a Python module cannot read from a file."""
     packed = [n for n, each in program.constants.items() if each.kind is ConstantKind.PACKED]
-    if not runs:
-        return
     for name in (*program.objects, *packed):
         raise UnsupportedError(
             what=f"the constant '{name}', which is an object or packed by a library",
             where="a folder of Python",
-            hint="export it as C++, which makes those itself",
+            hint="export it as C++, which can create them",
         )
 
 
 def _about(program: Program, files: SourceFiles) -> dict[str, Any]:
-    """Return what the index says of one program."""
+    """Return the entries of one program in the index."""
     devices = {layout.device for layout in program.buffers.values()}
     away = sorted(device.type for device in devices if device.kind.is_accelerator)
     sources = [each.source for each in program.kernels.values()]
@@ -260,7 +254,7 @@ def _write_index(folder: Path, about: Mapping[str, Any]) -> None:
 
 
 def files_in(folder: Path) -> Iterator[str]:
-    """Yield the paths of the files in a folder; what Python makes of its modules is left out."""
+    """Yield the paths of the files in a folder, without compiled Python modules."""
     for file in folder.rglob("*"):
         path = file.relative_to(folder)
         if (file.is_symlink() or not file.is_dir()) and "__pycache__" not in path.parts:
@@ -282,10 +276,10 @@ def entry_of(programs: Mapping[str, Program]) -> str:
     """Return the text of a folder's module.
 
     Args:
-        programs: The program; or several, by their folders in the folder.
+        programs: The program; or several by their subfolders.
 
     Raises:
-        OptionValueError: The backward is not that of the forward.
+        OptionValueError: The backward does not belong to the forward.
     """
     if len(programs) == 1:
         (program,) = programs.values()
@@ -300,48 +294,36 @@ def entry_of(programs: Mapping[str, Program]) -> str:
     if pair is None:
         return _HEAD.format(title=f"Wrapper programs: {', '.join(programs)}.")
     forward, backward = (programs[name] for name in pair)
-    fit = _fit(forward, backward)
+    results, tangents = _interface(forward, backward)
     writes = mutated_inputs(forward)
     spent = any(isinstance(i, BufferInput) and i.donated for i in backward.inputs)
     return _HEAD.format(title="A forward and its backward.") + _TRAINING.format(
-        forward=pair.forward,
-        backward=pair.backward,
+        forward=pair[0],
+        backward=pair[1],
         name=prose(forward.name),
-        results=fit.results,
-        tangents=fit.tangents,
+        results=results,
+        tangents=tangents,
         writes=f"\n    writes={tuple(writes)}," if writes else "",
         once="\n    once=True," if spent else "",
     )
 
 
-class _Pair(NamedTuple):
-    """The names of a forward and of its backward."""
-
-    forward: str
-    backward: str
-
-
-def _pair_of(programs: Mapping[str, Program]) -> _Pair | None:
-    """Return which programs are a forward and its backward; None if they are others."""
+def _pair_of(programs: Mapping[str, Program]) -> tuple[str, str] | None:
+    """Return the names of a forward and its backward, or None if the programs are others."""
     roles = {program.role: name for name, program in programs.items()}
     if len(programs) != 2 or roles.keys() != {GraphRole.FORWARD, GraphRole.BACKWARD}:
         return None
-    pair = _Pair(roles[GraphRole.FORWARD], roles[GraphRole.BACKWARD])
-    return pair if programs[pair.backward].tangents else None
+    forward, backward = roles[GraphRole.FORWARD], roles[GraphRole.BACKWARD]
+    return (forward, backward) if programs[backward].tangents else None
 
 
-class _Fit(NamedTuple):
-    """Count of results that a forward has for its caller, and strides of their gradients."""
-
-    results: int
-    tangents: dict[int, tuple[int, ...] | None]
-
-
-def _fit(forward: Program, backward: Program) -> _Fit:
-    """Return how a forward and its backward are called.
+def _interface(
+    forward: Program, backward: Program
+) -> tuple[int, dict[int, tuple[int, ...] | None]]:
+    """Return the number of results for the caller, and the strides of gradients by result.
 
     Raises:
-        OptionValueError: They do not belong together.
+        OptionValueError: The backward does not belong to the forward.
     """
     count = len(backward.inputs) - len(backward.tangents)
     results = len(forward.results) - count
@@ -364,18 +346,18 @@ def _fit(forward: Program, backward: Program) -> _Fit:
         )
     last = taken[count:]
     strides = [layout.stride if layout and layout.is_static else None for layout in last]
-    return _Fit(results, dict(zip(backward.tangents, strides, strict=True)))
+    return results, dict(zip(backward.tangents, strides, strict=True))
 
 
 def _layout_of(program: Program, value: Value | Input) -> Layout | None:
-    """Return the layout of a tensor that goes in or out; None of what is none."""
+    """Return the layout of an input or result, or None if it is not a tensor."""
     if isinstance(value, BufferInput):
         return program.layout(value.name)
     return program.layout(value.buffer) if isinstance(value, BufferValue) else None
 
 
 def _alike(some: Sequence[Layout | None], others: Sequence[Layout | None]) -> bool:
-    """Return whether tensors may be the same, two by two, by element types and known sizes."""
+    """Return whether tensors match pairwise, judged by element types and known sizes."""
     return len(some) == len(others) and all(map(_may_be_same, some, others))
 
 
@@ -387,11 +369,11 @@ def _may_be_same(a: Layout | None, b: Layout | None) -> bool:
     return a.dtype is b.dtype and len(a.size) == len(b.size) and known
 
 
-# Folders that exist: what would be lost if one were written in their place.
+# Existing folders, and the loss if one were replaced.
 
 
 def index_of_folder(folder: Path) -> dict[str, Any] | None:
-    """Return what a folder's index says; None where it is no folder that was exported."""
+    """Return a folder's index, or None if the folder was not exported."""
     try:
         about = json.loads((folder / INDEX).read_bytes())
         fits = about["format"] == FORMAT and isinstance(about["files"], dict)
@@ -402,17 +384,17 @@ def index_of_folder(folder: Path) -> dict[str, Any] | None:
 
 
 def loss(folder: Path) -> str | None:
-    """Return what would be lost with a folder, None if it was exported and is as it was."""
+    """Return what replacing a folder would lose, or None if it is an unchanged export."""
     if folder.is_dir() and not any(folder.iterdir()):
         return None
     about = index_of_folder(folder)
     if about is None:
-        return "there is something else of that name, which would be lost"
+        return "it was not exported by wrapper_ir, and would be lost"
     for path in sorted(files_in(folder)):
         if path == INDEX:
             continue
         if path not in about["files"]:
-            return f"'{path}' in it is not of the export, and would be lost"
+            return f"'{path}' in it is not part of the export, and would be lost"
         if row_of(folder / path) != about["files"][path]:
             return f"'{path}' in it was edited, which would be lost"
     return None

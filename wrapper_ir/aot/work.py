@@ -1,4 +1,4 @@
-"""Tools that a library is built with: compiler, cache and threads, and a count of what is done."""
+"""The tools that build a library: compiler, cache and threads, and a progress counter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Steps:
-    """Counts what is done and tells it; several threads call it."""
+    """A thread-safe counter of finished steps that reports each of them."""
 
     def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
         self._total = total
@@ -42,7 +42,7 @@ class Steps:
         self._guard = threading.Lock()
 
     def advance(self) -> None:
-        """One more step is done."""
+        """Count and report one more finished step."""
         with self._guard:
             self._done += 1
             if self._progress is not None:
@@ -51,45 +51,43 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """With what a library is built."""
+    """The tools and settings that build a library."""
 
     cache: DiskCache
     compiler: Compiler
     headers: Mapping[str, HeaderStore]
     jobs: int
-    flags: tuple[str, ...]  # what was asked for, beside what each kind of file is compiled with
+    flags: tuple[str, ...]  # further flags, in addition to those of each kind of file
 
     @classmethod
     def of(cls, cache: DiskCache | None, jobs: int | None, flags: tuple[str, ...]) -> Work:
-        """The given, or what is used where nothing is given."""
-        chosen = cache or default_cache()
-        return cls(
-            chosen, find_compiler(chosen), precompiled(chosen), jobs or default_jobs(), flags
-        )
+        """Return tools with defaults for a cache and a number of jobs that are not given."""
+        cache = cache or default_cache()
+        return cls(cache, find_compiler(cache), precompiled(cache), jobs or default_jobs(), flags)
 
     def plain(self, name: str, text: str) -> Translation:
-        """A file that is neither a kernel nor generated from a program's lines."""
+        """Return a file that is neither a kernel nor generated from a program's lines."""
         flags = (*generated_flags(self.compiler), *self.flags)
         return Translation(name, text, flags, f"generated file {name!r}")
 
     def generated(self, sources: Mapping[str, str]) -> list[Translation]:
-        """The generated files, the longest first; headers among them lie beside each."""
+        """Return the generated C++ files, the longest first, each with all generated headers."""
         headers = tuple(sorted(item for item in sources.items() if not item[0].endswith(".cpp")))
         files = sorted(item for item in sources.items() if item[0].endswith(".cpp"))
-        made = [replace(self.plain(*file), headers=headers, header=GENERATED) for file in files]
-        return sorted(made, key=lambda file: -len(file.text))
+        units = [replace(self.plain(*file), headers=headers, header=GENERATED) for file in files]
+        return sorted(units, key=lambda unit: -len(unit.text))
 
     def torch(self, manifest: Manifest) -> tuple[Path, ...]:
-        """Return what stands for PyTorch's libraries, and that of a vendor's."""
+        """Return stand-ins for the libraries of PyTorch and of the device's vendor."""
         names = (side.library for side in manifest.sides)
         return tuple(stand_in(self.cache, self.compiler, name) for name in names if name)
 
     def runtime(self, manifest: Manifest, *, alone: bool) -> tuple[Path, ...]:
-        """The objects of the runtime part that a library needs.
+        """Return the objects of the C++ runtime that a library needs.
 
         Args:
-            manifest: What its program needs.
-            alone: Whether it is to run without us.
+            manifest: The needs of its program.
+            alone: Whether the library will run without Python.
         """
         parts = needed_parts(manifest.parts, alone=alone)
         return runtime_objects(
@@ -99,7 +97,7 @@ class Work:
     def compile(
         self, files: Sequence[Translation], pool: ThreadPoolExecutor, steps: Steps
     ) -> list[Future[Path]]:
-        """Begins to compile."""
+        """Start to compile files; see :func:`compile_objects`."""
         return compile_objects(
             files,
             cache=self.cache,
@@ -111,7 +109,7 @@ class Work:
 
     @contextlib.contextmanager
     def running(self, folder: Path) -> Iterator[tuple[ThreadPoolExecutor, Path]]:
-        """Threads to run compilers, and a directory in ``folder`` that goes when all is done."""
+        """Yield threads that run compilers, and a temporary directory in ``folder``."""
         with (
             tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as scratch,
             pool(self.jobs) as threads,

@@ -1,8 +1,9 @@
-"""One way to turn C++ text into loaded code, shared by every emitter.
+"""The path from C++ text to loaded code, shared by every emitter.
 
-``build_kernels`` is the way in; ``isa`` knows the CPU, ``compiler`` the compiler and its flags,
-``cache`` the disk. PyTorch is imported only when something is compiled or loaded, and what compiles
-when it is first asked for (PEP 562): whoever opens a library waits for no compiler.
+``build_kernels`` is the entry point. ``isa`` knows the CPU, ``compiler`` the compiler and its
+flags, ``cache`` the disk. PyTorch is imported only when something is compiled or loaded, and the
+modules here only on first use of one of their names (PEP 562), so opening a library does not pay
+for importing the compiler driver.
 """
 
 from importlib import import_module
@@ -47,10 +48,10 @@ _HOMES = ("errors", "cache", "compiler", "isa", "source", "kernels")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever has that name
-    """Look up a name of a file of this package, and keep it."""
+    """Import a public name from its module on first use."""
     for home in _HOMES if name in __all__ else ():
-        found = vars(import_module(f"{__name__}.{home}"))
-        if name in found:
-            value = globals()[name] = found[name]
+        module = import_module(f"{__name__}.{home}")
+        if hasattr(module, name):
+            value = globals()[name] = getattr(module, name)
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

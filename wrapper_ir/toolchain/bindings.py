@@ -1,14 +1,15 @@
 """The C++ text that makes kernels callable from Python.
 
-For each kernel there is one function in CPython's fast calling convention, with its argument types
-written out: no tuple of arguments is made, no format string is read. A tensor's data pointer comes
-from a function whose address is given when the library is loaded; without one (address 0) the
-public method ``Tensor.data_ptr`` is called, which is slower and otherwise the same. For a pointer
-into a tensor's memory there is ``(tensor, bytes)``: so many bytes behind its first element.
+Each kernel gets one function in CPython's fast calling convention that converts its arguments by
+their static types, without building an argument tuple or parsing a format string. A tensor's data
+pointer comes from a function whose address is passed when the library is loaded; without one
+(address 0) the public method ``Tensor.data_ptr`` is called, which is slower and otherwise the same.
+A pointer into a tensor's memory is passed as ``(tensor, bytes)``: that many bytes past the first
+element.
 
-A call cannot crash on what it can check: a wrong number of arguments and a value that is no tensor
-(no number) raise TypeError, an integer out of range OverflowError, a C++ exception RuntimeError.
-What it does not check is that tensors are large enough and of the right type.
+A wrong number of arguments and a value that is not a tensor (or number) raise TypeError, an integer
+out of range OverflowError, a C++ exception RuntimeError. Calls do not check that tensors are large
+enough and of the right type.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ class Parameter:
     kind: str  #: ``pointer``, ``integer`` or ``floating``
 
 
-#: Part of every kernel's key: raise it when the text made here changes.
+#: Part of every kernel's key; raise it when the text generated here changes.
 BINDING_VERSION = 2
 
-_PROLOGUE = """\
+PROLOGUE = """\
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <cstdint>
@@ -219,11 +220,6 @@ PyMODINIT_FUNC PyInit_{module}(void) {{ return PyModule_Create(&wir_module); }}
 """
 
 
-def prologue() -> str:
-    """Return what every file with bindings begins its binding part with."""
-    return _PROLOGUE
-
-
 def binding(
     symbol: str, callee: str, label: str, params: Sequence[Parameter], around: str = ""
 ) -> str:
@@ -231,10 +227,10 @@ def binding(
 
     Args:
         symbol: Unique stem of C names.
-        callee: How the kernel is called in C++, its namespace included.
-        label: What a compiler error calls the kernel.
-        params: Its parameters.
-        around: The type of an object that lives as long as it runs, if there is to be one.
+        callee: The kernel's qualified C++ name.
+        label: The kernel's name in compiler errors.
+        params: The kernel's parameters.
+        around: The type of an object that lives for the duration of the call; empty for none.
     """
     declarations = []
     conversions = []
@@ -266,9 +262,8 @@ def module_table(module: str, kernels: Sequence[tuple[str, str]]) -> str:
     """Return the extension module of a library.
 
     Args:
-        module: Its name.
-        kernels: Symbol and one line of documentation of each kernel; positions are what ``bind``
-            takes.
+        module: The module's name.
+        kernels: Symbol and one-line docstring of each kernel. ``bind`` takes their positions.
     """
     declaration = (
         'extern "C" __attribute__((visibility("hidden"))) PyObject* {}_py(\n'

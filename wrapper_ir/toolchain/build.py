@@ -1,8 +1,9 @@
-"""From C++ files to one shared library: compile side by side, link, explain what fails."""
+"""C++ kernels built into one shared library: compiled in parallel, linked, failures explained."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,17 +22,17 @@ from wrapper_ir.toolchain.compiler import (
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import Isa
 from wrapper_ir.toolchain.processes import pool
-from wrapper_ir.toolchain.source import Kernel, Unit, partition, unit_text
+from wrapper_ir.toolchain.source import Kernel, partition, unit_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from wrapper_ir.toolchain.errors import CompileError
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Compiler and flags for a set of kernels, and stand-ins for libraries to load them beside."""
+    """The compiler and flags for a set of kernels, and stand-ins for the libraries they need."""
 
     compiler: Compiler
     isa: Isa
@@ -43,12 +44,12 @@ class Recipe:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Every flag that reaches the compiler, include paths excepted."""
+        """Every compiler flag except include paths."""
         return compile_flags(self.compiler, self.isa) + self.extra_flags
 
 
 def default_jobs() -> int:
-    """Return how many compilers to run at once: the processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -62,11 +63,11 @@ def build_library(
     """Compile kernels and link them into one extension module.
 
     Args:
-        kernels: What to build; the module numbers them in this order.
-        recipe: With what and how.
+        kernels: The kernels; the module numbers them in this order.
+        recipe: The tools and flags.
         module: Name of the extension module.
         scratch: An empty directory to work in.
-        advance: Told the number of kernels each time some are compiled.
+        advance: Called with the number of kernels each time some have been compiled.
 
     Returns:
         The shared library, in ``scratch``.
@@ -79,48 +80,33 @@ def build_library(
     reads_prefix = any(kernel.includes_prefix for kernel in kernels)
     header = recipe.headers.get(recipe.compiler, recipe.flags) if reads_prefix else None
     units = partition(kernels, recipe.jobs, precompiled=header is not None)
-    work = _Work(recipe, scratch, header, table, advance)
-    objects = work.compile(units)
+    for name, text in recipe.side.headers.items():
+        (scratch / name).write_text(text, encoding="utf-8")
+    objects = _Work(recipe, scratch, header, table, advance).compile(units)
     library = scratch / f"{module}.so"
-    _link(recipe, objects, library)
-    return library
-
-
-def _link(recipe: Recipe, objects: Sequence[Path], library: Path) -> None:
-    """Link a library to be loaded beside PyTorch, which is recorded as needed, without any path.
-
-    PyTorch has loaded its libraries before, its OpenMP runtime among them, and the loader takes
-    those. So there is one OpenMP runtime in the process, and the library stays valid when PyTorch
-    moves.
-    """
+    # PyTorch's libraries are recorded by name, without a path. They are in the process already, the
+    # OpenMP runtime among them, so the loader takes those: there is one OpenMP runtime, and the
+    # library stays valid when PyTorch moves.
     beside = ["-Wl,--no-as-needed", *map(str, recipe.beside), "-Wl,-z,noexecstack"]
     inputs = [*map(str, objects), *beside]
     run_linker([*recipe.compiler.command, "-shared", *inputs, "-o", str(library)])
+    return library
 
 
+@dataclass(slots=True)
 class _Work:
-    """Compiling the files of one library."""
+    """The compilation of one library's files."""
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        scratch: Path,
-        header: Path | None,
-        table: str,
-        advance: Callable[[int], None],
-    ) -> None:
-        self._recipe = recipe
-        self._scratch = scratch
-        self._header = header
-        self._table = table
-        self._advance = advance
-        for name, text in recipe.side.headers.items():
-            (scratch / name).write_text(text, encoding="utf-8")
+    recipe: Recipe
+    scratch: Path
+    header: Path | None
+    table: str
+    advance: Callable[[int], None]
 
-    def compile(self, units: Sequence[Unit]) -> list[Path]:
-        """Return the objects of all files; files that fail are taken apart."""
+    def compile(self, units: Sequence[Sequence[Kernel]]) -> list[Path]:
+        """Return the objects of all files. The kernels of a file that fails are compiled singly."""
         objects: dict[int, list[Path]] = {}
-        with pool(self._recipe.jobs) as threads:
+        with pool(self.recipe.jobs) as threads:
             futures = {
                 threads.submit(self._compile_unit, unit, f"u{index}", with_table=index == 0): index
                 for index, unit in enumerate(units)
@@ -129,42 +115,42 @@ class _Work:
                 index = futures[future]
                 try:
                     objects[index] = [future.result()]
-                    self._advance(len(units[index].kernels))
+                    self.advance(len(units[index]))
                 except CompilerRunError:
                     objects[index] = self._compile_apart(units[index], with_table=index == 0)
         return [path for index in range(len(units)) for path in objects[index]]
 
-    def _compile_apart(self, unit: Unit, *, with_table: bool) -> list[Path]:
+    def _compile_apart(self, kernels: Sequence[Kernel], *, with_table: bool) -> list[Path]:
         """Compile each kernel of a failed file alone, without a precompiled header.
 
-        So the error names the right kernel; and kernels that only disagree with each other, or
-        with a damaged header, compile after all.
+        The error then names the right kernel, and kernels that only conflict with each other or
+        with a damaged header do compile.
         """
-        if self._header is not None:
-            self._recipe.headers.discard(self._recipe.compiler, self._recipe.flags)
-            self._header = None
+        if self.header is not None:
+            self.recipe.headers.discard(self.recipe.compiler, self.recipe.flags)
+            self.header = None
         objects = []
-        for position, kernel in enumerate(unit.kernels):
+        for position, kernel in enumerate(kernels):
             name = f"a{'t' if with_table else 'u'}{position}_{kernel.symbol}"
             first = with_table and position == 0
             try:
-                objects.append(self._compile_unit(Unit((kernel,)), name, with_table=first))
+                objects.append(self._compile_unit([kernel], name, with_table=first))
             except CompilerRunError as error:
                 raise _explain(kernel, error) from error
-            self._advance(1)
+            self.advance(1)
         return objects
 
-    def _compile_unit(self, unit: Unit, name: str, *, with_table: bool) -> Path:
-        source = self._scratch / f"{name}.cpp"
-        target = self._scratch / f"{name}.o"
-        text = unit_text(unit, self._recipe.side, self._table if with_table else "")
+    def _compile_unit(self, kernels: Sequence[Kernel], name: str, *, with_table: bool) -> Path:
+        source = self.scratch / f"{name}.cpp"
+        target = self.scratch / f"{name}.o"
+        text = unit_text(kernels, self.recipe.side, self.table if with_table else "")
         source.write_text(text, encoding="utf-8")
-        header = self._header if unit.includes_prefix else None
+        reads_prefix = any(kernel.includes_prefix for kernel in kernels)
         command = [
-            *self._recipe.compiler.command,
-            *self._recipe.flags,
+            *self.recipe.compiler.command,
+            *self.recipe.flags,
             *include_flags(),
-            *(("-include", str(header)) if header is not None else ()),
+            *(("-include", str(self.header)) if reads_prefix and self.header is not None else ()),
             *("-c", str(source), "-o", str(target)),
         ]
         run(command)
@@ -175,6 +161,6 @@ def _explain(kernel: Kernel, error: CompilerRunError) -> CompileError:
     source = kernel.source
     hint = None
     if f"call of {source.name}:" in error.output:
-        given = ", ".join(source.arg_types)
-        hint = f"its argument types ({given}) disagree with its parameters"
+        types = ", ".join(source.arg_types)
+        hint = f"its argument types ({types}) disagree with its parameters"
     return error.explained(f"kernel {source.name!r}", f"{source.name}.cpp", source.code, hint)

@@ -1,16 +1,16 @@
 """The toolchain's disk cache: content-addressed, shared by processes, bounded, self-healing.
 
 An entry is one file, ``objects/<two digits>/<key>.<kind>``: the payload, then a trailer with its
-SHA-256. Keys are digests of *what was asked for* (source, flags, compiler version, ...), never of
-where it lies, so a cache can be moved or copied between machines. The loader and the linker ignore
-what follows the last section of an ELF file, so shared libraries keep the trailer, too.
+SHA-256. Keys are digests of the *inputs* (source, flags, compiler version, ...), never of a
+location, so a cache can be moved or copied between machines. The loader and the linker ignore
+whatever follows the last section of an ELF file, so shared libraries keep the trailer, too.
 
-Three rules make it safe for several processes at once: an entry appears by renaming a finished
-file, is never changed afterwards, and is checked against its trailer before it is used; a damaged
-one is removed and counts as absent. ``locked`` lets one process build while others wait for it.
+Three rules make it safe for concurrent processes: an entry appears by renaming a finished file; it
+never changes afterwards; and it is checked against its trailer before use, where a damaged entry is
+removed and counts as absent. ``locked`` lets one process build while others wait for it.
 
-Where the default directory cannot be written, or its disk has no room left, entries go to a
-directory of this user's among the temporary files, and a warning says so once.
+If the default directory cannot be written, or its disk is full, entries go to a directory of the
+user's among the temporary files, with one warning.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 
 _MAGIC = b"WIRSHA2\x01"
 _TRAILER = len(_MAGIC) + 32
-#: An entry's time stamp is renewed on use, but not more often than this (seconds).
+#: An entry's time stamp is renewed on use, but at most once in this time (seconds).
 _TOUCH_AFTER = 60.0
 #: Unfinished files older than this belong to processes that died (seconds).
 _STALE_AFTER = 24 * 3600.0
-#: A disk with less room than the first build takes counts as full (bytes).
+#: A disk with less free space than this, which the first build takes, counts as full (bytes).
 _ROOM = 256 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """Contents of a cache, counted."""
+    """The size of a cache's contents."""
 
     directory: Path
     entries: int  #: libraries, records and precompiled headers
@@ -58,23 +58,16 @@ class CacheStats:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    file: Path
-    size: int
-    used: float
-
-
 class DiskCache:
     """A directory of entries.
 
     Args:
-        directory: Where; made when absent, readable by its owner only.
-        max_bytes: Bound on the sum of all entries, kept by removing the longest unused; by default
-            the environment variable ``WRAPPER_IR_CACHE_MAX_BYTES``, or else 2 GiB.
+        directory: The directory; created if absent, readable by its owner only.
+        max_bytes: Bound on the total size, enforced by removing the least recently used entries;
+            by default the environment variable ``WRAPPER_IR_CACHE_MAX_BYTES``, or else 2 GiB.
 
     Raises:
-        CacheDirError: The directory cannot be made or written, or belongs to somebody else.
+        CacheDirError: The directory cannot be created or written, or belongs to another user.
     """
 
     def __init__(self, directory: Path, *, max_bytes: int | None = None) -> None:
@@ -88,7 +81,7 @@ class DiskCache:
 
     @property
     def writable(self) -> DiskCache:
-        """The cache for new entries: this one, or the spare one if this one's disk is full."""
+        """The cache for new entries: this one, or the spare one if this disk is full."""
         spare = _spare_dir()
         if self._spare is None and _free(self.directory) < _ROOM and spare != self.directory:
             if _free(spare.parent) < _ROOM:
@@ -98,23 +91,23 @@ class DiskCache:
         return self if self._spare is None else self._spare
 
     def get(self, key: str, kind: str) -> Path | None:
-        """Return the file of an entry, trailer included, or None when absent or damaged."""
+        """Return the file of an entry, with its trailer, or None if it is absent or damaged."""
         file = self._file(key, kind)
         if self._checked(file) is not None:
             return file
         return None if self._spare is None else self._spare.get(key, kind)
 
     def get_bytes(self, key: str, kind: str) -> bytes | None:
-        """Return the payload of an entry, or None when it is absent or damaged."""
-        found = self._checked(self._file(key, kind))
-        return (
-            found if found is not None or self._spare is None else self._spare.get_bytes(key, kind)
-        )
+        """Return the payload of an entry, or None if it is absent or damaged."""
+        payload = self._checked(self._file(key, kind))
+        if payload is None and self._spare is not None:
+            payload = self._spare.get_bytes(key, kind)
+        return payload
 
     def put(self, key: str, kind: str, payload: bytes | Path) -> Path:
-        """Store an entry, replacing one of the same key, and return its file.
+        """Store an entry, replacing any with the same key, and return its file.
 
-        A bound that is exceeded is restored at once; the new entry is never what is removed.
+        If the bound is then exceeded, older entries are removed at once, never the new one.
         """
         if self.writable is not self:
             return self.writable.put(key, kind, payload)
@@ -132,29 +125,29 @@ class DiskCache:
             if error.errno in _FULL:
                 raise disk_full(self.directory) from error
             raise CacheDirError(directory=str(self.directory), reason=str(error)) from error
-        if len(content) > 1 << 14:  # scanning for each small record would cost more than it saves
+        if len(content) > 1 << 14:  # a scan for each small record would cost more than it saves
             self.trim(keep=file)
         return file
 
     def made(self, key: str, kind: str, make: Callable[[Path], Path]) -> Path:
-        """Return the file of an entry, made now if it is absent; others wait for who makes it.
+        """Return the file of an entry, made now if absent. Concurrent callers wait for the first.
 
         Args:
-            key: The entry's.
-            kind: Likewise.
+            key: The entry's key.
+            kind: The entry's kind.
             make: Makes the file in an empty directory, and returns it.
         """
-        found = self.get(key, kind)
-        if found is None:
+        file = self.get(key, kind)
+        if file is None:
             with self.locked([key]):
-                found = self.get(key, kind)
-                if found is None:
+                file = self.get(key, kind)
+                if file is None:
                     with self.scratch() as scratch:
-                        found = self.put(key, kind, make(scratch))
-        return found
+                        file = self.put(key, kind, make(scratch))
+        return file
 
     def remove(self, key: str, kind: str) -> None:
-        """Remove an entry, if it is there."""
+        """Remove an entry if it exists."""
         self._file(key, kind).unlink(missing_ok=True)
 
     @contextlib.contextmanager
@@ -162,20 +155,19 @@ class DiskCache:
         """Keep other processes and threads from working on the same keys.
 
         Yields:
-            True; or False when ``wait`` is false and somebody else is at work on one of them.
+            True, or False if ``wait`` is false and another is at work on one of them.
         """
-        self.directory.mkdir(
-            mode=0o700, parents=True, exist_ok=True
-        )  # somebody may have removed it
+        # The directory may have been removed meanwhile.
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with processes.hold(self._lock_file, keys, wait=wait) as held:
             yield held
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """Make a directory on the same file system, removed with what is left in it.
+        """Make a directory on the same file system, and remove it with its contents in the end.
 
         Raises:
-            DiskFullError: What is written to it does not fit.
+            DiskFullError: The disk ran full.
         """
         top = self.writable._scratch  # noqa: SLF001 - of this class
         try:
@@ -188,33 +180,33 @@ class DiskCache:
             raise
 
     def stats(self) -> CacheStats:
-        """Return what the cache holds now."""
+        """Return the current size of the cache's contents."""
         entries = self._entries()
         return CacheStats(
             directory=self.directory,
             entries=len(entries),
-            libraries=sum(entry.file.suffix == ".so" for entry in entries),
-            total_bytes=sum(entry.size for entry in entries),
+            libraries=sum(file.suffix == ".so" for file in entries),
+            total_bytes=sum(status.st_size for status in entries.values()),
             max_bytes=self.max_bytes,
         )
 
     def trim(self, max_bytes: int | None = None, *, keep: Path | None = None) -> int:
-        """Remove the longest unused entries until at most ``max_bytes`` are left.
+        """Remove the least recently used entries until at most ``max_bytes`` are left.
 
         Returns:
             The number of bytes removed.
         """
         bound = self.max_bytes if max_bytes is None else max_bytes
         self._remove_stale()
-        entries = sorted(self._entries(), key=lambda entry: entry.used)
-        total = sum(entry.size for entry in entries)
+        entries = sorted(self._entries().items(), key=lambda entry: entry[1].st_mtime)
+        total = sum(status.st_size for _, status in entries)
         removed = 0
-        for entry in entries:
+        for file, status in entries:
             if total - removed <= bound:
                 break
-            if entry.file != keep:
-                entry.file.unlink(missing_ok=True)
-                removed += entry.size
+            if file != keep:
+                file.unlink(missing_ok=True)
+                removed += status.st_size
         return removed
 
     def clear(self) -> int:
@@ -244,13 +236,12 @@ class DiskCache:
         self.touch(file)
         return payload
 
-    def _entries(self) -> list[_Entry]:
-        found = []
+    def _entries(self) -> dict[Path, os.stat_result]:
+        found = {}
         for top in (self._objects, self.directory / "headers"):
             for file in top.glob("*/*"):
                 with contextlib.suppress(OSError):  # removed by another process meanwhile
-                    stat = file.stat()
-                    found.append(_Entry(file, stat.st_size, stat.st_mtime))
+                    found[file] = file.stat()
         return found
 
     def _remove_stale(self) -> None:
@@ -264,7 +255,7 @@ class DiskCache:
 def default_dir() -> Path:
     """Return the directory of the default cache.
 
-    ``WRAPPER_IR_CACHE_DIR``, or else ``wrapper_ir`` in ``XDG_CACHE_HOME``, or in ``~/.cache``.
+    It is ``WRAPPER_IR_CACHE_DIR``, or else ``wrapper_ir`` in ``XDG_CACHE_HOME`` or ``~/.cache``.
     """
     named = os.environ.get("WRAPPER_IR_CACHE_DIR")
     if named:
@@ -274,16 +265,16 @@ def default_dir() -> Path:
 
 
 def disk_full(*directories: Path) -> DiskFullError:
-    """Return the error about the one of these directories whose disk has the least room left."""
+    """Return the error for the one of these directories with the least free space."""
     fullest = min(directories, key=_free)
     return DiskFullError(directory=str(fullest), free=f"{_free(fullest):,}")
 
 
 def default_cache() -> DiskCache:
-    """Return the default cache; see ``default_dir`` for where it is.
+    """Return the default cache, in :func:`default_dir`.
 
-    A directory that nobody has named and that cannot be used, as in a container whose home is
-    read-only, is replaced by one among the temporary files.
+    If that directory was not set by the user and cannot be used, as in a container with a read-only
+    home, a directory among the temporary files replaces it.
 
     Raises:
         CacheDirError: The directory cannot be used.
@@ -304,21 +295,6 @@ def _cache_at(directory: Path, max_bytes: int) -> DiskCache:
     return DiskCache(directory, max_bytes=max_bytes)
 
 
-def stats() -> CacheStats:
-    """Return what the default cache holds."""
-    return default_cache().stats()
-
-
-def trim(max_bytes: int | None = None) -> int:
-    """Remove the longest unused entries of the default cache; return the bytes removed."""
-    return default_cache().trim(max_bytes)
-
-
-def clear() -> int:
-    """Empty the default cache; return the bytes removed."""
-    return default_cache().clear()
-
-
 def _max_bytes_from_environment() -> int:
     return int(str(CACHE_MAX_BYTES.from_environment()))
 
@@ -328,26 +304,26 @@ def _spare_dir() -> Path:
 
 
 def _free(directory: Path) -> int:
-    """Return the bytes that are left for us on a directory's disk; many, where that is unknown."""
+    """Return the free bytes on a directory's disk, or a large number if they are unknown."""
     try:
-        found = os.statvfs(directory)
+        status = os.statvfs(directory)
     except OSError:
         return 1 << 62
-    return found.f_bavail * found.f_frsize
+    return status.f_bavail * status.f_frsize
 
 
 @functools.cache
 def _warn(directory: Path, reason: str, spare: Path) -> None:
     warnings.warn(
         f"the cache directory {directory} cannot be used: {reason}; using {spare} instead"
-        " (WRAPPER_IR_CACHE_DIR names another one)",
+        " (set WRAPPER_IR_CACHE_DIR to choose another one)",
         CacheDirWarning,
         stacklevel=2,
     )
 
 
 def _make_private(directory: Path) -> None:
-    """Make the directory, and refuse one that others could put code into."""
+    """Create a directory, and reject one that others could put code into."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         owner, mode = directory.stat().st_uid, directory.stat().st_mode

@@ -1,8 +1,8 @@
-"""The C++ compiler: finding it, knowing its version, giving it Inductor's flags, running it.
+"""The C++ compiler: finding it, its version, Inductor's flags, running it.
 
-The flags are those that PyTorch Inductor uses for kernels (checked by a test against the installed
-version), less what cannot change machine code: debug information and warnings. With the same
-source this gives bitwise the same results.
+The flags are those that PyTorch Inductor uses for kernels (a test checks them against the installed
+version), except those that cannot change machine code: debug information and warnings. The same
+source thus gives bitwise the same results.
 """
 
 from __future__ import annotations
@@ -40,34 +40,33 @@ from wrapper_ir.toolchain.processes import current
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wrapper_ir.errors import WrapperIRError
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.isa import Isa
 
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A C++ compiler that answers."""
+    """A C++ compiler that runs."""
 
-    command: tuple[str, ...]  #: how to start it; more than one word for ``ccache g++``
-    executable: Path  #: the file behind the last word of ``command``
-    version: str  #: what it says of itself, on one line, and the options in ``command``
+    command: tuple[str, ...]  #: the command that starts it, such as ``ccache g++``
+    executable: Path  #: the file of the compiler itself
+    version: str  #: the version line it prints, and the options in ``command``
     major: int  #: major version
     clang: bool
 
     @property
     def name(self) -> str:
-        """Name of the kind of compiler."""
+        """The kind of compiler."""
         return "clang++" if self.clang else "g++"
 
     @property
     def gcc_major(self) -> int:
-        """Major version of g++ whose flags this compiler knows."""
+        """The major version of g++ whose flags this compiler supports."""
         return 99 if self.clang else self.major
 
 
 class CompilerRunError(Exception):
-    """A compiler or linker run failed: internal, turned into an error with words by its caller."""
+    """A compiler or linker run failed. Internal: callers turn it into an error for users."""
 
     def __init__(self, command: Sequence[str], output: str) -> None:
         super().__init__(output)
@@ -77,7 +76,7 @@ class CompilerRunError(Exception):
     def explained(
         self, unit: str, file: str = "", code: str = "", hint: str | None = None
     ) -> CompileError:
-        """Return the error that a user sees when a file does not compile; ``code`` is its text."""
+        """Return the user-facing error for a file that does not compile; ``code`` is its text."""
         return CompileError(
             unit=unit,
             command=self.command,
@@ -88,21 +87,21 @@ class CompilerRunError(Exception):
 
 
 def compiler_command() -> tuple[tuple[str, ...], Path]:
-    """Return the command words of the compiler and its executable, without starting it.
+    """Return the words of the compiler's command and its executable, without running it.
 
     Raises:
         CompilerNotFoundError: Neither ``CXX`` nor ``g++`` names an executable on the path.
     """
     default = "clang++" if sys.platform == "darwin" else "g++"
     words = tuple(shlex.split(os.environ.get("CXX", ""))) or (default,)
-    found = shutil.which(_program(words))
-    if found is None:
+    file = shutil.which(_program(words))
+    if file is None:
         raise CompilerNotFoundError(command=" ".join(words), reason="is not on the path")
-    return words, Path(found).resolve()
+    return words, Path(file).resolve()
 
 
 def _program(words: tuple[str, ...]) -> str:
-    """Return the compiler's own name: in ``ccache g++ -m64`` the last word before the options."""
+    """Return the compiler's name: in ``ccache g++ -m64`` the last word before the options."""
     names = tuple(itertools.takewhile(lambda word: not word.startswith("-"), words))
     return (names or words)[-1]
 
@@ -111,31 +110,30 @@ def find_compiler(cache: DiskCache | None = None) -> Compiler:
     """Return the compiler named by ``CXX``, or else ``g++``.
 
     Args:
-        cache: Where to remember the version under the executable's path, time and size, so that
-            the next process need not start the compiler to know it.
+        cache: The cache that remembers the version under the executable's path, time and size, so
+            that later processes need not run the compiler to learn it.
 
     Raises:
-        CompilerNotFoundError: There is none, or it does not run.
-        CompilerTooOldError: It knows no C++20.
+        CompilerNotFoundError: There is no compiler, or it does not run.
+        CompilerTooOldError: The compiler does not support C++20.
     """
     words, executable = compiler_command()
     stat = executable.stat()
     stamp = f"{words}\0{executable}\0{stat.st_mtime_ns}\0{stat.st_size}"
     if stamp not in _KNOWN:
-        found = parse_version(words, executable, _version_text(words, stamp, cache))
-        least = _LEAST_CLANG if found.clang else _LEAST_GCC
-        if 0 < found.major < least:
+        compiler = parse_version(words, executable, _version_text(words, stamp, cache))
+        if 0 < compiler.major < _LEAST:
             raise CompilerTooOldError(
-                command=" ".join(words), version=found.version, name=found.name, least=least
+                command=" ".join(words), version=compiler.version, name=compiler.name, least=_LEAST
             )
-        _KNOWN[stamp] = found
+        _KNOWN[stamp] = compiler
     return _KNOWN[stamp]
 
 
 _KNOWN: dict[str, Compiler] = {}
 
-#: The first that take ``-std=c++20``, which PyTorch's headers want.
-_LEAST_GCC, _LEAST_CLANG = 10, 10
+#: First major version of g++, and of clang++, with ``-std=c++20``, which PyTorch's headers need.
+_LEAST = 10
 
 
 def _version_text(words: tuple[str, ...], stamp: str, cache: DiskCache | None) -> str:
@@ -158,7 +156,7 @@ def _version_text(words: tuple[str, ...], stamp: str, cache: DiskCache | None) -
 
 
 def parse_version(words: tuple[str, ...], executable: Path, text: str) -> Compiler:
-    """Return the compiler described by the output of ``-v``."""
+    """Return the compiler that the output of ``-v`` describes."""
     lines = [line.strip() for line in text.splitlines() if " version " in line]
     line = lines[-1] if lines else text.strip().replace("\n", " ")
     number = re.search(r"version (\d+)", line)
@@ -173,19 +171,19 @@ def parse_version(words: tuple[str, ...], executable: Path, text: str) -> Compil
 
 
 def _plain_environment() -> dict[str, str]:
-    """Return the environment with untranslated compiler messages."""
+    """Return the environment for compilers, whose messages must not be translated."""
     return {**os.environ, "LC_ALL": "C"}
 
 
 @functools.cache
 def _torch_dir() -> Path:
-    import torch  # noqa: PLC0415 - the flags below are wanted without it, too
+    import torch  # noqa: PLC0415 - the flags below are used without it, too
 
     return Path(torch.__file__).parent
 
 
 def kernel_definitions(isa: Isa) -> tuple[str, ...]:
-    """Return the preprocessor flags of a kernel for this instruction set."""
+    """Return the preprocessor flags of a kernel for an instruction set."""
     names = (
         "TORCH_INDUCTOR_CPP_WRAPPER",
         "STANDALONE_TORCH_HEADER",
@@ -196,9 +194,9 @@ def kernel_definitions(isa: Isa) -> tuple[str, ...]:
     return tuple(f"-D{name}" for name in names)
 
 
-#: Floating-point rules of Inductor's kernels, in its order (later ones undo part of earlier ones).
-#: ``-ffast-math`` itself is not used: g++ before 13 then links code that flushes denormals in the
-#: whole process.
+#: Floating-point flags of Inductor's kernels, in its order (later ones undo part of earlier ones).
+#: ``-ffast-math`` itself is not used: with it, g++ before 13 links in code that flushes denormals
+#: in the whole process.
 _MATH = (
     "-fno-trapping-math",
     "-funsafe-math-optimizations",
@@ -220,7 +218,7 @@ def _march(compiler: Compiler, isa: Isa) -> tuple[str, ...]:
     machine = platform.machine()
     if not isa.native:
         return (f"-march={isa.march}",)
-    if sys.platform == "darwin":  # clang for Apple's processors knows no native
+    if sys.platform == "darwin":  # Apple's clang has no -march=native
         return ()
     if machine == "ppc64le":
         return ("-mcpu=native",)
@@ -230,7 +228,7 @@ def _march(compiler: Compiler, isa: Isa) -> tuple[str, ...]:
 
 
 def compile_flags(compiler: Compiler, isa: Isa, *, opt_level: str = "-O3") -> tuple[str, ...]:
-    """Return the flags that turn a kernel's source into an object file, include paths excepted."""
+    """Return the flags that compile a kernel to an object file, without include paths."""
     gcc_only = () if compiler.clang else ("-fexcess-precision=fast", "-fno-tree-loop-vectorize")
     return (
         *kernel_definitions(isa),
@@ -241,8 +239,8 @@ def compile_flags(compiler: Compiler, isa: Isa, *, opt_level: str = "-O3") -> tu
         *gcc_only,
         "-fPIC",
         "-std=c++20",
-        # Generated code raises thousands of warnings in the vector headers; printing and even
-        # finding them costs a fifth of the compile time.
+        # Generated code triggers thousands of warnings in the vector headers; finding and printing
+        # them takes a fifth of the compile time.
         "-w",
         "-fopenmp",
         *arch_cflags(compiler, isa),
@@ -260,11 +258,10 @@ def include_dirs() -> tuple[Path, ...]:
 
 
 def include_flags() -> tuple[str, ...]:
-    """Return the flags that find those headers, and keep their whereabouts out of what is made.
+    """Return the flags that find those headers, and keep their location out of the output.
 
-    Their files are called ``torch/...`` in messages that end up in machine code, so that equal
-    source gives equal bytes wherever PyTorch is installed. That is why these flags are part of no
-    key.
+    Messages in machine code call the files ``torch/...``, so that equal source gives equal bytes
+    wherever PyTorch is installed. That is why these flags are not part of any key.
     """
     dirs = include_dirs()
     names = ("python", "torch", "torch")
@@ -275,33 +272,33 @@ def include_flags() -> tuple[str, ...]:
 
 
 def library_dirs() -> tuple[Path, ...]:
-    """Return the directories with PyTorch's shared libraries."""
+    """Return the directories of PyTorch's shared libraries."""
     return (_torch_dir() / "lib",)
 
 
 def stand_in(cache: DiskCache, compiler: Compiler, name: str = "libtorch_cpu.so") -> Path:
-    """Return an empty library that passes for another when something is linked.
+    """Return an empty library that stands in for another one at link time.
 
-    Linking with PyTorch's real ones takes five times as long, for nothing: all that ends up in the
-    result is a name. Through it the loader finds everything else, OpenMP's runtime included.
+    Linking with PyTorch's real libraries takes five times as long and gives the same result: only
+    the name is recorded. Through it the loader finds everything else, OpenMP's runtime included.
     """
     key = hashlib.sha256(f"{name}\0{platform.machine()}".encode()).hexdigest()
 
     def make(scratch: Path) -> Path:
-        empty, made = scratch / "empty.s", scratch / name
+        empty, library = scratch / "empty.s", scratch / name
         empty.write_text('\t.section .note.GNU-stack,"",%progbits\n', encoding="ascii")
         options = ("-shared", "-nostdlib", f"-Wl,-soname,{name}")
-        run_linker([*compiler.command, *options, str(empty), "-o", str(made)])
-        return made
+        run_linker([*compiler.command, *options, str(empty), "-o", str(library)])
+        return library
 
     return cache.made(key, "stub", make)
 
 
 def link_flags() -> tuple[str, ...]:
-    """Return the flags that link an extension module of ours to be loaded beside PyTorch.
+    """Return the flags that link one of our extension modules, to be loaded beside PyTorch.
 
-    Only what is used is recorded as needed, by name and without any path: PyTorch has loaded its
-    libraries before, and the loader takes those.
+    Only libraries that are used are recorded, by name and without a path: PyTorch has loaded them
+    before, and the loader takes those.
     """
     lib = library_dirs()[0]
     shipped = lib / "libgomp.so.1"
@@ -310,18 +307,12 @@ def link_flags() -> tuple[str, ...]:
     return ("-shared", f"-L{lib}", "-Wl,--as-needed", *torch, gomp, "-Wl,-z,noexecstack")
 
 
-def _disk_full(command: Sequence[str], cwd: Path | None) -> WrapperIRError:
-    """Compilers write their output, and what is on the way to it among the temporary files."""
-    output = command[command.index("-o") + 1] if "-o" in command[:-1] else "."
-    return disk_full((cwd or Path()) / Path(output).parent, Path(tempfile.gettempdir()))
-
-
 def run(command: Sequence[str], *, cwd: Path | None = None) -> None:
     """Run a compiler or linker.
 
     Raises:
-        CompilerRunError: It ended with an error, or could not be started.
-        DiskFullError: There is no room for what it makes.
+        CompilerRunError: It failed, or could not be started.
+        DiskFullError: The disk is too full for its output.
     """
     try:
         status, said = current().run(command, cwd=cwd, env=_plain_environment())
@@ -330,16 +321,18 @@ def run(command: Sequence[str], *, cwd: Path | None = None) -> None:
     if status != 0:
         output = said.decode("utf-8", errors="replace").strip()
         if os.strerror(errno.ENOSPC) in output:
-            raise _disk_full(command, cwd)
+            # Compilers write intermediate files to the temporary directory.
+            target = command[command.index("-o") + 1] if "-o" in command[:-1] else "."
+            raise disk_full((cwd or Path()) / Path(target).parent, Path(tempfile.gettempdir()))
         raise CompilerRunError(command, output or f"ended with status {status}")
 
 
 def run_linker(command: Sequence[str], *, cwd: Path | None = None) -> None:
-    """Run what works on object files: a linker, an assembler, ``objcopy``.
+    """Run a tool that works on object files: a linker, an assembler, ``objcopy``.
 
     Raises:
-        LinkError: It ended with an error, or could not be started.
-        DiskFullError: There is no room for what it makes.
+        LinkError: It failed, or could not be started.
+        DiskFullError: The disk is too full for its output.
     """
     try:
         run(command, cwd=cwd)
@@ -349,7 +342,7 @@ def run_linker(command: Sequence[str], *, cwd: Path | None = None) -> None:
 
 @functools.cache
 def versions() -> tuple[str, ...]:
-    """Return what every object file depends on: the kind of machine, and PyTorch's versions."""
+    """Return what every object file depends on: the machine type and PyTorch's versions."""
     import torch  # noqa: PLC0415 - keeps `import wrapper_ir.toolchain` quick
 
     return (

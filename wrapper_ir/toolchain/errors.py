@@ -1,4 +1,4 @@
-"""Errors between C++ text and a Python callable, one class per mistake."""
+"""Errors on the way from C++ text to a Python callable, one class per mistake."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-# Excerpts of source that does not compile: the lines in question, and the first messages.
+# Excerpts of source that does not compile: the offending lines, and the first messages.
 
 
-#: Compiler messages that stand for all that follow.
-_MAX_MESSAGES = 12
-#: Templates have names of kilobytes.
-_MAX_COLUMNS = 300
+_MAX_LINES = 48  #: lines of compiler output that are shown
+_MAX_COLUMNS = 300  #: names of template instances run to kilobytes
 _CONTEXT = 2  #: source lines shown before and after an offending one
 
 
 def offending_lines(file: str, output: str) -> list[int]:
-    """Return the numbers of the lines of a file that a compiler calls wrong, each once."""
+    """Return the numbers of the lines in which a compiler reports errors, each once."""
     found = re.findall(rf"^{re.escape(file)}:(\d+):.*error", output, flags=re.MULTILINE)
     return list(dict.fromkeys(int(number) for number in found))
 
 
 def excerpt(code: str, offending: Sequence[int]) -> str:
-    """Return the offending lines of a text with their neighbours and numbers."""
+    """Return the offending lines of a text, numbered, with a few lines of context."""
     lines = code.splitlines()
     shown: dict[int, str] = {}
     for number in offending or [1]:
@@ -39,23 +37,19 @@ def excerpt(code: str, offending: Sequence[int]) -> str:
     return "\n".join(shown[number] for number in sorted(shown))
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= _MAX_COLUMNS else f"{line[:_MAX_COLUMNS]}..."
-
-
 def shortened(output: str) -> str:
-    """Return the beginning of what a compiler said, and how much more there was."""
-    lines = [_cut(line) for line in output.splitlines()]
-    if len(lines) <= 4 * _MAX_MESSAGES:
-        return "\n".join(lines)
-    kept = lines[: 4 * _MAX_MESSAGES]
-    return "\n".join([*kept, f"... and {len(lines) - len(kept)} lines more"])
+    """Return the beginning of a compiler's output, and how many more lines there were."""
+    lines = output.splitlines()
+    shown = [f"{line[:_MAX_COLUMNS]}..." if line[_MAX_COLUMNS:] else line for line in lines]
+    if lines[_MAX_LINES:]:
+        shown[_MAX_LINES:] = [f"... and {len(lines) - _MAX_LINES} more lines"]
+    return "\n".join(shown)
 
 
 class IsaError(WrapperIRError):
     """An instruction set is unknown, or this CPU cannot run it.
 
-    Fields: ``isa`` is the name asked for, ``reason`` says in words why it does not fit.
+    Fields: ``isa`` is the requested name, ``reason`` says why it cannot be used.
     """
 
     code = "WIR2101"
@@ -63,33 +57,33 @@ class IsaError(WrapperIRError):
 
 
 class CompilerNotFoundError(WrapperIRError):
-    """No C++ compiler answers.
+    """No working C++ compiler was found.
 
-    Fields: ``command`` is what was looked for, ``reason`` what happened.
+    Fields: ``command`` is the compiler's command, ``reason`` says what is wrong with it.
     """
 
     code = "WIR2102"
     template = "no C++ compiler: {command!r} {reason}"
-    default_hint = "install g++, or name a compiler in the environment variable CXX"
+    default_hint = "install g++, or set the environment variable CXX to a C++ compiler"
 
 
 class CompilerTooOldError(WrapperIRError):
-    """The C++ compiler is older than the C++ that PyTorch's headers are written in.
+    """The C++ compiler does not know C++20, which PyTorch's headers need.
 
-    Fields: ``command`` is what was started, ``version`` what it says of itself, ``name`` and
-    ``least`` the first that will do.
+    Fields: ``command`` is the compiler's command, ``version`` the version it reports, ``name`` and
+    ``least`` are the kind of compiler and the first major version that will do.
     """
 
     code = "WIR2109"
     template = "the C++ compiler {command!r} is too old for C++20: {version}"
-    default_hint = "install {name} {least} or newer, or name one in the environment variable CXX"
+    default_hint = "install {name} {least} or newer, or set the environment variable CXX to one"
 
 
 class CompileError(WrapperIRError):
-    """The compiler refused generated source.
+    """The compiler rejected generated source.
 
     Fields: ``unit`` names the kernel (or the file), ``command`` is the command line, ``excerpt``
-    the offending source lines with their numbers, ``output`` what the compiler said.
+    the numbered offending source lines, ``output`` the compiler's output.
     """
 
     code = "WIR2103"
@@ -97,9 +91,9 @@ class CompileError(WrapperIRError):
 
 
 class LinkError(WrapperIRError):
-    """Compiled objects could not be made into a shared library.
+    """Compiled objects could not be linked into a shared library.
 
-    Fields: ``command`` is the command line, ``output`` what the linker said.
+    Fields: ``command`` is the command line, ``output`` the linker's output.
     """
 
     code = "WIR2104"
@@ -114,29 +108,29 @@ class CacheDirError(WrapperIRError):
 
     code = "WIR2105"
     template = "the cache directory {directory} cannot be used: {reason}"
-    default_hint = "name a directory of your own in the environment variable WRAPPER_IR_CACHE_DIR"
+    default_hint = "set the environment variable WRAPPER_IR_CACHE_DIR to a directory that you own"
 
 
 class CacheDirWarning(UserWarning):
-    """The directory of the disk cache cannot be used; another one is, which may not last."""
+    """The cache directory cannot be used; a temporary one, which may not last, replaces it."""
 
 
 class DiskFullError(WrapperIRError):
-    """A disk has no room for what is built.
+    """A disk is too full for a build.
 
-    Fields: ``directory`` lies on it, ``free`` is the number of bytes left there.
+    Fields: ``directory`` lies on the disk, ``free`` is the number of bytes left there.
     """
 
     code = "WIR2108"
     template = "the disk with {directory} is full: {free} bytes are left"
     default_hint = (
-        "make room there (`wrapper-ir cache trim` removes what was not used for long), or name a"
-        " directory on another disk in the environment variable WRAPPER_IR_CACHE_DIR"
+        "free some space (`wrapper-ir cache trim` removes entries not used for a long time), or set"
+        " the environment variable WRAPPER_IR_CACHE_DIR to a directory on another disk"
     )
 
 
 class LibraryLoadError(WrapperIRError):
-    """A library was built, but the dynamic loader refused it.
+    """The dynamic loader rejected a library.
 
     Fields: ``library`` is its file, ``reason`` the loader's message.
     """
@@ -146,7 +140,7 @@ class LibraryLoadError(WrapperIRError):
 
 
 class KernelSourceError(WrapperIRError):
-    """A kernel was described wrongly: its name, its entry or its argument types.
+    """A kernel's description is wrong: its name, its entry or its argument types.
 
     Fields: ``kernel`` names it, ``reason`` says what is wrong.
     """

@@ -1,14 +1,13 @@
-"""Precompiled headers: made once a cache, before the first kernels that read them.
+"""Precompiled headers: made once per cache, before the first kernels that read them.
 
 Reading ``cpp_prefix.h`` takes g++ 1.3 s of the 1.5 s that a small kernel costs; with the header
-precompiled it is 0.4 s in all. Making the precompiled header takes about 6 s and 140 MB, so the
-first build of a cache waits for it once, as Inductor's does, and all later ones are quick.
-``prepare`` begins earlier, in the background, and a build then waits only for the rest. Processes
-that build at the same time wait for the one that makes it; what one leaves unfinished when it ends
-is made by the next.
+precompiled, a small kernel costs 0.4 s in all. Precompiling it takes about 6 s and 140 MB, so the
+first build with a new cache waits once, as Inductor's does, and later builds are quick. ``prepare``
+starts in the background before that, and a build then waits only for the remainder. Processes that
+build at the same time wait for the one that precompiles; if that one dies, the next one does it.
 
 Precompiled headers lie in the cache, or in the directory that ``WRAPPER_IR_HEADER_DIR`` names,
-which several caches may share. ``WRAPPER_IR_PRECOMPILE_HEADERS=0`` does without them.
+which several caches may share. ``WRAPPER_IR_PRECOMPILE_HEADERS=0`` turns them off.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain import processes
 from wrapper_ir.toolchain.compiler import include_dirs, include_flags
-from wrapper_ir.toolchain.processes import current
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,21 +28,21 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.compiler import Compiler
 
-#: The header every kernel of Inductor's begins with.
+#: The header that every Inductor kernel begins with.
 PREFIX = "torch/csrc/inductor/cpp_prefix.h"
 
-#: Below this bound a cache would throw the header out as soon as it was made.
+#: A cache with a smaller bound would evict the header as soon as it was made.
 _MIN_CACHE_BYTES = 512 << 20
 
 
 class HeaderStore:
-    """The precompiled forms of one header that a cache has.
+    """The precompiled forms of one header in a cache.
 
     Args:
-        cache: Beside whose objects they lie.
-        environment: A digest of the versions that what reads it depends on.
-        header: The header, as it is included.
-        includes: The flags that find it; part of no key.
+        cache: The cache that holds them.
+        environment: The versions that files which read the header depend on.
+        header: The header, as ``#include`` spells it.
+        includes: The flags that find it; not part of any key.
     """
 
     def __init__(
@@ -60,11 +58,11 @@ class HeaderStore:
         self._environment = environment
         self._text = f"#include <{header}>\n"
         self._includes = includes
-        wanted = os.environ.get("WRAPPER_IR_PRECOMPILE_HEADERS", "1") != "0"
-        self._enabled = wanted and (named is not None or cache.max_bytes >= _MIN_CACHE_BYTES)
+        requested = os.environ.get("WRAPPER_IR_PRECOMPILE_HEADERS", "1") != "0"
+        self._enabled = requested and (named is not None or cache.max_bytes >= _MIN_CACHE_BYTES)
 
     def find(self, compiler: Compiler, flags: Sequence[str]) -> Path | None:
-        """Return the header to give to ``-include``, or None when none is ready."""
+        """Return the header for ``-include``, or None if none is ready."""
         header = self._header(compiler, flags)
         gch = _precompiled(header)
         if not (self._enabled and header.exists() and _is_whole(gch)):
@@ -74,24 +72,41 @@ class HeaderStore:
         return header
 
     def get(self, compiler: Compiler, flags: Sequence[str]) -> Path | None:
-        """Return the header to give to ``-include``, made now if need be.
+        """Return the header for ``-include``, precompiled now if need be.
 
-        None where there is to be none, or where it cannot be made: a full or read-only disk is no
-        error, the header saves time only.
+        Return None if precompiled headers are off, or if this one cannot be made: a full or
+        read-only disk is no error, since the header only saves time.
         """
         if not self._enabled or compiler.clang:
             return None
-        found = self.find(compiler, flags)
-        if found is None:
+        header = self.find(compiler, flags)
+        if header is None:
             with contextlib.suppress(OSError):
-                includes = include_flags() if self._includes is None else self._includes
-                target = self._header(compiler, flags)
-                _Job(target, self._text, compiler, (*flags, *includes)).run()
-            found = self.find(compiler, flags)
-        return found
+                self._make(self._header(compiler, flags), compiler, flags)
+            header = self.find(compiler, flags)
+        return header
 
-    def is_there(self, compiler: Compiler, flags: Sequence[str]) -> bool:
-        """Return whether the header has been made; whether it is whole, :meth:`find` tells."""
+    def _make(self, header: Path, compiler: Compiler, flags: Sequence[str]) -> None:
+        """Precompile a header, or wait for the process that is doing so."""
+        folder, gch = header.parent, _precompiled(header)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with processes.hold(folder / "lock", [folder.name]):
+            if gch.exists():
+                return
+            header.write_text(self._text, encoding="utf-8")
+            unfinished = header.with_name(f"unfinished-{os.getpid()}.gch")
+            includes = include_flags() if self._includes is None else self._includes
+            files = ("-x", "c++-header", str(header), "-o", str(unfinished))
+            command = [*compiler.command, *flags, *includes, *files]
+            status, _ = processes.current().run(command, output=unfinished)
+            if status == 0:
+                with unfinished.open("rb") as finished:
+                    os.fsync(finished.fileno())
+                _checksum_file(gch).write_text(_checksum(unfinished), encoding="ascii")
+                unfinished.replace(gch)
+
+    def exists(self, compiler: Compiler, flags: Sequence[str]) -> bool:
+        """Return whether the header has been made; only :meth:`find` checks that it is intact."""
         return _precompiled(self._header(compiler, flags)).exists()
 
     def discard(self, compiler: Compiler, flags: Sequence[str]) -> None:
@@ -105,40 +120,6 @@ class HeaderStore:
         return self._top / key / "prefix.h"
 
 
-class _Job:
-    """Making one precompiled header."""
-
-    def __init__(self, header: Path, text: str, compiler: Compiler, flags: Sequence[str]) -> None:
-        self._header = header
-        self._text = text
-        self._compiler = compiler
-        self._flags = flags
-
-    def run(self) -> None:
-        """Make it, or wait until the process that is making it has."""
-        folder = self._header.parent
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with processes.hold(folder / "lock", [folder.name]):
-            if not _precompiled(self._header).exists():
-                self._make()
-
-    def _make(self) -> None:
-        self._header.write_text(self._text, encoding="utf-8")
-        unfinished = self._header.with_name(f"unfinished-{os.getpid()}.gch")
-        command = [
-            *self._compiler.command,
-            *self._flags,
-            *("-x", "c++-header", str(self._header), "-o", str(unfinished)),
-        ]
-        status, _ = current().run(command, output=unfinished)
-        if status == 0:
-            with unfinished.open("rb") as made:
-                os.fsync(made.fileno())
-            gch = _precompiled(self._header)
-            _checksum_file(gch).write_text(_checksum(unfinished), encoding="ascii")
-            unfinished.replace(gch)
-
-
 def _precompiled(header: Path) -> Path:
     return header.with_name(header.name + ".gch")
 
@@ -148,7 +129,7 @@ def _checksum_file(gch: Path) -> Path:
 
 
 def _checksum(file: Path) -> str:
-    """Return size and CRC-32: enough against accidents, and three times faster than a digest."""
+    """Return size and CRC-32: good enough against accidents, and 3 times faster than a digest."""
     value = 0
     with file.open("rb") as content:
         while block := content.read(1 << 20):
@@ -157,14 +138,14 @@ def _checksum(file: Path) -> str:
 
 
 def _is_whole(gch: Path) -> bool:
-    """Return whether a precompiled header is as it was made; one that is not is removed.
+    """Return whether a precompiled header is intact; remove it if it is not.
 
-    g++ does not check what it reads: a damaged header can keep it busy for minutes. A file is read
-    through once a process (0.1 s).
+    g++ does not check what it reads, and a damaged header can keep it busy for minutes. Each
+    process reads a file through once (0.1 s).
     """
     try:
-        found = gch.stat()
-        stamp = (str(gch), found.st_ino, found.st_size, found.st_mtime_ns)
+        status = gch.stat()
+        stamp = (str(gch), status.st_ino, status.st_size, status.st_mtime_ns)
         if stamp in _WHOLE:
             return True
         whole = _checksum_file(gch).read_text(encoding="ascii") == _checksum(gch)
@@ -181,6 +162,6 @@ _WHOLE: set[tuple[str, int, int, int]] = set()
 
 
 def _watched() -> tuple[Path, ...]:
-    """Return headers whose change means that PyTorch was installed anew under the same version."""
+    """Return headers that change when PyTorch is reinstalled under the same version."""
     torch = include_dirs()[1]
     return (torch / PREFIX, torch / "ATen" / "cpu" / "vec" / "vec.h")

@@ -1,13 +1,13 @@
 """Vector instruction sets of this CPU, and the compiler flags for each.
 
-A kernel written for 16 floats a vector is wrong, not slow, when it is compiled for 8. So the
-instruction set is part of a kernel: the front end stores its name beside the source, and here
-that name becomes macros and flags, or an error in words when this CPU does not fit.
+A kernel written for 16 floats per vector is wrong, not slow, when compiled for 8. The instruction
+set is therefore part of a kernel: the front end stores its name beside the source, and this module
+turns the name into macros and flags, or into a clear error when this CPU does not fit.
 
 Names and flags are those of PyTorch Inductor (``"avx512 avx512_vnni"``), so that the same source
 gives the same machine code; short names (``"avx512_vnni"``), psABI levels (``"x86-64-v3"``) and
-``"native"`` are accepted too. What Inductor finds out by compiling and loading trial libraries
-(about six seconds) is read from ``/proc/cpuinfo`` and the compiler's version instead.
+``"native"`` are accepted too. Inductor compiles and loads trial libraries to detect features (about
+six seconds); here they are read from ``/proc/cpuinfo`` and the compiler's version instead.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OptionalFlag:
-    """A compiler flag used when both the CPU and the compiler know the feature."""
+    """A compiler flag used if both the CPU and the compiler support a feature."""
 
-    feature: str  #: name in ``/proc/cpuinfo``
+    feature: str  #: as ``/proc/cpuinfo`` spells it
     flag: str
-    gcc: int  #: first major version of g++ with that flag
+    gcc: int  #: first major version of g++ that has the flag
 
 
 @dataclass(frozen=True, slots=True)
 class Isa:
-    """One instruction set: what it needs from a CPU, what it gives to a compiler."""
+    """One instruction set: the CPU features it requires, and its compiler flags."""
 
     name: str  #: as Inductor writes it
     macros: tuple[str, ...]  #: preprocessor definitions that choose ATen's vector classes
@@ -50,7 +50,7 @@ class Isa:
 
     @property
     def native(self) -> bool:
-        """True if the code depends on the CPU that it is compiled on."""
+        """True if the generated code depends on the CPU it is compiled on."""
         return self.march == "native"
 
     def arch_flags(self, gcc_major: int) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ class Isa:
         return flags + extra
 
     def missing(self, features: frozenset[str]) -> tuple[str, ...]:
-        """Return the features that a CPU with ``features`` lacks, sorted."""
+        """Return the required features that are not among ``features``, sorted."""
         return tuple(sorted(self.needs - features))
 
 
@@ -98,7 +98,7 @@ _X86 = (
     Isa("avx2", ("CPU_CAPABILITY_AVX2",), ("-mavx2", "-mfma", "-mf16c"), _NEEDS_AVX2),
 )
 
-#: The levels of the x86-64 psABI: code made for them runs on any CPU of that level.
+#: The levels of the x86-64 psABI. Code for a level runs on any CPU of that level.
 _X86_LEVELS = (
     Isa(
         "x86-64-v4",
@@ -150,7 +150,7 @@ _ALIASES = {
     "scalar": "none",
 }
 
-#: Names of what code can be made for on any machine of the architecture.
+#: Names of the instruction sets for which code can be built on any machine of the architecture.
 LEVELS = tuple(isa.name for isa in reversed(_X86_LEVELS))
 
 _BY_NAME = {isa.name: isa for isa in (*_X86, *_X86_LEVELS, *_ARM, NONE)}
@@ -159,27 +159,27 @@ _BY_NAME = {isa.name: isa for isa in (*_X86, *_X86_LEVELS, *_ARM, NONE)}
 def detect() -> Isa:
     """Return the instruction set that Inductor would choose on this machine.
 
-    The environment variable ``ATEN_CPU_CAPABILITY`` (``default``, ``avx2``, ``avx512``) lowers the
+    The environment variable ``ATEN_CPU_CAPABILITY`` (``default``, ``avx2``, ``avx512``) caps the
     choice, as it does for PyTorch's own kernels.
     """
     fitting = [isa for isa in _candidates() if not isa.missing(cpu_features())]
-    wanted = os.environ.get("ATEN_CPU_CAPABILITY", "")
-    if wanted == "default":
+    cap = os.environ.get("ATEN_CPU_CAPABILITY", "")
+    if cap == "default":
         return NONE
-    if wanted in ("avx2", "avx512"):
-        fitting = [isa for isa in fitting if wanted in isa.name] or fitting
+    if cap in ("avx2", "avx512"):
+        fitting = [isa for isa in fitting if cap in isa.name] or fitting
     return fitting[0] if fitting else NONE
 
 
 def resolve(name: str = "") -> Isa:
-    """Return the instruction set of that name, after checking that this CPU has it.
+    """Return an instruction set by name, after checking that this CPU has it.
 
     Args:
-        name: A name of Inductor's, a short name, ``x86-64-v2`` to ``v4``, ``none``, or ``native``
-            (also the empty string) for the best this CPU has.
+        name: One of Inductor's names, a short name, ``x86-64-v2`` to ``v4``, ``none``, or
+            ``native`` (also the empty string) for the best this CPU has.
 
     Raises:
-        IsaError: The name is unknown, or this CPU lacks something the instruction set needs.
+        IsaError: The name is unknown, or this CPU lacks a required feature.
     """
     isa = find(name)
     if name not in ("", "native"):
@@ -188,10 +188,7 @@ def resolve(name: str = "") -> Isa:
 
 
 def find(name: str = "") -> Isa:
-    """Return the instruction set of that name, whether this CPU has it or not.
-
-    Args:
-        name: As for :func:`resolve`.
+    """Return an instruction set by name, as :func:`resolve`, even if this CPU lacks it.
 
     Raises:
         IsaError: The name is unknown.
@@ -209,34 +206,29 @@ def find(name: str = "") -> Isa:
 
 
 def level(name: str) -> Isa | None:
-    """Return the level of that name, None where there is none for this architecture.
+    """Return the psABI level of that name, or None if this architecture has none.
 
-    Unlike the other instruction sets a level does not depend on the CPU that code is made on.
+    Unlike other instruction sets, a level does not depend on the CPU that compiles for it.
     """
     if _family(platform.machine()) != "x86":
         return None
     return next((isa for isa in _X86_LEVELS if isa.name == name), None)
 
 
-def _check_fits(isa: Isa, asked: str) -> None:
-    home = _architecture(isa)
-    here = platform.machine()
-    if home is not None and home != _family(here):
-        raise IsaError(isa=asked, reason=f"it belongs to {home}, and this machine is {here}")
+def _check_fits(isa: Isa, name: str) -> None:
+    machine = platform.machine()
+    for family, members in (("x86", (*_X86, *_X86_LEVELS)), ("arm", _ARM)):
+        if isa in members and family != _family(machine):
+            reason = f"it belongs to {family}, and this machine is {machine}"
+            raise IsaError(isa=name, reason=reason)
     missing = isa.missing(cpu_features())
     if missing:
         raise IsaError(
-            isa=asked,
+            isa=name,
             reason=f"this CPU has no {', '.join(missing)}",
-            hint=f"the best this CPU has is {detect().name!r}; vectorised source must be made "
-            "again for it, since the vector width is part of the text",
+            hint=f"the best this CPU has is {detect().name!r}; vectorised source must be generated"
+            " again for it, because the vector width is part of the text",
         )
-
-
-def _architecture(isa: Isa) -> str | None:
-    if isa in _X86 or isa in _X86_LEVELS:
-        return "x86"
-    return "arm" if isa in _ARM else None
 
 
 def _family(machine: str) -> str:
@@ -255,7 +247,7 @@ def _candidates() -> tuple[Isa, ...]:
 
 
 def _sve_bits() -> int:
-    """Return the width for which Inductor generates SVE code here: 128 exactly, or 256."""
+    """Return the SVE vector width that Inductor uses on this machine: 128 or 256 bits."""
     try:
         length = Path("/proc/sys/abi/sve_default_vector_length").read_text(encoding="ascii")
     except OSError:
@@ -267,14 +259,14 @@ def _sve_bits() -> int:
 def cpu_features() -> frozenset[str]:
     """Return the features of the first processor, as ``/proc/cpuinfo`` spells them.
 
-    Where there is no such file, the answer is what PyTorch tells about the CPU.
+    Without that file they are derived from PyTorch's CPU capability.
     """
     fields = _cpuinfo()
     listed = fields.get("flags") or fields.get("Features")
     return frozenset(listed.split()) if listed else _features_from_torch()
 
 
-#: Features that ``/proc/cpuinfo`` calls otherwise, marks between letters aside.
+#: Features that ``/proc/cpuinfo`` spells differently, punctuation aside.
 _LISTED_AS = {
     "bmi": "bmi1",
     "lzcnt": "abm",
@@ -285,15 +277,15 @@ _LISTED_AS = {
 
 
 def lacking(features: Iterable[str]) -> list[str]:
-    """Return which features this processor has not, of those that a library needs."""
-    here = {name.replace("_", "") for name in cpu_features()}
+    """Return those features that this processor lacks."""
+    present = {name.replace("_", "") for name in cpu_features()}
     plain = {name: name.replace(".", "").replace("-", "") for name in features}
-    return [name for name, each in plain.items() if _LISTED_AS.get(each, each) not in here]
+    return [name for name, each in plain.items() if _LISTED_AS.get(each, each) not in present]
 
 
 @functools.cache
 def cpu_identity() -> str:
-    """Return a short digest of what ``-march=native`` depends on: maker, model and features."""
+    """Return a digest of what ``-march=native`` depends on: vendor, model and features."""
     fields = _cpuinfo()
     keys = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part", "CPU variant")
     parts = [platform.machine(), *(fields.get(key, "") for key in keys), *sorted(cpu_features())]

@@ -1,7 +1,7 @@
-"""Texts and kernels that a program's library is built from, and what builds and loads know of it.
+"""The texts and kernels that a library is built from, and the facts that builds and loads need.
 
-Emitters make it, builds take it, and so does the module that a cache or a folder keeps, which knows
-of no program.
+Emitters produce them. Builds consume them, and so does the module that a cache or a folder keeps,
+which has no program at hand.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Manifest:
 
     Attributes:
         parts: The parts of the runtime that they use.
-        levels: The levels of their probes, each once, in the order of the program.
-        type: Torch's type of the device that the program runs on: the CPU if it needs no other.
+        levels: The levels of the program's probes, each once, in program order.
+        type: Torch's type of the device that the program runs on; the CPU if it needs no other.
     """
 
     parts: frozenset[Part] = frozenset()
@@ -32,31 +32,31 @@ class Manifest:
 
     @property
     def device(self) -> DeviceKind:
-        """The kind of that device."""
+        """The kind of the device that the program runs on."""
         return kind_of(self.type)
 
     @property
     def sides(self) -> tuple[CppSide, ...]:
-        """The C++ sides of the host, and of the device if it is another."""
+        """The C++ side of the host, then that of the device if it is not the host."""
         sides = (kind_of(each).cpp for each in dict.fromkeys((CPU.type, self.type)))
         return tuple(side for side in sides if side is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureFacts:
-    """Facts needed to capture a program's calls: plain data, the same for every target.
+    """The facts needed to capture a program's calls: plain data, the same for every target.
 
     Attributes:
-        program: Its name.
-        device: Its GPU; empty where there are reasons.
-        writes: Positions of inputs that it writes to.
+        program: The program's name.
+        device: The GPU it runs on; empty if its calls cannot be captured.
+        writes: Positions of the inputs that it writes to.
         constants: Names of its constants on the GPU.
-        limit: How many graphs are kept.
-        results: Whose memory results are.
-        reasons: Why its calls cannot be captured, where that is so.
+        limit: The number of graphs that are kept.
+        results: The owner of the results' memory, as the option says.
+        reasons: The reasons why its calls cannot be captured; empty if they can.
         is_random: Whether its calls may draw random numbers.
-        has_branches: Whether it puts work on branches: what it writes to is then to share no memory
-            with anything else, since order is by names.
+        has_branches: Whether it puts work on branches. Memory that it writes to must then be shared
+            with nothing else, because work on branches is ordered by buffer names.
     """
 
     program: str
@@ -75,11 +75,11 @@ class Sources:
     """The files and kernels that a library is built from.
 
     Attributes:
-        sources: The text of each file by name. Names that end in ``.cpp`` are compiled, each by
-            itself; the others are headers, in the same folder.
+        sources: The text of each file by name. Each file whose name ends in ``.cpp`` is a
+            translation unit; the others are headers in the same folder.
         kernels: The C++ kernels, each once.
         gpu_kernels: The Triton kernels, each once; the build has Triton compile them.
-        manifest: What the files need besides: parts of the runtime.
+        manifest: What else the files need, such as parts of the runtime.
     """
 
     sources: Mapping[str, str]

@@ -1,9 +1,9 @@
-"""The runtime part of AOT libraries: C++ that is the same for every program, compiled once.
+"""The C++ runtime of AOT libraries: the same for every program, so it is compiled once.
 
-``wrapper_ir/native/src`` implements AOTInductor's C interface for programs that keep to
-``wrapper_ir/native/include/wir/program.h``. Its objects depend on the compiler, the flags, the
-version of PyTorch and their own text, on nothing else, so they are kept in the disk cache; a build
-of a library links them. They need no instruction set beyond the machine's baseline.
+``wrapper_ir/native/src`` implements AOTInductor's C interface for programs that follow
+``wrapper_ir/native/include/wir/program.h``. Its objects depend only on the compiler, the flags, the
+version of PyTorch and their own text, so they are kept in the disk cache, and building a library
+only links them. They need no instruction set beyond the machine's baseline.
 """
 
 from __future__ import annotations
@@ -33,37 +33,34 @@ from wrapper_ir.toolchain.processes import pool
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from wrapper_ir.toolchain.cache import DiskCache
-
 
 _NATIVE = Path(__file__).resolve().parent.parent / "native"
 
-#: Raise it when objects that were made otherwise must not be found any more.
+#: Raise it when older cache entries must no longer be found.
 _FORMAT = 1
 
-#: A version script for the linker (``-Wl,--version-script=FILE``): what a library shows. Without
-#: it the instances of templates of the standard library would be visible as well.
+#: A version script for the linker (``-Wl,--version-script=FILE``): the symbols that a library
+#: exports. Without it, template instances of the standard library would be visible as well.
 EXPORTS = "{ global: AOTInductor*; WrapperIR*; local: *; };\n"
 
-#: What is compiled as one for parts of several files.
+#: Names of the translation units of parts that consist of several files.
 _UNITS = {Part.PROBES: "probes", Part.GRAPHS: "graphs"}
 
-#: Stands near the end of every file of constants beside a library.
+#: The start of the trailer of every constants file beside a library.
 TRAILER_MAGIC = b"WIRDATA1"
 _TRAILER = struct.Struct("<8sQ32s")
 
 
 def native_include_dirs() -> tuple[Path, ...]:
     """Return the header directories of generated code: ours, then PyTorch's."""
-    torch = include_dirs()[1:]  # without Python's: an AOT library knows nothing of it
+    torch = include_dirs()[1:]  # without Python's: AOT libraries do not use it
     return (_NATIVE / "include", *torch)
 
 
 def native_flags(compiler: Compiler) -> tuple[str, ...]:
-    """Return the flags for the runtime part, include paths excepted.
+    """Return the flags for the C++ runtime, without include paths.
 
-    No path of this machine gets into an object, and equal text gives equal bytes. Generated code
-    that is not a kernel may be compiled with them, too.
+    They keep the paths of this machine out of objects, so that equal text gives equal bytes.
     """
     torch = native_include_dirs()[1:]
     maps = ((_NATIVE, "wrapper_ir/native"), *((path, "torch") for path in torch))
@@ -76,8 +73,8 @@ def _flags(compiler: Compiler) -> tuple[str, ...]:
 
 
 def plain_flags(compiler: Compiler, level: str) -> tuple[str, ...]:
-    """Return the flags of what is no kernel, at a level of optimisation; warnings excepted."""
-    # A unique symbol would keep a library in the process for ever, once it was loaded.
+    """Return the flags for files other than kernels, without those about warnings."""
+    # A unique symbol would keep a library from ever being unloaded.
     gcc_only = () if compiler.clang else ("-fno-gnu-unique",)
     return (
         "-std=c++20",
@@ -100,39 +97,38 @@ def runtime_objects(
     extra_flags: Sequence[str] = (),
     jobs: int | None = None,
 ) -> tuple[Path, ...]:
-    """Return the object files of the runtime part, compiled now if need be.
+    """Return the object files of the C++ runtime, compiled now if need be.
 
     Args:
-        cache: Where they are kept.
-        compiler: What compiles them.
-        parts: What the library needs besides what all do.
+        cache: The cache that keeps them.
+        compiler: The compiler.
+        parts: The optional parts that the library needs.
         extra_flags: Further flags, such as ``("-fsanitize=address",)`` or ``("-g",)``.
-        jobs: How many compilers to run at once; by default one a processor.
+        jobs: The number of compilers to run at once; by default one per processor.
 
     Returns:
         Files for the linker, in a fixed order. They lie in the cache and must not be changed.
 
     Raises:
-        CompileError: The runtime part does not compile, for instance with a version of PyTorch
-            that it was not made for.
-        CacheDirError: The cache's directory cannot be used.
+        CompileError: The runtime does not compile, for instance with a version of PyTorch that it
+            does not support.
+        CacheDirError: The cache directory cannot be used.
     """
     flags = (*native_flags(compiler), *extra_flags)
-    units = tuple(_Unit(name, files) for name, files in native_units(parts).items())
 
-    def object_of(unit: _Unit) -> Path:
-        key = _key(unit, compiler, extra_flags)
-        return cache.made(key, "o", lambda folder: _compile(unit, folder, compiler, flags))
+    def object_of(unit: tuple[str, tuple[Path, ...]]) -> Path:
+        key = _key(*unit, compiler, extra_flags)
+        return cache.made(key, "o", lambda folder: _compile(*unit, folder, compiler, flags))
 
     with pool(jobs or default_jobs()) as threads:
-        return tuple(threads.map(object_of, units))
+        return tuple(threads.map(object_of, native_units(parts).items()))
 
 
 def constants_trailer(size: int, sha256: bytes) -> bytes:
-    """Return what must follow the bytes of the constants in a file beside a library.
+    """Return the trailer of a constants file beside a library.
 
-    By it the library knows at once a file that was cut off, or that belongs to another build; the
-    bytes themselves it compares with the digest only when told to.
+    It tells the library at once that a file is truncated or belongs to another build. The bytes
+    themselves are compared with the digest only on request.
 
     Args:
         size: Number of bytes before the trailer.
@@ -142,39 +138,30 @@ def constants_trailer(size: int, sha256: bytes) -> bytes:
 
 
 def read_trailer(file: Path) -> tuple[int, bytes]:
-    """Return how many bytes of constants a file holds, and their digest."""
+    """Return the number of bytes of constants in a file, and their digest."""
     with file.open("rb") as source:
         source.seek(-_TRAILER.size, 2)
         _, size, sha256 = _TRAILER.unpack(source.read())
     return size, sha256
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """Files that are compiled as one; one by one they take four times as long."""
-
-    name: str
-    files: tuple[Path, ...]
-
-    @property
-    def text(self) -> str:
-        return "".join(f'#include "{file.name}"\n' for file in self.files)
-
-
 def native_units(parts: Collection[Part]) -> dict[str, tuple[Path, ...]]:
-    """Return the files of the runtime part that a library needs, by what is compiled as one."""
+    """Return the source files of the runtime that a library needs, by translation unit.
+
+    The files of a unit are compiled as one; one by one they take four times as long.
+    """
     units: dict[str, list[Path]] = {"runtime": []}
     for file in sorted((_NATIVE / "src").glob("*.cpp")):
-        unit, wanted = _unit_of(file.stem)
-        if wanted.issubset(parts):
+        unit, required = _unit_of(file.stem)
+        if required.issubset(parts):
             units.setdefault(unit, []).append(file)
     return {name: tuple(files) for name, files in units.items()}
 
 
 def _unit_of(stem: str) -> tuple[str, frozenset[Part]]:
-    """Return what a file is compiled with, and the parts that need it: its name begins with one.
+    """Return the unit of a source file, and the part that needs it: its name begins with one.
 
-    A file that is called after two parts is for libraries with both, and compiled by itself.
+    A file named after two parts is for libraries with both, and a unit by itself.
     """
     for part in Part:
         if stem == part or stem.startswith(f"{part}_"):
@@ -186,59 +173,48 @@ def _unit_of(stem: str) -> tuple[str, frozenset[Part]]:
     return "runtime", frozenset()
 
 
-def _compile(unit: _Unit, scratch: Path, compiler: Compiler, flags: Sequence[str]) -> Path:
+def _compile(
+    name: str, files: Sequence[Path], scratch: Path, compiler: Compiler, flags: Sequence[str]
+) -> Path:
     includes = [f"-I{path}" for path in (_NATIVE / "src", *native_include_dirs())]
-    target = scratch / f"{unit.name}.o"
-    source = scratch / f"{unit.name}_unit.cpp"  # not the name of what it includes
-    source.write_text(unit.text, encoding="utf-8")
-    here = f"-ffile-prefix-map={scratch}=wrapper_ir/native"
-    command = [*compiler.command, *flags, here, *includes, "-c", str(source)]
-    try:
-        run([*command, "-o", str(target)])
-    except CompilerRunError as error:
-        hint = "is this a version of PyTorch and of the compiler that wrapper_ir knows?"
-        raise error.explained(f"the runtime part ({unit.name})", hint=hint) from error
+    target = scratch / f"{name}.o"
+    source = scratch / f"{name}_unit.cpp"  # unlike the name of any file that it includes
+    source.write_text("".join(f'#include "{file.name}"\n' for file in files), encoding="utf-8")
+    mapping = f"-ffile-prefix-map={scratch}=wrapper_ir/native"
+    command = [*compiler.command, *flags, mapping, *includes, "-c", str(source), "-o", str(target)]
+    _run(command, f"the runtime part ({name})")
     return target
 
 
-def _key(unit: _Unit, compiler: Compiler, extra_flags: Sequence[str]) -> str:
-    flags = (*_flags(compiler), *extra_flags)  # without those that say where things lie
-    parts = (str(_FORMAT), *versions(), compiler.version, *flags, unit.name, *_texts(unit.files))
-    return hashlib.sha256("\0".join((*parts, *_texts(_headers()))).encode()).hexdigest()
+def _run(command: Sequence[str], what: str) -> None:
+    try:
+        run(command)
+    except CompilerRunError as error:
+        hint = "check that wrapper_ir supports this version of PyTorch and of the compiler"
+        raise error.explained(what, hint=hint) from error
 
 
-def _headers() -> tuple[Path, ...]:
-    return tuple(
-        sorted([*(_NATIVE / "include").rglob("*.h"), *(_NATIVE / "src").glob("*.h")]),
-    )
+def _key(name: str, files: Sequence[Path], compiler: Compiler, extra_flags: Sequence[str]) -> str:
+    flags = (*_flags(compiler), *extra_flags)  # without those that contain paths
+    headers = sorted([*(_NATIVE / "include").rglob("*.h"), *(_NATIVE / "src").glob("*.h")])
+    parts = [str(_FORMAT), *versions(), compiler.version, *flags, name]
+    for file in (*files, *headers):
+        parts += (file.relative_to(_NATIVE).as_posix(), file.read_text("utf-8"))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _texts(files: Sequence[Path]) -> tuple[str, ...]:
-    """Return the text of each file, after its name."""
-    return tuple(
-        text
-        for file in files
-        for text in (file.relative_to(_NATIVE).as_posix(), file.read_text("utf-8"))
-    )
-
-
-# Extension modules of our own, of one C++ file each: compiled once, then found in the cache.
-#
-# What such a file is compiled to depends on PyTorch, Python and the compiler, on no program.
-
-
-#: Raise it when modules that were made otherwise must not be found any more.
-_FORMAT = 1
+# Extension modules of our own, of one C++ file each. They depend on PyTorch, Python and the
+# compiler but on no program, so they are compiled once and then found in the cache.
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """An extension module and the file that it is made of.
+    """An extension module and the file that it is built from.
 
     Attributes:
-        name: The module's.
+        name: The module's name.
         source: The file.
-        texts: Files and folders of ours that it includes: with them it changes.
+        texts: Our files and folders that the file includes, whose text is part of the key.
     """
 
     name: str
@@ -249,12 +225,10 @@ class Extension:
         """Return the module, compiled now if no process has done so before.
 
         Raises:
-            CompileError: It does not compile.
-            LinkError: It does not link.
             LibraryLoadError: It cannot be loaded.
-            CacheDirError: The cache's directory cannot be used.
+            WrapperIRError: As for :meth:`file`.
         """
-        import torch  # noqa: F401, PLC0415 - its libraries must be in the process before
+        import torch  # noqa: F401, PLC0415 - its libraries must be loaded first
 
         return load_module(self.name, self.file(default_cache()))
 
@@ -264,7 +238,7 @@ class Extension:
         Raises:
             CompileError: It does not compile.
             LinkError: It does not link.
-            CacheDirError: The cache's directory cannot be used.
+            CacheDirError: The cache directory cannot be used.
         """
         compiler = find_compiler(cache)
         return cache.made(self._key(compiler), "so", lambda folder: self._build(folder, compiler))
@@ -272,14 +246,9 @@ class Extension:
     def _build(self, scratch: Path, compiler: Compiler) -> Path:
         includes = [f"-I{path}" for path in (*native_include_dirs(), include_dirs()[0])]
         unit, library = str(scratch / "unit.o"), scratch / f"{self.name}.so"
-        # Headers of PyTorch's, which are not ours to keep free of warnings.
-        flags = [*native_flags(compiler), "-w", *includes]
-        try:
-            run([*compiler.command, *flags, "-c", str(self.source), "-o", unit])
-        except CompilerRunError as error:
-            hint = "is this version of PyTorch, or of the compiler, one that we know?"
-            what = f"a part of wrapper_ir ({self.source.name})"
-            raise error.explained(what, hint=hint) from error
+        # Without warnings, because it reads headers of PyTorch that have some.
+        flags = [*native_flags(compiler), "-w", *includes, "-c", str(self.source), "-o", unit]
+        _run([*compiler.command, *flags], f"a part of wrapper_ir ({self.source.name})")
         run_linker([*compiler.command, unit, "-o", str(library), *link_flags(), "-ldl", "-s"])
         return library
 
@@ -291,8 +260,8 @@ class Extension:
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
-    """The files themselves, and those in folders."""
-    found: list[Path] = []
+    """Return the given files, and the headers in the given folders, sorted."""
+    files: list[Path] = []
     for path in paths:
-        found += path.rglob("*.h") if path.is_dir() else [path]
-    return sorted(found)
+        files += path.rglob("*.h") if path.is_dir() else [path]
+    return sorted(files)

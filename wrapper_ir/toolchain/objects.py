@@ -1,10 +1,10 @@
-"""C++ files as object files in the cache, and the linker: what AOT libraries are made with.
+"""Cached object files, and the linker: the tools that AOT libraries are built with.
 
-An object's key is a digest of all that its bytes depend on: its text and flags, the headers of ours
-that it reads, the versions of the compiler and of PyTorch. No directory is among it, and none gets
-into the object: files are compiled in a scratch directory under their bare names, and the
-whereabouts of headers are mapped away. So equal input gives equal bytes, and what was compiled for
-one library serves the next.
+An object's key is a digest of everything that its bytes depend on: its text and flags, those of our
+headers that it reads, the versions of the compiler and of PyTorch. Neither the key nor the object
+contains a directory: files are compiled in a scratch directory under their bare names, and the
+paths of headers are mapped away. Equal input thus gives equal bytes, and an object compiled for one
+library serves the next.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wrapper_ir.toolchain.cache import DiskCache
 from wrapper_ir.toolchain.compiler import (
     Compiler,
     CompilerRunError,
@@ -34,13 +33,15 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
     from pathlib import Path
 
-#: Raise it when objects of older versions must not be found any more.
+    from wrapper_ir.toolchain.cache import DiskCache
+
+#: Raise it when older cache entries must no longer be found.
 _FORMAT = 1
 
-#: The header every generated file reads.
+#: The header that every generated file reads.
 GENERATED = "wir/generated.h"
 
-#: Where debug information says that generated source lies.
+#: The directory of generated source in debug information.
 _SOURCE_ROOT = "wrapper_ir-generated"
 
 
@@ -49,14 +50,15 @@ class Translation:
     """One C++ file to compile.
 
     Attributes:
-        name: Its file name, without a directory; what messages call it.
+        name: Its file name, without a directory, as in compiler messages.
         text: Its text.
-        flags: Every flag but include paths; no flag names a path.
-        what: What a user is told does not compile, ``"kernel 'f'"`` say.
-        headers: Files beside it by name; it may include them, in quotes.
-        parts: Texts that errors may point into, by the file name of their ``#line``.
+        flags: Every flag except include paths; no flag names a path.
+        what: Its description in errors, such as ``"kernel 'f'"``.
+        headers: Name and text of each file beside it, which it may include in quotes.
+        parts: Description and text of each part that compiler messages may point into, by the file
+            name in its ``#line``.
         header: The header that it reads and whose precompiled form helps, or empty.
-        processor: Which one it is compiled on, where the flags mean that one (``-march=native``).
+        processor: An identifier of this processor if the flags depend on it (``-march=native``).
     """
 
     name: str
@@ -69,16 +71,17 @@ class Translation:
     processor: str = ""
 
     def key(self, compiler: Compiler) -> str:
-        """Return the digest of all that the object depends on."""
-        flat = [text for pair in self.headers for text in pair]
+        """Return the digest of everything that the object depends on."""
+        headers = (text for pair in self.headers for text in pair)
         parts = (*environment(), compiler.version, *self.flags, self.processor)
-        parts = (*parts, self.name, self.text, *flat)
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return hashlib.sha256(
+            "\0".join((*parts, self.name, self.text, *headers)).encode()
+        ).hexdigest()
 
 
 @functools.cache
 def environment() -> tuple[str, ...]:
-    """Return the versions that every object depends on, the text of our headers included."""
+    """Return the versions and the text of our headers, on which every object depends."""
     ours = native_include_dirs()[0]
     texts = (
         text
@@ -89,9 +92,9 @@ def environment() -> tuple[str, ...]:
 
 
 def generated_flags(compiler: Compiler) -> tuple[str, ...]:
-    """Return the flags for generated files that are no kernels, include paths excepted.
+    """Return the flags for generated files other than kernels, without include paths.
 
-    They hold lists of calls: what more optimisation finds there is not worth the time it takes.
+    These files are lists of calls, where a higher optimisation level is not worth its time.
     """
     return (*plain_flags(compiler, "-O1"), "-w")
 
@@ -105,68 +108,61 @@ def compile_objects(
     pool: ThreadPoolExecutor,
     advance: Callable[[], None],
 ) -> list[Future[Path]]:
-    """Begin to compile files, those that are not in the cache.
+    """Start to compile the files that are not in the cache.
 
     Args:
-        translations: The files; the costliest first is quickest.
-        cache: Where objects are kept.
-        compiler: What compiles them.
-        headers: Where precompiled headers are, by the header.
-        pool: What runs the compilers; as many at once as it has threads.
-        advance: Called when an object is there, from any thread.
+        translations: The files; starting with the costliest is quickest.
+        cache: The cache of objects.
+        compiler: The compiler.
+        headers: The stores of precompiled headers, by header.
+        pool: The threads that run compilers, one each.
+        advance: Called from any thread when an object is ready.
 
     Returns:
-        For each file, in order, its object to come, which lies in the cache and must not be
-        changed. What is waited for may raise CompileError or CacheDirError.
+        For each file, in order, a future of its object, which lies in the cache and must not be
+        changed. Waiting for it may raise CompileError or CacheDirError.
     """
-    work = _Work(cache, compiler, headers, advance)
-    return [pool.submit(work.object_of, translation) for translation in translations]
+
+    def object_of(translation: Translation) -> Path:
+        key = translation.key(compiler)
+        store = headers.get(translation.header)
+        file = cache.made(key, "o", lambda folder: _compile(translation, compiler, store, folder))
+        advance()
+        return file
+
+    return [pool.submit(object_of, translation) for translation in translations]
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    cache: DiskCache
-    compiler: Compiler
-    headers: Mapping[str, HeaderStore]
-    advance: Callable[[], None]
-
-    def object_of(self, translation: Translation) -> Path:
-        key = translation.key(self.compiler)
-        found = self.cache.made(key, "o", lambda folder: self._compile(translation, key, folder))
-        self.advance()
-        return found
-
-    def _compile(self, translation: Translation, key: str, scratch: Path) -> Path:
-        store = self.headers.get(translation.header)
-        header = None
-        if store is not None and "-g" not in translation.flags:
-            header = store.get(self.compiler, translation.flags)
-        (scratch / translation.name).write_text(translation.text, encoding="utf-8")
-        for name, text in translation.headers:
-            (scratch / name).write_text(text, encoding="utf-8")
-        try:
-            self._run(translation, key, scratch, header)
-        except CompilerRunError as error:
-            if store is None or header is None:
-                raise explained(translation, error) from error
-            store.discard(self.compiler, translation.flags)  # perhaps it is damaged
+def _compile(
+    translation: Translation, compiler: Compiler, store: HeaderStore | None, scratch: Path
+) -> Path:
+    """Compile a file, without the precompiled header if that fails: it may be damaged."""
+    header = None
+    if store is not None and "-g" not in translation.flags:
+        header = store.get(compiler, translation.flags)
+    for name, text in ((translation.name, translation.text), *translation.headers):
+        (scratch / name).write_text(text, encoding="utf-8")
+    command = [
+        *compiler.command,
+        *translation.flags,
+        # Names that must be unique are derived from the seed, not from chance.
+        f"-frandom-seed={translation.key(compiler)[:16]}",
+        *_include_flags(),
+        f"-ffile-prefix-map={scratch}={_SOURCE_ROOT}",
+    ]
+    files = ("-c", translation.name, "-o", "out.o")
+    try:
+        if store is None or header is None:
+            run([*command, *files], cwd=scratch)
+        else:
             try:
-                self._run(translation, key, scratch, None)
-            except CompilerRunError as again:
-                raise explained(translation, again) from again
-        return scratch / "out.o"
-
-    def _run(self, translation: Translation, key: str, scratch: Path, header: Path | None) -> None:
-        command = [
-            *self.compiler.command,
-            *translation.flags,
-            f"-frandom-seed={key[:16]}",  # names that must be unique come from it, not from chance
-            *_include_flags(),
-            f"-ffile-prefix-map={scratch}={_SOURCE_ROOT}",
-            *(("-include", str(header)) if header is not None else ()),
-            *("-c", translation.name, "-o", "out.o"),
-        ]
-        run(command, cwd=scratch)
+                run([*command, "-include", str(header), *files], cwd=scratch)
+            except CompilerRunError:
+                store.discard(compiler, translation.flags)
+                run([*command, *files], cwd=scratch)
+    except CompilerRunError as error:
+        raise _explained(translation, error) from error
+    return scratch / "out.o"
 
 
 def _include_flags() -> tuple[str, ...]:
@@ -175,7 +171,7 @@ def _include_flags() -> tuple[str, ...]:
 
 
 def precompiled(cache: DiskCache) -> dict[str, HeaderStore]:
-    """Return where a cache has the precompiled headers of kernels and of generated files."""
+    """Return a cache's precompiled headers of kernels and of generated files, by header."""
     stamp = "\0".join(environment())
     return {
         PREFIX: HeaderStore(cache, kernel_environment()),
@@ -183,8 +179,8 @@ def precompiled(cache: DiskCache) -> dict[str, HeaderStore]:
     }
 
 
-def explained(translation: Translation, error: CompilerRunError) -> CompileError:
-    """Return the error that a user sees when a file does not compile."""
+def _explained(translation: Translation, error: CompilerRunError) -> CompileError:
+    """Return the user-facing error for a file that does not compile."""
     for file, (what, text) in translation.parts.items():
         if offending_lines(file, error.output):
             return error.explained(what, file, text)
@@ -192,10 +188,7 @@ def explained(translation: Translation, error: CompilerRunError) -> CompileError
 
 
 def assemble(compiler: Compiler, file: Path) -> Path:
-    """Assemble a file that ends in ``.s``; what it includes is looked for beside it.
-
-    Returns:
-        The object, beside it.
+    """Assemble a ``.s`` file, which may include files beside it; return the object beside it.
 
     Raises:
         LinkError: The assembler fails.
@@ -216,17 +209,17 @@ def link(
 ) -> None:
     """Link objects into a shared library that is loaded beside PyTorch.
 
-    It has no executable stack, no run path, no build identifier and, unless ``keep_symbols``, no
-    symbol but those it exports.
+    The library has no executable stack, no run path, no build identifier and, unless
+    ``keep_symbols``, no symbols except those it exports.
 
     Args:
-        compiler: What runs the linker.
-        objects: In the order in which they are to lie, what stands for PyTorch last. Of inline
-            functions that several have the first one's is taken, so what is compiled for the
-            plainest processor comes first.
+        compiler: The compiler that runs the linker.
+        objects: The objects in order, the stand-ins for PyTorch last. If several objects define an
+            inline function, the linker takes the first, so objects compiled for the most basic
+            processor come first.
         library: The file to make.
         exports: A version script.
-        keep_symbols: Whether to keep what debuggers and backtraces want.
+        keep_symbols: Whether to keep the symbols that debuggers and backtraces need.
         extra_flags: Further flags, such as ``("-fsanitize=address",)``.
 
     Raises:
@@ -238,7 +231,7 @@ def link(
         *compiler.command,
         "-shared",
         *extra_flags,
-        "-Wl,--no-as-needed",  # some systems leave out by default what seems not to be used
+        "-Wl,--no-as-needed",  # some systems drop seemingly unused libraries by default
         *(str(path) for path in objects),
         *("-o", str(library)),
         f"-Wl,--version-script={script}",
@@ -254,10 +247,10 @@ def link(
 
 
 def split_debug_information(library: Path, target: Path) -> None:
-    """Move the debug information of a library to a file of its own, which debuggers find by it.
+    """Move a library's debug information to a separate file, to which the library then points.
 
     Args:
-        library: Loses its symbols and debug information, and names ``target`` instead.
+        library: The library. It loses its symbols and debug information, and names ``target``.
         target: The file to make, beside the library.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Facts of the runtime part: what only some programs need of it, and numbers of its interface."""
+"""Facts about the C++ runtime: its optional parts, and the numbers in its interface."""
 
 from __future__ import annotations
 
@@ -10,25 +10,14 @@ if TYPE_CHECKING:
 
 
 ALIGNMENT: Final = 64
-"""Bytes; where constants begin. Torch aligns its own storages so, and none need be copied."""
+"""Alignment of constants in bytes. Torch aligns its own storages alike, so none must be copied."""
 
+_NUMBERED: Final = """
+uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool
+qint8 quint8 qint32 bfloat16
+"""
 DTYPE_NUMBERS: Final = {
-    "uint8": 0,
-    "int8": 1,
-    "int16": 2,
-    "int32": 3,
-    "int64": 4,
-    "float16": 5,
-    "float32": 6,
-    "float64": 7,
-    "complex32": 8,
-    "complex64": 9,
-    "complex128": 10,
-    "bool": 11,
-    "qint8": 12,
-    "quint8": 13,
-    "qint32": 14,
-    "bfloat16": 15,
+    **{name: number for number, name in enumerate(_NUMBERED.split())},
     "float8_e5m2": 23,
     "float8_e4m3fn": 24,
     "float8_e5m2fnuz": 25,
@@ -39,51 +28,51 @@ DTYPE_NUMBERS: Final = {
     "float8_e8m0fnu": 44,
     "float4_e2m1fn_x2": 45,
 }
-"""Numbers of dtypes in ``c10::ScalarType``: they are stored in files and never change."""
+"""The number of each dtype in ``c10::ScalarType``. Files store them, so they never change."""
 
 
 class Part(StrEnum):
-    """A part of the runtime that only some programs need, called as its files are."""
+    """An optional part of the runtime. Each value is the prefix of the part's file names."""
 
     OPS = "op"
     """Calls of library ops through the dispatcher (``wir::Op``). It takes several times as long to
-    compile as all others."""
+    compile as all other parts together."""
     HEAP = "heap"
-    """Keeping what library ops allocate (``wir::Heap``)."""
+    """Memory that library ops allocate, kept between calls (``wir::Heap``)."""
     GPU = "gpu"
     """Running on a GPU (``wir::GpuCall``)."""
     BLAS = "blas"
     """Calls of cuBLAS (``wir::current_blas``)."""
     OWN_OPS = "own_ops"
-    """Ops that a front end of ours registers from Python. It needs ``OPS``."""
+    """Ops that one of our front ends registers from Python. It needs ``OPS``."""
     PROBES = "probe"
     """Probes that report to the library itself."""
     GRAPHS = "graph"
-    """Capturing calls as CUDA graphs (``wir::GraphInfo``)."""
+    """Capture of whole calls as CUDA graphs (``wir::GraphInfo``)."""
     PIECES = "pieces"
-    """Capturing pieces of calls (``wir::Piece``), which Python cannot do for a program."""
+    """Capture of pieces of a call (``wir::Piece``), which Python cannot do for a program."""
     OBJECTS = "objects"
-    """Objects of custom classes, made from their bytes (``wir::ObjectSpec``)."""
+    """Objects of custom classes, restored from bytes (``wir::ObjectSpec``)."""
 
 
 OWN_OPS: Final = "wrapper_ir_inductor::"
-"""The namespace of the ops that ``own_ops.cpp`` has."""
+"""The namespace of the ops that ``own_ops.cpp`` defines."""
 
-#: What Python does where it loads a program, and a library that runs alone has to do itself.
+#: Parts whose work Python does for a program it loads; only a standalone library needs them.
 _ALONE: Final = frozenset((Part.PROBES, Part.GRAPHS, Part.OBJECTS))
 
 
 def needed_parts(parts: Collection[Part], *, alone: bool) -> frozenset[Part]:
-    """Return which parts a library takes of those that its program names.
+    """Return the parts that a library links, out of those that its program needs.
 
     Args:
-        parts: What the program needs.
-        alone: Whether the library is to run without Python.
+        parts: The parts that the program needs.
+        alone: Whether the library will run without Python.
     """
-    left = frozenset() if alone else _ALONE - ({Part.GRAPHS} if Part.PIECES in parts else set())
-    return frozenset(parts) - left
+    done_by_python = _ALONE - ({Part.GRAPHS} if Part.PIECES in parts else set())
+    return frozenset(parts) - (frozenset() if alone else done_by_python)
 
 
 def aligned(position: int) -> int:
-    """Return the next place in the blob where something may begin."""
+    """Return the first aligned offset at or after a position in the blob."""
     return -(-position // ALIGNMENT) * ALIGNMENT

@@ -1,9 +1,9 @@
-"""Compilers that run, and how they are ended: with the threads that wait for them, at once.
+"""Compiler processes, and how they are killed together with the threads that wait for them.
 
-Each process leads a session of its own, so that what a compiler's driver has started ends with it.
-Threads of a pool share a :class:`Running`; when the block of :func:`pool` is left by an exception,
-Ctrl-C among them, what they run is killed and nothing is begun any more. What threads outside a
-pool run ends with the thread's wait, or with this process.
+Each process leads a session of its own, so that killing a compiler driver also kills its children.
+The threads of a pool share a :class:`Running`. When an exception, such as Ctrl-C, leaves the block
+of :func:`pool`, their processes are killed and no more are started. A process started outside a
+pool is killed when the wait for it is interrupted, or when this process exits.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class StoppedError(Exception):
-    """Whoever waits for this work has given up: internal, seen by nobody."""
+    """Nobody waits for this work any more. Internal: users never see it."""
 
 
 class Running:
-    """Processes that are ended together."""
+    """A group of processes that are killed together."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -48,16 +48,16 @@ class Running:
         env: Mapping[str, str] | None = None,
         output: Path | None = None,
     ) -> tuple[int, bytes]:
-        """Run a command and return its exit status and what it said.
+        """Run a command and return its exit status and its output (stdout and stderr together).
 
         Args:
-            command: Its words.
+            command: The command's words.
             cwd: The directory that it runs in.
             env: Its environment; by default ours.
-            output: A file to remove unless it ends well.
+            output: A file to remove if the command fails.
 
         Raises:
-            StoppedError: It was ended by :meth:`stop`, or not begun after that.
+            StoppedError: :meth:`stop` killed it, or kept it from starting.
             OSError: It cannot be started.
         """
         with self._guard:
@@ -73,7 +73,7 @@ class Running:
             )
             self._running[process] = output
         try:
-            said, _ = process.communicate()
+            text, _ = process.communicate()
         except BaseException:
             _kill(process)
             process.wait()
@@ -84,15 +84,15 @@ class Running:
             if process.returncode != 0 and output is not None:
                 output.unlink(missing_ok=True)
         self.check()
-        return process.returncode, said
+        return process.returncode, text
 
     def check(self) -> None:
-        """Raise StoppedError after :meth:`stop`; what waits without a process asks now and then."""
+        """Raise StoppedError after :meth:`stop`. Waits for anything but a process poll this."""
         if self._stopped:
             raise StoppedError
 
     def stop(self) -> None:
-        """End what runs, and begin nothing more."""
+        """Kill the running processes, and start no more."""
         with self._guard:
             self._stopped = True
             for process, output in self._running.items():
@@ -107,13 +107,13 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def in_background(name: str, work: Callable[[], object]) -> None:
-    """Begin work that somebody will need, in a thread of its own that no process waits for.
+    """Start work in a daemon thread, ahead of the code that will need its result.
 
-    What goes wrong is left to whoever needs it to find.
+    Errors are dropped: the code that needs the result does the work again and reports them.
 
     Args:
-        name: What the thread is called.
-        work: The work. It ends early where the process does.
+        name: The thread's name.
+        work: The work. It is cut short when the process exits.
     """
 
     def run() -> None:
@@ -130,19 +130,14 @@ _thread = threading.local()
 
 
 def current() -> Running:
-    """Return what the processes of this thread belong to."""
-    found: Running = getattr(_thread, "running", _EVERYWHERE)
-    return found
-
-
-def is_pooled() -> bool:
-    """Return whether this thread is one of a pool, which has to notice that it is to stop."""
-    return current() is not _EVERYWHERE
+    """Return the group that processes of this thread belong to."""
+    running: Running = getattr(_thread, "running", _EVERYWHERE)
+    return running
 
 
 @contextlib.contextmanager
 def pool(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Yield threads that run processes; an exception in the block ends all of them."""
+    """Yield threads that run processes; an exception in the block kills all of these."""
     running = Running()
 
     def enter() -> None:
@@ -159,18 +154,18 @@ def pool(threads: int) -> Iterator[ThreadPoolExecutor]:
 
 # Locks between processes: many small locks in one file.
 #
-# Each lock is one byte of the file, at an offset made from the key. On Linux they are "open file
-# description" locks: they also keep threads of one process apart, need one descriptor however many
-# keys are held, and vanish with the process. Elsewhere the whole file is locked.
+# Each lock is one byte of the file, at an offset derived from the key. On Linux these are "open
+# file description" locks: they also exclude threads of one process, need one descriptor for any
+# number of keys, and vanish with the process. Elsewhere the whole file is locked.
 
 
-#: ``struct flock``: type, whence, start, length, process (which must be 0 for this kind of lock).
+#: ``struct flock``: type, whence, start, length, pid (which must be 0 for this kind of lock).
 _FLOCK = "hhqqi0q"
 _SET_AND_WAIT = getattr(fcntl, "F_OFD_SETLKW", None)
 _SET = getattr(fcntl, "F_OFD_SETLK", None)
 
-#: How long a thread of a pool waits before it asks whether it is to stop (seconds).
-_LOOK_UP = 0.02
+#: Seconds between the checks by which a waiting pool thread notices that it must stop.
+_POLL = 0.02
 
 
 @contextlib.contextmanager
@@ -178,23 +173,19 @@ def hold(file: Path, keys: Iterable[str], *, wait: bool = True) -> Iterator[bool
     """Hold the locks of all ``keys`` for the length of a ``with`` block.
 
     Args:
-        file: The lock file; made when absent, never removed.
-        keys: Hexadecimal digests; taken in sorted order, so that two holders cannot wait for
-            each other.
-        wait: Whether to wait for whoever holds one of them.
+        file: The lock file; created if absent, never removed.
+        keys: Hexadecimal digests. They are locked in sorted order, so that two holders cannot
+            deadlock.
+        wait: Whether to wait for locks that are held elsewhere.
 
     Yields:
-        True, or False when ``wait`` is false and somebody holds one of the locks.
+        True, or False if ``wait`` is false and one of the locks is held elsewhere.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        yield _take_all(descriptor, sorted({_offset(key) for key in keys}), wait=wait)
+        yield _take_all(descriptor, sorted({int(key[:15], 16) for key in keys}), wait=wait)
     finally:
-        os.close(descriptor)  # which lets go of everything
-
-
-def _offset(key: str) -> int:
-    return int(key[:15], 16)
+        os.close(descriptor)  # releases all locks
 
 
 def _take_all(descriptor: int, offsets: list[int], *, wait: bool) -> bool:
@@ -209,10 +200,10 @@ def _take_all(descriptor: int, offsets: list[int], *, wait: bool) -> bool:
 
 
 def _take(descriptor: int, offset: int, *, wait: bool) -> None:
-    if not (wait and is_pooled()):
+    if not wait or current() is _EVERYWHERE:
         _take_byte(descriptor, offset, wait=wait)
         return
-    # A signal interrupts the wait of the main thread alone: others look up from it.
+    # Signals interrupt only the main thread, so a pool thread polls whether it must stop.
     while True:
         try:
             _take_byte(descriptor, offset, wait=False)
@@ -221,7 +212,7 @@ def _take(descriptor: int, offset: int, *, wait: bool) -> None:
                 raise
         else:
             return
-        time.sleep(_LOOK_UP)
+        time.sleep(_POLL)
         current().check()
 
 
@@ -236,5 +227,5 @@ def _take_byte(descriptor: int, offset: int, *, wait: bool) -> None:
                 raise
         else:
             return
-    # An old kernel or an odd file system: one lock for all keys, which is slower, never wrong.
+    # An old kernel or an unusual file system: one lock for all keys, slower but still correct.
     fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,9 +1,9 @@
-"""A kernel as text, and what must be known of the text to compile several kernels as one file.
+"""Kernels as text, and the analysis of that text that lets several kernels share a C++ file.
 
 Reading the headers costs far more than compiling a kernel, so kernels are compiled together. Each
-gets a namespace and its entry a symbol of its own; ``#include`` lines go to the top of the file.
-That is sound for what Inductor writes. A kernel that does more with the preprocessor, or defines
-several C symbols, is *solitary*: it gets a file and a library to itself.
+kernel gets a namespace and its entry a unique symbol; ``#include`` lines move to the top of the
+file. That is sound for the text that Inductor writes. A kernel that uses the preprocessor for more,
+or defines several C symbols, is *solitary*: it gets a file and a library to itself.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _FLOATS = frozenset({"float", "double"})
 
 @dataclass(frozen=True, slots=True)
 class CppSource:
-    """One C++ kernel: its text, and the types with which Python calls it.
+    """One C++ kernel: its text, and the argument types with which Python calls it.
 
     Args:
-        name: What the Python callable is called; need not occur in the text.
+        name: Name of the Python callable; need not occur in the text.
         code: The text, defining one function ``entry`` that returns nothing.
         arg_types: The C++ types of its parameters in order, such as ``"const float*"``,
-            ``"float*"`` and ``"const int64_t"``. Pointers take tensors; integers and floating-point
+            ``"float*"`` and ``"const int64_t"``. Pointers take tensors; integer and floating-point
             types take Python numbers.
         entry: The function's name in the text.
-        isa: The instruction set the text was made for; empty for whatever this CPU has.
+        isa: The instruction set that the text was written for; empty for the best this CPU has.
         extra_flags: Further compiler flags, such as ``("-DDEBUG",)``.
     """
 
@@ -64,7 +64,7 @@ class CppSource:
 
 
 class KernelSource(Protocol):
-    """A kernel as text, in one language or another."""
+    """A kernel as text, in any kernel language."""
 
     @property
     def language(self) -> KernelLanguage:
@@ -72,7 +72,7 @@ class KernelSource(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in messages and files."""
+        """The kernel's name in messages and files."""
 
 
 S = TypeVar("S", bound=KernelSource)
@@ -84,10 +84,10 @@ class KernelUnit(Generic[S]):
     """A kernel that the generated files call or launch.
 
     Attributes:
-        symbol: The C symbol that they know it by: a function's, or that of its machine code, which
-            the build makes. It follows from the kernel's content, so two kernels share one exactly
-            when they are the same. C++ text defines ``source.entry``; whoever compiles it has to
-            rename that.
+        symbol: The C symbol that those files use: that of a function, or of machine code that the
+            build embeds. It is derived from the kernel's content, so two kernels share a symbol
+            exactly when they are the same. C++ text defines ``source.entry``, which must be renamed
+            to the symbol when it is compiled.
         source: The kernel.
     """
 
@@ -96,7 +96,7 @@ class KernelUnit(Generic[S]):
 
     @property
     def file(self) -> str:
-        """Its path in a program's folder."""
+        """The kernel's path in a program's folder."""
         return self.source.language.file(self.source.name)
 
 
@@ -105,25 +105,22 @@ CppUnit = KernelUnit[CppSource]
 
 
 def parameters(source: CppSource) -> tuple[Parameter, ...]:
-    """Return the parameters of a kernel, after checking the whole description.
+    """Return the parameters of a kernel, after checking its whole description.
 
     Raises:
-        KernelSourceError: A name is no identifier, a type cannot be passed from Python, or the
+        KernelSourceError: A name is not an identifier, a type cannot be passed from Python, or the
             text does not mention the entry.
     """
     for what, name in (("name", source.name), ("entry", source.entry)):
         if not _IDENTIFIER.fullmatch(name):
-            raise KernelSourceError(kernel=source.name, reason=f"its {what} is no C++ identifier")
+            reason = f"its {what} is not a C++ identifier"
+            raise KernelSourceError(kernel=source.name, reason=reason)
     check_entry(source)
     return tuple(_parameter(source, text) for text in source.arg_types)
 
 
 def check_entry(source: CppSource) -> None:
-    """Check that a text mentions the function that is to be called.
-
-    Raises:
-        KernelSourceError: It does not.
-    """
+    """Raise KernelSourceError unless a kernel's text mentions its entry function."""
     if not re.search(rf"\b{source.entry}\s*\(", source.code):
         raise KernelSourceError(
             kernel=source.name,
@@ -149,7 +146,7 @@ def _parameter(source: CppSource, text: str) -> Parameter:
 
 
 def is_solitary(source: CppSource) -> bool:
-    """Return whether the text must not share a file or a library with other kernels."""
+    """Return whether a kernel must not share a file or a library with other kernels."""
     code = source.code
     if len(_EXTERN_C.findall(code)) > 1 or 'R"' in code:
         return True
@@ -160,80 +157,68 @@ def is_solitary(source: CppSource) -> bool:
 
 
 def split_includes(code: str) -> tuple[tuple[str, ...], str]:
-    """Return the headers a text includes, and the text with those lines made empty."""
+    """Return the headers that a text includes, and the text with those lines blanked."""
     return tuple(_INCLUDE.findall(code)), _INCLUDE.sub("", code)
 
 
-# Kernels put together into C++ files: as many files as compile fastest, as few as that allows.
+# Kernels grouped into C++ files: no more files than the shortest compile time needs.
 
 
 T = TypeVar("T")
 
-# Seconds, measured with g++ 12 on 19 kernels of a transformer's forward and backward: what a file
-# costs before its first kernel, what a kernel costs, what a character of it costs.
+# Compile times in seconds, measured with g++ 12 on 19 kernels of a transformer's forward and
+# backward: per file, per kernel, and per character of a kernel.
 _FILE_COST = 1.35
 _FILE_COST_PRECOMPILED = 0.38
 _KERNEL_COST = 0.04
 _CHARACTER_COST = 2e-5
 
-#: More files must be at least this much faster to be worth the processor time they burn.
+#: Using more files must cut the time to this fraction to be worth the extra processor time.
 _WORTH = 0.93
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel about to be compiled."""
+    """A kernel that is to be compiled."""
 
     source: CppSource
-    key: str  #: digest of all that its machine code depends on
+    key: str  #: digest of everything that its machine code depends on
     params: tuple[Parameter, ...]
     solitary: bool
 
     @classmethod
     def of(cls, source: CppSource, key: str) -> Kernel:
-        """Return the kernel of a checked source."""
+        """Check a source and return its kernel."""
         return cls(source, key, parameters(source), is_solitary(source))
 
     @property
     def symbol(self) -> str:
-        """Unique name of its function and namespace."""
+        """The unique name of its function and namespace."""
         return f"wir_k_{self.key[:20]}"
 
     @property
     def doc(self) -> str:
-        """One line about its parameters."""
+        """A one-line docstring: its parameter types."""
         return f"({', '.join(' '.join(text.split()) for text in self.source.arg_types)})"
 
     @property
     def includes_prefix(self) -> bool:
-        """True if it includes the big header, so that a precompiled one helps."""
+        """True if it includes Inductor's big header, so that a precompiled one helps."""
         return f"<{PREFIX}>" in self.source.code
 
     @property
     def cost(self) -> float:
-        """Estimated seconds to compile it, the file around it excepted."""
+        """Estimated seconds to compile it, without the file around it."""
         return cost(self.source)
 
     @property
     def named(self) -> Named:
-        """Name in its file."""
+        """The kernel with its names in its file."""
         return Named(self.source, self.symbol, self.symbol, f"{self.source.name}.cpp")
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """One C++ file."""
-
-    kernels: tuple[Kernel, ...]
-
-    @property
-    def includes_prefix(self) -> bool:
-        """True if one of its kernels includes the big header."""
-        return any(kernel.includes_prefix for kernel in self.kernels)
-
-
-def partition(kernels: Sequence[Kernel], jobs: int, *, precompiled: bool) -> list[Unit]:
-    """Return the files to compile side by side.
+def partition(kernels: Sequence[Kernel], jobs: int, *, precompiled: bool) -> list[list[Kernel]]:
+    """Return the kernels of each file; the files are compiled in parallel.
 
     Every file reads the headers again, so the number of files is the smallest that comes close to
     the shortest wall time on ``jobs`` processors.
@@ -247,7 +232,7 @@ def partition(kernels: Sequence[Kernel], jobs: int, *, precompiled: bool) -> lis
         time = _wall_time(bins, fixed)
         if time < best_time * _WORTH:
             best, best_time = bins, time
-    return [Unit(tuple(group)) for group in best]
+    return best
 
 
 def _wall_time(bins: Iterable[Sequence[Kernel]], fixed: float) -> float:
@@ -255,12 +240,12 @@ def _wall_time(bins: Iterable[Sequence[Kernel]], fixed: float) -> float:
 
 
 def cost(source: CppSource) -> float:
-    """Return the estimated seconds to compile a kernel, the file around it excepted."""
+    """Return the estimated seconds to compile a kernel, without the file around it."""
     return _KERNEL_COST + _CHARACTER_COST * len(source.code)
 
 
 def balanced(items: Iterable[T], count: int, weight: Callable[[T], float]) -> list[list[T]]:
-    """Deal things out to ``count`` bins, each to the lightest one; give the heaviest first."""
+    """Deal items, heaviest first, out to ``count`` bins, each to the lightest bin so far."""
     bins: list[list[T]] = [[] for _ in range(count)]
     loads = [0.0] * count
     for item in items:
@@ -270,14 +255,14 @@ def balanced(items: Iterable[T], count: int, weight: Callable[[T], float]) -> li
     return bins
 
 
-def unit_text(unit: Unit, side: CppSide, table: str = "") -> str:
+def unit_text(kernels: Sequence[Kernel], side: CppSide, table: str = "") -> str:
     """Return the text of one file: headers, kernels, bindings, and perhaps the module's table."""
-    names = [kernel.named for kernel in unit.kernels]
-    parts = [solitary(names[0])] if unit.kernels[0].solitary else gathered(names)
+    names = [kernel.named for kernel in kernels]
+    parts = [solitary(names[0])] if kernels[0].solitary else gathered(names)
     parts.append('#line 1 "bindings"\n')
     parts += [f'#include "{name}"' for name in side.headers]
-    parts.append(bindings.prologue())
-    for kernel in unit.kernels:
+    parts.append(bindings.PROLOGUE)
+    for kernel in kernels:
         scope = "" if kernel.solitary else f"{kernel.symbol}::"
         callee = scope + kernel.symbol
         label, around = kernel.source.name, side.kernels
@@ -288,14 +273,14 @@ def unit_text(unit: Unit, side: CppSide, table: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A kernel with what it is called in a file that it shares with others.
+    """A kernel with its names in a C++ file.
 
     Attributes:
         source: The kernel.
-        symbol: Its function's name.
-        namespace: What its text is put into.
-        file: What the compiler's messages call its text.
-        included: The file that holds its text and is included for it; empty to write it out.
+        symbol: The name that its function gets.
+        namespace: The namespace around its text.
+        file: The file name of its text in compiler messages.
+        included: The file with its text, to include; empty to write the text out.
     """
 
     source: CppSource
@@ -306,7 +291,7 @@ class Named:
 
 
 def gathered(kernels: Sequence[Named]) -> list[str]:
-    """Return the text of kernels in one file: all their headers, then a namespace for each."""
+    """Return the text of several kernels: all their headers, then a namespace for each."""
     includes: dict[str, None] = {}  # in order, each once
     bodies = []
     for kernel in kernels:
@@ -321,19 +306,16 @@ def gathered(kernels: Sequence[Named]) -> list[str]:
 
 def solitary(kernel: Named) -> str:
     """Return the text of a kernel that has a file of its own."""
-    # Its own #include lines stay where they are, perhaps under a condition; the big header comes
-    # first, so that the entry's new name does not reach into it.
+    # Its own #include lines stay in place, perhaps under a condition. The big header goes first, so
+    # that the macro that renames the entry does not apply to it.
     first = f"#include <{PREFIX}>\n" if f"<{PREFIX}>" in kernel.source.code else ""
     return first + _renamed(kernel, kernel.source.code)
 
 
 def _renamed(kernel: Named, text: str) -> str:
-    # Headers that an included text asks for have been read by then, and guard themselves.
-    shown = f'#line 1 "{kernel.file}"\n{text}\n'
+    # The headers of an included text have been read by then, and have include guards.
+    body = f'#line 1 "{kernel.file}"\n{text}\n'
     if kernel.included:
-        shown = f'#include "{kernel.included}"\n'
-    return (
-        f"#define {kernel.source.entry} {kernel.symbol}\n"
-        f"{shown}"
-        f"#undef {kernel.source.entry}\n"
-    )
+        body = f'#include "{kernel.included}"\n'
+    entry = kernel.source.entry
+    return f"#define {entry} {kernel.symbol}\n{body}#undef {entry}\n"

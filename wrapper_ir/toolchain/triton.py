@@ -1,12 +1,13 @@
-"""Triton kernels as machine code: Triton's compiler, given all that was decided.
+"""Triton kernels as machine code: Triton's compiler, run with every decision made beforehand.
 
-Nothing is tuned and nothing is specialised on arguments: types, promises of alignment, constants,
-warps and stages are those of the source. No GPU is needed where the architecture is told.
+Nothing is tuned or specialised on arguments: types, alignment promises, constants, warps and stages
+are those of the source. No GPU is needed to compile for a given architecture.
 
-The cache has two kinds of entries for one kernel. ``cubin`` is made of the source as it is. What a
-front end had Triton compile before, of a text that differs in decorators and line numbers alone, is
-``tuned``: the same instructions, but its line table names a file of that process. It serves where
-code is loaded at once; what is shipped is always made of the source.
+The cache has two kinds of entries for a kernel. A ``cubin`` entry is compiled from the source as it
+is. A ``tuned`` entry comes from a front end, which had Triton compile a text that differs only in
+decorators and line numbers: it has the same instructions, but its line table names a file of that
+process. It may be used for code that is loaded right away; code that is shipped is always compiled
+from the source.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain.cache import DiskCache
 
 WARP: Final = 32
-"""Threads in a warp of every NVIDIA GPU."""
+"""Threads in a warp, on every NVIDIA GPU."""
 
-#: Raise it when binaries of older versions must not be found in the cache any more.
+#: Raise it when older cache entries must no longer be found.
 _FORMAT: Final = 2
 
-#: Settings of Triton's, in the environment, that change what it makes of a kernel.
+#: Environment variables of Triton that change the code it generates.
 _KNOBS: Final = (
     "ALLOW_LHS_TMEM_LAYOUT_CONVERSION",
     "DISABLE_LLVM_OPT",
@@ -83,15 +84,15 @@ class TritonKernelError(WrapperIRError):
 
 @dataclass(frozen=True, slots=True)
 class TritonSource:
-    """A Triton kernel and all that decides what its machine code is.
+    """A Triton kernel and everything that determines its machine code.
 
     Attributes:
-        name: What it is called in messages.
+        name: Its name in messages.
         signature: Triton's type of each parameter that is passed, in order.
-        code: Its text, a module of Python that defines the function ``entry``.
+        code: Its text, a Python module that defines the function ``entry``.
         entry: Name of that function.
         constants: Values of ``tl.constexpr`` parameters, and of others that are fixed.
-        options: Of Triton's compiler: warps, stages and others.
+        options: Options of Triton's compiler, such as warps and stages.
     """
 
     language: ClassVar[KernelLanguage] = TRITON
@@ -104,7 +105,7 @@ class TritonSource:
 
     @property
     def identity(self) -> str:
-        """Text that two sources share exactly when they are the same kernel, names aside."""
+        """A text that two sources share exactly when they are the same kernel, names aside."""
         parts = (self.signature, self.code, self.entry, self.constants, self.options)
         return repr([list(p.items()) if isinstance(p, Mapping) else p for p in parts])
 
@@ -114,7 +115,7 @@ GpuUnit = KernelUnit[TritonSource]
 
 
 def units_of(rows: Iterable[Sequence[Any]]) -> tuple[GpuUnit, ...]:
-    """Return kernels, each given as its symbol and the fields of its source."""
+    """Return kernels from rows of a symbol and the fields of a source."""
     return tuple(GpuUnit(symbol, TritonSource(*fields)) for symbol, *fields in rows)
 
 
@@ -123,15 +124,15 @@ class GpuBinary:
     """A kernel as machine code.
 
     Attributes:
-        arch: Compute capability that it is for: 90 for 9.0.
+        arch: The compute capability that it is for: 90 for 9.0.
         code: A file in the format of the CUDA driver (a cubin).
         symbol: The function in it.
-        threads: Of a block.
-        shared: Bytes of shared memory of a block, given at launch.
-        unused: Pointers after the parameters that the kernel has no use for.
+        threads: Threads per block.
+        shared: Bytes of dynamic shared memory per block.
+        unused: Number of pointers after the parameters that the kernel does not use.
         cooperative: Whether its blocks wait for each other, so that all must run at once.
-        scratch: Bytes of memory that a launch has to bring along for each block, passed after the
-            parameters.
+        scratch: Bytes of scratch memory per block. The launch must allocate it and pass it after
+            the parameters.
     """
 
     arch: int
@@ -150,14 +151,14 @@ def arch_number(arch: str) -> int:
     Raises:
         OptionValueError: There is no such architecture.
     """
-    found = _ARCH.fullmatch(arch)
-    if found is None:
+    match = _ARCH.fullmatch(arch)
+    if match is None:
         raise OptionValueError(option="gpu_arch", value=arch, expected="such as 'sm_90'")
-    return int(found[1])
+    return int(match[1])
 
 
 def current_arch(device: int | None = None) -> int | None:
-    """Return the compute capability of a GPU of this machine; ``None`` where there is none."""
+    """Return the compute capability of a GPU of this machine, or None without a GPU."""
     import torch  # noqa: PLC0415 - keeps `import wrapper_ir.toolchain` quick
 
     if not torch.cuda.is_available():
@@ -172,49 +173,52 @@ _compiling = threading.Lock()
 def compiled_binary(
     source: TritonSource, arch: int, cache: DiskCache, *, tuned: bool = False
 ) -> GpuBinary:
-    """Return a kernel as machine code, from the cache or compiled now.
+    """Return a kernel's machine code, from the cache or compiled now.
 
     Args:
         source: The kernel.
-        arch: For which compute capability.
-        cache: Where it is looked for, and kept.
-        tuned: Whether code that a front end had compiled will do.
+        arch: The compute capability to compile for.
+        cache: The cache that is searched, and that keeps the result.
+        tuned: Whether code that a front end had compiled may be used.
 
     Raises:
-        TritonKernelError: It does not compile, or needs what cannot be launched.
+        TritonKernelError: It does not compile, or cannot be launched here.
     """
     key = binary_key(source, arch)
-    found = _cached(cache, key, tuned=tuned)
-    if found is None:
+    binary = _cached(cache, key, tuned=tuned)
+    if binary is None:
         with cache.locked([key]):
-            found = _cached(cache, key, tuned=tuned)
-            if found is None:
-                found = compile_kernel(source, arch, brings_scratch=True)
-                keep_binary(source, found, cache)
-    return found
+            binary = _cached(cache, key, tuned=tuned)
+            if binary is None:
+                binary = compile_kernel(source, arch)
+                keep_binary(source, binary, cache)
+    return binary
 
 
 def _cached(cache: DiskCache, key: str, *, tuned: bool) -> GpuBinary | None:
     for kind in ("tuned", "cubin") if tuned else ("cubin",):
-        found = cache.get_bytes(key, kind)
-        if found is not None:
-            return _unpacked(found)
+        data = cache.get_bytes(key, kind)
+        if data is not None:
+            head, _, code = data.partition(b"\n")
+            return GpuBinary(code=code, **json.loads(head))
     return None
 
 
 def keep_binary(
     source: TritonSource, binary: GpuBinary, cache: DiskCache, *, tuned: bool = False
 ) -> None:
-    """Have a kernel's machine code found in the cache from now on."""
+    """Store a kernel's machine code in the cache."""
+    fields = asdict(binary)
+    code = fields.pop("code")
     kind = "tuned" if tuned else "cubin"
-    cache.put(binary_key(source, binary.arch), kind, _packed(binary))
+    cache.put(binary_key(source, binary.arch), kind, json.dumps(fields).encode() + b"\n" + code)
 
 
 def binary_key(source: TritonSource, arch: int) -> str:
-    """Return the digest of all that a kernel's machine code depends on."""
+    """Return the digest of everything that a kernel's machine code depends on."""
     import torch  # noqa: PLC0415 - as above
 
-    # Kernels call helpers of torch, and their machine code is Triton's.
+    # Kernels call helpers of torch, and Triton makes their machine code.
     knobs = [f"{name}={value}" for name in _KNOBS if (value := _knob(name))]
     parts = (_FORMAT, _triton_version(), torch.__version__, *knobs, arch, source.identity)
     return hashlib.sha256(
@@ -223,10 +227,9 @@ def binary_key(source: TritonSource, arch: int) -> str:
 
 
 def _knob(name: str) -> str:
-    """Return a setting of Triton's.
+    """Return a setting of Triton; empty for the assembler that comes with torch.
 
-    The assembler that comes with torch is none: Inductor sets it in some processes and not in
-    others, and torch's version is in the key.
+    Inductor sets that one in some processes and not in others, and torch's version is in the key.
     """
     import torch  # noqa: PLC0415 - as above
 
@@ -247,60 +250,39 @@ def _triton_version() -> str:
     return ""
 
 
-def _packed(binary: GpuBinary) -> bytes:
-    about = asdict(binary)
-    del about["code"]
-    return json.dumps(about).encode() + b"\n" + binary.code
-
-
-def _unpacked(data: bytes) -> GpuBinary:
-    head, _, code = data.partition(b"\n")
-    return GpuBinary(code=code, **json.loads(head))
-
-
-def compile_kernel(
-    source: TritonSource, arch: int | None = None, *, brings_scratch: bool = False
-) -> GpuBinary:
-    """Have Triton compile a kernel, or find what it compiled before.
-
-    Args:
-        source: The kernel.
-        arch: For which compute capability; by default that of the current GPU.
-        brings_scratch: Whether the launch can bring along what ``GpuBinary.scratch`` says.
+def compile_kernel(source: TritonSource, arch: int) -> GpuBinary:
+    """Have Triton compile a kernel, or take it from Triton's own cache.
 
     Raises:
-        TritonKernelError: Triton is not installed, the kernel does not compile, or it needs what
-            cannot be launched.
+        TritonKernelError: Triton is not installed, or the kernel does not compile or cannot be
+            launched here.
     """
-    with _compiling:  # Triton's compiler is not made for threads
+    with _compiling:  # Triton's compiler is not thread-safe
         binary = _compiled(source, arch)
-    made = _described(source.name, binary.metadata._asdict(), binary.asm["cubin"])
-    if made.scratch and not brings_scratch:
-        raise TritonKernelError(kernel=source.name, reason="it asks for scratch memory")
-    return made
+    return _described(source.name, binary.metadata._asdict(), binary.asm["cubin"])
 
 
 def binary_of_files(name: str, folder: Path) -> GpuBinary:
-    """Return what Triton compiled, from a folder of its cache.
+    """Return a kernel that Triton compiled, from a folder of Triton's cache.
 
     Args:
-        name: The kernel's, for messages.
-        folder: Holds one kernel: its machine code, and a description in JSON.
+        name: The kernel's name, for messages.
+        folder: A folder with the machine code of one kernel, and its description in JSON.
 
     Raises:
-        TritonKernelError: It needs what cannot be launched.
+        TritonKernelError: The kernel cannot be launched here.
         OSError: A file cannot be read.
-        ValueError: The folder does not hold one kernel.
+        ValueError: The folder does not hold exactly one kernel.
     """
     (code,) = folder.glob("*.cubin")
     return _described(name, json.loads(code.with_suffix(".json").read_bytes()), code.read_bytes())
 
 
 def _described(name: str, metadata: Mapping[str, Any], code: bytes) -> GpuBinary:
-    """Machine code and what Triton says of it, as a binary of ours."""
+    """Return a binary for machine code and Triton's metadata about it."""
     if metadata.get("num_ctas", 1) != 1:
         raise TritonKernelError(kernel=name, reason="it is launched in clusters of blocks")
-    # Triton appends a pointer for each kind of scratch memory, whether there is any or not.
+    # Triton appends a pointer for each kind of scratch memory, even if its size is 0.
     kinds = ("global_scratch_size", "profile_scratch_size")
     sizes = [size for kind in kinds if (size := metadata.get(kind)) is not None]
     scratch = sizes[0] if sizes else 0
@@ -320,12 +302,17 @@ def _described(name: str, metadata: Mapping[str, Any], code: bytes) -> GpuBinary
 
 
 def jit_function(source: TritonSource) -> Any:  # noqa: ANN401 - Triton's
-    """Return the function of a kernel's text, a ``triton.runtime.jit.JITFunction``.
+    """Return the function in a kernel's text, a ``triton.runtime.jit.JITFunction``.
 
     Raises:
-        TritonKernelError: Triton is not installed, or the text does not define it.
+        TritonKernelError: Triton is not installed, or the text does not define the function.
     """
-    _imported("triton", source)
+    try:
+        importlib.import_module("triton")
+    except ImportError as error:
+        raise TritonKernelError(
+            kernel=source.name, reason="Triton is not installed", hint="install the package triton"
+        ) from error
     function = getattr(_module(source), source.entry, None)
     if getattr(function, "arg_names", None) is None:
         reason = f"its text defines no Triton function '{source.entry}'"
@@ -333,38 +320,24 @@ def jit_function(source: TritonSource) -> Any:  # noqa: ANN401 - Triton's
     return function
 
 
-def _imported(module: str, source: TritonSource) -> Any:  # noqa: ANN401 - a module without types
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise TritonKernelError(
-            kernel=source.name, reason="Triton is not installed", hint="install the package triton"
-        ) from error
-
-
-def _compiled(source: TritonSource, arch: int | None) -> Any:  # noqa: ANN401 - Triton's
+def _compiled(source: TritonSource, arch: int) -> Any:  # noqa: ANN401 - Triton's
     function = jit_function(source)
-    triton = _imported("triton", source)
-    compiler = _imported("triton.compiler", source)
-    backends = _imported("triton.backends.compiler", source)
+    compiler: Any = importlib.import_module("triton.compiler")
+    backends: Any = importlib.import_module("triton.backends.compiler")
     signature, attributes = _signature(source, function.arg_names)
-    constants = dict(source.constants)
     try:
-        made = compiler.ASTSource(function, signature, constants, attributes)
-        if arch is None:
-            target = triton.runtime.driver.active.get_current_target()
-        else:
-            target = backends.GPUTarget("cuda", arch, WARP)
-        return triton.compile(made, target=target, options=dict(source.options))
+        ast = compiler.ASTSource(function, signature, dict(source.constants), attributes)
+        target = backends.GPUTarget("cuda", arch, WARP)
+        return compiler.compile(ast, target=target, options=dict(source.options))
     except Exception as error:
-        # Whatever Triton raises of a kernel that it cannot compile; it has no base of its own.
+        # Triton's errors about a kernel that it cannot compile have no common base class.
         raise TritonKernelError(kernel=source.name, reason=str(error)) from error
 
 
 def _signature(
     source: TritonSource, names: list[str]
 ) -> tuple[dict[str, str], dict[tuple[int], list[list[object]]]]:
-    """Types and promises in the form that Triton's compiler takes, by name and by position."""
+    """Return types by name and promises by position, in the form that Triton's compiler takes."""
     signature: dict[str, str] = {}
     attributes: dict[tuple[int], list[list[object]]] = {}
     for position, name in enumerate(names):
@@ -380,7 +353,7 @@ def _signature(
 
 
 def _module(source: TritonSource) -> ModuleType:
-    """The kernel's text as a module. Triton reads a function's text again, so it is kept."""
+    """Run a kernel's text as a module, and keep the text, which Triton reads a second time."""
     key = hashlib.sha256(source.code.encode("utf-8", "backslashreplace")).hexdigest()
     file = f"<Triton kernel {key[:20]}>"
     linecache.cache[file] = (len(source.code), None, source.code.splitlines(keepends=True), file)

@@ -16,7 +16,7 @@ from tests.emitters.cpp.compiling import check_syntax
 from tests.emitters.test_python_gpus import STATES
 from tests.emitters.test_python_gpus import TEXT as TWO
 from wrapper_ir.aot.build import BuildOptions, build
-from wrapper_ir.aot.gpu_kernels import chosen_archs, write_kernels
+from wrapper_ir.aot.gpu_kernels import DeviceCode, chosen_archs
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.cpp.artifact import MAIN_FILE
 from wrapper_ir.emitters.cuda_captures import why_not_captured
@@ -86,7 +86,7 @@ def test_architectures() -> None:
 def test_images_are_what_the_runtime_part_reads(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path / "cache")
     (kernel,) = with_binaries(cache, 80, 90).gpu_kernels
-    write_kernels(tmp_path, (kernel,), (80, 90), cache)
+    DeviceCode((kernel,), (80, 90)).write(tmp_path, cache)
     compiler = find_compiler(cache)
     made = assemble(compiler, tmp_path / "gpu_kernels.s")
     (tmp_path / "main.cpp").write_text(f"""

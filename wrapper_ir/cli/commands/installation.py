@@ -147,9 +147,9 @@ def cache() -> None:
 @traceback_option
 def show(as_json: bool) -> None:
     """Show where the cache is and how full."""
-    from wrapper_ir.toolchain.cache import stats
+    from wrapper_ir.toolchain.cache import default_cache
 
-    now = stats()
+    now = default_cache().stats()
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(now), default=str))
         return
@@ -167,18 +167,18 @@ def show(as_json: bool) -> None:
 @traceback_option
 def trim(max_bytes: int | None) -> None:
     """Remove what was unused the longest until the rest fits a bound."""
-    from wrapper_ir.toolchain.cache import trim as trim_cache
+    from wrapper_ir.toolchain.cache import default_cache
 
-    click.echo(f"removed {human(trim_cache(max_bytes))}")
+    click.echo(f"removed {human(default_cache().trim(max_bytes))}")
 
 
 @cache.command(epilog=examples("wrapper-ir cache clear"))
 @traceback_option
 def clear() -> None:
     """Remove everything."""
-    from wrapper_ir.toolchain.cache import clear as clear_cache
+    from wrapper_ir.toolchain.cache import default_cache
 
-    click.echo(f"removed {human(clear_cache())}")
+    click.echo(f"removed {human(default_cache().clear())}")
 
 
 # ``wrapper-ir corpus``: the programs that emitters are held against, and what they cover.
