@@ -59,7 +59,7 @@ wrapper-ir capture model.py:make --frontend aten          # ATen ops as they are
     default=None,
     help="Fold what depends on parameters alone, and pack weights for oneDNN.",
 )
-@target_options("--target")
+@target_options()
 @force_option
 @traceback_option
 def capture(  # noqa: PLR0913 - one for each option

@@ -212,7 +212,7 @@ wrapper-ir diff golden.wir now.wir > /dev/null || echo they differ
     help="ir, or an emitter: compare what it writes.",
     shell_complete=TARGETS_AND_IR,
 )
-@emitter_options()
+@emitter_options
 @click.option(
     "--format",
     "form",

@@ -34,7 +34,7 @@ wrapper-ir emit program.wir --target fx                      # the graph, as rea
 wrapper-ir print other.wir | wrapper-ir emit - --target python
 """))
 @program_argument
-@target_options("--target")
+@target_options()
 @click.option("-o", "--output", metavar="PATH", default="-", help="Where the text goes.")
 @click.option(
     "--constants",
@@ -84,7 +84,7 @@ wrapper-ir export model=v4.wir model=v3.wir -o model.pt2  # one model in two var
 @click.option(
     "-o", "--output", metavar="PATH", required=True, help="Ends in .pt2, .so, / or nothing."
 )
-@target_options("--target", "cpp", "What a folder's text is written by.")
+@target_options("cpp", "What a folder's text is written by.")
 @asking("how", Building)
 @click.option(
     "--metadata", multiple=True, metavar="KEY=VALUE", help="What a package says of itself."
@@ -157,7 +157,7 @@ wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
 """))
 @program_argument
 @asking("given", Inputs)
-@target_options("--target")
+@target_options()
 @click.option(
     "--interpret",
     "interpreted",
