@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
+#: A decorator that adds a flag to a command.
+Flag: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
 #: Key in a context's ``meta``, set if ``--traceback`` was given anywhere on the command line.
 TRACEBACK = "wrapper_ir.cli.traceback"
 
@@ -92,17 +95,23 @@ emitter_options = click.option(
 )
 
 
-def target_options(default: str = "python", about: str = "The emitter.") -> Callable[[F], F]:
-    """Add ``--target``, which names an emitter, and ``-O`` for the emitter's options."""
-    target = click.option(
-        "--target",
+def target_option(
+    flag: str, default: str = "python", about: str = "The emitter."
+) -> Callable[[F], F]:
+    """Return an option that names an emitter."""
+    return click.option(
+        flag,
         default=default,
         show_default=True,
         metavar="NAME",
         help=about,
         shell_complete=TARGETS,
     )
-    return lambda function: target(emitter_options(function))
+
+
+def target_options(*more: str) -> Callable[[F], F]:
+    """Add ``--target``, which names an emitter, and ``-O`` for the emitter's options."""
+    return lambda function: target_option("--target", *more)(emitter_options(function))
 
 
 def flag(
@@ -138,9 +147,6 @@ def flag(
 # Groups of flags: each is a dataclass whose fields are the values of its flags.
 #
 # A command takes a group as one argument: ``@asking("given", Inputs)``.
-
-#: A decorator that adds a flag to a command.
-Flag: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def asking(

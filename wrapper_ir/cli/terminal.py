@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
 
@@ -151,6 +152,17 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for row in rows:
         cells = (f"{cell:{width}}" for cell, width in zip(row, widths, strict=False))
         yield "  ".join(cells).rstrip()
+
+
+def table_of(*text: str, numbers: Sequence[str]) -> Table:
+    """Return a table with columns of text and then of numbers, which are right-aligned."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(*text, box=box.SIMPLE_HEAD)
+    for title in numbers:
+        table.add_column(title, justify="right")
+    return table
 
 
 # Sizes in bytes and times in seconds, in readable units.
