@@ -184,9 +184,9 @@ class _Diff:
                 regions = tuple(self._inside(old, new, old_path, new_path))
             if fields or regions or kind is not Kind.CHANGED:
                 sides = zip(self._printers, (old, new), strict=True)
-                texts = ["" if line is None else p.visit(line) for p, line in sides]
+                was, now = ["" if line is None else p.visit(line) for p, line in sides]
                 paths = (str(old_path), str(new_path))
-                yield LineChange(kind, *paths, *texts, fields=fields, regions=regions)
+                yield LineChange(kind, *paths, was, now, fields, regions)
 
     def _parts(self, old: AnyLine, new: AnyLine) -> Iterator[FieldChange]:
         if type(old) is type(new):
