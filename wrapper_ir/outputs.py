@@ -30,27 +30,6 @@ from wrapper_ir.errors import WrapperIRError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = [
-    "INDEX",
-    "PROGRAM_FILE",
-    "Kind",
-    "OverwriteError",
-    "begins_with",
-    "beside",
-    "check",
-    "command",
-    "contains",
-    "ending",
-    "force",
-    "forced",
-    "is_read",
-    "reading",
-    "replacing",
-    "safetensors_metadata",
-    "sidecar",
-    "why",
-]
-
 INDEX: Final = "wrapper_ir.json"
 """The index file of an export: its format, its requirements and its parts."""
 

@@ -16,8 +16,8 @@ from wrapper_ir.errors import OptionError, WrapperIRError
 from wrapper_ir.lines import Stage, rewrite_lines
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.options import declared as take
-from wrapper_ir.options import made_with, options_of, read_options
 from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPHS
+from wrapper_ir.options.schema import made_with, options_of, read_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,7 +19,7 @@ from wrapper_ir.outputs import force
 if TYPE_CHECKING:
     from wrapper_ir.debug_printer import DebugPrinter
     from wrapper_ir.lines import Program
-    from wrapper_ir.options import Option
+    from wrapper_ir.options.schema import Option
 
 
 F = TypeVar("F", bound="Callable[..., Any]")

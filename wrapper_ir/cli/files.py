@@ -14,8 +14,8 @@ import click
 
 from wrapper_ir.cli.errors import FileError, NoTextError, OptionSyntaxError, file_errors
 from wrapper_ir.errors import UnsupportedError
-from wrapper_ir.options import options_of
-from wrapper_ir.options import read_options as read_values
+from wrapper_ir.options.schema import options_of
+from wrapper_ir.options.schema import read_options as read_values
 from wrapper_ir.outputs import Kind, begins_with, beside
 from wrapper_ir.outputs import check as check_file
 from wrapper_ir.outputs import reading as note_read

@@ -8,31 +8,3 @@ Keyword arguments, ``torch.compile(options=...)``, ``install``, command line fla
 ``-O key=value``, the environment, passes in textual form and the tables in the documentation all
 derive from it. Nothing here imports torch, or any part of the library except its errors.
 """
-
-from __future__ import annotations
-
-from wrapper_ir.options.schema import (
-    NO_OPTION,
-    REQUIRED,
-    Exclusion,
-    Option,
-    check_options,
-    check_values,
-    made_with,
-    options_of,
-    read_options,
-    type_name,
-)
-
-__all__ = [
-    "NO_OPTION",
-    "REQUIRED",
-    "Exclusion",
-    "Option",
-    "check_options",
-    "check_values",
-    "made_with",
-    "options_of",
-    "read_options",
-    "type_name",
-]
