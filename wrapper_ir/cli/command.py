@@ -95,6 +95,17 @@ emitter_options = click.option(
 )
 
 
+def frontend_option(about: str) -> Callable[[F], F]:
+    """Return ``--frontend``, which names a front end."""
+    return click.option(
+        "--frontend",
+        type=click.Choice(["inductor", "aten"]),
+        default="inductor",
+        show_default=True,
+        help=about,
+    )
+
+
 def target_option(
     flag: str, default: str = "python", about: str = "The emitter."
 ) -> Callable[[F], F]:

@@ -15,11 +15,22 @@ from wrapper_ir.cli.command import (
     examples,
     flag,
     force_option,
+    frontend_option,
     json_option,
     target_options,
     traceback_option,
 )
 from wrapper_ir.cli.completion import MODULES
+from wrapper_ir.cli.files import (
+    MODULE,
+    check_output,
+    check_target,
+    render,
+    save_program,
+    write_module,
+)
+from wrapper_ir.cli.terminal import out as console
+from wrapper_ir.cli.terminal import step
 from wrapper_ir.options.declared import ISA
 
 if TYPE_CHECKING:
@@ -45,13 +56,7 @@ wrapper-ir capture model.py:make --frontend aten          # ATen ops as they are
     metavar="PATH",
     help="Also render it to this file, with constants beside it if the text can read them.",
 )
-@click.option(
-    "--frontend",
-    type=click.Choice(["inductor", "aten"]),
-    default="inductor",
-    show_default=True,
-    help="The front end: Inductor, which fuses, or one call for each ATen op.",
-)
+@frontend_option("The front end: Inductor, which fuses, or one call for each ATen op.")
 @flag(ISA, metavar="NAME")
 @click.option(
     "--freeze",
@@ -83,16 +88,7 @@ def capture(  # noqa: PLR0913 - one parameter per option
     tuple of arguments or a function that returns it. Constants go to a .safetensors file beside the
     program (-o) and the module (--emit); without -o and --emit the program is printed.
     """
-    from wrapper_ir.cli.files import (
-        MODULE,
-        check_output,
-        check_target,
-        render,
-        save_program,
-        write_module,
-    )
     from wrapper_ir.cli.reference import find_model
-    from wrapper_ir.cli.terminal import step
 
     if options and emit_to is None:
         raise click.UsageError("-O needs --emit PATH")
@@ -192,7 +188,6 @@ def demo(out: Path, layers: int, threads: int, quick: bool, as_json: bool) -> No
     """
     from wrapper_ir.cli.demo import Plan, tell
     from wrapper_ir.cli.demo_report import farewell, show
-    from wrapper_ir.cli.terminal import out as console
 
     out.mkdir(parents=True, exist_ok=True)
     report = tell(Plan(out, layers=layers, rounds=5 if quick else 30, threads=threads))

@@ -17,12 +17,15 @@ from wrapper_ir.cli.command import (
     asking,
     examples,
     force_option,
+    frontend_option,
     json_option,
     program_argument,
     target_option,
     traceback_option,
 )
 from wrapper_ir.cli.completion import PROGRAMS
+from wrapper_ir.cli.files import check_output, check_target, read_program, save_program
+from wrapper_ir.cli.terminal import counting, step
 
 if TYPE_CHECKING:
     from wrapper_ir.debugging import BisectResult
@@ -46,13 +49,7 @@ class Eager:
         click.option(
             "--args", "args_reference", metavar="MODULE:ATTR", help="Arguments of that model."
         ),
-        click.option(
-            "--frontend",
-            type=click.Choice(["inductor", "aten"]),
-            default="inductor",
-            show_default=True,
-            help="The front end that made the program of that model.",
-        ),
+        frontend_option("The front end that made the program of that model."),
     )
 
     def check(self, *, alone: bool) -> None:
@@ -69,7 +66,6 @@ class Eager:
         from torch.export import ExportedProgram
 
         from wrapper_ir.cli.reference import find_model
-        from wrapper_ir.cli.terminal import step
         from wrapper_ir.frontends.aten.sources import export_module
         from wrapper_ir.frontends.inductor import capture, record
 
@@ -136,8 +132,6 @@ def bisect(  # noqa: PLR0913 - one parameter per option
     if output == "-":
         raise click.UsageError("a reproducer is a folder, not standard output")
     model.check(alone=other is None and b == "python")
-    from wrapper_ir.cli.files import read_program
-    from wrapper_ir.cli.terminal import step
     from wrapper_ir.debugging import bisect as find
 
     program = read_program(file, data=True)
@@ -215,7 +209,6 @@ class Failure:
         Raises:
             WrapperIRError: There is no such emitter, or the inputs cannot be read.
         """
-        from wrapper_ir.cli.files import check_target
         from wrapper_ir.cli.tensors import names_of_inputs
         from wrapper_ir.debugging.reduce import by_command, by_difference
 
@@ -262,9 +255,7 @@ def reduce(file: str, failure: Failure, given: Inputs, output: str | None, as_js
     interpreter, bit by bit, and writes the remaining inputs beside the program.
     """
     failure.check(given)
-    from wrapper_ir.cli.files import check_output, read_program, save_program
     from wrapper_ir.cli.tensors import names_of_inputs, write_inputs
-    from wrapper_ir.cli.terminal import counting
     from wrapper_ir.debugging import reduce as smaller
     from wrapper_ir.debugging.reduce import NoFailureError
     from wrapper_ir.verify import verify

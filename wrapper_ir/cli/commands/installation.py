@@ -12,7 +12,7 @@ import click
 
 from wrapper_ir.cli.command import Group, examples, json_option, traceback_option
 from wrapper_ir.cli.completion import CORPUS, TARGETS
-from wrapper_ir.cli.terminal import aligned, human, parse_size
+from wrapper_ir.cli.terminal import aligned, bar, human, out, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,6 @@ def doctor(as_json: bool) -> None:
 def _examine() -> Report:
     """Gather all findings; if torch cannot be imported, no further trial runs."""
     from wrapper_ir.cli.doctor import Report, cache_facts, gather
-    from wrapper_ir.cli.terminal import bar
     from wrapper_ir.cli.trials import FRONT_END, run_trials
     from wrapper_ir.emitters import emitter_names
 
@@ -231,7 +230,6 @@ def corpus(name: str | None, as_list: bool, targets: tuple[str, ...], as_json: b
 
 
 def _show(targets: Sequence[str], *, as_json: bool) -> None:
-    from wrapper_ir.cli.terminal import bar
     from wrapper_ir.emitters import emitter_class, emitter_names
     from wrapper_ir.testing.corpus import coverage
 
@@ -275,8 +273,6 @@ def _cell(row: Row) -> str:
 
 def _table(title: str, rows: Sequence[Row], names: Sequence[str]) -> None:
     from rich.table import Table
-
-    from wrapper_ir.cli.terminal import out
 
     table = Table(title, "programs", *names)
     for row in rows:

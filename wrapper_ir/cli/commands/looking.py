@@ -16,6 +16,8 @@ from wrapper_ir.cli.command import (
     traceback_option,
 )
 from wrapper_ir.cli.completion import PROGRAMS, TARGETS_AND_IR
+from wrapper_ir.cli.files import STREAM, check_target, read_program, read_text, render, write_text
+from wrapper_ir.cli.terminal import out, print_highlighted
 
 if TYPE_CHECKING:
     from wrapper_ir.diffing import ProgramDiff, SourceDiff
@@ -46,7 +48,6 @@ def show(file: str, origins: bool, brief: bool, color: bool | None) -> None:
 
     The exception is --brief, which omits the sources of kernels and the structure of arguments.
     """
-    from wrapper_ir.cli.files import read_program
     from wrapper_ir.text import print_program
 
     text = print_program(read_program(file), origins=origins)
@@ -58,7 +59,6 @@ def show(file: str, origins: bool, brief: bool, color: bool | None) -> None:
     if not color:
         click.echo(text, nl=not text.endswith("\n"))
         return
-    from wrapper_ir.cli.terminal import print_highlighted
 
     print_highlighted(text)
 
@@ -78,7 +78,6 @@ def upgrade(files: tuple[str, ...], check: bool) -> None:
     can be read without this; it is for other tools and for people. If a file is not a program,
     nothing is written.
     """
-    from wrapper_ir.cli.files import STREAM, read_text, write_text
     from wrapper_ir.text import parse
     from wrapper_ir.text import upgrade as upgrade_text
     from wrapper_ir.text.files import PROGRAM
@@ -129,7 +128,6 @@ def verify(files: tuple[str, ...], quiet: bool, warnings: bool, as_json: bool) -
 
 def _check(file: str, *, warnings: bool) -> tuple[dict[str, Any], str]:
     """Return the report on a file as data and as text; the text is empty if all is well."""
-    from wrapper_ir.cli.files import read_program
     from wrapper_ir.errors import WrapperIRError
     from wrapper_ir.lines import walk
     from wrapper_ir.verify import VerificationError, diagnose
@@ -222,7 +220,6 @@ def diff(before: str, after: str, target: str, options: tuple[str, ...], form: s
     lines, the changed parts are shown. The exit code is 0 if the programs are the same, 1 if they
     differ, 2 if something is wrong with a file.
     """
-    from wrapper_ir.cli.files import STREAM, check_target, read_program
     from wrapper_ir.diffing import diff as diff_programs
 
     if before == after == STREAM:
@@ -238,7 +235,6 @@ def diff(before: str, after: str, target: str, options: tuple[str, ...], form: s
 
 def _sources(a: Program, b: Program, target: str, options: dict[str, object]) -> SourceDiff:
     """Compare the emitted texts, after renaming the first program to the second's names."""
-    from wrapper_ir.cli.files import render
     from wrapper_ir.diffing import aligned, diff_sources
     from wrapper_ir.verify import VerificationError
 
@@ -252,7 +248,6 @@ def _sources(a: Program, b: Program, target: str, options: dict[str, object]) ->
 
 def _show(result: ProgramDiff | SourceDiff, form: str) -> None:
     if form == "rich":
-        from wrapper_ir.cli.terminal import out
         from wrapper_ir.diffing.model import to_rich
 
         console = out(color=True)

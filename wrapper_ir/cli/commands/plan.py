@@ -19,6 +19,8 @@ from wrapper_ir.cli.command import (
     traceback_option,
 )
 from wrapper_ir.cli.completion import files
+from wrapper_ir.cli.files import PICTURE, TABLE, read_program, read_text, save_program, write_text
+from wrapper_ir.cli.terminal import duration, err, human, out, table_of
 from wrapper_ir.options.declared import ARENA, MEMORY
 
 if TYPE_CHECKING:
@@ -77,7 +79,6 @@ def plan(  # noqa: PLR0913 - one parameter per option
     storage, pool places buffers in arenas, none only frees. Kept arenas hold as many buffers as
     possible; `emit -O arena=kept` generates code that keeps them between calls.
     """
-    from wrapper_ir.cli.files import PICTURE, read_program, save_program, write_text
     from wrapper_ir.planning import check_plan, picture
     from wrapper_ir.planning import plan as plan_program
     from wrapper_ir.verify import verify
@@ -101,8 +102,6 @@ def plan(  # noqa: PLR0913 - one parameter per option
 def _show(done: PlanResult, *, buffers: bool, to_stderr: bool) -> None:
     from rich import box
     from rich.table import Table
-
-    from wrapper_ir.cli.terminal import err, human, out
 
     report = done.report
     winner = "" if report.winner == report.strategy else f"won by {report.winner}"
@@ -145,7 +144,6 @@ def _show(done: PlanResult, *, buffers: bool, to_stderr: bool) -> None:
 
 
 def _arenas(report: PlanReport) -> Table:
-    from wrapper_ir.cli.terminal import human, table_of
 
     numbers = ("buffers", "bytes", "lower bound", "ratio")
     table = table_of("arena", "on", numbers=numbers)
@@ -166,8 +164,6 @@ def _arenas(report: PlanReport) -> Table:
 
 def _by_reason(title: str, storages: Sequence[tuple[str, int]]) -> Table:
     """Return the number of storages and their bytes for each reason, largest first."""
-    from wrapper_ir.cli.terminal import human, table_of
-
     table = table_of(title, numbers=("buffers", "bytes"))
     sums: dict[str, list[int]] = {}
     for reason, nbytes in storages:
@@ -181,7 +177,6 @@ def _largest(done: PlanResult) -> Table:
     """Return the largest buffers held at the peak."""
     from rich.markup import escape
 
-    from wrapper_ir.cli.terminal import human, table_of
     from wrapper_ir.planning import Holding
     from wrapper_ir.text.item_print import ItemPrinter
 
@@ -199,7 +194,6 @@ def _largest(done: PlanResult) -> Table:
 
 
 def _slices(arena: Arena) -> Table:
-    from wrapper_ir.cli.terminal import table_of
 
     table = table_of("buffer", numbers=("offset", "bytes", "from line", "to line"))
     table.title, table.title_justify = f"%{arena.name}", "left"
@@ -244,7 +238,6 @@ def plan_csv(
     (bytes); other columns are kept, and a column offset is added. Progress and the summary go to
     standard error. The exit code is 1 if the plan needs more than --capacity.
     """
-    from wrapper_ir.cli.files import TABLE, read_text, write_text
     from wrapper_ir.planning import NODES, assign_offsets, read_intervals, write_intervals
 
     table = read_intervals(read_text(file), "<stdin>" if file == "-" else file)
@@ -264,10 +257,6 @@ def plan_csv(
 
 
 def _tell_offsets(plan: OffsetPlan, buffers: int, seconds: float, *, as_json: bool) -> None:
-    import json
-
-    from wrapper_ir.cli.terminal import duration
-
     if as_json:
         summary = {
             "buffers": buffers,

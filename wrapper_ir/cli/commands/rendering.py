@@ -21,6 +21,16 @@ from wrapper_ir.cli.command import (
     traceback_option,
 )
 from wrapper_ir.cli.completion import PROGRAMS
+from wrapper_ir.cli.files import (
+    check_output,
+    check_target,
+    read_pairs,
+    read_program,
+    render,
+    replacing,
+    write_module,
+)
+from wrapper_ir.cli.terminal import bar, out, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,8 +61,6 @@ def emit(file: str, target: str, options: tuple[str, ...], output: str, constant
     `wrapper-ir emitters` lists the targets and the options for -O. A Python module that is run
     looks for its constants beside itself, and makes them up if there are none.
     """
-    from wrapper_ir.cli.files import check_target, read_program, render, write_module
-
     beside = constants == "beside"
     if beside and "-" in (file, output):
         raise click.UsageError("--constants beside needs files, not standard input and output")
@@ -118,8 +126,6 @@ def export(  # noqa: PLR0913 - one parameter per option
     """
     from wrapper_ir.aot.export import check
     from wrapper_ir.api import export as export_program
-    from wrapper_ir.cli.files import check_target, read_pairs, read_program
-    from wrapper_ir.cli.terminal import bar
 
     if output == "-":
         raise click.UsageError("the output goes to a file or folder, not to standard output")
@@ -189,9 +195,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     if output == "-":
         raise click.UsageError("results go to a file; --json prints a summary of them")
     from wrapper_ir.api import compile as compile_program
-    from wrapper_ir.cli.files import check_output, check_target, read_program, replacing
     from wrapper_ir.cli.tensors import RESULTS, summary, write_results
-    from wrapper_ir.cli.terminal import step
     from wrapper_ir.emitters import emitter_class, faults_of
     from wrapper_ir.interpreter import interpret
     from wrapper_ir.passes import pipeline_for, run_passes
@@ -235,8 +239,6 @@ def _show(summaries: list[dict[str, Any]], as_json: bool) -> None:
         click.echo(json.dumps(summaries, indent=2))
         return
     from rich.table import Table
-
-    from wrapper_ir.cli.terminal import out
 
     table = Table("", "type", "shape", "min", "mean", "max")
     for number, about in enumerate(summaries):
