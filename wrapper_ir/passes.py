@@ -22,7 +22,7 @@ from wrapper_ir.options.schema import made_with, options_of, read_options
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wrapper_ir.lines import AnyLine, Program
+    from wrapper_ir.lines import Program
 
 
 __all__ = [
@@ -221,12 +221,10 @@ class StripComments:
 
     def __call__(self, program: Program) -> Program:
         """Return the program without comments."""
-        body = rewrite_lines(program.body, _without_comment)
+        body = rewrite_lines(
+            program.body, lambda line: () if Trait.REMARK in line.traits else (line,)
+        )
         return program if body == program.body else program.replace(body=body)
-
-
-def _without_comment(line: AnyLine) -> tuple[AnyLine, ...]:
-    return () if Trait.REMARK in line.traits else (line,)
 
 
 # Running passes, parsing their textual form, and the pipeline between a front end and an emitter.

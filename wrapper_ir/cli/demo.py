@@ -78,12 +78,12 @@ def _train(example: Example, report: Report, plan: Plan) -> None:
     with step("training: eager"):
         outcomes[EAGER] = train_step(example, models[EAGER], calls[EAGER])
     with step("training: compiling through wrapper_ir"), record() as programs:
-        calls[OURS] = _compiled(models[OURS], OURS)
+        calls[OURS] = torch.compile(models[OURS], backend=OURS)
         outcomes[OURS] = train_step(example, models[OURS], calls[OURS])
     if {program.role for program in programs} != {GraphRole.FORWARD, GraphRole.BACKWARD}:
         raise BypassedError(what="the training step")
     with step("training: compiling through stock Inductor"):
-        calls[STOCK] = _compiled(models[STOCK], STOCK)
+        calls[STOCK] = torch.compile(models[STOCK], backend=STOCK)
         outcomes[STOCK] = train_step(example, models[STOCK], calls[STOCK])
     _add_programs(report, {program.role.value: program for program in programs})
     for name, (one, other) in PAIRS.items():
@@ -100,8 +100,8 @@ def _train(example: Example, report: Report, plan: Plan) -> None:
 def _infer(example: Example, report: Report, plan: Plan) -> dict[str, Tensor]:
     """Run the forward without gradients with each of the three; return the results."""
     model = example.model.eval()
-    calls: dict[str, Any] = {EAGER: model, OURS: _compiled(model, OURS)}
-    calls[STOCK] = _compiled(model, STOCK)
+    calls: dict[str, Any] = {EAGER: model}
+    calls |= {backend: torch.compile(model, backend=backend) for backend in (OURS, STOCK)}
     results: dict[str, Tensor] = {}
     with torch.no_grad():
         with step("inference: eager"):
@@ -142,11 +142,6 @@ def _export(example: Example, report: Report, plan: Plan, results: dict[str, Ten
         save_program(planned.program, str(plan.out / "program.wir"))
         write_module(artifact, "python", str(plan.out / "wrapper.py"), constants=True)
     report.files = [str(plan.out / name) for name in ("program.wir", "wrapper.py")]
-
-
-def _compiled(model: nn.Module, backend: str) -> Callable[[Tensor], Tensor]:
-    compiled: Callable[[Tensor], Tensor] = torch.compile(model, backend=backend)
-    return compiled
 
 
 def _add_programs(report: Report, programs: Mapping[str, Program]) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import statistics
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wrapper_ir.cli.terminal import duration, human
 from wrapper_ir.lines import Program, TorchOp, walk
@@ -53,10 +52,6 @@ class Report:
     times: dict[str, dict[str, Time]] = field(default_factory=dict)
     threads: int = 0
     files: list[str] = field(default_factory=list)
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the report as plain data."""
-        return dataclasses.asdict(self)
 
 
 def count(program: Program, plan: PlanReport) -> ProgramFacts:

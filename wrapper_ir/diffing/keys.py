@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from collections import defaultdict
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 import sympy
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.walk import Renaming
 
 
-T = TypeVar("T")
-
 _NUMBERS: Final = (bool, int, float, complex, sympy.Basic)
 
 
@@ -46,11 +44,11 @@ def roles_of(value: object) -> Mapping[str, Role | None]:
 
 def _roles(cls: type) -> dict[str, Role | None]:
     fields = dataclasses.fields(cls)
-    found: dict[str, Role | None] = {f.name: None for f in fields if f.init and f.name != "origin"}
+    roles: dict[str, Role | None] = {f.name: None for f in fields if f.init and f.name != "origin"}
     for field in NAMED_FIELDS[cls]:
         for role in field.roles[:1]:
-            found[field.name] = role if isinstance(role, Role) else role.role
-    return found
+            roles[field.name] = role if isinstance(role, Role) else role.role
+    return roles
 
 
 _ROLES: Final = PerClass(_roles)
@@ -65,18 +63,14 @@ class Fields:
     def __init__(self, before: Program, after: Program, renaming: Renaming) -> None:
         self._before = ItemPrinter(before, strict=False)
         self._after = ItemPrinter(after, strict=False)
-        self._renaming = renaming
-
-    def renamed(self, value: T) -> T:
-        """Return a part of the first program with the names of the second."""
-        return self._renaming.value(value)
+        self.renaming = renaming
 
     def of(self, old: Any, new: Any, name: str = "") -> Iterator[FieldChange]:
         """Yield the differing parts of two values, such as lines.
 
         Neither regions nor the layouts of definitions are compared here.
         """
-        renamed = self._renaming.value(old)
+        renamed = self.renaming.value(old)
         if _same(renamed, new) or isinstance(new, Region):
             return
         if type(old) is not type(new) or isinstance(new, _WHOLE):

@@ -85,17 +85,6 @@ div {{ white-space: pre-wrap; }}
 """
 
 
-def to_html(rows: Iterable[Row]) -> str:
-    """Return a self-contained HTML page; all text in it is escaped."""
-    shown = list(rows)
-    body = "\n".join(
-        f'<div class="{row.style}" style="margin-left: {2 * row.depth}em">'
-        f"{html.escape(row.text) or '&nbsp;'}</div>"
-        for row in shown
-    )
-    return _PAGE.format(title=html.escape(shown[0].text if shown else "diff"), body=body)
-
-
 # The diffs.
 
 
@@ -277,8 +266,14 @@ class Report(ABC):
         return to_text(self.rows())
 
     def to_html(self) -> str:
-        """Return the diff as a self-contained HTML page."""
-        return to_html(self.rows())
+        """Return the diff as a self-contained HTML page; all text in it is escaped."""
+        rows = list(self.rows())
+        body = "\n".join(
+            f'<div class="{row.style}" style="margin-left: {2 * row.depth}em">'
+            f"{html.escape(row.text) or '&nbsp;'}</div>"
+            for row in rows
+        )
+        return _PAGE.format(title=html.escape(rows[0].text), body=body)
 
     def to_json(self) -> str:
         """Return the diff as JSON, which :meth:`from_json` reads back."""

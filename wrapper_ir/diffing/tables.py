@@ -274,7 +274,7 @@ class Tables:
 
     def results(self, a: Region, b: Region) -> Iterator[ItemChange]:
         """Yield the changes to a region's results, without fields: the texts are enough."""
-        match = _aligned([self._fields.renamed(value) for value in a.results], b.results)
+        match = _aligned([*map(self._fields.renaming.value, a.results)], b.results)
         sides = [self._result_entries(n, region) for n, region in enumerate((a, b))]
         for change in self._changes("result", sides, match):
             yield dataclasses.replace(change, fields=())

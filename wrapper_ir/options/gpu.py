@@ -54,7 +54,7 @@ ARCHITECTURES: Final = Option(
     (),
     "the GPU architectures to compile Triton kernels for; by default this machine's",
     expected="such as 'sm_90'",
-    accepts=lambda given: (
-        isinstance(given, str | list | tuple) and all(isinstance(name, str) for name in given)
+    accepts=lambda names: (
+        isinstance(names, str | list | tuple) and all(isinstance(name, str) for name in names)
     ),
 )

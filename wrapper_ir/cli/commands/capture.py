@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 from pathlib import Path
@@ -192,7 +193,7 @@ def demo(out: Path, layers: int, threads: int, quick: bool, as_json: bool) -> No
     out.mkdir(parents=True, exist_ok=True)
     report = tell(Plan(out, layers=layers, rounds=5 if quick else 30, threads=threads))
     if as_json:
-        click.echo(json.dumps(report.as_data(), indent=2))
+        click.echo(json.dumps(dataclasses.asdict(report), indent=2))
         return
     show(report, console())
     farewell(report, console())
