@@ -52,12 +52,7 @@ class Plan:
 
 
 def tell(plan: Plan) -> Report:
-    """Run the demo and write ``program.wir`` and ``wrapper.py`` to ``plan.out``.
-
-    Raises:
-        BypassedError: A compilation did not use wrapper_ir.
-        WrapperIRError: Something else failed.
-    """
+    """Run the demo and write ``program.wir`` and ``wrapper.py`` to ``plan.out``."""
     check_output(str(plan.out / "program.wir"))
     check_output(str(plan.out / "wrapper.py"), MODULE)
     torch.set_num_threads(plan.threads)
@@ -207,12 +202,8 @@ def train_step(example: Example, model: nn.Module, call: Callable[[Tensor], Tens
     """Take one step: forward, cross entropy, backward, gradient descent.
 
     The optimiser is not Adam, whose first step divides each gradient by its own magnitude: rounding
-    errors in tiny gradients would become differences as large as the learning rate.
-
-    Args:
-        example: The input and the targets.
-        model: The model whose parameters are trained.
-        call: The model itself, or the result of compiling it.
+    errors in tiny gradients would become differences as large as the learning rate. ``call`` is the
+    model itself, or the result of compiling it.
     """
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
     output = call(example.tokens)

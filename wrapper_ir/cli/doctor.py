@@ -171,12 +171,7 @@ _MACHINES = {"x86_64": _SUPPORTED}
 
 
 def gather(torch: Mapping[str, Any], fault: Fault | None) -> list[Fact]:
-    """Return all facts.
-
-    Args:
-        torch: The facts that torch reports, empty if it cannot be imported.
-        fault: The reason why it cannot be imported.
-    """
+    """Return all facts, given those that torch reports, or the fault that stops its import."""
     return [
         Fact("wrapper_ir", __version__),
         _system(),

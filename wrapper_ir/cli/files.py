@@ -75,15 +75,7 @@ def read_text(file: str) -> str:
 def write_text(file: str, text: str, kind: Kind, *, in_place: bool = False) -> None:
     """Write text to a file, whole or not at all, or to standard output if ``file`` is ``-``.
 
-    Args:
-        file: The path, or ``-``.
-        text: The text.
-        kind: The kind of the file.
-        in_place: Allow ``file`` to be an input of the command.
-
-    Raises:
-        FileError: The directory is missing or not writable.
-        OverwriteError: A file of another kind would be lost.
+    ``in_place`` allows the file to be an input of the command.
     """
     if file == STREAM:
         click.echo(text, nl=not text.endswith("\n"))
@@ -172,12 +164,7 @@ def check_target(target: str, words: Iterable[str]) -> dict[str, Any]:
 
 
 def render(program: Program, target: str, options: dict[str, Any]) -> Artifact:
-    """Render a program for a target, planning its memory if needed.
-
-    Raises:
-        NoTextError: The emitter produces no text.
-        WrapperIRError: The program is invalid, or cannot be rendered.
-    """
+    """Render a program for a target, planning its memory if needed; the result has a text."""
     from wrapper_ir.api import emit
     from wrapper_ir.emitters import ArtifactError, emitter_class, faults_of
     from wrapper_ir.emitters.base import package_of

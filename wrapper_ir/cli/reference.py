@@ -40,15 +40,7 @@ class Capturable:
 
 
 def find_model(reference: str, args_reference: str | None) -> Capturable:
-    """Return the model that ``reference`` names, with the arguments to capture it with.
-
-    Raises:
-        BadReferenceError: A reference is malformed.
-        ModuleImportError: Its module cannot be imported.
-        MissingAttributeError: The module has no such attribute.
-        UserCodeError: The factory raised an exception.
-        NotAModelError: The object cannot be captured.
-    """
+    """Return the model that ``reference`` names, with the arguments to capture it with."""
     value = look_up(reference)
     if not isinstance(value, nn.Module) and callable(value):
         value = call_user_code(f"calling {reference!r}", value)

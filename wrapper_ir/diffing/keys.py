@@ -164,13 +164,10 @@ def new_keys() -> Keys:
 class ProgramKeys:
     """Makes the keys of one program.
 
-    Args:
-        program: The program.
-        keys: The table shared with the other program.
-        kernels: A number for each kernel; matched kernels share one.
+    ``kernels`` maps names of kernels to numbers, which matched kernels share.
 
     Attributes:
-        keys: The shared table.
+        keys: The table shared with the other program.
         buffers: The names of all buffers that the program defines.
         symbols: A nameless description of each symbol that the program defines.
     """
