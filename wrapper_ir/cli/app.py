@@ -43,10 +43,18 @@ COMMANDS = {
 
 _DIFFERENCE, _BAD_INPUT, _FAULT = 1, 2, 3
 
-#: Exit codes of errors that are neither a user's mistake nor an internal error: NonFiniteError,
-#: which ``run --debug check`` looks for, EmitterFaultError and ArtifactError. They are listed by
-#: code because the modules that define them are expensive to import.
-_STATUS = {"WIR1502": _DIFFERENCE, "WIR2008": _FAULT, "WIR2009": _FAULT}
+#: The code of VerificationError.
+_VERIFICATION = "WIR1000"
+
+#: Exit codes of errors that are not a user's mistake: VerificationError, NonFiniteError, which
+#: ``run --debug check`` looks for, EmitterFaultError and ArtifactError. They are listed by code
+#: because the modules that define them are expensive to import.
+_STATUS = {
+    _VERIFICATION: _DIFFERENCE,
+    "WIR1502": _DIFFERENCE,
+    "WIR2008": _FAULT,
+    "WIR2009": _FAULT,
+}
 
 #: The exit code of a command ended by Ctrl-C, as in shells.
 _INTERRUPTED = 130
@@ -97,28 +105,21 @@ class App(Group):
 
 def _fail(error: Exception) -> NoReturn:
     """Print an error to standard error and exit."""
-    if _is_verification(error):
-        # No prefix: the text is the whole program, with each fault under its line.
-        click.echo(str(error), err=True)
-        sys.exit(_DIFFERENCE)
     title, text, status = "error: ", str(error), _BAD_INPUT
     if isinstance(error, WrapperIRError):
         status = _STATUS.get(error.code, _BAD_INPUT)
+        if error.code == _VERIFICATION:
+            title = ""  # the text is the whole program, with each fault under its line
     elif isinstance(error, OSError) and error.errno in _FULL:
         text = f"cannot write: {error}"
     else:
         title, status = "internal error: ", _FAULT
         hint = "  hint: this is a fault of wrapper-ir; --traceback shows where"
         text = f"{type(error).__name__}: {error}\n{hint}"
-    click.secho(title, fg="red", bold=True, nl=False, err=True)
+    if title:
+        click.secho(title, fg="red", bold=True, nl=False, err=True)
     click.echo(text, err=True)
     sys.exit(status)
-
-
-def _is_verification(error: Exception) -> bool:
-    # Importing the verifier (and sympy) just for this test would be slow.
-    module = sys.modules.get("wrapper_ir.verify")
-    return module is not None and isinstance(error, module.VerificationError)
 
 
 @click.group(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from wrapper_ir.diffing.keys import Fields, ProgramKeys
-    from wrapper_ir.lines import Constant, KernelDefinition, Region
+    from wrapper_ir.lines import KernelDefinition, Region
     from wrapper_ir.lines.effects import Effects
 
 
@@ -178,8 +178,9 @@ class Tables:
     def match_constants(self) -> None:
         """Match constants and objects by the model's names for them, then by layout or class."""
         a, b = self._programs
-        self._match("constant", (a.constants, b.constants), _called, self._layout)
-        self._match("object", (a.objects, b.objects), _itself, lambda *row: row[-1].class_name)
+        constants, objects = (a.constants, b.constants), (a.objects, b.objects)
+        self._match("constant", constants, lambda *row: row[-1].qualified_name, self._layout)
+        self._match("object", objects, _itself, lambda *row: row[-1].class_name)
 
     def match_params(self, a: Region, b: Region) -> None:
         """Match the parameters of two regions: equal ones in order first, then by position."""
@@ -303,10 +304,6 @@ class Tables:
             return
         yield from self._fields.of(old.value, new.value)
         yield from self._fields.layouts(old.layout, new.layout)
-
-
-def _called(_: int, __: str, constant: Constant) -> str:
-    return constant.qualified_name
 
 
 def _itself(_: int, __: str, value: Hashable) -> Hashable:

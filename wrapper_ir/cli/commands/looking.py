@@ -123,7 +123,7 @@ def verify(files: tuple[str, ...], quiet: bool, warnings: bool, as_json: bool) -
     else:
         for report, words in reports:
             _say(report, words, quiet=quiet)
-    sys.exit(max(_code(report) for report, _ in reports))
+    sys.exit(max(2 if "error" in report else int(not report["ok"]) for report, _ in reports))
 
 
 def _check(file: str, *, warnings: bool) -> tuple[dict[str, Any], str]:
@@ -176,12 +176,6 @@ def _say(report: dict[str, Any], words: str, *, quiet: bool) -> None:
         click.secho("ok", fg="green", nl=False)
         about = f"{report['stage']}, {report['lines']} lines, {report['buffers']} buffers"
         click.echo(f"  {report['file']}: {report['program']}, {about}")
-
-
-def _code(report: dict[str, Any]) -> int:
-    if "error" in report:
-        return 2
-    return 0 if report["ok"] else 1
 
 
 # ``wrapper-ir diff``: the differences between two programs, or between their emitted texts.

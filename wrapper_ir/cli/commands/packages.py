@@ -90,7 +90,7 @@ def _show(model: Model, *, every: bool) -> None:
     rows += [("library", human(library["bytes"])), ("weights", _weights(model))]
     constants = about["constants"]
     shown = constants if every else constants[:_MOST_SHOWN]
-    rows += [("constant", f"{_named(row)} : {_tensor(row)}") for row in shown]
+    rows += [("constant", f"{r['model_name'] or r['name']} : {_tensor(r)}") for r in shown]
     if len(shown) < len(constants):
         rows.append(("", f"and {len(constants) - len(shown)} more; --constants lists them"))
     for what, text in rows:
@@ -106,10 +106,6 @@ def _tensor(row: Mapping[str, Any]) -> str:
     size = ", ".join(map(str, row["size"]))
     written = ", written" if row.get("written") else ""
     return f"{row['dtype']}[{size}] on {row['device']}{written}"
-
-
-def _named(row: Mapping[str, Any]) -> str:
-    return str(row["model_name"] or row["name"])
 
 
 def _range(row: Mapping[str, Any]) -> str:
