@@ -141,7 +141,8 @@ def flag(
         note: A sentence to append to the help.
         **more: Arguments of ``click.option`` to add or override.
     """
-    long = () if any(name.startswith("--") for name in short) else (option.name.replace("_", "-"),)
+    has_long = any(name.startswith("--") for name in short)
+    names = short if has_long else (*short, f"--{option.name.replace('_', '-')}")
     about = f"{option.help[:1].upper()}{option.help[1:]}."
     attributes: dict[str, Any] = {"help": f"{about} {note}".rstrip()}
     if option.kind is bool:
@@ -152,7 +153,7 @@ def flag(
         attributes["shell_complete"] = words(lambda: map(str, option.choices))
     if option.least is not None:
         attributes["type"] = click.IntRange(min=option.least)
-    return click.option(*short, *(f"--{name}" for name in long), **(attributes | more))
+    return click.option(*names, **(attributes | more))
 
 
 # Groups of flags: each is a dataclass whose fields are the values of its flags.
