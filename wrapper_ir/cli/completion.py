@@ -143,7 +143,11 @@ def completion_options(function: F) -> F:
     """Add ``--show-completion`` and ``--install-completion``, which act and exit."""
     for flag, act, about in (
         ("--show-completion", script, "Print the completion script for a shell."),
-        ("--install-completion", install, "Install that script where the shell looks for it."),
+        (
+            "--install-completion",
+            install,
+            "Install the completion script where the shell looks for it.",
+        ),
     ):
         function = click.option(
             flag,

@@ -90,7 +90,11 @@ wrapper-ir export model=v4.wir model=v3.wir -o model.pt2  # one model in two var
     "files", metavar="[NAME=]FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS
 )
 @click.option(
-    "-o", "--output", metavar="PATH", required=True, help="Ends in .pt2, .so, /, or no suffix."
+    "-o",
+    "--output",
+    metavar="PATH",
+    required=True,
+    help="Ends in .pt2, .so or /, or has no suffix.",
 )
 @target_options("cpp", "The emitter of a folder's text.")
 @asking("how", Building)
