@@ -36,7 +36,7 @@ def test_a_package_is_inspected(invoke: Invoke, room: Path) -> None:
         "made by    wrapper_ir",
         "needs      PyTorch",
         "input      ",
-        "as it was written",
+        "every part is intact",
     ):
         assert words in shown.stdout
     (about,) = json.loads(invoke("inspect", "m.pt2", "--json").stdout)["models"]["model"]
