@@ -106,9 +106,7 @@ def frontend_option(about: str) -> Callable[[F], F]:
     )
 
 
-def target_option(
-    flag: str, default: str = "python", about: str = "The emitter."
-) -> Callable[[F], F]:
+def target_option(flag: str, default: str, about: str) -> Callable[[F], F]:
     """Return an option that names an emitter."""
     return click.option(
         flag,
@@ -120,9 +118,10 @@ def target_option(
     )
 
 
-def target_options(*more: str) -> Callable[[F], F]:
+def target_options(default: str = "python", about: str = "The emitter.") -> Callable[[F], F]:
     """Add ``--target``, which names an emitter, and ``-O`` for the emitter's options."""
-    return lambda function: target_option("--target", *more)(emitter_options(function))
+    target = target_option("--target", default, about)
+    return lambda function: target(emitter_options(function))
 
 
 def flag(

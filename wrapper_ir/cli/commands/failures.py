@@ -86,8 +86,8 @@ wrapper-ir bisect good.wir --other bad.wir --inputs inputs.safetensors -o reprod
 wrapper-ir bisect net.wir --eager model.py:make --random 0    # against ATen, op by op
 """))
 @program_argument
-@target_option("-a", about="The first emitter.")
-@target_option("-b", about="The second emitter.")
+@target_option("-a", "python", "The first emitter.")
+@target_option("-b", "python", "The second emitter.")
 @click.option(
     "--other",
     metavar="FILE.wir",
