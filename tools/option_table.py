@@ -17,7 +17,8 @@ from wrapper_ir.emitters.base import is_ours
 from wrapper_ir.emitters.registry import emitter_names
 from wrapper_ir.frontends.inductor.inductor_options import LIBRARY_MAPPED, MAPPED, fates
 from wrapper_ir.frontends.inductor.settings import BACKEND_OPTIONS
-from wrapper_ir.options import REQUIRED, Option, declared, type_name
+from wrapper_ir.options import declared
+from wrapper_ir.options.schema import REQUIRED, Option, type_name
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 

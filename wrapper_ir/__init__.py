@@ -8,11 +8,11 @@
     call = wir.compile(program)            # plan memory, emit Python, load
 
 Importing this package imports neither torch nor sympy: each public name is looked up in its own
-module when it is first used (PEP 562). So the command line starts at once, and the packages that
-need no torch can be used where there is none.
+module on first use (PEP 562). The command line therefore starts quickly, and the torch-free
+packages work without torch installed.
 
-``wir.verify`` is the *function*, although a package ``wrapper_ir.verify`` exists too; see
-``_Package`` below. From that package import by name: ``from wrapper_ir.verify import ...``.
+``wir.verify`` is the *function*, even though a package ``wrapper_ir.verify`` exists; see
+``_Package`` below. Import from that package by name: ``from wrapper_ir.verify import ...``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # What type checkers see of the two tables below; a test keeps them in step.
+    # The two tables below, as type checkers see them; a test keeps them in sync.
     from wrapper_ir import build as build
     from wrapper_ir import debug_printer as debug_printer
     from wrapper_ir import debugging as debugging
@@ -74,42 +74,32 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: Public name -> the module that defines it.
-_EXPORTS = {
-    "Builder": "wrapper_ir.build",
-    "DebugPrinter": "wrapper_ir.debug_printer",
-    "OptionError": "wrapper_ir.errors",
-    "ProgramDiff": "wrapper_ir.diffing",
-    "UnsupportedError": "wrapper_ir.errors",
-    "VerificationError": "wrapper_ir.verify",
-    "WrapperIRError": "wrapper_ir.errors",
-    "canonical": "wrapper_ir.diffing",
-    "capture": "wrapper_ir.frontends.inductor.capture",
-    "check_folder": "wrapper_ir.aot.checking",
-    "compile": "wrapper_ir.api",
-    "cuda_graph_status": "wrapper_ir.api",
-    "diagnose": "wrapper_ir.verify",
-    "diff": "wrapper_ir.diffing",
-    "emit": "wrapper_ir.api",
-    "export": "wrapper_ir.api",
-    "from_fx": "wrapper_ir.frontends.aten",
-    "insert_probes": "wrapper_ir.debug_printer",
-    "interpret": "wrapper_ir.interpreter",
-    "keep_freed_memory": "wrapper_ir.runtime.heap",
-    "load": "wrapper_ir.text",
-    "load_package": "wrapper_ir.aot.packages",
-    "parse": "wrapper_ir.text",
-    "plan_memory": "wrapper_ir.planning",
-    "print_program": "wrapper_ir.text",
-    "record": "wrapper_ir.frontends.inductor.session",
-    "register_device": "wrapper_ir.devices",
-    "register_emitter": "wrapper_ir.emitters",
-    "release": "wrapper_ir.api",
-    "settings": "wrapper_ir.options.process",
-    "verify": "wrapper_ir.verify",
+#: Module -> the public names that it defines.
+_DEFINED_IN = {
+    "aot.checking": ("check_folder",),
+    "aot.packages": ("load_package",),
+    "api": ("compile", "cuda_graph_status", "emit", "export", "release"),
+    "build": ("Builder",),
+    "debug_printer": ("DebugPrinter", "insert_probes"),
+    "devices": ("register_device",),
+    "diffing": ("ProgramDiff", "canonical", "diff"),
+    "emitters": ("register_emitter",),
+    "errors": ("OptionError", "UnsupportedError", "WrapperIRError"),
+    "frontends.aten": ("from_fx",),
+    "frontends.inductor.capture": ("capture",),
+    "frontends.inductor.session": ("record",),
+    "interpreter": ("interpret",),
+    "options.process": ("settings",),
+    "planning": ("plan_memory",),
+    "runtime.heap": ("keep_freed_memory",),
+    "text": ("load", "parse", "print_program"),
+    "verify": ("VerificationError", "diagnose", "verify"),
 }
 
-#: Packages reachable as attributes without an import of their own.
+#: Public name -> the module that defines it.
+_EXPORTS = {name: f"wrapper_ir.{each}" for each, names in _DEFINED_IN.items() for name in names}
+
+#: Submodules available as attributes without importing them first.
 _SUBMODULES = (
     "build",
     "debug_printer",
@@ -128,12 +118,12 @@ _SUBMODULES = (
     "text",
 )
 
-#: The module whose ``__all__`` is public here as well: Program, Layout and every line class.
+#: The module whose ``__all__`` is also public here: Program, Layout and every line class.
 _LINES = "wrapper_ir.lines"
 
 
 def _look_up(name: str) -> object:
-    """Look up a public name in the module that defines it, and keep it (PEP 562)."""
+    """Look up a public name in the module that defines it, and cache it here (PEP 562)."""
     value: object
     if name in _EXPORTS:
         value = getattr(importlib.import_module(_EXPORTS[name]), name)
@@ -148,26 +138,26 @@ def _look_up(name: str) -> object:
 
 
 if not TYPE_CHECKING:
-    # Hidden from type checkers, for whom a module with __getattr__ has every name there is.
+    # Hidden from type checkers: to them, a module with __getattr__ has every possible name.
     __getattr__ = _look_up
 
 
 def __dir__() -> list[str]:
-    """List what ``_look_up`` would find, besides what is there already."""
+    """List the module's attributes and every name that ``_look_up`` can resolve."""
     return sorted({*globals(), *_EXPORTS, *_SUBMODULES, *_line_names()})
 
 
 def _line_names() -> tuple[str, ...]:
-    # While wrapper_ir.lines itself is being imported its __all__ may not exist yet.
+    # __all__ may not exist yet while wrapper_ir.lines itself is being imported.
     return tuple(getattr(importlib.import_module(_LINES), "__all__", ()))
 
 
 class _Package(ModuleType):
-    """The type of this module: keeps a submodule from hiding the public function of its name.
+    """The type of this module: keeps a submodule from shadowing the function of the same name.
 
-    Importing ``wrapper_ir.verify`` makes the import system assign the module to the attribute
-    ``verify`` of its parent. Dropping that one assignment leaves the function visible; the module
-    stays in ``sys.modules``, which is where ``from wrapper_ir.verify import x`` finds it.
+    Importing ``wrapper_ir.verify`` makes the import system assign the module to its parent's
+    attribute ``verify``. Ignoring that one assignment keeps the function visible; the module stays
+    in ``sys.modules``, where ``from wrapper_ir.verify import x`` finds it.
     """
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -1,4 +1,4 @@
-"""From a program to code, to something that runs, to a file: ``emit``, ``compile``, ``export``."""
+"""Turning a program into text, a callable or files: ``emit``, ``compile`` and ``export``."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ __all__ = ["compile", "cuda_graph_status", "emit", "export", "release"]
 
 
 def emit(program: Program, target: str = "python", **options: object) -> Artifact:
-    """Render a program for a target; plans its memory first where that was not done.
+    """Render a program for a target, planning its memory first if that was not done yet.
 
     Args:
         program: The program.
-        target: Name of an installed emitter.
+        target: The name of an installed emitter.
         **options: The emitter's options.
 
     Returns:
-        An artifact: ``.source`` is the text, ``.load()`` gives ``callable(*inputs) -> tuple``.
+        An artifact: ``.source`` is the text, ``.load()`` returns ``callable(*inputs) -> tuple``.
 
     Raises:
         UnknownEmitterError: No such emitter is installed.
         OptionError: The emitter has no such option.
-        OptionValueError: It has, but not with that value.
+        OptionValueError: The value of an option is not legal.
         VerificationError: The program breaks a rule of the IR.
-        EmitError: The target cannot express some of its lines.
-        EmitterFaultError: An emitter of another package failed.
-        NotAProgramError: What was given is no program.
+        EmitError: The target cannot express some of the program's lines.
+        EmitterFaultError: A third-party emitter failed.
+        NotAProgramError: ``program`` is not a program.
     """
     as_program(program, "wir.emit")
     return _emitted(program, target, options)
@@ -51,7 +51,7 @@ def emit(program: Program, target: str = "python", **options: object) -> Artifac
 def _emitted(
     program: Program, target: str, options: Mapping[str, Any], printer: DebugPrinter | None = None
 ) -> Artifact:
-    emitter = make_emitter(target, options)  # a word that it does not know is no reason to plan
+    emitter = make_emitter(target, options)  # reject bad options before planning
     return emitter.emit(run_passes(program, pipeline_for(emitter, printer)))
 
 
@@ -64,24 +64,24 @@ def compile(
 ) -> Callable[..., tuple[Any, ...]]:
     """Plan, emit and load a program.
 
-    The function checks its inputs in every call: their number, and each one's type, dtype, device,
-    sizes and strides, and the range of symbols. Constants are the tensors in ``Program.data``, not
+    The function checks its inputs on every call: their number, the type, dtype, device, sizes and
+    strides of each, and the range of symbols. Constants are the tensors in ``Program.data``, not
     copies of them.
 
     Args:
         program: The program.
-        target: Name of an installed emitter.
-        debug: What values to show while it runs: a ``DebugPrinter``, or a level such as
-            ``"print"``. By default what the environment variables ``WRAPPER_IR_DEBUG``,
-            ``WRAPPER_IR_DEBUG_FILTER`` and ``WRAPPER_IR_DEBUG_POISON`` say.
+        target: The name of an installed emitter.
+        debug: The values to show while it runs: a ``DebugPrinter``, or a level such as
+            ``"print"``. The default comes from the environment variables ``WRAPPER_IR_DEBUG``,
+            ``WRAPPER_IR_DEBUG_FILTER`` and ``WRAPPER_IR_DEBUG_POISON``.
         **options: The emitter's options.
 
     Returns:
         ``callable(*inputs) -> tuple of results``.
 
     Raises:
-        MissingConstantError: ``Program.data`` lacks values of constants.
-        WrapperIRError: As :func:`emit` says.
+        MissingConstantError: ``Program.data`` lacks the values of some constants.
+        WrapperIRError: Any error that :func:`emit` raises.
     """
     as_program(program, "wir.compile")
     printer = make_printer(debug)
@@ -96,22 +96,23 @@ def compile(
 
 
 def release() -> int:
-    """Free the memory that all loaded programs keep between calls; return its bytes.
+    """Free the memory that loaded programs keep between calls; return the number of bytes.
 
-    Those that ``torch.compile`` holds are among them. One program alone is told by the ``release``
-    of what :func:`compile` returns. Calls in progress free what they use when they end; later ones
-    allocate again.
+    This includes programs held by ``torch.compile``. To release a single program, call ``release``
+    on the function that :func:`compile` returned. Calls in progress free their memory when they
+    end; later calls allocate again.
     """
-    # Where nothing was loaded, nothing is kept, and there is no need to load torch.
-    kept = sys.modules.get("wrapper_ir.runtime.living")
-    return 0 if kept is None else int(kept.release())
+    # If no program was loaded, nothing is kept, and torch need not be imported to find that out.
+    living = sys.modules.get("wrapper_ir.runtime.living")
+    return 0 if living is None else int(living.release())
 
 
 def cuda_graph_status() -> list[GraphStatus]:
-    """Return the status of every loaded program that was made with ``cuda_graph=True``.
+    """Return the status of every loaded program that was compiled with ``cuda_graph=True``.
 
-    How many were replayed, and why others ran the program itself. Those that ``torch.compile``
-    holds are among them, and exported libraries that this process has loaded, by whatever loader.
+    A status says how many calls were replayed, and why others ran without a graph. It covers
+    programs held by ``torch.compile`` and exported libraries loaded into this process by any
+    loader.
     """
     if "torch" not in sys.modules:
         return []
@@ -129,39 +130,42 @@ def export(
     debug: DebugPrinter | str | int | None = None,
     **options: object,
 ) -> Path:
-    """Build a program ahead of time, or write it as source that runs.
+    """Build a program ahead of time, or write it as runnable source.
 
-    The path's ending says what: ``.pt2`` a package for ``torch._inductor.aoti_load_package`` and
-    ``torch::inductor::AOTIModelPackageLoader``, ``.so`` the library alone, which both run without
-    us; no ending, or a slash, a folder of source, to be run, edited and compared with its program
-    (:func:`check_folder`). It appears whole or not at all; what an export wrote before is replaced,
-    but no folder that was edited since. The same program gives the same bytes.
+    The path's suffix selects the output. ``.pt2`` is a package for
+    ``torch._inductor.aoti_load_package`` and ``torch::inductor::AOTIModelPackageLoader``; ``.so``
+    is the library alone. Neither needs wrapper_ir to run. No suffix, or a trailing slash, is a
+    folder of source to run, edit and compare with its program (:func:`check_folder`). The output
+    appears whole or not at all. It replaces an earlier export, but never a folder that was edited
+    since. The same program gives the same bytes.
 
     Args:
-        program: The program; ``program.data`` holds the values of its constants. Or, for a
-            package: its variants, of which :func:`load_package` takes the first that fits; or
-            either by the names of models, which share their weights. Or, for a folder: a forward
-            and its backward, which become a function for autograd; or programs by name.
-        path: Where to.
+        program: The program; ``program.data`` holds the values of its constants. For a package it
+            may also be a sequence of variants, of which :func:`load_package` takes the first that
+            fits, or a mapping from model names to either; the models share their weights. For a
+            folder it may also be a forward and its backward, which become an autograd function, or
+            a mapping from names to programs.
+        path: The path to write.
         target: The emitter whose text a folder holds: ``"cpp"`` or ``"python"``.
-        metadata: What a package is to say of itself besides; loaders return it.
-        debug: What values the library can show: a ``DebugPrinter``, or a level such as ``"print"``,
-            with which it begins. Without it nothing is built in, whatever the environment says.
-        **options: The fields of :class:`wrapper_ir.aot.build.BuildOptions`, of which a folder of
-            Python has ``constants`` alone, and options of the emitter.
+        metadata: Extra metadata to store in a package; loaders return it.
+        debug: The values that the library can show: a ``DebugPrinter``, or a level such as
+            ``"print"``, which it starts with. By default no probes are built in, whatever the
+            environment says.
+        **options: The fields of :class:`wrapper_ir.aot.build.BuildOptions` (a folder of Python
+            takes only ``constants``), and options of the emitter.
 
     Returns:
         The path.
 
     Raises:
-        NotAProgramError: What was given is no program.
+        NotAProgramError: ``program`` is not a program.
         OptionError: There is no such option.
-        OptionValueError: There is, but not with that value.
-        WrapperIRError: The program cannot be rendered or built, or the path not be written.
+        OptionValueError: The value of an option is not legal.
+        WrapperIRError: The program cannot be rendered or built, or the path cannot be written.
     """
     from wrapper_ir.aot import export as shipping  # noqa: PLC0415 - only to build
 
-    # What can be refused at once is, before any work is done.
+    # Reject bad arguments before any work is done.
     build, rest = shipping.split(options, target)
     models = shipping.arranged(program, path, shipping.check(path, metadata, target, **build))
     printer = None if debug is None else make_printer(debug)

@@ -1,8 +1,8 @@
-"""The backend of torch.compile: ``torch.compile(model, backend="wrapper_ir")``.
+"""The backend for ``torch.compile(model, backend="wrapper_ir")``.
 
-Torch finds the function by the entry point ``torch_dynamo_backends``, and imports this module when
-``torch.compile`` is called with its name; listing backends does not. As with Inductor's own
-backend, what compiles is imported then, not in the first call of the compiled model.
+Torch finds it through the entry point ``torch_dynamo_backends``. It imports this module when
+``torch.compile`` is called with the backend's name, not when backends are listed. As with
+Inductor's own backend, the compiler is imported then, not in the first call of the model.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ def wrapper_ir(
 
     Args:
         gm: The graph.
-        example_inputs: Its inputs, or fakes of them.
+        example_inputs: Its inputs, possibly fake tensors.
         options: ``emitter``, ``memory``, ``on_unsupported`` (see
-            ``wrapper_ir.frontends.inductor.Settings``), the options of the emitter, and those of
-            Inductor's that decide about scheduling and kernels. Inductor's ``cpp_wrapper``, as an
-            option or as its setting, chooses the emitter ``cpp``.
-        mode: A mode of ``torch.compile``; an option ``mode`` does the same. Inductor tunes as it
-            does for itself. CUDA graphs are the emitter's: ``cuda_graph``.
-        **_: Whatever else ``torch.compile`` passes on to backends.
+            ``wrapper_ir.frontends.inductor.Settings``), the emitter's options, and Inductor's
+            options for scheduling and kernels. Inductor's ``cpp_wrapper``, given as an option or
+            set in its config, selects the emitter ``cpp``.
+        mode: A mode of ``torch.compile``, equivalent to an option ``mode``. Inductor tunes as it
+            would for its own wrapper; CUDA graphs are made by the emitter (``cuda_graph``).
+        **_: Other keyword arguments that ``torch.compile`` passes to backends.
 
     Raises:
         OptionError: There is no option of that name.
-        OptionValueError: There is, but not with that value.
+        OptionValueError: The value of an option is not legal.
         UnknownEmitterError: No such emitter is installed.
         UnsupportedLineError: The graph has no typed form (unless ``on_unsupported="stock"``).
     """
-    given = {**({} if mode is None else {"mode": mode}), **(options or {})}
-    return compile_graph(gm, example_inputs, Settings.from_options(with_cpp_wrapper(given)))
+    chosen = {**({} if mode is None else {"mode": mode}), **(options or {})}
+    return compile_graph(gm, example_inputs, Settings.from_options(with_cpp_wrapper(chosen)))

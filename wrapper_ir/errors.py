@@ -1,11 +1,10 @@
 """The errors of wrapper_ir: one base class, one class per mistake, one stable code per class.
 
-Every mistake a user can make has a class of its own, and that class carries the text of the
-message as data (``template``), so that messages can be listed, tested and reworded in one place.
-The code (``WIR0042``) never changes once it was released: it is what people search for and what
-tools match on.
+Every mistake a user can make has its own class, which carries the text of the message as data
+(``template``), so that messages can be listed, tested and reworded in one place. A code
+(``WIR0042``) never changes once released: people search for it and tools match on it.
 
-Packages declare their errors in their own files and take codes from their own range:
+Packages declare their errors in their own files, with codes from their own range:
 
 ========  ==========================================
 ``00xx``  this file: options, unsupported requests; ``devices``
@@ -24,7 +23,7 @@ Packages declare their errors in their own files and take codes from their own r
 ``5xxx``  ``testing``
 ========  ==========================================
 
-This module is the bottom layer: it imports the standard library and nothing else.
+This module is the bottom layer: it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -47,15 +46,15 @@ __all__ = [
 
 _CODE = re.compile(r"WIR\d{4}")
 
-#: Control characters (newline and tab excepted) are shown as ``\x1b``: messages quote text from
-#: outside, and a quoted name must not be able to drive the reader's terminal.
+#: Control characters except newline and tab are shown as ``\x1b``: messages quote untrusted text,
+#: and a quoted name must not be able to drive the reader's terminal.
 _CONTROL = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), *range(127, 160))}
 
 
 class WrapperIRError(Exception):
     """Base of every error that wrapper_ir raises on purpose.
 
-    Subclasses set ``code`` and ``template``; the template's fields are given by keyword::
+    Subclasses set ``code`` and ``template``; the template's fields are passed by keyword::
 
         class DuplicateNameError(WrapperIRError):
             code = "WIR0199"
@@ -64,16 +63,16 @@ class WrapperIRError(Exception):
 
         raise DuplicateNameError(name="buf0", path="body[3]", origin="model.py:12")
 
-    ``path``, ``origin`` and ``hint`` are not available as names of template fields.
+    Template fields may not be called ``path``, ``origin`` or ``hint``.
 
     Args:
-        path: Address of the offending line inside the program, such as ``body[3].then[2]``.
-        origin: Where the line came from in the user's model; anything with a readable ``str``.
-        hint: What to do about it; when absent, the class's ``default_hint``, formatted likewise.
+        path: The address of the offending line in the program, such as ``body[3].then[2]``.
+        origin: The line's place in the user's model; anything with a readable ``str``.
+        hint: What to do about it. The default is the class's ``default_hint``, also a template.
         **fields: Values of the template's fields, kept in ``fields``.
 
     Raises:
-        TypeError: A field that the template names was not given (a mistake of the caller's code).
+        TypeError: A field of the template is missing (a bug in the calling code).
     """
 
     code: ClassVar[str] = "WIR0000"
@@ -90,11 +89,11 @@ class WrapperIRError(Exception):
     ) -> None:
         #: Values of the template's fields, by name.
         self.fields: dict[str, object] = fields
-        #: Address of the offending line, or None where no line is to blame.
+        #: Address of the offending line, or None if no line is at fault.
         self.path: object | None = path
-        #: Source location in the user's model, or None where unknown.
+        #: Source location in the user's model, or None if unknown.
         self.origin: object | None = origin
-        #: The message alone: one template filled in, without code, path or hint.
+        #: The filled-in template, without code, path or hint.
         self.message: str = self._fill(self.template)
         if hint is None and self.default_hint is not None:
             hint = self._fill(self.default_hint)
@@ -103,13 +102,13 @@ class WrapperIRError(Exception):
         super().__init__(self.message)
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Refuse a malformed code when the class is made, not when it is first raised."""
+        """Reject a malformed code when the class is defined, not when it is first raised."""
         super().__init_subclass__(**kwargs)
         if not _CODE.fullmatch(cls.code):
             raise TypeError(f"{cls.__name__}.code must look like 'WIR0042', not {cls.code!r}")
 
     def __str__(self) -> str:
-        """Return code and message, then, each on a line of its own, place and hint."""
+        """Return the code and the message, then the place and the hint on lines of their own."""
         lines = [f"{self.code}: {self.message}"]
         if self.path is not None and self.origin is not None:
             lines.append(f"  at {self.path} ({self.origin})")
@@ -124,7 +123,7 @@ class WrapperIRError(Exception):
     def __reduce__(
         self,
     ) -> tuple[Callable[..., WrapperIRError], tuple[type[WrapperIRError], dict[str, object]]]:
-        """Pickle by keyword, which ``Exception`` cannot (process pools send errors back so)."""
+        """Pickle by keyword, which ``Exception`` cannot; process pools pickle errors."""
         keywords = {**self.fields, "path": self.path, "origin": self.origin, "hint": self.hint}
         return _rebuild, (type(self), keywords)
 
@@ -136,9 +135,9 @@ class WrapperIRError(Exception):
 
 
 class UnsupportedError(WrapperIRError):
-    """Something is legal but cannot be done here.
+    """Something is legal but not supported here.
 
-    Fields: ``what`` names the thing, ``where`` the part that cannot do it.
+    Fields: ``what`` names the thing, ``where`` the part that does not support it.
     """
 
     code = "WIR0001"
@@ -149,9 +148,9 @@ class OptionError(WrapperIRError):
     """An option does not exist.
 
     Args:
-        option: The name that was given.
+        option: The unknown name.
         legal: All names that exist; listed in the message, the nearest one in the hint.
-        owner: Whose options these are, for instance ``emitter 'python'``.
+        owner: The owner of the options, such as ``emitter 'python'``.
         path: As in the base class.
         origin: As in the base class.
         hint: Replaces the hint made from the nearest legal name.
@@ -175,24 +174,24 @@ class OptionError(WrapperIRError):
             option=option,
             legal=names,
             owner=owner,
-            choices=_listed("it has", names),
+            choices=f"it has {', '.join(names) or 'none'}",
             path=path,
             origin=origin,
-            hint=hint or _did_you_mean(option, names),
+            hint=hint or did_you_mean(option, names),
         )
 
     def __reduce__(
         self,
     ) -> tuple[Callable[..., WrapperIRError], tuple[type[WrapperIRError], dict[str, object]]]:
-        """Pickle without ``choices``, which the constructor makes itself."""
+        """Pickle without ``choices``, which the constructor computes."""
         rebuild, (cls, keywords) = super().__reduce__()
         return rebuild, (cls, {k: v for k, v in keywords.items() if k != "choices"})
 
 
 class OptionValueError(WrapperIRError):
-    """An option exists, but not with this value.
+    """An option has an illegal value.
 
-    Fields: ``option`` names it, ``value`` is what was given, ``expected`` says what is legal.
+    Fields: ``option`` is its name, ``value`` the illegal value, ``expected`` describes legal ones.
     """
 
     code = "WIR0003"
@@ -200,19 +199,16 @@ class OptionValueError(WrapperIRError):
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate that looks most like ``name``, or None when none is close."""
-    # A user may have given anything for a name.
-    found = difflib.get_close_matches(str(name), sorted(candidates), n=1, cutoff=0.6)
-    return found[0] if found else None
+    """Return the candidate most similar to ``name``, or None if none is close."""
+    # str: a user may pass any object as a name.
+    matches = difflib.get_close_matches(str(name), sorted(candidates), n=1, cutoff=0.6)
+    return matches[0] if matches else None
 
 
-def _did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
+def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
+    """Return a hint that names the nearest candidate, or None if none is close."""
     best = nearest(name, candidates)
     return None if best is None else f"did you mean {best!r}?"
-
-
-def _listed(intro: str, names: list[str]) -> str:
-    return f"{intro} {', '.join(names)}" if names else f"{intro} none"
 
 
 def _field_names(template: str) -> set[str]:

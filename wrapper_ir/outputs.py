@@ -1,15 +1,15 @@
-"""Files that are written: whole or not at all, and never over what somebody else made.
+"""Writing output files: whole or not at all, and never over somebody else's file.
 
-Whoever writes a file says what kind of file it is, and by that what the file in its place may be.
-Two rules hold everywhere, one more within a command:
+A writer declares the kind of file it writes, which decides what kind of file it may replace. Two
+rules always hold, and a third holds within a command:
 
-- A file beside an output (constants beside a program) takes the place only of one that was made
-  for the same output. Its name is made up, so nobody has asked for it to be written over.
-- A file appears by renaming a finished one.
-- A command never writes over what it reads, nor twice to one name; and what its user names is
-  written over only if it is of the kind that is written, or with ``--force``.
+- A file beside an output (such as a program's constants) only replaces one made for the same
+  output. Its name is derived, so the user never asked for it to be overwritten.
+- A file appears by renaming a finished temporary file.
+- A command never overwrites its inputs, and never writes twice to one name. It overwrites a file
+  named by the user only if that is of the same kind, or with ``--force``.
 
-From Python, a path that is given is the caller's word, as with ``open``.
+A path passed from Python is overwritten without question, as with ``open``.
 """
 
 from __future__ import annotations
@@ -30,58 +30,37 @@ from wrapper_ir.errors import WrapperIRError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = [
-    "INDEX",
-    "PROGRAM_FILE",
-    "Kind",
-    "OverwriteError",
-    "begins_with",
-    "beside",
-    "check",
-    "command",
-    "contains",
-    "ending",
-    "force",
-    "forced",
-    "is_read",
-    "reading",
-    "replacing",
-    "safetensors_metadata",
-    "sidecar",
-    "why",
-]
-
 INDEX: Final = "wrapper_ir.json"
-"""The file in an export that says what it is, what it needs, and what its parts are."""
+"""The index file of an export: its format, its requirements and its parts."""
 
 PROGRAM_FILE: Final = "program.wir"
-"""The program in a folder that was exported."""
+"""The program file in an exported folder."""
 
-#: Bytes of a file's beginning in which marks are looked for.
+#: Bytes at the beginning of a file that are searched for markers.
 _HEAD: Final = 4096
 
-#: A header of a safetensors file that is longer is none.
+#: The largest valid header of a safetensors file, in bytes.
 _MAX_HEADER: Final = 100 << 20
 
 
 class OverwriteError(WrapperIRError):
-    """A file would be lost if an output were written.
+    """Writing an output would destroy a file.
 
-    Fields: ``file`` is its path, ``reason`` says whose it is.
+    Fields: ``file`` is its path, ``reason`` says why it must not be replaced.
     """
 
     code = "WIR0004"
     template = "{file!r} would be overwritten: {reason}"
-    default_hint = "choose another name, or move it away; commands write over it with --force"
+    default_hint = "choose another name, or move the file away; commands overwrite it with --force"
 
 
 class Kind(NamedTuple):
-    """A kind of file that is written.
+    """A kind of output file.
 
     Attributes:
-        what: What it is, with its article: ``"a wrapper program"``.
-        is_ours: Whether a file that exists is of this kind.
-        made_up: Whether its name was made up, from that of another output.
+        what: A description with its article: ``"a wrapper program"``.
+        is_ours: Returns whether an existing file is of this kind.
+        made_up: True if the file's name is derived from that of another output.
     """
 
     what: str
@@ -91,7 +70,7 @@ class Kind(NamedTuple):
 
 @dataclass(eq=False)
 class _Command:
-    """Files that a command has read and written so far."""
+    """The files that a command has read and written so far."""
 
     force: bool = False
     read: set[Path] = field(default_factory=set)
@@ -103,7 +82,7 @@ _current: contextvars.ContextVar[_Command | None] = contextvars.ContextVar("comm
 
 @contextlib.contextmanager
 def command() -> Iterator[None]:
-    """Hold what is read and written to the rules of a command."""
+    """Apply the rules for commands to the files read and written in this block."""
     token = _current.set(_Command())
     try:
         yield
@@ -112,43 +91,40 @@ def command() -> Iterator[None]:
 
 
 def force() -> None:
-    """Let the command at work write over files of other kinds; its inputs excepted."""
-    found = _current.get()
-    if found is not None:
-        found.force = True
+    """Let the current command overwrite files of other kinds, except its inputs."""
+    if at_work := _current.get():
+        at_work.force = True
 
 
 def reading(file: str | os.PathLike[str]) -> None:
-    """Note that the command at work, if there is one, reads a file."""
-    found = _current.get()
-    if found is not None:
-        found.read.add(Path(file).resolve())
+    """Record that the current command, if any, reads a file."""
+    if at_work := _current.get():
+        at_work.read.add(Path(file).resolve())
 
 
 def forced() -> bool:
-    """Tell whether the command at work may write over what its user has named."""
-    found = _current.get()
-    return found is not None and found.force
+    """Return whether the current command may overwrite files of other kinds."""
+    at_work = _current.get()
+    return at_work is not None and at_work.force
 
 
 def is_read(folder: Path) -> bool:
-    """Tell whether the command at work reads something in a folder."""
-    found = _current.get()
-    place = folder.resolve()
-    return found is not None and any(place in file.parents for file in found.read)
+    """Return whether the current command reads a file in a folder."""
+    at_work, path = _current.get(), folder.resolve()
+    return at_work is not None and any(path in file.parents for file in at_work.read)
 
 
 def check(file: Path, kind: Kind, *, in_place: bool = False) -> None:
-    """Refuse to write a file; asked early, it costs no waiting.
+    """Check that an output may be written, before the work to produce it is done.
 
     Args:
         file: The file to write.
-        kind: What would be written.
-        in_place: Whether a command is meant to write to what it read.
+        kind: The kind of the output.
+        in_place: Allow a command to overwrite its input.
 
     Raises:
-        OverwriteError: Something else would be lost.
-        IsADirectoryError: It is a directory.
+        OverwriteError: Another file would be lost.
+        IsADirectoryError: The path is a directory.
     """
     if file.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -160,15 +136,15 @@ def check(file: Path, kind: Kind, *, in_place: bool = False) -> None:
 
 
 def _reason(file: Path, kind: Kind, at_work: _Command | None, *, in_place: bool) -> str | None:
-    """Why a file that exists may not be replaced."""
+    """Return the reason why an existing file may not be replaced, or None if it may."""
     if not file.is_file():
-        return "it is no regular file"
-    place = file.resolve()
+        return "it is not a regular file"
+    path = file.resolve()
     if at_work is not None and not in_place:
-        if place in at_work.read:
+        if path in at_work.read:
             return "this command reads it"
-        if place in at_work.written:
-            return "this command has two outputs of that name"
+        if path in at_work.written:
+            return "this command has two outputs with this name"
     if at_work.force if at_work is not None else not kind.made_up:
         return None
     if file.stat().st_size == 0 or kind.is_ours(file):
@@ -178,24 +154,20 @@ def _reason(file: Path, kind: Kind, at_work: _Command | None, *, in_place: bool)
 
 @contextlib.contextmanager
 def replacing(file: Path, kind: Kind, *, in_place: bool = False) -> Iterator[Path]:
-    """Yield a path to write to, in the same directory, that takes ``file``'s place at the end.
+    """Yield a temporary path in the same directory that replaces ``file`` when the block ends.
 
-    When the block raises, ``file`` is as it was and nothing is left behind.
-
-    Args:
-        file: The file to write.
-        kind: What is written.
-        in_place: Whether a command is meant to write to what it read.
+    If the block raises, ``file`` is unchanged and nothing is left behind. The arguments are those
+    of :func:`check`.
 
     Raises:
-        OverwriteError: Something else would be lost.
+        OverwriteError: Another file would be lost.
         OSError: The directory is missing or not writable.
     """
     check(file, kind, in_place=in_place)
     temporary = file.with_name(f".{file.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         temporary.touch()
-        mode = temporary.stat().st_mode  # what the umask allows; some libraries write 0600
+        mode = temporary.stat().st_mode  # follows the umask; some libraries write 0600
         yield temporary
         temporary.chmod(mode | (temporary.stat().st_mode & 0o111))
         with temporary.open("rb+") as written:
@@ -203,40 +175,39 @@ def replacing(file: Path, kind: Kind, *, in_place: bool = False) -> Iterator[Pat
         temporary.replace(file)
     finally:
         temporary.unlink(missing_ok=True)
-    at_work = _current.get()
-    if at_work is not None:
+    if at_work := _current.get():
         at_work.written.add(file.resolve())
 
 
 def why(error: OSError) -> str:
-    """Return why a file cannot be written, in words: of several reasons the first."""
+    """Return the message of an error; of a ``shutil.Error`` with several reasons, the first."""
     if error.strerror is None and error.args and isinstance(error.args[0], list):
-        return str(error.args[0][0][-1])  # shutil.Error lists a source, a target and words for each
+        return str(error.args[0][0][-1])  # shutil.Error lists (source, target, message) tuples
     return error.strerror or str(error)
 
 
 def ending(path: str | os.PathLike[str]) -> str:
-    """Return the ending of a path, by which it is known what is written; a folder's is empty."""
+    """Return the suffix of an output path, which selects its format; empty for a folder."""
     return "" if os.fspath(path).endswith("/") else Path(path).suffix
 
 
 def beside(file: Path) -> Path:
-    """Return where the constants of an output lie: another file for each output.
+    """Return the file that holds the constants of an output.
 
-    A program ``m.wir`` has them in ``m.safetensors``, anything else (``m.py``) in a file of its
-    whole name, ``m.py.safetensors``.
+    A program ``m.wir`` keeps them in ``m.safetensors``; any other file, such as ``m.py``, in
+    ``m.py.safetensors``. So no two outputs share one.
     """
     suffix = ".safetensors"
     return file.with_suffix(suffix) if file.suffix == ".wir" else file.with_name(file.name + suffix)
 
 
 def sidecar(owner: Path, owner_in: Callable[[Mapping[str, str]], str | None]) -> Kind:
-    """Return the kind of a safetensors file with the constants of an output.
+    """Return the kind of a safetensors file that holds the constants of an output.
 
     Args:
         owner: The output.
-        owner_in: What a file's metadata calls its owner; empty where an older file names none, and
-            ``None`` where it is no such file.
+        owner_in: Returns the owner's name from a file's metadata: empty if an older version wrote
+            the file without one, None if it is not a file of constants.
     """
 
     def is_ours(file: Path) -> bool:
@@ -246,35 +217,34 @@ def sidecar(owner: Path, owner_in: Callable[[Mapping[str, str]], str | None]) ->
 
 
 def safetensors_metadata(file: Path) -> Mapping[str, str]:
-    """Return the metadata of a safetensors file; none where it is no such file."""
+    """Return the metadata of a safetensors file, empty if the file is not one."""
     try:
-        with file.open("rb") as opened:
-            size = int.from_bytes(opened.read(8), "little")
-            header = json.loads(opened.read(size)) if size <= _MAX_HEADER else None
-    except (OSError, ValueError):  # JSON and UTF-8 errors among them
+        with file.open("rb") as stream:
+            size = int.from_bytes(stream.read(8), "little")
+            header = json.loads(stream.read(size)) if size <= _MAX_HEADER else None
+    except (OSError, ValueError):  # ValueError covers JSON and UTF-8 errors
         return {}
-    about = header.get("__metadata__") if isinstance(header, dict) else None
-    return about if isinstance(about, dict) else {}
+    metadata = header.get("__metadata__") if isinstance(header, dict) else None
+    return metadata if isinstance(metadata, dict) else {}
 
 
-def begins_with(*words: bytes) -> Callable[[Path], bool]:
-    """Return what tells whether one of these words stands near a file's beginning."""
+def begins_with(word: bytes) -> Callable[[Path], bool]:
+    """Return a predicate for files that have this word near their beginning."""
 
     def is_there(file: Path) -> bool:
-        with file.open("rb") as opened:
-            head = opened.read(_HEAD)
-        return any(word in head for word in words)
+        with file.open("rb") as stream:
+            return word in stream.read(_HEAD)
 
     return is_there
 
 
 def contains(word: bytes) -> Callable[[Path], bool]:
-    """Return what tells whether these bytes stand anywhere in a file that is not empty."""
+    """Return a predicate for files, not empty, that contain these bytes anywhere."""
 
     def is_there(file: Path) -> bool:
         with (
-            file.open("rb") as opened,
-            mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content,
+            file.open("rb") as stream,
+            mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content,
         ):
             return content.find(word) >= 0
 

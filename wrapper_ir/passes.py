@@ -1,8 +1,7 @@
-"""Passes: pure functions from programs to programs, with a name and options, and ways to run them.
+"""Passes, their textual form, and the standard pipeline.
 
-A pass is a frozen dataclass; its fields are its options. It gives back the program it was given, as
-the same object, where it has nothing to do, and never changes it. Here are the passes that there
-are, their spelling as text, and the usual pipeline.
+A pass is a pure function from programs to programs: a frozen dataclass whose fields are its
+options. It never changes its argument, and returns the same object if there is nothing to do.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from wrapper_ir.errors import OptionError, WrapperIRError
 from wrapper_ir.lines import Stage, rewrite_lines
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.options import declared as take
-from wrapper_ir.options import made_with, options_of, read_options
 from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPHS
+from wrapper_ir.options.schema import made_with, options_of, read_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wrapper_ir.lines import AnyLine, Program
+    from wrapper_ir.lines import Program
 
 
 __all__ = [
@@ -45,9 +44,9 @@ __all__ = [
     "run_passes",
 ]
 
-# The passes that there are. What one does stands where the work is done, and is imported then.
+# Each pass imports its implementation when it runs.
 
-# ruff: noqa: PLC0415 - the planner is large, and programs that are planned already need none of it
+# ruff: noqa: PLC0415 - the planner is large, and a planned program does not need it
 
 
 @runtime_checkable
@@ -56,20 +55,20 @@ class Pass(Protocol):
 
     @property
     def name(self) -> str:
-        """The name under which the pass is found, such as ``plan-memory``."""
+        """The name of the pass, such as ``plan-memory``."""
 
     def __call__(self, program: Program) -> Program:
-        """Return the changed program; the same object where there is nothing to do."""
+        """Return the changed program, or the same object if there is nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class InsertFrees:
-    """``insert-frees`` derives the frees that are missing; the program's stage is left alone."""
+    """``insert-frees`` adds the missing frees, without changing the program's stage."""
 
     name: ClassVar[str] = "insert-frees"
 
     free_inputs: bool | None = None
-    """Whether inputs are dropped after their last use; by default in training graphs."""
+    """Drop inputs after their last use; the default is to do so in training graphs."""
 
     def __call__(self, program: Program) -> Program:
         """Return the program with its frees."""
@@ -80,14 +79,14 @@ class InsertFrees:
 
 @dataclass(frozen=True, slots=True)
 class PlanMemory:
-    """``plan-memory`` makes a logical program a planned one."""
+    """``plan-memory`` turns a logical program into a planned one."""
 
     name: ClassVar[str] = "plan-memory"
 
     strategy: str = ""
-    """How storage is planned, one of ``planning.STRATEGIES``; empty for the usual one."""
+    """One of ``planning.STRATEGIES``; empty for the default."""
     arena: str = take.ARENA.field()
-    """How long arenas last."""
+    """The lifetime of arenas: ``"call"`` or ``"kept"``."""
 
     def __call__(self, program: Program) -> Program:
         """Return the planned program."""
@@ -100,15 +99,15 @@ class PlanMemory:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """``branch`` puts work that can run side by side on branches, for calls that are captured."""
+    """``branch`` moves independent work to branches, for calls that are captured."""
 
     name: ClassVar[str] = "branch"
 
     limit: int = GRAPH_BRANCHES.field()
-    """How many branches there may be besides the caller's stream."""
+    """The maximum number of branches besides the caller's stream."""
 
     def __call__(self, program: Program) -> Program:
-        """Return the program with streams and events, where that is faster."""
+        """Return the program with streams and events added, if that is faster."""
         from wrapper_ir.planning import branch
 
         return branch(program, self.limit)
@@ -116,28 +115,28 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class PrepareCapture:
-    """``prepare-capture`` makes a program ready for calls that are captured as CUDA graphs.
+    """``prepare-capture`` prepares a program for calls that are captured as CUDA graphs.
 
-    It gets branches, or is cut where something in it cannot be captured.
+    It adds branches, or cuts the program if it cannot be captured as a whole.
     """
 
     name: ClassVar[str] = "prepare-capture"
 
     branches: int = GRAPH_BRANCHES.field()
-    """How many branches there may be besides the caller's stream."""
+    """The maximum number of branches besides the caller's stream."""
     cuts: bool = GRAPH_CUTS.field()
-    """Whether a program that cannot be captured as a whole is cut."""
+    """Cut a program that cannot be captured as a whole."""
 
     @classmethod
     def wanted_by(cls, emitter: object) -> PrepareCapture | None:
-        """Return the pass that an emitter's options ask for; None if nothing is captured."""
+        """Return the pass that an emitter's options call for, or None if nothing is captured."""
         if not getattr(emitter, GRAPHS.name, False):
             return None
         branches = getattr(emitter, GRAPH_BRANCHES.name, 0)
         return cls(branches, getattr(emitter, GRAPH_CUTS.name, False))
 
     def __call__(self, program: Program) -> Program:
-        """Return the program made ready; a planned one as it is."""
+        """Return the prepared program; a planned program is returned unchanged."""
         if program.stage is Stage.PLANNED:
             return program
         from wrapper_ir.emitters.cuda_captures import why_not_captured
@@ -150,39 +149,39 @@ class PrepareCapture:
 
 @dataclass(frozen=True, slots=True)
 class InsertProbes:
-    """``insert-probes`` puts the probes of a debug printer around calls, and fills new memory.
+    """``insert-probes`` puts a debug printer's probes around calls, and poisons new memory.
 
-    Written as text it takes the options of the debug printer: ``insert-probes{level=check}``.
+    In textual form it takes the debug printer's options: ``insert-probes{level=check}``.
     """
 
     name: ClassVar[str] = "insert-probes"
 
     printer: DebugPrinter = field(default_factory=DebugPrinter)
-    """What is shown, where; its ``poison`` fills new memory."""
+    """The values to show and where; its ``poison`` fills new memory with NaN."""
 
     def __call__(self, program: Program) -> Program:
-        """Return the program with probes; best planned, since planning adds lines of its own."""
+        """Return the program with probes. Run it after planning, which adds lines of its own."""
         return with_debugging(program, self.printer)
 
 
 @dataclass(frozen=True, slots=True)
 class KeepStorage:
-    """``keep-storage`` marks the memory of a planned program that targets keep between calls.
+    """``keep-storage`` marks the memory of a planned program that is kept between calls.
 
-    Emitters do so by their options where nothing is marked; what is marked they keep as it says.
+    Emitters honour the marks. If there are none, they choose by their own options.
     """
 
     name: ClassVar[str] = "keep-storage"
 
     host: int = 0
-    """Bytes of buffers of fixed size to keep on the CPU, at most."""
+    """The maximum number of bytes, in buffers of fixed size, to keep on the CPU."""
     device: int = 0
-    """Likewise, on other devices."""
+    """The same for other devices."""
     arena: str = take.ARENA.field()
-    """How long arenas last: whether pools are kept beyond that."""
+    """The lifetime of arenas: with ``"kept"``, pools are kept as well."""
 
     def __call__(self, program: Program) -> Program:
-        """Return the program with its marks."""
+        """Return the marked program."""
         from wrapper_ir.planning import keep_storage
 
         return keep_storage(program, self.host, self.device, arena=self.arena)
@@ -190,12 +189,12 @@ class KeepStorage:
 
 @dataclass(frozen=True, slots=True)
 class PlanExterns:
-    """``plan-externs`` lets library ops write into allocations of the program, where they can."""
+    """``plan-externs`` makes library ops write into the program's own allocations if they can."""
 
     name: ClassVar[str] = "plan-externs"
 
     def __call__(self, program: Program) -> Program:
-        """Return the program with fewer ops that allocate."""
+        """Return the program with fewer ops that allocate their results."""
         from wrapper_ir.planning import plan_externs
 
         return plan_externs(program)
@@ -203,7 +202,7 @@ class PlanExterns:
 
 @dataclass(frozen=True, slots=True)
 class ReuseInPlace:
-    """``reuse-in-place`` puts outputs of element-wise ops where arguments die; frees must be in."""
+    """``reuse-in-place`` lets element-wise ops overwrite a dying argument; it needs the frees."""
 
     name: ClassVar[str] = "reuse-in-place"
 
@@ -216,25 +215,23 @@ class ReuseInPlace:
 
 @dataclass(frozen=True, slots=True)
 class StripComments:
-    """``strip-comments`` removes comments, in regions too."""
+    """``strip-comments`` removes comments, including those in regions."""
 
     name: ClassVar[str] = "strip-comments"
 
     def __call__(self, program: Program) -> Program:
         """Return the program without comments."""
-        body = rewrite_lines(program.body, _without_comment)
+        body = rewrite_lines(
+            program.body, lambda line: () if Trait.REMARK in line.traits else (line,)
+        )
         return program if body == program.body else program.replace(body=body)
 
 
-def _without_comment(line: AnyLine) -> tuple[AnyLine, ...]:
-    return () if Trait.REMARK in line.traits else (line,)
-
-
-# Running passes, spelling them as text, and the pipeline between a front end and an emitter.
+# Running passes, parsing their textual form, and the pipeline between a front end and an emitter.
 #
-# As text: ``insert-frees,plan-memory{strategy=none},insert-probes{level=check}``.
+# Textual form: ``insert-frees,plan-memory{strategy=none},insert-probes{level=check}``.
 
-#: Every pass by its name.
+#: Every pass by name.
 PASSES: Final[dict[str, type[Any]]] = {
     pass_.name: pass_
     for pass_ in (
@@ -247,26 +244,26 @@ _SPELLING: Final = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:\{([^{}]*)\})?\s*")
 
 
 class PassSpellingError(WrapperIRError):
-    """A text does not spell a pass. Fields: ``text`` is what was given."""
+    """A text is not the textual form of a pass. Fields: ``text`` is that text."""
 
     code = "WIR1401"
-    template = "{text!r} does not spell a pass"
+    template = "{text!r} is not a pass"
     default_hint = "write a name with its options, such as plan-memory{{strategy=none}}"
 
 
 def pipeline_for(
     emitter: object, printer: DebugPrinter | None = None, *, strategy: str | None = None
 ) -> tuple[Pass, ...]:
-    """Return what a program goes through before an emitter renders it.
+    """Return the passes that prepare a program for an emitter.
 
-    It is made ready for capture if the emitter has its calls captured, then planned, then probed.
-    Probes are seen in calls that are not captured, and only there: with a printer nothing is made
-    ready for capture.
+    A program is prepared for capture if the emitter captures calls, then planned, then probed.
+    Probes only work in calls that are not captured, so with a printer the program is not prepared
+    for capture.
 
     Args:
-        emitter: The emitter, whose options count.
-        printer: What to show; None for nothing.
-        strategy: How storage is planned, one of ``planning.STRATEGIES``; None for the usual one.
+        emitter: The emitter; its options select the passes.
+        printer: The debug printer, or None to insert no probes.
+        strategy: One of ``planning.STRATEGIES``; None for the default.
     """
     plan = PlanMemory(strategy or "", getattr(emitter, "arena", "call"))
     if printer is not None:
@@ -278,27 +275,26 @@ def pipeline_for(
 def run_passes(
     program: Program, passes: Iterable[Pass | str], *, verify_each: bool = False
 ) -> Program:
-    """Return the program after all passes, in order.
+    """Run passes over a program, in order, and return the result.
 
     Args:
-        program: What to begin with.
-        passes: Passes, or their spellings.
-        verify_each: Whether the program is verified before the first pass and after each, and its
-            plan of memory examined by another algorithm than the planner's.
+        program: The program.
+        passes: Passes, or their textual form.
+        verify_each: Verify the program before the first pass and after each, and check its memory
+            plan with an algorithm other than the planner's.
 
     Raises:
-        VerificationError: ``verify_each`` is on and the program, or what a pass made of it, breaks
-            rules.
-        PlanError: likewise, and slices of a pool share bytes.
-        OptionError: there is no pass, or no option, of that name.
-        OptionValueError: an option cannot have that value.
-        PassSpellingError: a text does not spell a pass.
+        VerificationError: With ``verify_each``, the program breaks a rule before or after a pass.
+        PlanError: With ``verify_each``, slices of a pool share bytes.
+        OptionError: There is no pass, or no option, of that name.
+        OptionValueError: The value of an option is not legal.
+        PassSpellingError: A text is not the textual form of a pass.
     """
-    chosen = [parse_pass(one) if isinstance(one, str) else one for one in passes]
+    parsed = [parse_pass(each) if isinstance(each, str) else each for each in passes]
     if verify_each:
         _check(program)
-    for one in chosen:
-        program = one(program)
+    for run in parsed:
+        program = run(program)
         if verify_each:
             _check(program)
     return program
@@ -313,10 +309,10 @@ def _check(program: Program) -> None:
 
 
 def parse_pipeline(text: str) -> tuple[Pass, ...]:
-    """Return the passes that a text spells, separated by commas.
+    """Parse passes separated by commas.
 
     Raises:
-        OptionError, OptionValueError, PassSpellingError: as in :func:`parse_pass`.
+        OptionError, OptionValueError, PassSpellingError: As in :func:`parse_pass`.
     """
     # A comma inside braces separates options.
     parts = re.findall(r"(?:[^,{]|\{[^}]*\}?)+", text)
@@ -324,17 +320,17 @@ def parse_pipeline(text: str) -> tuple[Pass, ...]:
 
 
 def parse_pass(text: str) -> Pass:
-    """Return the pass that ``name`` or ``name{option=value,...}`` spells.
+    """Parse a pass written as ``name`` or ``name{option=value,...}``.
 
     Raises:
-        PassSpellingError: the text does not have that form.
-        OptionError: there is no such pass, or it has no such option.
-        OptionValueError: an option cannot have that value.
+        PassSpellingError: The text does not have that form.
+        OptionError: There is no such pass, or it has no such option.
+        OptionValueError: The value of an option is not legal.
     """
-    found = _SPELLING.fullmatch(text)
-    if found is None:
+    match = _SPELLING.fullmatch(text)
+    if match is None:
         raise PassSpellingError(text=text)
-    name, options = found[1], found[2] or ""
+    name, options = match[1], match[2] or ""
     if name not in PASSES:
         raise OptionError(option=name, legal=PASSES, owner="the list of passes")
     pairs = []
@@ -343,8 +339,8 @@ def parse_pass(text: str) -> Pass:
         if not equals:
             raise PassSpellingError(text=text)
         pairs.append((key, value))
-    # Probes are described by the debug printer: its options are the pass's.
+    # insert-probes takes the options of the debug printer.
     is_probes = PASSES[name] is InsertProbes
-    holder, owner = DebugPrinter if is_probes else PASSES[name], f"pass {name!r}"
-    made: Any = made_with(holder, read_options(options_of(holder), pairs, owner=owner), owner=owner)
-    return InsertProbes(made) if is_probes else made
+    cls, owner = DebugPrinter if is_probes else PASSES[name], f"pass {name!r}"
+    result: Any = made_with(cls, read_options(options_of(cls), pairs, owner=owner), owner=owner)
+    return InsertProbes(result) if is_probes else result

@@ -138,7 +138,7 @@ def test_without_torch(torchless: Path) -> None:
     done = consult(python=torchless)
     assert done.returncode == 1
     assert "torch: torch is not installed\n  hint: install torch 2.11 to " in done.stdout
-    assert done.stdout.endswith("Nothing was run: that takes torch.\nSomething is wrong.\n")
+    assert done.stdout.endswith("Nothing was run: that requires torch.\nSomething is wrong.\n")
     # A slow machine is told that the step goes on, and nothing else is said.
     assert [line for line in done.stderr.splitlines() if " … " not in line] == []
     assert not any(line.endswith("…") for line in done.stdout.splitlines())

@@ -36,7 +36,7 @@ def test_a_package_is_inspected(invoke: Invoke, room: Path) -> None:
         "made by    wrapper_ir",
         "needs      PyTorch",
         "input      ",
-        "as it was written",
+        "every part is intact",
     ):
         assert words in shown.stdout
     (about,) = json.loads(invoke("inspect", "m.pt2", "--json").stdout)["models"]["model"]
@@ -124,7 +124,7 @@ def test_a_folder_of_source_is_checked_and_kept_from_harm(invoke: Invoke, room: 
     words = ("export", "small.wir", "-o", "model/", "--target", "python")
     assert invoke(*words).exit_code == 0
     fine = invoke("check", "model/")
-    assert (fine.exit_code, fine.stdout) == (0, "model/ still is its program\n")
+    assert (fine.exit_code, fine.stdout) == (0, "model/ still matches its program\n")
     assert invoke(*words, "-O", "origins=true").exit_code == 0  # it was not edited
     wrapper = room / "model" / "wrapper.py"
     wrapper.write_text(wrapper.read_text().replace("return (", "return 2 * (", 1))

@@ -11,7 +11,7 @@ import pytest
 from wrapper_ir.cli.errors import OptionSyntaxError
 from wrapper_ir.cli.files import read_options
 from wrapper_ir.errors import OptionError, OptionValueError
-from wrapper_ir.options import options_of, type_name
+from wrapper_ir.options.schema import options_of, type_name
 
 
 class Level(enum.Enum):

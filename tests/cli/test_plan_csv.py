@@ -30,7 +30,7 @@ def test_streams_json_and_capacity(tmp_path: Path, invoke: Invoke) -> None:
     result = invoke("plan-csv", "-", "-o", "-", "--json", "--capacity", "5", stdin=TABLE)
     assert result.exit_code == 1
     assert result.stdout.startswith("id,lower,upper,size,offset\n")
-    assert "6 bytes are more than the capacity of 5" in result.stderr
+    assert "6 bytes exceed the capacity of 5" in result.stderr
     summary = json.loads(result.stderr[: result.stderr.rindex("}") + 1])
     assert summary["height"] == summary["lower_bound"] == 6
     fits = invoke("plan-csv", "-", "-o", "-", "--capacity", "6", stdin=TABLE)

@@ -417,9 +417,9 @@ def test_json_is_plain_and_checked() -> None:
     data = json.loads(found.to_json())
     assert data["lines"][0]["fields"] == [{"name": "size[0]", "before": "32", "after": "64"}]
     del data["lines"][0]["kind"]
-    with pytest.raises(ValueError, match=r"lines\[0\] is no LineChange"):
+    with pytest.raises(ValueError, match=r"lines\[0\] is not a LineChange"):
         ProgramDiff.from_json(json.dumps(data))
-    with pytest.raises(ValueError, match="is no ProgramDiff"):
+    with pytest.raises(ValueError, match="is not a ProgramDiff"):
         ProgramDiff.from_json("[]")
 
 

@@ -20,7 +20,7 @@ from wrapper_ir.frontends.inductor import Settings, inductor_options, install, s
 from wrapper_ir.frontends.inductor.inductor_options import LIBRARY_MAPPED, MAPPED, fates
 from wrapper_ir.frontends.inductor.session import current_session
 from wrapper_ir.frontends.inductor.settings import BACKEND_OPTIONS, with_cpp_wrapper
-from wrapper_ir.options import options_of
+from wrapper_ir.options.schema import options_of
 
 
 def test_defaults() -> None:

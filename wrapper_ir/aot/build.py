@@ -35,9 +35,9 @@ from wrapper_ir.aot.kernels import (
 )
 from wrapper_ir.aot.work import Steps, Work
 from wrapper_ir.errors import UnsupportedError
-from wrapper_ir.options import check_options
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import ARCHITECTURES
+from wrapper_ir.options.schema import check_options
 from wrapper_ir.toolchain.cache import DiskCache
 from wrapper_ir.toolchain.objects import assemble, link, split_debug_information
 

@@ -29,7 +29,7 @@ from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.emitter import CppEmitter
 from wrapper_ir.emitters.registry import emitter_class
 from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError
-from wrapper_ir.options import made_with, options_of
+from wrapper_ir.options.schema import made_with, options_of
 from wrapper_ir.outputs import INDEX, Kind, contains, ending, forced, is_read, replacing, why
 from wrapper_ir.outputs import check as check_output
 from wrapper_ir.toolchain import isa as isas

@@ -18,7 +18,7 @@ from wrapper_ir.aot.errors import Reporter, input_specs
 from wrapper_ir.aot.library import load_error
 from wrapper_ir.devices import CPU
 from wrapper_ir.errors import OptionValueError
-from wrapper_ir.options import made_with
+from wrapper_ir.options.schema import made_with
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.probes import make_probe

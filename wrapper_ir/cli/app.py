@@ -1,4 +1,4 @@
-"""The ``wrapper-ir`` group: its commands, and what becomes of their errors."""
+"""The ``wrapper-ir`` group: its table of commands, and the handling of their errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wrapper_ir.cli.completion import completion_options
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.outputs import command
 
-#: Command -> where it is defined, in the order in which help lists them.
+#: Command -> where it is defined, in the order of the help.
 COMMANDS = {
     "demo": "wrapper_ir.cli.commands.capture:demo",
     "capture": "wrapper_ir.cli.commands.capture:capture",
@@ -43,21 +43,28 @@ COMMANDS = {
 
 _DIFFERENCE, _BAD_INPUT, _FAULT = 1, 2, 3
 
-#: The code of NonFiniteError, what ``run --debug check`` is there to find. Its module needs torch.
-_NOT_FINITE = "WIR1502"
+#: The code of VerificationError.
+_VERIFICATION = "WIR1000"
 
-#: The codes of EmitterFaultError and ArtifactError, which likewise need not be imported.
-_FAULTS_OF_OTHERS = ("WIR2008", "WIR2009")
+#: Exit codes of errors that are not a user's mistake: VerificationError, NonFiniteError, which
+#: ``run --debug check`` looks for, EmitterFaultError and ArtifactError. They are listed by code
+#: because the modules that define them are expensive to import.
+_STATUS = {
+    _VERIFICATION: _DIFFERENCE,
+    "WIR1502": _DIFFERENCE,
+    "WIR2008": _FAULT,
+    "WIR2009": _FAULT,
+}
 
-#: What shells give a command that Ctrl-C has ended.
+#: The exit code of a command ended by Ctrl-C, as in shells.
 _INTERRUPTED = 130
 
-#: What an output that can hold no more says.
+#: Error numbers of a full output.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-# An interpreter that ends looks for garbage among all that there is: with torch, most of a second,
-# for which a command that Ctrl-C has ended would still be there.
+# At exit the interpreter would run the garbage collector over all of torch's objects. That takes
+# most of a second, which is noticeable after Ctrl-C.
 atexit.register(gc.freeze)
 
 
@@ -65,11 +72,11 @@ class App(Group):
     """A group that loads its commands by name and turns exceptions into messages and codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """List all commands in the order of the table."""
+        """Return the names of all commands in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command, or return None where there is none of that name."""
+        """Import a command and return it, or None if there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name].partition(":")
@@ -78,7 +85,7 @@ class App(Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command that was asked for; end the process where it fails."""
+        """Run a command; print its error and exit if it fails."""
         try:
             with command():
                 return super().invoke(ctx)
@@ -90,37 +97,29 @@ class App(Group):
             sys.exit(_INTERRUPTED)
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise  # the reader of a pipe has had enough; click ends quietly
+                raise  # the reader closed the pipe; click exits quietly
             if TRACEBACK in ctx.meta:
                 traceback.print_exception(error)
             _fail(error)
 
 
 def _fail(error: Exception) -> NoReturn:
-    """Say what went wrong on standard error and end the process."""
-    if _is_verification(error):
-        # Its text is the whole program, each fault under its line: a prefix would be in the way.
-        click.echo(str(error), err=True)
-        sys.exit(_DIFFERENCE)
+    """Print an error to standard error and exit."""
+    title, text, status = "error: ", str(error), _BAD_INPUT
     if isinstance(error, WrapperIRError):
-        click.secho("error: ", fg="red", bold=True, nl=False, err=True)
-        click.echo(str(error), err=True)
-        others = {_NOT_FINITE: _DIFFERENCE, **dict.fromkeys(_FAULTS_OF_OTHERS, _FAULT)}
-        sys.exit(others.get(error.code, _BAD_INPUT))
-    if isinstance(error, OSError) and error.errno in _FULL:
-        click.secho("error: ", fg="red", bold=True, nl=False, err=True)
-        click.echo(f"cannot write: {error}", err=True)
-        sys.exit(_BAD_INPUT)
-    click.secho("internal error: ", fg="red", bold=True, nl=False, err=True)
-    click.echo(f"{type(error).__name__}: {error}", err=True)
-    click.echo("  hint: this is a fault of wrapper-ir; --traceback shows where", err=True)
-    sys.exit(_FAULT)
-
-
-def _is_verification(error: Exception) -> bool:
-    # Asked by name: importing the verifier (and sympy with it) only to find out would be a waste.
-    module = sys.modules.get("wrapper_ir.verify")
-    return module is not None and isinstance(error, module.VerificationError)
+        status = _STATUS.get(error.code, _BAD_INPUT)
+        if error.code == _VERIFICATION:
+            title = ""  # the text is the whole program, with each fault under its line
+    elif isinstance(error, OSError) and error.errno in _FULL:
+        text = f"cannot write: {error}"
+    else:
+        title, status = "internal error: ", _FAULT
+        hint = "  hint: this is a fault of wrapper-ir; --traceback shows where"
+        text = f"{type(error).__name__}: {error}\n{hint}"
+    if title:
+        click.secho(title, fg="red", bold=True, nl=False, err=True)
+    click.echo(text, err=True)
+    sys.exit(status)
 
 
 @click.group(
@@ -134,12 +133,12 @@ wrapper-ir verify m.wir && wrapper-ir emit m.wir --target python -o wrapper.py
     + """
 
 \b
-Exit codes: 0 done, 1 rules broken or differences found, 2 wrong usage or bad input,
-3 a fault of wrapper-ir or of another package's emitter, 130 interrupted.
+Exit codes: 0 success, 1 rules broken or differences found, 2 wrong usage or bad input,
+3 a fault of wrapper-ir or of a third-party emitter, 130 interrupted.
 `wrapper-ir COMMAND --help` shows examples of each command.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="wrapper-ir")
 @completion_options
 @traceback_option
 def main() -> None:
-    """Look at, check and render wrapper programs: the host code around compiled kernels."""
+    """Inspect, check and render wrapper programs: the host code around compiled kernels."""

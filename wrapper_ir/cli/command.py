@@ -1,4 +1,4 @@
-"""Shared parts of commands: their declaration, and arguments that several of them take."""
+"""Shared parts of commands: the group class, common options, and groups of options."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ from wrapper_ir.outputs import force
 if TYPE_CHECKING:
     from wrapper_ir.debug_printer import DebugPrinter
     from wrapper_ir.lines import Program
-    from wrapper_ir.options import Option
+    from wrapper_ir.options.schema import Option
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-#: In a context's ``meta`` when ``--traceback`` was given, wherever on the command line.
+#: A decorator that adds a flag to a command.
+Flag: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+#: Key in a context's ``meta``, set if ``--traceback`` was given anywhere on the command line.
 TRACEBACK = "wrapper_ir.cli.traceback"
 
 
 class Group(click.Group):
-    """A group that says which command may have been meant."""
+    """A group that suggests the nearest command for an unknown one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -39,7 +42,7 @@ class Group(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             close = nearest(args[0], self.list_commands(ctx))
-            # Newer versions of click say it themselves, where the group's commands are at hand.
+            # Newer versions of click suggest one themselves if the group's commands are loaded.
             if close is not None and not getattr(error, "possibilities", None):
                 message = f"{error.message.rstrip('.')}; did you mean '{close}'?"
                 raise click.UsageError(message, ctx) from error
@@ -47,85 +50,78 @@ class Group(click.Group):
 
 
 def examples(text: str) -> str:
-    """Return the end of a command's help: examples, shown as they are written."""
+    """Return the end of a command's help: examples, printed verbatim."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in text.strip().splitlines())
 
 
-def traceback_option(function: F) -> F:
-    """Add ``--traceback``, which is remembered for ``wrapper_ir.cli.app``."""
-    return click.option(
-        "--traceback",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_remember_traceback,
-        help="Show where an error arose.",
-    )(function)
+#: The argument ``FILE``: a ``.wir`` file, or ``-`` for standard input.
+program_argument = click.argument("file", metavar="FILE.wir", shell_complete=PROGRAMS)
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
-def _remember_traceback(ctx: click.Context, _: click.Parameter, value: object) -> None:
-    if value:
-        ctx.meta[TRACEBACK] = True
-
-
-def program_argument(function: F) -> F:
-    """Add the argument ``FILE``: a ``.wir`` file, or ``-`` for standard input."""
-    return click.argument("file", metavar="FILE.wir", shell_complete=PROGRAMS)(function)
-
-
-def json_option(function: F) -> F:
-    """Add ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")(
-        function
-    )
-
-
-def target_options(
-    flag: str, default: str = "python", about: str = "The emitter."
-) -> Callable[[F], F]:
-    """Add the option that names an emitter, and ``-O`` for the emitter's own options."""
-
-    def add(function: F) -> F:
-        target = click.option(
-            flag,
-            "target",
-            default=default,
-            show_default=True,
-            metavar="NAME",
-            help=about,
-            shell_complete=TARGETS,
-        )
-        return target(emitter_options()(function))
-
-    return add
-
-
-def emitter_options(owner: str = "the emitter") -> Callable[[F], F]:
-    """Add ``-O``, for options of an emitter."""
-    return click.option(
-        "-O",
-        "options",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help=f"An option of {owner}; `wrapper-ir emitters` lists them.",
-        shell_complete=OPTIONS,
-    )
-
-
-def force_option(function: F) -> F:
-    """Add ``--force``: outputs may take the place of files of other kinds."""
-    return click.option(
-        "--force",
-        is_flag=True,
-        expose_value=False,
-        callback=_allow_overwriting,
-        help="Write also over files that are something else.",
-    )(function)
+#: ``--traceback``, recorded for ``wrapper_ir.cli.app``.
+traceback_option = click.option(
+    "--traceback",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, value: value and ctx.meta.update({TRACEBACK: True}),
+    help="Show the traceback of an error.",
+)
 
 
 def _allow_overwriting(_: click.Context, __: click.Parameter, value: object) -> None:
     if value:
         force()
+
+
+#: ``--force``: outputs may replace files of other kinds.
+force_option = click.option(
+    "--force",
+    is_flag=True,
+    expose_value=False,
+    callback=_allow_overwriting,
+    help="Overwrite files of other kinds, too.",
+)
+
+#: ``-O``, for the options of an emitter.
+emitter_options = click.option(
+    "-O",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An option of the emitter; `wrapper-ir emitters` lists them.",
+    shell_complete=OPTIONS,
+)
+
+
+def frontend_option(about: str) -> Callable[[F], F]:
+    """Return ``--frontend``, which names a front end."""
+    return click.option(
+        "--frontend",
+        type=click.Choice(["inductor", "aten"]),
+        default="inductor",
+        show_default=True,
+        help=about,
+    )
+
+
+def target_option(flag: str, default: str, about: str) -> Callable[[F], F]:
+    """Return an option that names an emitter."""
+    return click.option(
+        flag,
+        default=default,
+        show_default=True,
+        metavar="NAME",
+        help=about,
+        shell_complete=TARGETS,
+    )
+
+
+def target_options(default: str = "python", about: str = "The emitter.") -> Callable[[F], F]:
+    """Add ``--target``, which names an emitter, and ``-O`` for the emitter's options."""
+    target = target_option("--target", default, about)
+    return lambda function: target(emitter_options(function))
 
 
 def flag(
@@ -134,74 +130,67 @@ def flag(
     note: str = "",
     **more: Any,  # noqa: ANN401 - as click.option
 ) -> Callable[[F], F]:
-    """Return the flag of an option of the library.
+    """Return the command line flag of a library option.
 
-    Its name, help, default, least value and what shells propose are those of the declaration.
+    Its name, help, default, minimum and completions come from the option's declaration.
 
     Args:
         option: The option.
-        *short: Further names, such as ``-j``; a long one takes the place of the option's own.
-        note: A sentence to end the help.
-        **more: What click is told besides, or instead.
+        *short: Further names, such as ``-j``; a long one replaces the option's own name.
+        note: A sentence to append to the help.
+        **more: Arguments of ``click.option`` to add or override.
     """
-    own = () if any(name.startswith("--") for name in short) else (_dashed(option),)
+    has_long = any(name.startswith("--") for name in short)
+    names = short if has_long else (*short, f"--{option.name.replace('_', '-')}")
     about = f"{option.help[:1].upper()}{option.help[1:]}."
-    given: dict[str, Any] = {"help": f"{about} {note}".rstrip()}
+    attributes: dict[str, Any] = {"help": f"{about} {note}".rstrip()}
     if option.kind is bool:
-        given["is_flag"] = True
+        attributes["is_flag"] = True
     elif option.default not in (None, ()):
-        given |= {"default": option.default, "show_default": True}
+        attributes |= {"default": option.default, "show_default": True}
     if option.choices:
-        given["shell_complete"] = words(lambda: map(str, option.choices))
+        attributes["shell_complete"] = words(lambda: map(str, option.choices))
     if option.least is not None:
-        given["type"] = click.IntRange(min=option.least)
-    return click.option(*short, *own, **(given | more))
+        attributes["type"] = click.IntRange(min=option.least)
+    return click.option(*names, **(attributes | more))
 
 
-def _dashed(option: Option) -> str:
-    return "--" + option.name.replace("_", "-")
-
-
-# What several flags ask for together: each a value, with the flags that it comes from.
+# Groups of flags: each is a dataclass whose fields are the values of its flags.
 #
-# A command takes such a value as one argument: ``@asking("given", Inputs)``. Nothing here imports
-# torch before it is needed.
-
-#: A decorator that adds a flag to a command.
-Flag: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+# A command takes a group as one argument: ``@asking("given", Inputs)``.
 
 
 def asking(
     name: str,
-    request: Any,  # noqa: ANN401 - a class of flags' values
+    group: Any,  # noqa: ANN401 - a class of flags' values
     *flags: Flag,
 ) -> Callable[[F], F]:
-    """Give a command one argument for several flags.
+    """Pass the values of a group of flags to a command as one argument.
 
     Args:
-        name: What the command calls the argument.
-        request: A dataclass, whose fields are called like the flags' values.
-        *flags: The flags, in the order of the help; those of the request by default.
+        name: The name of the argument.
+        group: A dataclass whose fields are named after the flags.
+        *flags: The flags, in the order of the help; by default ``group.FLAGS``.
     """
-    fields = [field.name for field in dataclasses.fields(request)]
+    fields = [field.name for field in dataclasses.fields(group)]
 
     def add(function: F) -> F:
         @functools.wraps(function)
-        def call(**given: object) -> object:
-            values = {field: given.pop(field) for field in fields}
-            return function(**given, **{name: request(**values)})
+        def call(**arguments: object) -> object:
+            values = {field: arguments.pop(field) for field in fields}
+            return function(**arguments, **{name: group(**values)})
 
-        made: Any = call
-        for each in reversed(flags or request.FLAGS):
-            made = each(made)
-        return made  # type: ignore[no-any-return]  # what click gives back is what it was given
+        result: Any = call
+        for each in reversed(flags or group.FLAGS):
+            result = each(result)
+        return result  # type: ignore[no-any-return]  # click returns the function it was passed
 
     return add
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """``--inputs`` and ``--random``, of which one is given."""
+    """``--inputs`` and ``--random``, exactly one of which is given."""
 
     inputs: str | None
     seed: int | None
@@ -213,21 +202,18 @@ class Inputs:
             help="A .safetensors file, or a .pt file of plain data.",
             shell_complete=files(".safetensors", ".pt"),
         ),
-        click.option("--random", "seed", type=int, metavar="SEED", help="Make inputs up instead."),
+        click.option(
+            "--random", "seed", type=int, metavar="SEED", help="Use made-up inputs instead."
+        ),
     )
 
     def check(self, where: str = "") -> None:
-        """Refuse both and neither; ``where`` begins the message."""
+        """Reject both and neither; ``where`` begins the message."""
         if (self.inputs is None) == (self.seed is None):
             raise click.UsageError(f"{where}give either --inputs PATH or --random SEED")
 
     def read(self, program: Program) -> tuple[Any, ...]:
-        """Return a program's inputs, read or made up.
-
-        Raises:
-            FileError: The file cannot be read.
-            InputsError: It does not hold what the program takes.
-        """
+        """Return a program's inputs, read from the file or made up."""
         from wrapper_ir.cli.tensors import made_up_inputs, read_inputs
 
         if self.inputs is not None:
@@ -245,22 +231,22 @@ class Debugging:
 
     @staticmethod
     def flags(about: str) -> tuple[Flag, ...]:
-        """Return the flags; ``about`` says what the command does with the values."""
+        """Return the flags; ``about`` is the help of ``--debug``."""
         return (
             flag(take.DEBUG, metavar="LEVEL", default=None, show_default=False, help=about),
             flag(
                 take.DEBUG_FILTER,
                 metavar="PATTERN",
-                help="At these kernels and ops: a glob, or re:...",
+                help="Only at these kernels and ops: a glob, or re:...",
             ),
             flag(take.DEBUG_POISON),
         )
 
     def printer(self, level: str | None) -> DebugPrinter | None:
-        """Return the debug printer that is asked for; without ``--debug``, one of this level.
+        """Return the requested debug printer; ``level`` is the default of ``--debug``.
 
         Raises:
-            OptionValueError: There is no such level, or the filter is no pattern.
+            OptionValueError: There is no such level, or the filter is not a valid pattern.
         """
         from wrapper_ir.debug_printer import make_printer
 
@@ -269,7 +255,7 @@ class Debugging:
 
 @dataclass(frozen=True)
 class Building:
-    """The ways to build a library."""
+    """The options for building a library."""
 
     isa: str
     debug_info: bool
@@ -287,7 +273,7 @@ class Building:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of ``wir.export`` that are not at their defaults."""
+        """The options of ``wir.export`` that differ from their defaults."""
         declared = (take.ISA, take.DEBUG_INFO, take.CONSTANTS, ARCHITECTURES, take.JOBS)
         values = {each.name: (getattr(self, each.name), each.default) for each in declared}
         return {name: value for name, (value, default) in values.items() if value != default}

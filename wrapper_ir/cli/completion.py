@@ -1,8 +1,7 @@
-"""Completion in the shell: what to propose for an argument, and the script that asks for it.
+"""Shell completion: the completions of arguments, and the scripts that request them.
 
-The scripts are click's. A shell runs ``wrapper-ir`` again for each press of the key, so nothing
-here imports torch. Directories are proposed with a slash behind them; bash is told to put no blank
-there.
+The scripts are click's. The shell starts ``wrapper-ir`` for each completion, so nothing here
+imports torch. Directories are completed with a trailing slash, and without a space after it.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ SHELLS: Final = ("bash", "zsh", "fish")
 
 _PROGRAM: Final = "wrapper-ir"
 _VARIABLE: Final = "_WRAPPER_IR_COMPLETE"
-_ADDED: Final = "COMPREPLY+=($value)"
-_NO_BLANK: Final = "            [[ $value == */ ]] && compopt -o nospace"
+#: A line of click's script for bash, and the line added after it.
+_REPLY: Final = "COMPREPLY+=($value)"
+_NO_SPACE: Final = "            [[ $value == */ ]] && compopt -o nospace"
 
 
 def files(*suffixes: str) -> Complete:
-    """Propose files with these suffixes, and directories."""
+    """Complete files with these suffixes, and directories."""
 
     def complete(_: click.Context, __: click.Parameter, word: str) -> list[CompletionItem[str]]:
         folder, slash, start = word.rpartition("/")
         prefix = folder + slash
-        room = Path(prefix)
         try:
-            found = sorted(room.expanduser().iterdir())
+            paths = sorted(Path(prefix).expanduser().iterdir())
         except OSError:
             return []
         return [
             CompletionItem(f"{prefix}{path.name}{'/' if path.is_dir() else ''}")
-            for path in found
+            for path in paths
             if path.name.startswith(start)
             and (start or not path.name.startswith("."))
             and (path.suffix in suffixes or path.is_dir())
@@ -51,7 +50,7 @@ def files(*suffixes: str) -> Complete:
 
 
 def words(find: Callable[[], Iterable[str]]) -> Complete:
-    """Propose words, found when they are asked for."""
+    """Complete words, which are computed on demand."""
 
     def complete(_: click.Context, __: click.Parameter, word: str) -> list[CompletionItem[str]]:
         return [CompletionItem(each) for each in find() if each.startswith(word)]
@@ -65,10 +64,6 @@ def _targets() -> Iterable[str]:
     return emitter_names()
 
 
-def _targets_and_ir() -> Iterable[str]:
-    return ("ir", *_targets())
-
-
 def _corpus() -> Iterable[str]:
     from wrapper_ir.testing.corpus_files import corpus_files
 
@@ -76,7 +71,7 @@ def _corpus() -> Iterable[str]:
 
 
 def _options(ctx: click.Context, _: click.Parameter, word: str) -> list[CompletionItem[str]]:
-    """Propose ``key=`` and ``key=value`` of the emitter that was named before."""
+    """Complete ``key=`` and ``key=value`` for the emitter named earlier on the line."""
     from wrapper_ir.emitters import emitter_class, options_of
     from wrapper_ir.errors import WrapperIRError
 
@@ -84,56 +79,52 @@ def _options(ctx: click.Context, _: click.Parameter, word: str) -> list[Completi
         options = options_of(emitter_class(str(ctx.params.get("target") or "cpp")))
     except WrapperIRError:
         return []
-    found = []
+    candidates = []
     for option in options:
         values = option.takes.split(" | ")
-        many = [f"{option.name}={value}" for value in values]
-        found += many if len(values) > 1 else [f"{option.name}="]
-    return [CompletionItem(each) for each in found if each.startswith(word)]
+        candidates += [f"{option.name}={value if len(values) > 1 else ''}" for value in values]
+    return [CompletionItem(each) for each in candidates if each.startswith(word)]
 
 
 PROGRAMS: Final = files(".wir")
 MODULES: Final = files(".py")
 TARGETS: Final = words(_targets)
-TARGETS_AND_IR: Final = words(_targets_and_ir)
+TARGETS_AND_IR: Final = words(lambda: ("ir", *_targets()))
 CORPUS: Final = words(_corpus)
 OPTIONS: Final[Complete] = _options
 
 
 def script(main: click.Command, shell: str) -> str:
-    """Return what a shell has to read to complete our commands."""
-    found = get_completion_class(shell)
-    assert found is not None
-    text = found(main, {}, _PROGRAM, _VARIABLE).source()
+    """Return the completion script for a shell."""
+    completion = get_completion_class(shell)
+    assert completion is not None
+    text = completion(main, {}, _PROGRAM, _VARIABLE).source()
     if shell == "bash":
-        text = text.replace(_ADDED, f"{_ADDED}\n{_NO_BLANK}")
+        text = text.replace(_REPLY, f"{_REPLY}\n{_NO_SPACE}")
     return text
 
 
 def install(main: click.Command, shell: str) -> str:
-    """Write the script where the shell looks for it; return what there is to say.
+    """Write the script to where the shell looks for it; return instructions for the user.
 
     Raises:
-        FileError: It cannot be written.
+        FileError: The script cannot be written.
     """
-    from wrapper_ir.cli.errors import FileError
+    from wrapper_ir.cli.errors import file_errors
     from wrapper_ir.cli.files import SCRIPT, write_text
 
     path = _place(shell)
-    try:
+    with file_errors("write", repr(str(path))):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise FileError(verb="write", file=repr(str(path)), reason=reason) from error
     write_text(str(path), script(main, shell), SCRIPT)
     return f"{path}\n{_REMARKS[shell].format(path=path, folder=path.parent)}"
 
 
 _REMARKS: Final = {
-    "bash": "  new shells have it where the package bash-completion is; "
+    "bash": "  new shells load it if the package bash-completion is installed; "
     "else add to ~/.bashrc:  source '{path}'",
     "zsh": "  add to ~/.zshrc, above compinit:  fpath+=('{folder}')",
-    "fish": "  new shells have it",
+    "fish": "  new shells load it",
 }
 
 
@@ -149,10 +140,14 @@ def _place(shell: str) -> Path:
 
 
 def completion_options(function: F) -> F:
-    """Add ``--show-completion`` and ``--install-completion``, which do that and end."""
+    """Add ``--show-completion`` and ``--install-completion``, which act and exit."""
     for flag, act, about in (
-        ("--show-completion", script, "Print the script that completes commands in a shell."),
-        ("--install-completion", install, "Install that script where the shell looks for it."),
+        ("--show-completion", script, "Print the completion script for a shell."),
+        (
+            "--install-completion",
+            install,
+            "Install the completion script where the shell looks for it.",
+        ),
     ):
         function = click.option(
             flag,
@@ -161,13 +156,13 @@ def completion_options(function: F) -> F:
             is_eager=True,
             expose_value=False,
             metavar="[SHELL]",
-            callback=_doing(act),
+            callback=_callback(act),
             help=f"{about} {', '.join(SHELLS)}; by default the one of $SHELL.",
         )(function)
     return function
 
 
-def _doing(
+def _callback(
     act: Callable[[click.Command, str], str],
 ) -> Callable[[click.Context, click.Parameter, object], None]:
     def callback(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
@@ -175,7 +170,7 @@ def _doing(
             return
         shell = str(value) or Path(os.environ.get("SHELL", "")).name
         if shell not in SHELLS:
-            message = f"{shell!r} is none of {', '.join(SHELLS)}; name one of them"
+            message = f"{shell!r} is not one of {', '.join(SHELLS)}; name one of them"
             raise click.BadParameter(message, ctx, parameter)
         click.echo(act(ctx.command, shell).rstrip("\n"))
         ctx.exit()

@@ -1,4 +1,4 @@
-"""The demonstration: its steps in order, the model, and the training of it."""
+"""The demo: its steps in order, the model, and a step of training."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-#: A demonstration tells what it does, on a terminal or not.
+#: The demo logs its steps even if standard error is not a terminal.
 step = functools.partial(terminal.step, log=True)
 
 PAIRS = {f"{one} - {other}": (one, other) for one, other in PAIRED}
@@ -43,7 +43,7 @@ PAIRS = {f"{one} - {other}": (one, other) for one, other in PAIRED}
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings of the demonstration."""
+    """The settings of the demo."""
 
     out: Path
     layers: int = 4
@@ -52,12 +52,7 @@ class Plan:
 
 
 def tell(plan: Plan) -> Report:
-    """Do everything, and leave ``program.wir`` and ``wrapper.py`` in ``plan.out``.
-
-    Raises:
-        BypassedError: A compilation did not go through us.
-        WrapperIRError: Something else failed.
-    """
+    """Run the demo and write ``program.wir`` and ``wrapper.py`` to ``plan.out``."""
     check_output(str(plan.out / "program.wir"))
     check_output(str(plan.out / "wrapper.py"), MODULE)
     torch.set_num_threads(plan.threads)
@@ -71,26 +66,26 @@ def tell(plan: Plan) -> Report:
 
 
 def _train(example: Example, report: Report, plan: Plan) -> None:
-    """One step of training by each of the three, from equal weights."""
+    """Take one training step with each of the three, starting from equal weights."""
     models = {who: copy.deepcopy(example.model).train() for who in (EAGER, STOCK, OURS)}
     calls: dict[str, Callable[[Tensor], Tensor]] = {EAGER: models[EAGER]}
     outcomes: dict[str, Outcome] = {}
     with step("training: eager"):
-        outcomes[EAGER] = _step(example, models[EAGER], calls[EAGER])
+        outcomes[EAGER] = train_step(example, models[EAGER], calls[EAGER])
     with step("training: compiling through wrapper_ir"), record() as programs:
-        calls[OURS] = _compiled(models[OURS], OURS)
-        outcomes[OURS] = _step(example, models[OURS], calls[OURS])
+        calls[OURS] = torch.compile(models[OURS], backend=OURS)
+        outcomes[OURS] = train_step(example, models[OURS], calls[OURS])
     if {program.role for program in programs} != {GraphRole.FORWARD, GraphRole.BACKWARD}:
         raise BypassedError(what="the training step")
     with step("training: compiling through stock Inductor"):
-        calls[STOCK] = _compiled(models[STOCK], STOCK)
-        outcomes[STOCK] = _step(example, models[STOCK], calls[STOCK])
-    _add_programs(report, {f"{program.role.value}": program for program in programs})
+        calls[STOCK] = torch.compile(models[STOCK], backend=STOCK)
+        outcomes[STOCK] = train_step(example, models[STOCK], calls[STOCK])
+    _add_programs(report, {program.role.value: program for program in programs})
     for name, (one, other) in PAIRS.items():
         for part, value in differences(outcomes[one], outcomes[other]).items():
             report.differences.setdefault(f"training: {part}", {})[name] = value
     steps = {
-        who: functools.partial(bare_step, models[who], calls[who], example.tokens, example.targets)
+        who: functools.partial(bare_step, example, models[who], calls[who])
         for who in (EAGER, STOCK, OURS)
     }
     with step("training: timing", animate=False):
@@ -98,10 +93,10 @@ def _train(example: Example, report: Report, plan: Plan) -> None:
 
 
 def _infer(example: Example, report: Report, plan: Plan) -> dict[str, Tensor]:
-    """The forward alone, without gradients, by each of the three; gives the results."""
+    """Run the forward without gradients with each of the three; return the results."""
     model = example.model.eval()
-    calls: dict[str, Any] = {EAGER: model, OURS: _compiled(model, OURS)}
-    calls[STOCK] = _compiled(model, STOCK)
+    calls: dict[str, Any] = {EAGER: model}
+    calls |= {backend: torch.compile(model, backend=backend) for backend in (OURS, STOCK)}
     results: dict[str, Tensor] = {}
     with torch.no_grad():
         with step("inference: eager"):
@@ -123,7 +118,7 @@ def _infer(example: Example, report: Report, plan: Plan) -> dict[str, Tensor]:
 
 
 def _export(example: Example, report: Report, plan: Plan, results: dict[str, Tensor]) -> None:
-    """The model as a program of its own, weights included: what is left to read."""
+    """Export the model as one program with its weights, and write it for the user to read."""
     model = example.model.eval()
     with step("capturing the exported model"):
         program = capture(model, (example.tokens,))
@@ -133,9 +128,9 @@ def _export(example: Example, report: Report, plan: Plan, results: dict[str, Ten
         artifact = emit(planned.program, "python")
     with step("loading what was emitted"):
         run = artifact.load()
-    found = {**results, OURS: run(example.tokens)[0]}
+    outputs = {**results, OURS: run(example.tokens)[0]}
     report.differences["exported: output"] = {
-        name: max_difference(found[one], found[other]) for name, (one, other) in PAIRS.items()
+        name: max_difference(outputs[one], outputs[other]) for name, (one, other) in PAIRS.items()
     }
     _add_programs(report, {"exported": program})
     with step("writing"):
@@ -144,27 +139,18 @@ def _export(example: Example, report: Report, plan: Plan, results: dict[str, Ten
     report.files = [str(plan.out / name) for name in ("program.wir", "wrapper.py")]
 
 
-def _step(example: Example, model: nn.Module, call: Callable[[Tensor], Tensor]) -> Outcome:
-    return train_step(model, call, example.tokens, example.targets)
-
-
-def _compiled(model: nn.Module, backend: str) -> Callable[[Tensor], Tensor]:
-    compiled: Callable[[Tensor], Tensor] = torch.compile(model, backend=backend)
-    return compiled
-
-
 def _add_programs(report: Report, programs: Mapping[str, Program]) -> None:
     for name, program in programs.items():
         planned = plan_memory(program)
         report.programs[name] = count(planned.program, planned.report)
 
 
-# The model that the demonstration is about: ``examples/decoder.py``.
+# The model of the demo: ``examples/decoder.py``.
 
 
 @dataclass(frozen=True)
 class Example:
-    """A decoder, what it is called with, and what it should have said.
+    """A decoder with its input and the expected output.
 
     ``tokens`` and ``targets`` are integers of shape (batch, time).
     """
@@ -179,7 +165,7 @@ def load_example(layers: int) -> Example:
     """Return the decoder with random weights, in evaluation mode.
 
     Raises:
-        MissingExampleError: The example is not there.
+        MissingExampleError: The example is not installed.
     """
     module = import_file(_find("decoder.py"))
     model, (tokens,) = module.make(layers=layers)
@@ -190,21 +176,21 @@ def load_example(layers: int) -> Example:
 
 
 def _find(name: str) -> Path:
-    # Beside the package in a checkout; where the wheel puts shared files otherwise.
+    # In a checkout it is beside the package; otherwise it is among the wheel's shared files.
     checkout = Path(__file__).parents[2]
-    places = [checkout / "examples" / name, Path(sys.prefix) / "share/wrapper_ir/examples" / name]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
-        raise MissingExampleError(file=str(places[0]))
-    return found
+    paths = [checkout / "examples" / name, Path(sys.prefix) / "share/wrapper_ir/examples" / name]
+    for path in paths:
+        if path.is_file():
+            return path
+    raise MissingExampleError(file=str(paths[0]))
 
 
-# One step of training, and how far two models are apart after it.
+# One step of training, and the differences between two models after it.
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of one training step: results, gradients and updated parameters."""
+    """The outcome of one training step: results, gradients and updated parameters."""
 
     output: Tensor
     loss: Tensor
@@ -212,23 +198,16 @@ class Outcome:
     parameters: dict[str, Tensor]
 
 
-def train_step(
-    model: nn.Module, call: Callable[[Tensor], Tensor], tokens: Tensor, targets: Tensor
-) -> Outcome:
+def train_step(example: Example, model: nn.Module, call: Callable[[Tensor], Tensor]) -> Outcome:
     """Take one step: forward, cross entropy, backward, gradient descent.
 
-    Not Adam: its first step divides each gradient by its own size, so that rounding errors in tiny
-    gradients would show as differences as large as the learning rate.
-
-    Args:
-        model: Whose parameters are trained.
-        call: How it is called: the model itself or what torch.compile made of it.
-        tokens: Integers of shape (batch, time).
-        targets: Integers of the same shape.
+    The optimiser is not Adam, whose first step divides each gradient by its own magnitude: rounding
+    errors in tiny gradients would become differences as large as the learning rate. ``call`` is the
+    model itself, or the result of compiling it.
     """
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-    output = call(tokens)
-    loss = _loss(output, targets)
+    output = call(example.tokens)
+    loss = _loss(output, example.targets)
     loss.backward()  # type: ignore[no-untyped-call]
     gradients = {
         name: parameter.grad.clone()
@@ -241,11 +220,9 @@ def train_step(
     return Outcome(output.detach(), loss.detach(), gradients, parameters)
 
 
-def bare_step(
-    model: nn.Module, call: Callable[[Tensor], Tensor], tokens: Tensor, targets: Tensor
-) -> None:
-    """Run forward and backward and forget the gradients: what is timed."""
-    _loss(call(tokens), targets).backward()  # type: ignore[no-untyped-call]
+def bare_step(example: Example, model: nn.Module, call: Callable[[Tensor], Tensor]) -> None:
+    """Run forward and backward and discard the gradients, for timing."""
+    _loss(call(example.tokens), example.targets).backward()  # type: ignore[no-untyped-call]
     model.zero_grad()
 
 
@@ -254,10 +231,10 @@ def _loss(output: Tensor, targets: Tensor) -> Tensor:
 
 
 def differences(one: Outcome, other: Outcome) -> dict[str, float]:
-    """Return the largest absolute difference of each part of two outcomes.
+    """Return the largest absolute difference in each part of two outcomes.
 
     Raises:
-        ValueError: One has gradients that the other lacks.
+        ValueError: The outcomes have gradients for different parameters.
     """
     if one.gradients.keys() != other.gradients.keys():
         raise ValueError("the two models have gradients for different parameters")
@@ -270,7 +247,7 @@ def differences(one: Outcome, other: Outcome) -> dict[str, float]:
 
 
 def max_difference(one: Tensor, other: Tensor) -> float:
-    """Return the largest absolute difference of two tensors; not a number where one has one."""
+    """Return the largest absolute difference of two tensors; NaN if one of them has a NaN."""
     if one.shape != other.shape:
         raise ValueError(f"shapes {tuple(one.shape)} and {tuple(other.shape)} differ")
     return float((one.double() - other.double()).abs().max()) if one.numel() else 0.0

@@ -1,13 +1,12 @@
-"""Results of the demonstration as data, as JSON and as tables, and the times in them."""
+"""The results of the demo as data and as tables, and the timing of functions."""
 
 from __future__ import annotations
 
 import collections
-import dataclasses
 import statistics
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wrapper_ir.cli.terminal import duration, human
 from wrapper_ir.lines import Program, TorchOp, walk
@@ -22,16 +21,16 @@ if TYPE_CHECKING:
     from wrapper_ir.planning import PlanReport
 
 
-#: The order of the columns: who is compared.
+#: The compared implementations, in the order of the columns.
 EAGER, STOCK, OURS = "eager", "inductor", "wrapper_ir"
 
-#: Which differences are shown.
+#: The pairs whose differences are shown.
 PAIRED = ((OURS, EAGER), (STOCK, EAGER), (OURS, STOCK))
 
 
 @dataclass(frozen=True)
 class ProgramFacts:
-    """Counts of one planned program."""
+    """The counts of one planned program."""
 
     lines: dict[str, int]
     kernels: int
@@ -43,24 +42,20 @@ class ProgramFacts:
 
 @dataclass
 class Report:
-    """Everything that the demonstration found."""
+    """All results of the demo."""
 
     model: str
     programs: dict[str, ProgramFacts] = field(default_factory=dict)
-    #: Part -> pair of those compared -> largest absolute difference.
+    #: Part -> compared pair -> largest absolute difference.
     differences: dict[str, dict[str, float]] = field(default_factory=dict)
-    #: What is timed -> who -> seconds.
+    #: Measurement -> implementation -> time.
     times: dict[str, dict[str, Time]] = field(default_factory=dict)
     threads: int = 0
     files: list[str] = field(default_factory=list)
 
-    def as_data(self) -> dict[str, Any]:
-        """Return the report as plain data."""
-        return dataclasses.asdict(self)
-
 
 def count(program: Program, plan: PlanReport) -> ProgramFacts:
-    """Count a planned program's lines by kind, regions included, its kernels and buffers."""
+    """Count a planned program's lines by kind, including regions, its kernels and buffers."""
     lines = collections.Counter(type(line).__name__ for _, line in walk(program))
     definitions = [line for line in program.body if declares(line)]
     ops = sum(isinstance(line.source, TorchOp) for line in definitions)
@@ -77,7 +72,7 @@ def count(program: Program, plan: PlanReport) -> ProgramFacts:
 def show(report: Report, console: Console) -> None:
     """Print the tables."""
     for table in (_programs(report), _differences(report), _times(report)):
-        # The title as a line of its own: rich would wrap it to the width of the table.
+        # Print the title separately: rich would wrap it to the width of the table.
         title, table.title = table.title, None
         console.print(f"\n{title}", style="bold", soft_wrap=True)
         console.print(table)
@@ -112,7 +107,7 @@ def _differences(report: Report) -> Table:
 def _times(report: Report) -> Table:
     who = list(dict.fromkeys(name for row in report.times.values() for name in row))
     title = (
-        "Median time of calls taken in turns, +- half the distance of the quartiles; threads:"
+        "Median time of interleaved calls, +- half the interquartile range; threads:"
         f" {report.threads}"
     )
     table = _table(title, "", "calls", *who)
@@ -143,17 +138,17 @@ def _difference(value: float | None) -> str:
 
 
 def farewell(report: Report, console: Console) -> None:
-    """Say what the numbers are and what to do with the files."""
+    """Explain the numbers and suggest commands for the files."""
     program, module = report.files
     console.print(
-        "Times are whole calls as a user makes them, Dynamo's guards included; wrapper_ir and"
+        "Times are of whole calls as a user makes them, including Dynamo's guards; wrapper_ir and"
         " stock Inductor run the same kernels. The training step is forward, loss and backward.\n"
-        "Bytes planned are those of the program's own buffers: weights, inputs and what library"
-        " ops use inside themselves are not in them.",
+        "Bytes planned are those of the program's own buffers, without weights, inputs and the"
+        " internal buffers of library ops.",
         style="dim",
     )
     console.print(
-        f"\nWritten: {program} and {module}, each with its constants beside it. Go on with",
+        f"\nWritten: {program} and {module}, each with its constants beside it. Next, try",
         markup=False,
         soft_wrap=True,
     )
@@ -167,15 +162,15 @@ def farewell(report: Report, console: Console) -> None:
         console.print(f"  {command}", markup=False, style="bold", soft_wrap=True)
 
 
-# Times of several functions, measured in one run so that the machine's moods hit all alike.
+# Timing several functions in one run, so that noise on the machine affects all of them alike.
 
 
-#: Rounds without which there are no quartiles to speak of.
+#: The fewest rounds that give meaningful quartiles.
 _LEAST = 3
 
 
 class Time(NamedTuple):
-    """A median and half the distance between the quartiles around it, in seconds; of how many."""
+    """The median and half the interquartile range, in seconds, of a number of calls."""
 
     median: float
     spread: float
@@ -191,14 +186,14 @@ def interleaved_medians(
 ) -> dict[str, Time]:
     """Return the median time of one call of each function.
 
-    Each round calls every function once, and begins with another one than the round before: a
-    neighbour on the machine, or what the one before left in the CPU's caches, favours nobody.
+    Each round calls every function once, starting with a different one than the round before, so
+    that neither other load on the machine nor the contents of CPU caches favours any of them.
 
     Args:
-        functions: What to measure, by name.
-        rounds: How often each is timed, at most.
-        seconds: After so much time there are no further rounds; but there are at least three.
-        warmup: How often each is called before.
+        functions: The functions to measure, by name.
+        rounds: The maximum number of timed calls of each.
+        seconds: Time after which no further round starts; there are at least three.
+        warmup: The number of untimed calls of each beforehand.
     """
     names = list(functions)
     for _ in range(warmup):

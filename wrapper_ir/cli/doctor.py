@@ -1,6 +1,6 @@
-"""The doctor: what it finds, as data that may be shown to others, and the report for people.
+"""The doctor: its findings as data that is safe to share, and as a report for people.
 
-What it has tried in a process of its own is in :mod:`wrapper_ir.cli.trials`.
+:mod:`wrapper_ir.cli.trials` runs the trials in a separate process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir import __version__
-from wrapper_ir.cli.terminal import duration, human, out
+from wrapper_ir.cli.terminal import aligned, duration, human, out
 from wrapper_ir.devices import kind_of, registered
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends import releases
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
     from wrapper_ir.devices import DeviceKind, Doctor, KernelLanguage
 
 
-#: What a compiler's complaint begins its reason with.
+#: The text that precedes the reason in a compiler's output.
 _REASON = "error:"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """An error in short."""
+    """A summary of an error."""
 
-    code: str  #: empty where the error is none of ours
+    code: str  #: empty if the error is not one of ours
     message: str
     hint: str = ""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A part that the library depends on.
+    """A component that the library depends on.
 
     Attributes:
-        name: What it is.
-        version: Its version; empty where it is absent.
-        standing: What we know of it: ``supported``, ``tried``, ``untried`` or ``not supported``.
-        note: What else there is to say.
+        name: Its name.
+        version: Its version; empty if it is absent.
+        standing: ``supported``, ``tried``, ``untried`` or ``not supported``.
+        note: A remark.
         fault: Why the library cannot work with it, or without it.
     """
 
@@ -81,10 +81,10 @@ class Trial:
     """One way to run the program.
 
     Attributes:
-        name: What was tried: an emitter, or the front end.
-        seconds: How long it took.
-        refusal: What of the program the emitter says that it cannot render: no fault of it.
-        fault: How it failed.
+        name: An emitter, or the front end.
+        seconds: The time it took.
+        refusal: What the emitter declares that it cannot render, which is not a fault.
+        fault: The failure, if any.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything."""
+    """All findings."""
 
     facts: list[Fact]
     cache: CacheFacts
@@ -108,17 +108,17 @@ class Report:
         return not any(part.fault for part in parts)
 
     def as_data(self) -> dict[str, Any]:
-        """Return plain data without the paths that tell who somebody is."""
-        found = {"ok": self.is_well, **dataclasses.asdict(self)}
-        return {name: _without_paths(value) for name, value in found.items()}
+        """Return the report as plain data, without paths that identify the user."""
+        data = {"ok": self.is_well, **dataclasses.asdict(self)}
+        return {name: _without_paths(value) for name, value in data.items()}
 
 
 def fault_of(error: BaseException) -> Fault:
-    """Return an error in short: the first line of its message, and why a compiler complained."""
+    """Summarise an error: the first line of its message, and the first error of a compiler."""
     if not isinstance(error, WrapperIRError):
         return Fault("", f"{type(error).__name__}: {_first(str(error))}".removesuffix(": "))
-    said = str(error.fields.get("output", "")).splitlines()
-    reason = next((line.partition(_REASON)[2] for line in said if _REASON in line), "")
+    output = str(error.fields.get("output", "")).splitlines()
+    reason = next((line.partition(_REASON)[2] for line in output if _REASON in line), "")
     message = _first(error.message) + (f": {reason.strip()}" if reason else "")
     return Fault(error.code, message, error.hint or "")
 
@@ -128,7 +128,7 @@ def _first(text: str) -> str:
 
 
 def _without_paths(value: object) -> object:
-    """Return data with short names for the user's home and for where packages lie."""
+    """Return data with the user's home and the directories of packages abbreviated."""
     match value:
         case str():
             for path, short in _short_names():
@@ -149,10 +149,10 @@ def _short_names() -> list[tuple[str, str]]:
     return [*((path, "site-packages") for path in packages), *((path, "~") for path in homes)]
 
 
-# Versions of what the library depends on, and what we know of them.
+# Versions of the library's dependencies, and whether they work.
 #
-# ``supported`` is what the tests run with, ``tried`` what worked when it was tried by hand. Nothing
-# here imports torch: it may be absent, or broken.
+# ``supported`` versions are those that the tests run with, ``tried`` ones worked when tried by
+# hand. Nothing here imports torch, which may be absent or broken.
 
 
 _SUPPORTED, _TRIED, _UNTRIED, _REFUSED = "supported", "tried", "untried", "not supported"
@@ -163,20 +163,15 @@ _TORCHES = {
     releases.Standing.TOO_OLD: _REFUSED,
 }
 
-#: Minor version of Python 3 -> what we know of it.
+#: Minor version of Python 3 -> its standing.
 _PYTHONS = {11: _SUPPORTED, 12: _TRIED}
 
-#: Processor -> what we know of it, on Linux.
+#: Processor -> its standing, on Linux.
 _MACHINES = {"x86_64": _SUPPORTED}
 
 
 def gather(torch: Mapping[str, Any], fault: Fault | None) -> list[Fact]:
-    """Return the facts.
-
-    Args:
-        torch: What torch says of itself, where it can be imported.
-        fault: Why it cannot.
-    """
+    """Return all facts, given those that torch reports, or the fault that stops its import."""
     return [
         Fact("wrapper_ir", __version__),
         _system(),
@@ -196,12 +191,12 @@ def _system() -> Fact:
     return Fact("system", f"{platform.system()} {machine}", known, f"{libc} {version}".strip())
 
 
-def _torch(found: Mapping[str, Any], fault: Fault | None) -> Fact:
-    version = found.get("version") or _installed("torch")
+def _torch(torch: Mapping[str, Any], fault: Fault | None) -> Fact:
+    version = torch.get("version") or _installed("torch")
     if not version:
         hint = f"install torch {releases.in_words()}"
         return Fact("torch", "", fault=Fault("", "torch is not installed", hint))
-    platforms = [built_for for built_for, _ in found.get("devices", {}).values() if built_for]
+    platforms = [built_for for built_for, _ in torch.get("devices", {}).values() if built_for]
     note = f"built for {', '.join(platforms)}" if platforms else ""
     standing = _TORCHES[releases.standing(version)]
     if standing is _UNTRIED and releases.is_to_be_tried():
@@ -218,7 +213,7 @@ def _sympy() -> Fact:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the major and the minor number of a version, whatever stands before it."""
+    """Return the major and minor number of a version, ignoring any text before them."""
     return tuple(map(int, re.findall(r"\d+", version)[:2]))
 
 
@@ -240,15 +235,15 @@ def _compiler() -> Fact:
     from wrapper_ir.toolchain.compiler import find_compiler
 
     try:
-        found = find_compiler()
+        compiler = find_compiler()
     except WrapperIRError as error:
         return Fact("compiler", "", fault=fault_of(error))
-    known = _TRIED if found.clang else _SUPPORTED
-    return Fact("compiler", found.version, known, f"started as {' '.join(found.command)}")
+    known = _TRIED if compiler.clang else _SUPPORTED
+    return Fact("compiler", compiler.version, known, f"started as {' '.join(compiler.command)}")
 
 
 def _languages() -> Iterator[Fact]:
-    """Yield facts about the compilers of kernels that are packages of Python."""
+    """Yield facts about kernel compilers that are Python packages."""
     for kind in registered():
         for language in kind.languages:
             if language.package:
@@ -256,16 +251,16 @@ def _languages() -> Iterator[Fact]:
 
 
 def _language(language: KernelLanguage, kind: DeviceKind) -> Fact:
-    """A compiler is supported in the minor version that the installed torch asks for."""
+    """Return the fact about a compiler, supported in the minor version that torch requires."""
     version = _installed(language.package)
     if not version:
         return Fact(language.name, "", note=f"only {kind.noun}s need it")
-    named = re.compile(rf"{re.escape(language.package)}\b")
-    wanted = next((r for r in _requirements("torch") if named.match(r)), "")
-    if _numbers(version) == _numbers(wanted):
+    pattern = re.compile(rf"{re.escape(language.package)}\b")
+    requirement = next((r for r in _requirements("torch") if pattern.match(r)), "")
+    if _numbers(version) == _numbers(requirement):
         return Fact(language.name, version, _SUPPORTED)
-    asked = wanted.partition(";")[0]
-    return Fact(language.name, version, _UNTRIED, f"torch asks for {asked}" if asked else "")
+    note = requirement.partition(";")[0]
+    return Fact(language.name, version, _UNTRIED, f"torch requires {note}" if note else "")
 
 
 def _drivers() -> Iterator[Fact]:
@@ -277,16 +272,16 @@ def _drivers() -> Iterator[Fact]:
 
 
 def _driver_version(doctor: Doctor) -> str:
-    said = _run(*doctor.driver_command)
+    output = _run(*doctor.driver_command)
     file = Path(doctor.driver_file)
-    if not said and file.is_file():
-        found = re.search(r"\d+\.\d+(?:\.\d+)?", file.read_text("utf-8", errors="replace"))
-        said = found[0] if found else ""
-    return said.partition("\n")[0]
+    if not output and file.is_file():
+        match = re.search(r"\d+\.\d+(?:\.\d+)?", file.read_text("utf-8", errors="replace"))
+        output = match[0] if match else ""
+    return output.partition("\n")[0]
 
 
 def _run(*words: str) -> str:
-    """Return what a program writes, or nothing where it is absent, fails or hangs."""
+    """Return the output of a program, empty if it is absent, fails or hangs."""
     if not words or shutil.which(words[0]) is None:
         return ""
     try:
@@ -306,14 +301,14 @@ def _units(torch: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def cache_facts() -> CacheFacts:
-    """Return where the cache is, how full, and whether it can be written."""
+    """Return where the cache is, its size, and whether it is writable."""
     from wrapper_ir.toolchain.cache import default_cache, default_dir
 
     directory = str(default_dir())
     try:
         cache = default_cache().writable
         directory = str(cache.directory)
-        with cache.scratch() as scratch:  # the permissions alone do not tell of a full disk
+        with cache.scratch() as scratch:  # permissions alone would not reveal a full disk
             (scratch / "written").write_bytes(bytes(1 << 16))
     except (WrapperIRError, OSError) as error:
         return CacheFacts(directory, fault=fault_of(error))
@@ -322,10 +317,10 @@ def cache_facts() -> CacheFacts:
     return CacheFacts(directory, now.entries, now.total_bytes, now.max_bytes, free, True)
 
 
-# The report for people: tables on a terminal, lines that are never cut anywhere else.
+# The report for people: tables on a terminal, otherwise lines that are never cut.
 
 
-#: Words for what is known of a part, and for how a trial went, with their colours.
+#: Standings of components and outcomes of trials -> their colours.
 _COLOURS = {
     **dict.fromkeys(("supported", "tried", "writable", "ok"), "green"),
     **dict.fromkeys(("untried", "refused"), "yellow"),
@@ -381,10 +376,8 @@ def _table(console: Console, rows: list[Row]) -> None:
 
 
 def _lines(console: Console, rows: list[Row]) -> None:
-    width = [max(len(row[n]) for row in rows if n < len(row)) for n in range(max(map(len, rows)))]
-    for row in rows:
-        line = "  ".join(f"{cell:{width[n]}}" for n, cell in enumerate(row))
-        console.print(line.rstrip(), markup=False, soft_wrap=True)
+    for line in aligned(rows):
+        console.print(line, markup=False, soft_wrap=True)
     console.print()
 
 
@@ -397,5 +390,5 @@ def _verdict(console: Console, data: dict[str, Any]) -> None:
         if fault["hint"]:
             console.print(f"  hint: {fault['hint']}", markup=False, soft_wrap=True)
     if not data["trials"]:
-        console.print("Nothing was run: that takes torch.")
+        console.print("Nothing was run: that requires torch.")
     console.print("Something is wrong." if faults else "All is well.", style="bold")

@@ -1,8 +1,15 @@
-"""The errors of the command line: what a user can get wrong before the libraries are asked."""
+"""The errors of the command line: mistakes of the user's that the library never sees."""
 
 from __future__ import annotations
 
+import contextlib
+from typing import TYPE_CHECKING
+
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.outputs import why
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class BadReferenceError(WrapperIRError):
@@ -14,33 +21,33 @@ class BadReferenceError(WrapperIRError):
 
 
 class ModuleImportError(WrapperIRError):
-    """A module that was named cannot be imported, or fails while it is."""
+    """A module cannot be found, or raises while it is imported."""
 
     code = "WIR4002"
     template = "cannot import {module!r}: {reason}"
-    default_hint = "modules are looked for in the current directory first, then where Python looks"
+    default_hint = "modules are searched for in the current directory, then on Python's path"
 
 
 class MissingAttributeError(WrapperIRError):
-    """The module is there, the attribute is not."""
+    """The module exists, but the attribute does not."""
 
     code = "WIR4003"
     template = "{module!r} has no attribute {attribute!r}"
 
 
 class NotAModelError(WrapperIRError):
-    """The object named is not something that can be captured."""
+    """The named object cannot be captured."""
 
     code = "WIR4004"
     template = "{reference!r} gives {what}, which cannot be captured"
     default_hint = (
-        "name an nn.Module (with --args), or a function without parameters that returns"
+        "name an nn.Module (and give --args), or a function without parameters that returns"
         " (module, args), (module, args, kwargs) or (module, args, kwargs, dynamic_shapes)"
     )
 
 
 class UserCodeError(WrapperIRError):
-    """Code of the user's (a factory, a model while it is traced) raised an exception."""
+    """User code (a factory, or a model while it is traced) raised an exception."""
 
     code = "WIR4005"
     template = "{what} failed: {reason}"
@@ -54,22 +61,31 @@ class FileError(WrapperIRError):
     template = "cannot {verb} {file}: {reason}"
 
 
+@contextlib.contextmanager
+def file_errors(verb: str, file: str) -> Iterator[None]:
+    """Raise an ``OSError`` of the block as a :class:`FileError`."""
+    try:
+        yield
+    except OSError as error:
+        raise FileError(verb=verb, file=file, reason=why(error)) from error
+
+
 class OptionSyntaxError(WrapperIRError):
-    """An ``-O`` is not a ``key=value``."""
+    """The argument of ``-O`` is not of the form ``key=value``."""
 
     code = "WIR4007"
     template = "option {text!r} is not of the form key=value"
 
 
 class InputsError(WrapperIRError):
-    """The tensors given do not fit the program's inputs."""
+    """The values do not fit the program's inputs."""
 
     code = "WIR4008"
     template = "the inputs do not fit the program: {reason}"
 
 
 class MissingExampleError(WrapperIRError):
-    """The demo's model is not where it should be."""
+    """The demo's model is not installed."""
 
     code = "WIR4009"
     template = "the demo's model {file} is missing"
@@ -77,15 +93,15 @@ class MissingExampleError(WrapperIRError):
 
 
 class NoTextError(WrapperIRError):
-    """A target's result is not text, and text was asked for."""
+    """An emitter produces no text."""
 
     code = "WIR4010"
-    template = "emitter {target!r} writes no text"
-    default_hint = "from Python, wir.emit(program, target) gives what it makes"
+    template = "emitter {target!r} produces no text"
+    default_hint = "in Python, wir.emit(program, target) returns what it produces"
 
 
 class BypassedError(WrapperIRError):
-    """The demonstration compiled something, and nothing of it went through wrapper_ir."""
+    """The demo compiled a model without wrapper_ir taking part."""
 
     code = "WIR4011"
     template = "{what} was compiled, but not by wrapper_ir: no program was recorded"

@@ -1,6 +1,6 @@
-"""Reading programs and writing results: ``-`` is a stream, and files appear whole or not at all.
+"""Reading programs and writing results. ``-`` is a stream; files appear whole or not at all.
 
-What may be written over, ``wrapper_ir.outputs`` says; here are the kinds of files.
+``wrapper_ir.outputs`` decides which files may be overwritten; this module defines their kinds.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from wrapper_ir.cli.errors import FileError, NoTextError, OptionSyntaxError
+from wrapper_ir.cli.errors import FileError, NoTextError, OptionSyntaxError, file_errors
 from wrapper_ir.errors import UnsupportedError
-from wrapper_ir.options import options_of
-from wrapper_ir.options import read_options as read_values
+from wrapper_ir.options.schema import options_of
+from wrapper_ir.options.schema import read_options as read_values
 from wrapper_ir.outputs import Kind, begins_with, beside
 from wrapper_ir.outputs import check as check_file
 from wrapper_ir.outputs import reading as note_read
@@ -30,18 +30,16 @@ if TYPE_CHECKING:
 
 STREAM = "-"
 
-MODULE: Final = Kind("what an emitter wrote", begins_with(b"Wrapper program "))
+MODULE: Final = Kind("an emitter's output", begins_with(b"Wrapper program "))
 PICTURE: Final = Kind("a picture (SVG)", begins_with(b"<svg "))
-TABLE: Final = Kind("a table that was planned", begins_with(b",offset\n"))
-SCRIPT: Final = Kind("a script that completes our commands", begins_with(b"_WRAPPER_IR_COMPLETE"))
+TABLE: Final = Kind("a planned table", begins_with(b",offset\n"))
+SCRIPT: Final = Kind("our completion script", begins_with(b"_WRAPPER_IR_COMPLETE"))
 
 
 def read_program(file: str, *, data: bool = False) -> Program:
-    """Return the program of a ``.wir`` file or, for ``-``, of standard input.
+    """Read a program from a ``.wir`` file, or from standard input if ``file`` is ``-``.
 
-    Args:
-        file: The path, or ``-``.
-        data: Whether the constants' values are needed too; they lie beside the file.
+    With ``data``, the values of constants are read as well, from the file beside the program.
 
     Raises:
         FileError: The stream is closed or not UTF-8.
@@ -55,39 +53,29 @@ def read_program(file: str, *, data: bool = False) -> Program:
 
 
 def read_text(file: str) -> str:
-    """Return the text of a file or, for ``-``, of standard input.
+    """Return the text of a file, or of standard input if ``file`` is ``-``.
 
     Raises:
         FileError: It cannot be read, or is not UTF-8.
     """
     name = "standard input" if file == STREAM else repr(file)
-    if file == STREAM and sys.stdin is None:  # closed by whoever started us
+    if file == STREAM and sys.stdin is None:  # closed by the parent process
         raise FileError(verb="read", file=name, reason="it is closed")
     if file != STREAM:
         note_read(file)
-    try:
+    with file_errors("read", name):
         raw = sys.stdin.buffer.read() if file == STREAM else Path(file).read_bytes()
+    try:
         return raw.decode("utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise FileError(verb="read", file=name, reason=reason) from error
     except UnicodeDecodeError as error:
         reason = f"byte {error.start} is not UTF-8"
         raise FileError(verb="read", file=name, reason=reason) from error
 
 
 def write_text(file: str, text: str, kind: Kind, *, in_place: bool = False) -> None:
-    """Write a text to a file, whole or not at all, or to standard output for ``-``.
+    """Write text to a file, whole or not at all, or to standard output if ``file`` is ``-``.
 
-    Args:
-        file: The path, or ``-``.
-        text: What to write.
-        kind: What it is.
-        in_place: Whether the file is meant to be one that the command has read.
-
-    Raises:
-        FileError: The directory is missing or not writable.
-        OverwriteError: There is something else of that name.
+    ``in_place`` allows the file to be an input of the command.
     """
     if file == STREAM:
         click.echo(text, nl=not text.endswith("\n"))
@@ -97,11 +85,7 @@ def write_text(file: str, text: str, kind: Kind, *, in_place: bool = False) -> N
 
 
 def save_program(program: Program, file: str) -> None:
-    """Write a program and, beside it, its constants; only the program to standard output.
-
-    Raises:
-        WrapperIRError: A file cannot be written.
-    """
+    """Write a program, with its constants beside it; to standard output, only the program."""
     if file == STREAM:
         click.echo(str(program))
     else:
@@ -109,59 +93,37 @@ def save_program(program: Program, file: str) -> None:
 
 
 def check_output(file: str | None, kind: Kind | None = None) -> None:
-    """Refuse an output before any work is done: by default, a program's.
+    """Check that an output, by default a program, may be written, before any work is done.
 
     Raises:
         FileError: It is a directory.
-        OverwriteError: There is something else of that name.
+        OverwriteError: A file of another kind would be lost.
     """
     from wrapper_ir.text.files import PROGRAM
 
     if file is not None and file != STREAM:
-        with _reporting(file):
+        with file_errors("write", repr(file)):
             check_file(Path(file), kind or PROGRAM)
 
 
 @contextlib.contextmanager
 def replacing(file: str, kind: Kind, *, in_place: bool = False) -> Iterator[Path]:
-    """Yield a path to write to, in the same directory, that takes ``file``'s place at the end.
-
-    When the block raises, ``file`` is as it was and nothing is left behind.
-
-    Raises:
-        FileError: The directory is missing or not writable.
-        OverwriteError: There is something else of that name.
-    """
-    with (
-        _reporting(file),
-        replacing_output(Path(file), kind, in_place=in_place) as temporary,
-    ):
+    """Do as :func:`wrapper_ir.outputs.replacing`, but raise ``OSError`` as ``FileError``."""
+    replacement = replacing_output(Path(file), kind, in_place=in_place)
+    with file_errors("write", repr(file)), replacement as temporary:
         yield temporary
 
 
-@contextlib.contextmanager
-def _reporting(file: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise FileError(verb="write", file=repr(file), reason=reason) from error
-
-
-# Rendering a program for the commands that do: the emitter, its options, its text.
+# Rendering a program: the emitter, its options, its text.
 
 
 def read_options(emitter: type, words: Iterable[str]) -> dict[str, object]:
-    """Return keyword arguments for an emitter from ``key=value`` words; ``key`` alone means true.
-
-    Args:
-        emitter: A dataclass; its initialising fields are the options.
-        words: What stood behind each ``-O``.
+    """Parse the arguments of ``-O`` into options of an emitter; ``key`` alone means true.
 
     Raises:
         OptionSyntaxError: A word has no key.
         OptionError: The emitter has no such option.
-        OptionValueError: The option has, but not with this value.
+        OptionValueError: A value cannot be converted to the option's type.
     """
     pairs = []
     for word in words:
@@ -174,40 +136,35 @@ def read_options(emitter: type, words: Iterable[str]) -> dict[str, object]:
 
 
 def read_pairs(words: Iterable[str]) -> dict[str, str]:
-    """Return what ``key=value`` words say, as text.
+    """Parse ``key=value`` words.
 
     Raises:
         OptionSyntaxError: A word has no key or no value.
     """
-    found = {}
+    pairs = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not key or not equals:
             raise OptionSyntaxError(text=word)
-        found[key] = value
-    return found
+        pairs[key] = value
+    return pairs
 
 
 def check_target(target: str, words: Iterable[str]) -> dict[str, Any]:
-    """Return the options for a target; done first, so that a typing error costs no waiting.
+    """Return the options for a target. Commands call this first, to fail fast on a typo.
 
     Raises:
-        WrapperIRError: There is no such emitter, or not with these options.
+        WrapperIRError: There is no such emitter, or its options are not legal.
     """
     from wrapper_ir.emitters import emitter_class, make_emitter
 
     options = read_options(emitter_class(target), words)
-    make_emitter(target, options)  # checks what the types of its fields cannot say
+    make_emitter(target, options)  # also runs the emitter's own checks
     return options
 
 
 def render(program: Program, target: str, options: dict[str, Any]) -> Artifact:
-    """Return what a target's emitter makes of a program, planning its memory where needed.
-
-    Raises:
-        NoTextError: It is not text.
-        WrapperIRError: The program is faulty, or cannot be rendered.
-    """
+    """Render a program for a target, planning its memory if needed; the result has a text."""
     from wrapper_ir.api import emit
     from wrapper_ir.emitters import ArtifactError, emitter_class, faults_of
     from wrapper_ir.emitters.base import package_of
@@ -224,12 +181,12 @@ def render(program: Program, target: str, options: dict[str, Any]) -> Artifact:
 
 
 def write_module(artifact: Artifact, target: str, file: str, *, constants: bool) -> None:
-    """Write what was emitted; with ``constants``, first the values of constants beside it.
+    """Write an emitted text; with ``constants``, first write their values beside it.
 
-    ``wrapper.py`` has them in ``wrapper.py.safetensors``, where it looks for them when it is run.
+    ``wrapper.py`` looks for them in ``wrapper.py.safetensors`` when it runs.
 
     Raises:
-        UnsupportedError: The target's modules do not take constants from a file.
+        UnsupportedError: The target's text does not read constants from a file.
         WrapperIRError: A file cannot be written, or values are missing.
     """
     if constants and file != STREAM:

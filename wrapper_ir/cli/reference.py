@@ -1,4 +1,4 @@
-"""``module:attribute`` references: from words on the command line to a model and its arguments."""
+"""``module:attribute`` references on the command line, resolved to a model and its arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wrapper_ir.cli.errors import (
     NotAModelError,
     UserCodeError,
 )
-from wrapper_ir.errors import nearest
+from wrapper_ir.errors import did_you_mean
 from wrapper_ir.outputs import reading as note_read
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Capturable:
-    """Anything that ``wir.capture`` takes."""
+    """The arguments of ``wir.capture``."""
 
     model: nn.Module | ExportedProgram
     args: tuple[Any, ...]
@@ -40,25 +40,17 @@ class Capturable:
 
 
 def find_model(reference: str, args_reference: str | None) -> Capturable:
-    """Return the model that ``reference`` names, with the arguments to capture it with.
-
-    Raises:
-        BadReferenceError: A reference is malformed.
-        ModuleImportError: Its module cannot be imported.
-        MissingAttributeError: The module has no such attribute.
-        UserCodeError: The factory raised.
-        NotAModelError: What was found cannot be captured.
-    """
-    found = look_up(reference)
-    if not isinstance(found, nn.Module) and callable(found):
-        found = call_user_code(f"calling {reference!r}", found)
-    if isinstance(found, ExportedProgram):
-        return Capturable(found, _arguments(args_reference) if args_reference else ())
-    if isinstance(found, nn.Module):
+    """Return the model that ``reference`` names, with the arguments to capture it with."""
+    value = look_up(reference)
+    if not isinstance(value, nn.Module) and callable(value):
+        value = call_user_code(f"calling {reference!r}", value)
+    if isinstance(value, ExportedProgram):
+        return Capturable(value, _arguments(args_reference) if args_reference else ())
+    if isinstance(value, nn.Module):
         if args_reference is None:
             raise NotAModelError(reference=reference, what="a module without its arguments")
-        return Capturable(found, _arguments(args_reference))
-    return _with_arguments(reference, found, args_reference)
+        return Capturable(value, _arguments(args_reference))
+    return _with_arguments(reference, value, args_reference)
 
 
 def look_up(reference: str) -> object:
@@ -66,25 +58,20 @@ def look_up(reference: str) -> object:
     module_name, colon, attribute = reference.rpartition(":")
     if not colon or not module_name or not attribute:
         raise BadReferenceError(text=reference)
-    found: object = _import(module_name)
+    value: object = _import(module_name)
     for part in attribute.split("."):
         try:
-            found = getattr(found, part)
+            value = getattr(value, part)
         except AttributeError as error:
-            close = nearest(part, [n for n in dir(found) if not n.startswith("_")])
-            hint = None if close is None else f"did you mean {close!r}?"
+            hint = did_you_mean(part, [name for name in dir(value) if not name.startswith("_")])
             raise MissingAttributeError(
                 module=module_name, attribute=attribute, hint=hint
             ) from error
-    return found
+    return value
 
 
 def call_user_code(what: str, function: Callable[[], object]) -> object:
-    """Call code that is not ours, so that its failure is told apart from ours.
-
-    Raises:
-        UserCodeError: It raised an exception.
-    """
+    """Call user code, and raise any exception as a :class:`UserCodeError`."""
     try:
         return function()
     except Exception as error:
@@ -92,7 +79,7 @@ def call_user_code(what: str, function: Callable[[], object]) -> object:
 
 
 def describe(error: BaseException) -> str:
-    """Return an exception as one line: its class and its message's first line."""
+    """Return an exception as one line: its class and the first line of its message."""
     first = next((line for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
@@ -115,7 +102,7 @@ def _import(name: str) -> ModuleType:
 
 
 def import_file(path: Path) -> ModuleType:
-    """Import a file as a module of its own, its directory searched for what it imports.
+    """Import a file as a top-level module, with its directory on the import path.
 
     Raises:
         FileError: There is no such file.
@@ -127,20 +114,23 @@ def import_file(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.resolve().parent))
-    # Registered first: dataclasses, pickling and torch look up a class's module by its name.
+    # Register it first: dataclasses, pickle and torch look up a class's module by name.
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
 
 
-def _with_arguments(reference: str, found: object, args_reference: str | None) -> Capturable:
-    if not isinstance(found, tuple) or not found or not isinstance(found[0], nn.Module):
-        raise NotAModelError(reference=reference, what=_kind(found))
-    model, *rest = found
+def _with_arguments(reference: str, value: object, args_reference: str | None) -> Capturable:
+    if not isinstance(value, tuple) or not value or not isinstance(value[0], nn.Module):
+        what = f"a value of type {type(value).__name__}"
+        if isinstance(value, tuple):
+            what = "a tuple that does not start with an nn.Module"
+        raise NotAModelError(reference=reference, what=what)
+    model, *rest = value
     if args_reference is not None:
         rest[:1] = [_arguments(args_reference)]
     if not 1 <= len(rest) <= 3:
-        raise NotAModelError(reference=reference, what=f"a tuple of {len(found)}")
+        raise NotAModelError(reference=reference, what=f"a tuple of {len(value)}")
     if not isinstance(rest[0], (tuple, list)):
         raise NotAModelError(
             reference=reference,
@@ -151,15 +141,7 @@ def _with_arguments(reference: str, found: object, args_reference: str | None) -
 
 
 def _arguments(reference: str) -> tuple[Any, ...]:
-    found = look_up(reference)
-    if callable(found):
-        found = call_user_code(f"calling {reference!r}", found)
-    if isinstance(found, (tuple, list)):
-        return tuple(found)
-    return (found,)
-
-
-def _kind(found: object) -> str:
-    if isinstance(found, tuple):
-        return "a tuple that does not start with an nn.Module"
-    return f"a value of type {type(found).__name__}"
+    value = look_up(reference)
+    if callable(value):
+        value = call_user_code(f"calling {reference!r}", value)
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)

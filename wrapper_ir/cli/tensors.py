@@ -1,4 +1,4 @@
-"""Inputs for a program: read from a file, or made up from its layouts; and its results, shown."""
+"""Inputs of a program, read from a file or made up from its layouts, and its results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
-from wrapper_ir.cli.errors import FileError, InputsError
+from wrapper_ir.cli.errors import FileError, InputsError, file_errors
 from wrapper_ir.cli.files import replacing
 from wrapper_ir.lines import (
     BufferInput,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _MARK: Final = "wrapper_ir"
 
-#: At the end of the archive, where readers look for nothing.
+#: The comment of the zip archive, which marks a file of inputs as ours.
 _INPUTS_REMARK: Final = b"inputs, written by wrapper_ir"
 
 RESULTS: Final = Kind(
@@ -50,35 +50,36 @@ def names_of_inputs(program: Program) -> tuple[str, ...]:
 
 
 def read_inputs(program: Program, file: str) -> tuple[Any, ...]:
-    """Return a program's inputs from a ``.safetensors`` or a ``.pt`` file.
+    """Read a program's inputs from a ``.safetensors`` or ``.pt`` file.
 
-    A mapping gives them by name, a sequence in order. A ``.pt`` file may hold plain data only.
+    A mapping holds them by name, a sequence in order. A ``.pt`` file may only hold plain data.
 
     Raises:
         FileError: The file cannot be read.
-        InputsError: It does not hold what the program takes.
+        InputsError: Its contents do not fit the program's inputs.
     """
     names = names_of_inputs(program)
-    found = _read(file)
-    if isinstance(found, dict):
-        missing = [name for name in names if name not in found]
-        extra = [str(name) for name in found if name not in names]
+    values = _read(file)
+    if isinstance(values, dict):
+        missing = [name for name in names if name not in values]
+        extra = [str(name) for name in values if name not in names]
         if missing or extra:
-            raise InputsError(
-                reason=f"missing: {_listed(missing)}; unknown: {_listed(extra)}",
-                hint=f"the program takes {', '.join(names) or 'nothing'}",
+            reason = (
+                f"missing: {', '.join(missing) or 'none'}; unknown: {', '.join(extra) or 'none'}"
             )
-        found = [found[name] for name in names]
-    if len(found) != len(names):
-        raise InputsError(reason=f"{len(found)} given, the program takes {len(names)}")
-    return tuple(_input(program, *each) for each in zip(program.inputs, found, strict=True))
+            hint = f"the program takes {', '.join(names) or 'nothing'}"
+            raise InputsError(reason=reason, hint=hint)
+        values = [values[name] for name in names]
+    if len(values) != len(names):
+        raise InputsError(reason=f"the program takes {len(names)}, but {len(values)} were given")
+    return tuple(_input(program, *each) for each in zip(program.inputs, values, strict=True))
 
 
 def made_up_inputs(program: Program, seed: int) -> tuple[Any, ...]:
-    """Return inputs of a program's layouts: normal numbers, integers and truth values of 0 and 1.
+    """Make up inputs that fit a program's layouts.
 
-    Symbolic sizes are taken at their hints; a number is the one that the program asserts, or else
-    its hint, or 1.0.
+    Floating point values are normally distributed; integers and truth values are 0 or 1. Symbolic
+    sizes take their hints. A number is the one that the program asserts, or else its hint, or 1.0.
 
     Raises:
         InputsError: An integer has no hint.
@@ -96,7 +97,7 @@ def made_up_inputs(program: Program, seed: int) -> tuple[Any, ...]:
 
 
 def write_results(path: Path, results: Sequence[Any]) -> None:
-    """Write the tensors among results to a safetensors file, as ``result0``, ``result1``, ..."""
+    """Write the tensors among the results to a safetensors file: ``result0``, ``result1``, ..."""
     from safetensors.torch import save_file
 
     tensors = {
@@ -108,7 +109,7 @@ def write_results(path: Path, results: Sequence[Any]) -> None:
 
 
 def write_inputs(file: str, inputs: Sequence[Any]) -> None:
-    """Write inputs, tensors and numbers, to a ``.pt`` file that :func:`read_inputs` takes."""
+    """Write inputs, tensors and numbers, to a ``.pt`` file for :func:`read_inputs`."""
     with replacing(file, INPUTS) as temporary:
         torch.save(list(inputs), temporary)
         with zipfile.ZipFile(temporary, "a") as archive:
@@ -116,7 +117,7 @@ def write_inputs(file: str, inputs: Sequence[Any]) -> None:
 
 
 def summary(value: object) -> dict[str, Any]:
-    """Return what there is to say about one result, as data."""
+    """Summarise one result as data."""
     if not isinstance(value, torch.Tensor):
         return {"type": type(value).__name__, "value": value}
     about: dict[str, Any] = {
@@ -137,24 +138,22 @@ def _read(file: str) -> dict[str, Any] | Sequence[Any]:
     path = Path(file)
     reading(path)
     try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
+        with file_errors("read", repr(file)):
+            if path.suffix == ".safetensors":
+                from safetensors.torch import load_file
 
-            return load_file(path)
-        # weights_only: an unpickled file could otherwise run any code.
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise FileError(verb="read", file=repr(file), reason=reason) from error
+                return load_file(path)
+            # weights_only: unpickling could otherwise run arbitrary code.
+            values = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError) as error:
-        # torch's own words tell how to load what may run code; here that is no way out.
+        # torch's own message explains how to load unsafe files, which is not possible here.
         reason = "it is neither a .safetensors file nor a .pt file of plain data"
         raise FileError(verb="read", file=repr(file), reason=reason) from error
     except Exception as error:
         if type(error).__module__.startswith("safetensors"):
             raise FileError(verb="read", file=repr(file), reason=str(error)) from error
         raise
-    return found if isinstance(found, (dict, list, tuple)) else [found]
+    return values if isinstance(values, (dict, list, tuple)) else [values]
 
 
 def _input(program: Program, declared: Input, value: object) -> Tensor | float | None:
@@ -162,7 +161,7 @@ def _input(program: Program, declared: Input, value: object) -> Tensor | float |
         raise _no_object(declared)
     if isinstance(declared, BufferInput):
         if not isinstance(value, torch.Tensor):
-            reason = f"{declared.name} is a tensor, {type(value).__name__} is given"
+            reason = f"{declared.name} is a tensor, but {type(value).__name__} was given"
             raise InputsError(reason=reason)
         return value
     if isinstance(value, torch.Tensor) and value.numel() == 1:
@@ -170,7 +169,7 @@ def _input(program: Program, declared: Input, value: object) -> Tensor | float |
     if value is None and program.symbols[declared.symbol].kind is SymbolKind.NONE:
         return None
     if not isinstance(value, (bool, int, float)):
-        reason = f"{declared.symbol} is a number, {type(value).__name__} is given"
+        reason = f"{declared.symbol} is a number, but {type(value).__name__} was given"
         raise InputsError(reason=reason)
     return value
 
@@ -178,22 +177,22 @@ def _input(program: Program, declared: Input, value: object) -> Tensor | float |
 def _no_object(declared: ObjectInput) -> InputsError:
     return InputsError(
         reason=f"{declared.object} is an object of class {declared.class_name}",
-        hint="no file holds objects and none can be made up: call the program from Python",
+        hint="objects can be neither read from a file nor made up: call the program from Python",
     )
 
 
 def _pinned(program: Program) -> dict[str, float]:
-    """The symbols that the program asserts to be one number, with that number."""
-    found = {}
+    """Return the symbols that the program asserts to equal a number, with that number."""
+    pinned = {}
     for _, line in walk(program):
         condition = asserted(line)
         if isinstance(condition, sympy.Eq) and condition.rhs.is_number:
-            found[str(condition.lhs)] = float(condition.rhs)
-    return found
+            pinned[str(condition.lhs)] = float(condition.rhs)
+    return pinned
 
 
 def _typical(name: str, program: Program, pinned: dict[str, float]) -> float | None:
-    """A value that a program takes for a number; None where nothing tells of one."""
+    """Return a value that the program accepts for a symbol, or None if none is known."""
     info = program.symbols.get(name)
     if info is None:
         return None
@@ -208,13 +207,13 @@ def _hints(program: Program) -> dict[str, float]:
     for each in program.inputs:
         if isinstance(each, ObjectInput):
             raise _no_object(each)
-    wanted = {each.symbol for each in program.inputs if isinstance(each, ScalarInput)}
+    symbols = {each.symbol for each in program.inputs if isinstance(each, ScalarInput)}
     for each in program.inputs:
         if isinstance(each, BufferInput):
-            wanted |= program.layout(each.name).symbols
+            symbols |= program.layout(each.name).symbols
     hints: dict[str, float] = {}
     pinned = _pinned(program)
-    for name in sorted(wanted):
+    for name in sorted(symbols):
         info = program.symbols.get(name)
         if info is not None and info.kind is SymbolKind.NONE:
             continue
@@ -238,7 +237,3 @@ def _made_up(layout: Layout, hints: dict[str, float], generator: torch.Generator
     else:
         values = torch.randint(0, 2, size, generator=generator)
     return tensor.copy_(values)
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names) or "none"

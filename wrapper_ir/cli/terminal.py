@@ -1,4 +1,4 @@
-"""Terminal output: consoles, the progress of long steps on standard error, programs in colour."""
+"""Terminal output: consoles, progress on standard error, and programs in colour."""
 
 from __future__ import annotations
 
@@ -9,54 +9,52 @@ import re
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
 
-#: How long a step may take before it says that it goes on, and again (seconds).
+#: Seconds between messages of a long step that it is still running.
 SILENCE = 10.0
 
-#: Columns of a stream that is no terminal: more than any table has.
+#: The width of a stream that is not a terminal, in columns: wider than any table.
 _WIDEST = 1000
 
 
 def out(*, color: bool = False) -> Console:
-    """Return a console on standard output, as it is now (tests replace the stream).
+    """Return a console on the current standard output (tests replace the stream).
 
-    ``color`` asks for colours also where the output is no terminal.
+    ``color`` forces colours even if the output is not a terminal.
     """
-    from rich.console import Console
-
-    console = Console(file=sys.stdout, highlight=False, force_terminal=True if color else None)
-    return _unbounded(console)
+    return _console(sys.stdout, force_terminal=True if color else None)
 
 
 def err() -> Console:
     """Return a console on standard error."""
+    return _console(sys.stderr)
+
+
+def _console(stream: TextIO, *, force_terminal: bool | None = None) -> Console:
+    """Return a console that, if not on a terminal and without ``COLUMNS``, never wraps a table."""
     from rich.console import Console
 
-    return _unbounded(Console(file=sys.stderr, highlight=False))
-
-
-def _unbounded(console: Console) -> Console:
-    """The console; one on no terminal is as wide as what it is given, unless ``COLUMNS`` says."""
-    if not console.file.isatty() and not os.environ.get("COLUMNS"):
-        console.width = _WIDEST
-    return console
+    is_unbounded = not stream.isatty() and not os.environ.get("COLUMNS")
+    width = _WIDEST if is_unbounded else None
+    return Console(file=stream, highlight=False, force_terminal=force_terminal, width=width)
 
 
 @contextlib.contextmanager
 def step(what: str, *, animate: bool = True, log: bool = False) -> Iterator[None]:
-    """Show that ``what`` is being done, then that it is done and how long it took.
+    """Show that ``what`` is in progress, then that it is done and how long it took.
 
-    On a terminal a spinner turns. Elsewhere nothing is shown until it has taken long; or, with
-    ``log``, a line, its end when the step ends. ``animate=False`` keeps the
-    spinner's thread away from what is measured.
+    On a terminal this is a spinner. Elsewhere nothing is shown until the step has taken long; with
+    ``log``, a line is printed and completed when the step ends. ``animate=False`` avoids the
+    spinner's thread, for measurements.
     """
     from rich.markup import escape
 
@@ -82,28 +80,28 @@ def step(what: str, *, animate: bool = True, log: bool = False) -> Iterator[None
 
 @contextlib.contextmanager
 def _patience(console: Console, what: str) -> Iterator[None]:
-    """Say now and then that a step goes on, so that nobody takes it for dead."""
-    over = threading.Event()
+    """Print from time to time that a step is still running, so that nobody takes it for dead."""
+    done = threading.Event()
     start = time.perf_counter()
 
-    def tell() -> None:
-        while not over.wait(SILENCE):
+    def report() -> None:
+        while not done.wait(SILENCE):
             console.print(f"  {what} … {time.perf_counter() - start:.0f} s", soft_wrap=True)
 
-    thread = threading.Thread(target=tell, name="wrapper_ir patience", daemon=True)
+    thread = threading.Thread(target=report, name="wrapper_ir patience", daemon=True)
     thread.start()
     try:
         yield
     finally:
-        over.set()
+        done.set()
         thread.join()
 
 
 @contextlib.contextmanager
 def bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show how far ``what`` is; yield what is to be told of it: steps done, and all steps.
+    """Show the progress of ``what``; yield a function to call with the steps done and in total.
 
-    On a terminal a bar grows; elsewhere it is a :func:`step`.
+    On a terminal this is a progress bar, elsewhere a :func:`step`.
     """
     from rich.markup import escape
 
@@ -122,31 +120,52 @@ def bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextlib.contextmanager
 def counting(what: str) -> Iterator[Callable[[str], None]]:
-    """Show a search; yield what is to be told of each try: what it found, or nothing.
+    """Show a search; yield a function to call after each try with its result, or an empty string.
 
-    On a terminal the count and the last find stand beside a spinner; elsewhere finds are lines.
+    On a terminal the count and the last result stand beside a spinner; elsewhere each result is
+    printed on a line.
     """
     from rich.markup import escape
 
     console = err()
     tries = 0
-    found = ""
+    last = ""
     with contextlib.ExitStack() as stack:
         status = stack.enter_context(console.status(escape(what))) if console.is_terminal else None
 
-        def tell(news: str) -> None:
-            nonlocal tries, found
-            tries, found = tries + 1, news or found
-            shown = escape(f"{what}: {found or 'nothing yet'}, {tries} tried")
+        def report(result: str) -> None:
+            nonlocal tries, last
+            tries, last = tries + 1, result or last
+            text = escape(f"{what}: {last or 'nothing yet'}, {tries} tried")
             if status is not None:
-                status.update(shown)
-            elif news:
-                console.print(f"  {shown}", soft_wrap=True)
+                status.update(text)
+            elif result:
+                console.print(f"  {text}", soft_wrap=True)
 
-        yield tell
+        yield report
 
 
-# Numbers of bytes and of seconds, as people write and read them.
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield rows as lines of text, with cells padded to the width of their columns."""
+    columns = itertools.zip_longest(*rows, fillvalue="")
+    widths = [max(map(len, column)) for column in columns]
+    for row in rows:
+        cells = (f"{cell:{width}}" for cell, width in zip(row, widths, strict=False))
+        yield "  ".join(cells).rstrip()
+
+
+def table_of(*text: str, numbers: Sequence[str]) -> Table:
+    """Return a table with columns of text and then of numbers, which are right-aligned."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(*text, box=box.SIMPLE_HEAD)
+    for title in numbers:
+        table.add_column(title, justify="right")
+    return table
+
+
+# Sizes in bytes and times in seconds, in readable units.
 
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -154,32 +173,27 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
 
 def parse_size(text: str) -> int | None:
-    """Return the bytes that ``500M``, ``2GiB`` or ``1024`` mean, or None for anything else.
+    """Parse ``500M``, ``2GiB`` or ``1024`` into a number of bytes; return None for anything else.
 
-    A unit is a power of 1024, with or without the ``i``.
+    Units are powers of 1024, with or without the ``i``.
     """
     match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        return None
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    return None if match is None else int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def human(size: int) -> str:
-    """Return a number of bytes in the largest unit that leaves a number of at least one."""
-    value, unit = float(size), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{size:,} B" if unit == "B" else f"{value:,.1f} {unit}"
+    """Format a number of bytes in the largest unit of which there is at least one."""
+    for unit in ("T", "G", "M", "K"):
+        if size >= _UNITS[unit]:
+            return f"{size / _UNITS[unit]:,.1f} {unit}iB"
+    return f"{size:,} B"
 
 
 def duration(seconds: float) -> str:
-    """Return a time in the unit that suits it, three digits of it."""
-    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
-        if seconds * factor >= 1 or unit == "us":
-            return f"{seconds * factor:.3g} {unit}"
-    raise AssertionError
+    """Format a time with three digits, in seconds, milliseconds or microseconds."""
+    if seconds >= 1:
+        return f"{seconds:.3g} s"
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
 # Colours for the text form of programs.
@@ -193,7 +207,7 @@ _WORDS = (
     "event|mempool|user|after|record_event|wait_event|synchronize"
 )
 
-#: What each kind of word looks like; the sixteen colours of the terminal, so that any theme fits.
+#: Kind of word -> its style. Only the terminal's sixteen colours are used, to suit any theme.
 _STYLES = {
     "keyword": "bold blue",
     "buffer": "cyan",
@@ -203,7 +217,7 @@ _STYLES = {
     "remark": "bright_black",
 }
 
-#: What each kind of word is; what is found later wins where two overlap.
+#: The pattern of each kind of word; later ones win where two overlap.
 _PATTERNS = (
     rf"(?<![\w%@$.:\"])(?P<keyword>{_WORDS})(?![\w.:])",
     r"(?<![\w%@$])(?P<type>(?:bf|f|i|u|c|qi|qui)\d\w*|bool)(?=[\[\s*,)])",
@@ -215,7 +229,7 @@ _PATTERNS = (
 
 
 def print_highlighted(text: str) -> None:
-    """Print a program's text in colour; nothing is wrapped or cut."""
+    """Print a program's text in colour, without wrapping or cutting lines."""
     from rich.theme import Theme
 
     console = out(color=True)
@@ -238,7 +252,7 @@ def _lines(lines: list[str]) -> Iterator[Text]:
 
 
 def _source(lines: list[str]) -> Iterator[Text]:
-    """A kernel's source as C++, its margin dimmed."""
+    """Colour a kernel's source as C++, and dim its margin."""
     from rich.syntax import Syntax
     from rich.text import Text
 

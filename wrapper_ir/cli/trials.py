@@ -1,4 +1,4 @@
-"""Trials of the doctor, in a process of their own, and in another one where that has died."""
+"""The doctor's trials. They run in a separate process, and in a new one after a crash."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
 
 
-#: How long one trial may take. Seconds.
+#: The time limit of one trial, in seconds.
 _PATIENCE: Final = 600.0
 
 
@@ -33,43 +33,40 @@ def run_trials(
 ) -> tuple[dict[str, Any], list[Trial]]:
     """Import torch and try the front end and emitters.
 
-    None that fails or crashes keeps the next from being tried, but for the import of torch.
+    A trial that fails or crashes does not stop the others, except for the import of torch.
 
     Args:
         names: ``FRONT_END`` and names of emitters.
-        progress: Called with the number of trials that are done, and of all.
+        progress: Called with the number of trials done and in total.
 
     Returns:
-        What torch says of itself, and all trials, the first of them its import.
+        The facts that torch reports, and all trials; the first is the import of torch.
     """
-    facts, found = {}, []
+    facts, trials = {}, []
     names = [IMPORT, *names]
-    for told in _told(names):
-        found.append(_trial(told))
-        facts.update(told.get("facts", {}))
-        progress(len(found), len(names))
-        if found[0].fault is not None:
+    for record in _records(names):
+        fault = Fault(**record["fault"]) if "fault" in record else None
+        seconds, refusal = record.get("seconds", 0.0), record.get("refusal", "")
+        trials.append(Trial(record["name"], seconds, refusal, fault))
+        facts.update(record.get("facts", {}))
+        progress(len(trials), len(names))
+        if trials[0].fault is not None:
             break
-    return facts, found
+    return facts, trials
 
 
-def _trial(told: dict[str, Any]) -> Trial:
-    fault = Fault(**told["fault"]) if "fault" in told else None
-    return Trial(told["name"], told.get("seconds", 0.0), told.get("refusal", ""), fault)
-
-
-def _told(names: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield what is told at the end of each trial."""
+def _records(names: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the record of each trial, starting a new process after a crash."""
     while names:
         done = 0
-        for told in _one_process(names):
-            yield told
+        for record in _one_process(names):
+            yield record
             done += 1
         names = names[done:]
 
 
 def _one_process(names: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield what a process tells, the trial that it dies in being the last."""
+    """Yield the records that one process writes, and one for the trial it dies in, if any."""
     command = [sys.executable, "-P", "-m", __name__, *names]
     path = os.pathsep.join(map(os.path.abspath, sys.path))
     left = iter(names)
@@ -101,25 +98,25 @@ def _alarm(process: subprocess.Popen[str]) -> threading.Timer:
     return timer
 
 
-def _death(status: int, said: str) -> dict[str, str]:
+def _death(status: int, output: str) -> dict[str, str]:
     """Return the fault of a trial that ended its process."""
-    last = said.strip().rpartition("\n")[2]
+    last = output.strip().rpartition("\n")[2]
     how = f"status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
     if -status == signal.SIGKILL:
         how += f" (out of memory, or longer than {_PATIENCE:.0f} s)"
     return {"code": "", "message": f"its process ended with {how}{f': {last}' if last else ''}"}
 
 
-# The process in which things are tried: it may crash without taking the report with it.
+# The process that runs the trials, so that a crash does not lose the report.
 #
-# Started as a program with names of trials. It writes a line of JSON at the end of each; what the
-# trials themselves write goes nowhere.
+# Its arguments are names of trials. It writes one JSON record per line after each; output of the
+# trials themselves is discarded.
 
 
-#: Imports torch, and has it tell of itself.
+#: The trial that imports torch and collects its facts.
 IMPORT = "torch"
 
-#: Takes a program from Inductor. No emitter can be called so: their names are identifiers.
+#: The trial that captures a model. No emitter has this name: theirs are identifiers.
 FRONT_END = "Inductor front end"
 
 #: y = relu(x) by a C++ kernel, z = y @ w by a library op.
@@ -149,19 +146,19 @@ return %y, %z
 
 
 def main(names: Sequence[str]) -> None:
-    """Try what is named, in this order."""
+    """Run the named trials in this order."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     for name in names:
         start = time.perf_counter()
-        told = _tried(name)
+        record = _tried(name)
         seconds = time.perf_counter() - start
-        print(json.dumps({"name": name, "seconds": seconds, **told}), file=out, flush=True)
+        print(json.dumps({"name": name, "seconds": seconds, **record}), file=out, flush=True)
 
 
 def _tried(name: str) -> dict[str, Any]:
-    """Return what is to be told of a trial, besides its time."""
+    """Run a trial and return its record, without its name and time."""
     from wrapper_ir.emitters import EmitError
 
     try:
@@ -179,16 +176,16 @@ def _tried(name: str) -> dict[str, Any]:
 def _torch_facts() -> dict[str, Any]:
     import torch
 
-    found = {kind.type: kind.doctor.inventory(torch) for kind in registered()}
+    inventories = {kind.type: kind.doctor.inventory(torch) for kind in registered()}
     devices = {
         type_: (each.built_for, [(unit.name, unit.capability) for unit in each.units])
-        for type_, each in found.items()
+        for type_, each in inventories.items()
     }
     return {"version": torch.__version__, "devices": devices}
 
 
 def _emit(target: str) -> Fault | None:
-    """Run the program, built anew: found in the cache, it would say nothing of the compiler."""
+    """Run the program with a unique source: a cached kernel would not test the compiler."""
     from wrapper_ir.api import compile
     from wrapper_ir.text import parse
 
@@ -199,7 +196,7 @@ def _emit(target: str) -> Fault | None:
 
 
 def _capture() -> Fault | None:
-    """Run a model, on each kind of device that there is."""
+    """Capture and run a model on each available kind of device."""
     import torch
 
     from wrapper_ir.api import compile
@@ -223,20 +220,22 @@ def _capture() -> Fault | None:
 def _inputs() -> tuple[torch.Tensor, torch.Tensor]:
     import torch
 
-    made = torch.Generator().manual_seed(0)
-    return torch.randn(4, 8, generator=made), torch.randn(8, 2, generator=made)
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(4, 8, generator=generator), torch.randn(8, 2, generator=generator)
 
 
-def _compared(found: Sequence[Any], expected: Sequence[torch.Tensor]) -> Fault | None:
+def _compared(results: Sequence[Any], expected: Sequence[torch.Tensor]) -> Fault | None:
     import torch
 
     def bits(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach().contiguous().view(torch.int32)
 
-    pairs = zip(found, expected, strict=True)
-    if all(got.shape == of.shape and torch.equal(bits(got), bits(of)) for got, of in pairs):
+    pairs = zip(results, expected, strict=True)
+    if all(
+        ours.shape == eager.shape and torch.equal(bits(ours), bits(eager)) for ours, eager in pairs
+    ):
         return None
-    return Fault("", "its results are not those of eager execution, bit for bit")
+    return Fault("", "its results are not bitwise equal to those of eager execution")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Programs compared by meaning: one form for equal ones, and what differs between others."""
+"""Comparing programs by meaning: a canonical form for equal ones, and diffs of others."""
 
 from __future__ import annotations
 

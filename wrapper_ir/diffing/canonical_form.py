@@ -1,10 +1,10 @@
-"""One form for programs that are the same but for names, places and the machine they come from.
+"""The canonical form: equal for programs that differ only in names and in the capturing machine.
 
-Convention: names say what a thing is and how many came before it (``input0``, ``buf3``,
-``kernel1``, ``s0``), in the order in which the program defines them. What depends on the machine is
-left out: instruction sets and compiler flags for them, directories, what compilers hash. So a file
-of it changes when the program does. It is for reading and comparing: its kernels are those of the
-program, but nothing says any more what they were tuned for.
+Convention: a name consists of a kind and a number (``input0``, ``buf3``, ``kernel1``, ``s0``), in
+the order of definition. Everything that depends on the machine is removed: instruction sets and
+their compiler flags, directories, hashes made by compilers. A file in this form therefore changes
+only when the program does. It is for reading and comparing: the kernels are the program's, but
+their tuning is lost.
 """
 
 from __future__ import annotations
@@ -31,51 +31,54 @@ from wrapper_ir.lines.program import Frame, FrozenMap, is_torchs_own
 from wrapper_ir.lines.walk import Renaming, rewrite_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wrapper_ir.lines import AnyLine
     from wrapper_ir.lines.effects import Effects
 
 V = TypeVar("V")
 
-#: Compiler flags that name a machine.
+#: Compiler flags that select a machine.
 _MACHINE_FLAG: Final = re.compile(r"[-/](?:m|arch)")
 
-#: Directories of files that a kernel's text names.
+#: Directories in file names within a kernel's text.
 _DIRECTORY: Final = re.compile(
     r"""(?<=["'<])(?:[A-Za-z]:)?[/\\][^"'<>\n]*[/\\](?=[^"'<>/\\\n]+["'>])"""
 )
 
-#: What Triton's templates write of the machine and of the source they were made from.
+#: Hashes in Triton templates, of the machine and of the template's source.
 _HASH: Final = re.compile(r"('(?:backend_hash|kernel_hash)': )'[^']*'")
 
 
 def canonical(program: Program) -> Program:
-    """Return the program in its canonical form, which is canonical itself.
+    """Return the canonical form of a program; the function is idempotent.
 
-    Programs that differ only in the names of buffers, kernels and symbols, in origins that no line
-    has, or in the machine that they were captured on have equal ones, origins included.
+    Programs have equal canonical forms, origins included, if they differ only in the names of
+    buffers, kernels and symbols, in unused origins, or in the machine they were captured on.
 
     Args:
-        program: Any program, even a faulty one.
+        program: Any program, even an invalid one.
     """
     buffers, symbols = _numbered(as_program(program, "wir.canonical"))
     own = (name for name, d in program.kernels.items() if not isinstance(d.source, TorchOp))
     kernels = {name: f"kernel{number}" for number, name in enumerate(own)}
     named = renaming(buffers, kernels, symbols).program(program)
-    origins = _Origins(program.origins)
-    body = rewrite_lines(named.body, lambda line: (origins.placed(_without_machine(line)),))
+    numbers: dict[Origin, int] = {}
+
+    def rewrite(line: AnyLine) -> tuple[AnyLine]:
+        return (_renumbered(_without_machine(line), program.origins, numbers),)
+
     return named.replace(
         name="program",
-        body=body,
-        origins=tuple(origins.kept),
+        body=rewrite_lines(named.body, rewrite),
+        origins=tuple(numbers),
         buffers=_ordered(named.buffers, buffers.values()),
         symbols=_ordered(named.symbols, symbols.values()),
     )
 
 
 def renaming(*tables: Mapping[str, str]) -> Renaming:
-    """Return a renaming by tables of buffers, kernels and symbols; other names stay."""
+    """Return a renaming by tables of buffers, kernels and symbols; other names are kept."""
 
     def rename(name: str, table: Mapping[str, str]) -> str:
         return table.get(name, name)
@@ -84,13 +87,13 @@ def renaming(*tables: Mapping[str, str]) -> Renaming:
 
 
 def definitions(program: Program) -> Iterator[Effects]:
-    """Yield what parameters and lines do, regions after the line that holds them."""
+    """Yield the effects of parameters and lines; a region follows the line that contains it."""
     for _, _, region in walk_regions(program):
         yield from (effects(item, program) for item in (*region.params, *region.body))
 
 
 def _numbered(program: Program) -> tuple[dict[str, str], dict[str, str]]:
-    """Return new names of buffers and symbols, in the order in which they are defined."""
+    """Return new names of buffers and symbols, in order of definition."""
     buffers: dict[str, str] = {}
     symbols: dict[str, str] = {}
     count: Counter[str] = Counter()
@@ -104,11 +107,11 @@ def _numbered(program: Program) -> tuple[dict[str, str], dict[str, str]]:
     add(buffers, (i.name for i in program.inputs if isinstance(i, BufferInput)), "input")
     add(buffers, program.constants, "constant")
     add(buffers, program.objects, "object")
-    for found in definitions(program):
-        add(buffers, found.defines, "buf")
-        add(buffers, found.defines_objects, "object")
-        add(symbols, found.defines_symbols, "s")
-    # A name that nothing defines is a fault, which is to stay one.
+    for does in definitions(program):
+        add(buffers, does.defines, "buf")
+        add(buffers, does.defines_objects, "object")
+        add(symbols, does.defines_symbols, "s")
+    # An undefined name is an error in the program, and must remain one.
     add(buffers, program.buffers, "buf")
     add(symbols, program.symbols, "s")
     return buffers, symbols
@@ -126,7 +129,7 @@ def _without_machine(line: AnyLine) -> AnyLine:
 
 
 def canonical_source(source: KernelSource) -> KernelSource:
-    """Return a kernel's source without its own name, and without what the machine decides."""
+    """Return a kernel's source without its own name and without machine-dependent parts."""
     if isinstance(source, TorchOp):
         return source
     entry, code = _renamed_entry(source.entry, source.code)
@@ -138,7 +141,7 @@ def canonical_source(source: KernelSource) -> KernelSource:
 
 
 def _renamed_entry(entry: str, code: str) -> tuple[str, str]:
-    """Name the function ``kernel``, or, where the text has that word, a little longer."""
+    """Rename the function to ``kernel``, with underscores appended until the name is unique."""
     if not entry:
         return entry, code
     word = re.compile(rf"(?<!\w){re.escape(entry)}(?!\w)")
@@ -149,27 +152,14 @@ def _renamed_entry(entry: str, code: str) -> tuple[str, str]:
     return name, name.join(parts)
 
 
-class _Origins:
-    """The origins that lines have, numbered as they are met; equal ones share a number."""
-
-    def __init__(self, origins: tuple[Origin, ...]) -> None:
-        self._origins = origins
-        self._numbers: dict[Origin, int] = {}
-
-    @property
-    def kept(self) -> Iterable[Origin]:
-        """Return the origins in their new order."""
-        return self._numbers
-
-    def placed(self, line: AnyLine) -> AnyLine:
-        """Return the line with the new number of its origin."""
-        if line.origin is None:
-            return line
-        number = None
-        if 0 <= line.origin < len(self._origins):
-            origin = _without_directories(self._origins[line.origin])
-            number = self._numbers.setdefault(origin, len(self._numbers))
-        return dataclasses.replace(line, origin=number)
+def _renumbered(line: AnyLine, origins: Sequence[Origin], numbers: dict[Origin, int]) -> AnyLine:
+    """Return the line with the new number of its origin; equal origins share a number."""
+    if line.origin is None:
+        return line
+    number = None
+    if 0 <= line.origin < len(origins):
+        number = numbers.setdefault(_without_directories(origins[line.origin]), len(numbers))
+    return dataclasses.replace(line, origin=number)
 
 
 def _without_directories(origin: Origin) -> Origin:

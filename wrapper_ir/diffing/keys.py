@@ -1,4 +1,4 @@
-"""Comparing two programs: by the declared fields of classes, and by keys without names."""
+"""Comparing parts of two programs by declared fields, and matching lines by nameless keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from collections import defaultdict
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 import sympy
 
@@ -27,60 +27,50 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.walk import Renaming
 
 
-T = TypeVar("T")
-
 _NUMBERS: Final = (bool, int, float, complex, sympy.Basic)
 
 
-#: Roles of names that are defined: what they are called does not count.
+#: Roles of defined names, whose spelling does not matter.
 _NEW: Final = (Role.DEFINE, Role.DEFINE_OBJECT, Role.DEFINE_SYMBOL)
 
-#: Marks of other names in the text form, where it is not that of buffers; ops are plain words.
+#: Prefixes of names in the text form if they are not those of buffers; ops have none.
 _MARKS: Final = {Role.CALL: "@", Role.DECLARE: "@", Role.CALL_OP: ""}
 
 
 def roles_of(value: object) -> Mapping[str, Role | None]:
-    """Return the fields of a line, or of a part, that count, with the roles of names in them."""
+    """Return the significant fields of a line or part, with the roles of names in them."""
     return _ROLES[type(value)]
 
 
 def _roles(cls: type) -> dict[str, Role | None]:
     fields = dataclasses.fields(cls)
-    found: dict[str, Role | None] = {f.name: None for f in fields if f.init and f.name != "origin"}
+    roles: dict[str, Role | None] = {f.name: None for f in fields if f.init and f.name != "origin"}
     for field in NAMED_FIELDS[cls]:
         for role in field.roles[:1]:
-            found[field.name] = role if isinstance(role, Role) else role.role
-    return found
+            roles[field.name] = role if isinstance(role, Role) else role.role
+    return roles
 
 
 _ROLES: Final = PerClass(_roles)
 
 
 class Fields:
-    """Compares parts of two programs, the names of the first taken for those of the second.
+    """Compares parts of two programs, after renaming those of the first.
 
-    Args:
-        before: The first program.
-        after: The second.
-        renaming: From names of the first to names of the second.
+    ``renaming`` maps names of the first program to names of the second.
     """
 
     def __init__(self, before: Program, after: Program, renaming: Renaming) -> None:
         self._before = ItemPrinter(before, strict=False)
         self._after = ItemPrinter(after, strict=False)
-        self._renaming = renaming
-
-    def renamed(self, value: T) -> T:
-        """Return a part of the first program with the names of the second."""
-        return self._renaming.value(value)
+        self.renaming = renaming
 
     def of(self, old: Any, new: Any, name: str = "") -> Iterator[FieldChange]:
-        """Yield the parts of two values, of lines say, that are not the same.
+        """Yield the differing parts of two values, such as lines.
 
-        Definitions count by the layouts that they have, which are not looked at here. Nor are
-        regions.
+        Neither regions nor the layouts of definitions are compared here.
         """
-        renamed = self._renaming.value(old)
+        renamed = self.renaming.value(old)
         if _same(renamed, new) or isinstance(new, Region):
             return
         if type(old) is not type(new) or isinstance(new, _WHOLE):
@@ -100,21 +90,21 @@ class Fields:
             yield self._whole(old, new, name)
 
     def layouts(self, old: Layout | None, new: Layout | None) -> Iterator[FieldChange]:
-        """Yield the parts of two layouts that are not the same."""
+        """Yield the differing parts of two layouts."""
         if old is None or new is None:
             if old is not new:
                 before = "?" if old is None else self._before.layout(old)
                 after = "?" if new is None else self._after.layout(new)
                 yield FieldChange("layout", before, after)
             return
-        follow = old.is_contiguous and new.is_contiguous  # then strides are no news
-        yield from (f for f in self.of(old, new) if not (follow and f.name.startswith("stride")))
+        implied = old.is_contiguous and new.is_contiguous  # strides follow from sizes
+        yield from (f for f in self.of(old, new) if not (implied and f.name.startswith("stride")))
 
     def _whole(self, old: Any, new: Any, name: str, mark: str = "") -> FieldChange:
         return FieldChange(name, _shown(self._before, old, mark), _shown(self._after, new, mark))
 
 
-#: What is shown as a whole, as it is short.
+#: Types whose values are short, and shown as a whole.
 _WHOLE: Final = (*get_args(Arg), *get_args(Value), Device)
 
 
@@ -125,15 +115,15 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _shown(items: ItemPrinter, value: Any, mark: str = "") -> str:
-    """Return a value as the text form has it."""
+    """Return a value in the text form."""
     if isinstance(value, str):
         return mark + value
     if isinstance(value, tuple):
         return f"[{', '.join(_shown(items, item, mark) for item in value)}]"
     if isinstance(value, enum.Enum):
-        return str(value.value)  # that of a dtype is its short name
+        return str(value.value)  # for a dtype, its short name
     if isinstance(value, Region):
-        return "{...}"  # as many as there are
+        return "{...}"
     shown: dict[Any, Callable[[Any], str]] = {
         Arg: items.arg,
         Value: items.value,
@@ -149,22 +139,21 @@ def _shown(items: ItemPrinter, value: Any, mark: str = "") -> str:
     return "none" if value is None else str(value)
 
 
-# Keys by which lines are matched, without names.
+# Keys for matching lines, without names.
 #
-# Convention: keys have *levels*. At level 0 a key holds a line by itself: its class, layouts,
-# numbers and callee. Each level more adds the keys, one level less, of the lines that define its
-# operands and of the lines that use what it defines. So lines that look alike are told apart by
-# their neighbours, and a change makes keys different only nearby. Weak keys, for lines that have
-# changed, hold less than level 0.
+# Convention: keys have *levels*. At level 0 a key covers only the line: its class, layouts, numbers
+# and callee. Level n + 1 adds the level n keys of the lines that define its operands and of the
+# lines that use its results. So similar lines are told apart by their neighbours, and a change
+# only affects keys nearby. Weak keys, for lines that have changed, cover less than level 0.
 #
-# All is read off the declared fields of classes, so a new line costs nothing here. Keys are
-# numbers; two programs that are compared share one table of them.
+# Everything derives from the declared fields of classes, so a new kind of line needs no code here.
+# Keys are numbers from a table that the two compared programs share.
 
 
 LEVELS: Final = 4
 
 Keys: TypeAlias = defaultdict["Hashable", int]
-"""A number for each thing, the same for equal ones."""
+"""Assigns a number to each value; equal values share one."""
 
 
 def new_keys() -> Keys:
@@ -175,14 +164,12 @@ def new_keys() -> Keys:
 class ProgramKeys:
     """Makes the keys of one program.
 
-    Args:
-        program: The program.
-        keys: Shared with the program that it is compared with.
-        kernels: A number for each kernel, the same for kernels that are matched.
+    ``kernels`` maps names of kernels to numbers, which matched kernels share.
 
     Attributes:
-        keys: The shared table.
-        symbols: What is known of each symbol that is defined, without names.
+        keys: The table shared with the other program.
+        buffers: The names of all buffers that the program defines.
+        symbols: A nameless description of each symbol that the program defines.
     """
 
     def __init__(self, program: Program, keys: Keys, kernels: Mapping[str, int]) -> None:
@@ -204,26 +191,26 @@ class ProgramKeys:
                     self.symbols[symbol] = self.head(item, numbers=True)
 
     def effects(self, item: Input | AnyLine) -> Effects:
-        """Return what a line of the program, or a parameter, does; it is looked at once."""
-        found = self._effects.get(id(item))
-        if found is None:
-            found = self._effects[id(item)] = effects(item, self._program)
-        return found
+        """Return the effects of a line or parameter of the program; they are cached."""
+        cached = self._effects.get(id(item))
+        if cached is None:
+            cached = self._effects[id(item)] = effects(item, self._program)
+        return cached
 
     def layout(self, name: str) -> int:
         """Return the key of a buffer's layout."""
         layout = self._program.buffers.get(name)
-        found = self._layouts.get(layout)
-        if found is None:
-            found = self._layouts[layout] = self.keys["layout", self.shape(layout)]
-        return found
+        key = self._layouts.get(layout)
+        if key is None:
+            key = self._layouts[layout] = self.keys["layout", self.shape(layout)]
+        return key
 
     def line(self, line: AnyLine) -> int:
-        """Return the key of a line by itself."""
+        """Return the level 0 key of a line."""
         return self.keys["line", self.shape(line)]
 
     def shape(self, value: Any) -> Hashable:
-        """Return a value without the names in it; numbers are told apart by their types too."""
+        """Return a value without the names in it; numbers of different types differ."""
         kind = type(value)
         plan = self._plans.get(kind)
         if plan is not None:
@@ -244,7 +231,7 @@ class ProgramKeys:
         return self.shape(value)
 
     def _shape_of_names(self, role: Role | None) -> Callable[[Any], Hashable]:
-        """Return what tells all that is known of a name, or of several, besides the name."""
+        """Return a function that describes one or several names without their spelling."""
         symbols = self._program.symbols
         known: dict[Role | None, Callable[[Any], Hashable]] = {
             None: self.shape,
@@ -257,9 +244,9 @@ class ProgramKeys:
         return known.get(role, lambda names: len(names) if type(names) is tuple else None)
 
     def head(self, line: Any, *, numbers: bool = False) -> Hashable:
-        """Return a line's class, callee and words, and the layout of memory that it makes.
+        """Return a line's class, callee and strings, and the layout of memory that it creates.
 
-        With ``numbers`` also those of its parts, such as the dimension whose size is bound.
+        With ``numbers`` also the integers of its parts, such as the dimension whose size is bound.
         """
         parts: list[Hashable] = [_class(line)]
         for name, role in roles_of(line).items():
@@ -278,18 +265,18 @@ class ProgramKeys:
         return tuple(parts)
 
     def _digest(self, region: Region) -> int:
-        """Return one key for all that is in a region."""
-        found = self._digests.get(id(region))
-        if found is None:
+        """Return one key for the contents of a region."""
+        key = self._digests.get(id(region))
+        if key is None:
             lines = tuple(map(self.line, region.body))
             parts = (*map(self.shape, (region.params, region.results)), lines)
-            found = self._digests[id(region)] = self.keys[parts]
-        return found
+            key = self._digests[id(region)] = self.keys[parts]
+        return key
 
     def _expr(self, expr: sympy.Basic) -> int:
-        """Return the key of an expression, whatever its symbols are called."""
-        found = self._exprs.get(expr)
-        if found is None:
+        """Return the key of an expression, independent of the names of its symbols."""
+        key = self._exprs.get(expr)
+        if key is None:
             if isinstance(expr, sympy.Symbol):
                 parts: Hashable = self.symbols.get(expr.name)
             elif not expr.args:
@@ -297,36 +284,33 @@ class ProgramKeys:
             else:
                 inner = [self._expr(arg) for arg in expr.args]
                 parts = tuple(sorted(inner) if isinstance(expr, COMMUTATIVE) else inner)
-            found = self._exprs[expr] = self.keys["expr", type(expr), parts]
-        return found
+            key = self._exprs[expr] = self.keys["expr", type(expr), parts]
+        return key
 
     def outside(self, region: Region) -> dict[str, int]:
-        """Return keys of the buffers that a region does not define by lines."""
+        """Return the keys of buffers that no line of the region defines."""
         keys = self.keys
         nowhere = keys["nowhere"]
-        found = defaultdict(lambda: nowhere)
+        outside = defaultdict(lambda: nowhere)
         for name, constant in self._program.constants.items():
-            found[name] = keys["constant", constant.qualified_name]
+            outside[name] = keys["constant", constant.qualified_name]
         for param in region.params:
-            found.update((n, keys["param", self.layout(n)]) for n in self.effects(param).defines)
-        return found
+            outside.update((n, keys["param", self.layout(n)]) for n in self.effects(param).defines)
+        return outside
 
 
 class BodyKeys:
-    """The keys of a region's own lines, in their order.
-
-    Args:
-        of: The keys of the program.
-        region: The region.
+    """The keys of a region's own lines, in order.
 
     Attributes:
         lines: The lines.
-        effects: What each line does.
-        levels: Keys from level 0 on.
-        kind: Weakest: the class, or that memory is made.
-        does: Level 0 of lines that compute something; of others, which look alike, None.
-        makers: For each line the lines that define its operands, by slot.
-        users: For each line the lines that use what it defines, and in which slot.
+        effects: The effects of each line.
+        levels: The keys from level 0 on.
+        kind: The weakest keys: the class, or ``_MEMORY`` for lines that create memory.
+        does: The level 0 keys of lines that compute something; None for the others, which look
+            alike.
+        makers: For each line, the lines that define its operands, with their slots.
+        users: For each line, the lines that use its results, with their slots.
     """
 
     def __init__(self, of: ProgramKeys, region: Region) -> None:
@@ -361,28 +345,28 @@ class BodyKeys:
 
     def heads(self, left: Iterable[int]) -> list[Hashable]:
         """Return weak keys of some lines: the class, the callee, and the layout of new memory."""
-        found: list[Hashable] = [None] * len(self.lines)
+        keys: list[Hashable] = [None] * len(self.lines)
         for number in left:
-            found[number] = self._of.head(self.lines[number])
-        return found
+            keys[number] = self._of.head(self.lines[number])
+        return keys
 
     def relations(self, side: int, known: Mapping[int, int]) -> list[Hashable]:
         """Return keys by known neighbours: users of a line's results, else makers of its operands.
 
         Args:
-            side: Which of two programs this is; lines without known neighbours are never equal.
-            known: For lines that are matched, the number of the pair.
+            side: The number of the program, which keeps lines without known neighbours unequal.
+            known: The number of the pair for each line that is matched.
         """
-        found: list[Hashable] = []
+        keys: list[Hashable] = []
         for number, kind in enumerate(self.kind):
             key = [(slot, known[n]) for n, slot in self.users[number] if n in known]
             key = key or [(-slot, known[n]) for n, slot in self.makers[number] if n in known]
-            found.append((kind, *sorted(key)) if key else (side, number))
-        return found
+            keys.append((kind, *sorted(key)) if key else (side, number))
+        return keys
 
 
 def own_lines(region: Region) -> list[tuple[int, AnyLine]]:
-    """Return a region's lines with their positions, but for kernels, which are matched apart."""
+    """Return a region's lines with their positions, except kernels, which are matched apart."""
     rows = enumerate(region.body)
     return [(n, line) for n, line in rows if not declares(line)]
 
@@ -396,5 +380,5 @@ _MEMORY: Final = "memory"
 
 
 def _class(line: Any) -> str:
-    """Return the class; all lines that are there to name memory count as one."""
+    """Return the class name of a line, or ``_MEMORY`` if it only defines memory."""
     return _MEMORY if Role.DEFINE in own_roles(line) else type(line).__name__

@@ -1,6 +1,6 @@
-"""Diffs as plain values: they can be compared, kept as JSON, and shown.
+"""Diffs as plain values that can be compared, stored as JSON, and rendered.
 
-The words and their order are decided here, in rows.
+Their presentation, row by row, is decided here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of what is shown; ``style`` names its role, which decides its colour."""
+    """A line of a rendered diff; ``style`` is its role, which determines its colour."""
 
     text: str
     style: str = "plain"
@@ -52,7 +52,7 @@ _STYLES: Final = {
 
 
 def to_rich(rows: Iterable[Row]) -> Iterator[Text]:
-    """Yield coloured lines for a terminal; nothing in them is taken for markup."""
+    """Yield coloured lines for a terminal; no text in them is interpreted as markup."""
     from rich.text import Text  # noqa: PLC0415 - only where it is shown
 
     for row in rows:
@@ -85,33 +85,22 @@ div {{ white-space: pre-wrap; }}
 """
 
 
-def to_html(rows: Iterable[Row]) -> str:
-    """Return a page that needs no other file; all text in it is escaped."""
-    shown = list(rows)
-    body = "\n".join(
-        f'<div class="{row.style}" style="margin-left: {2 * row.depth}em">'
-        f"{html.escape(row.text) or '&nbsp;'}</div>"
-        for row in shown
-    )
-    return _PAGE.format(title=html.escape(shown[0].text if shown else "diff"), body=body)
-
-
 # The diffs.
 
 
 class Kind(enum.Enum):
-    """The fate of something: only in one program, in both but not the same, or elsewhere."""
+    """The kind of a change: present in one program only, changed, or moved."""
 
     ADDED = "added"
     REMOVED = "removed"
     CHANGED = "changed"
     MOVED = "moved"
-    """It stands elsewhere among its like; it may have changed besides."""
+    """In a different place; possibly changed as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """A part that is not the same: ``size[1] 64 -> 128``."""
+    """A part that differs: ``size[1] 64 -> 128``."""
 
     name: str
     before: str
@@ -120,10 +109,10 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class TextChange:
-    """A stretch of text that was replaced; either side may be empty."""
+    """A replaced range of lines; either side may be empty."""
 
     start: int
-    """Number of its first line in the text after, counted from 1."""
+    """The number of its first line in the new text, counted from 1."""
     removed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
 
@@ -138,18 +127,18 @@ class TextChange:
 
 @dataclass(frozen=True, slots=True)
 class ItemChange:
-    """A change of an input, constant, symbol, result, declared op or of the program as a whole."""
+    """A change of an input, constant, symbol, result, declared op or the program as a whole."""
 
     what: str
     """``input``, ``constant``, ``symbol``, ``result``, ``op``, ``buffer`` or ``program``."""
     kind: Kind
     before: str = ""
-    """The entry as the first program has it; empty where it has none."""
+    """The entry in the first program; empty if it has none."""
     after: str = ""
     fields: tuple[FieldChange, ...] = ()
 
     def rows(self, depth: int) -> Iterator[Row]:
-        """Yield the item, both ways where its fields do not say it, and its fields."""
+        """Yield the item, in both versions if its fields do not show the change, and its fields."""
         before = "" if self.fields and self.kind is Kind.CHANGED else self.before
         yield _headed(self.kind, f"{self.what} {_names(before, self.after, '')}", depth)
         yield from _fields(self.fields, depth + 1)
@@ -157,7 +146,7 @@ class ItemChange:
 
 @dataclass(frozen=True, slots=True)
 class KernelChange:
-    """A kernel that only one program has, or that both have with other parameters or text."""
+    """A kernel in one program only, or with different parameters or text in both."""
 
     kind: Kind
     before: str = ""
@@ -175,7 +164,7 @@ class KernelChange:
 
 @dataclass(frozen=True, slots=True)
 class LineChange:
-    """A line that only one program has, that stands elsewhere, or that says something else."""
+    """A line in one program only, or one that moved or changed."""
 
     kind: Kind
     before: str = ""
@@ -197,7 +186,7 @@ class LineChange:
         yield from _all(self.regions, depth + 1)
 
     def inside(self) -> Iterator[LineChange]:
-        """Yield the change and those in its regions."""
+        """Yield this change and those in its regions."""
         yield self
         for region in self.regions:
             for line in region.lines:
@@ -206,7 +195,7 @@ class LineChange:
 
 @dataclass(frozen=True, slots=True)
 class RegionChange:
-    """The changes inside a region that both programs have."""
+    """The changes inside a region that exists in both programs."""
 
     name: str
     """``then``, ``else``, ``condition`` or ``body``."""
@@ -221,7 +210,7 @@ class RegionChange:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """A program in numbers, regions included; bytes are at the hints where sizes are symbolic."""
+    """The counts of a program, including regions; symbolic sizes are taken at their hints."""
 
     lines: int = 0
     kernels: int = 0
@@ -231,14 +220,14 @@ class Figures:
     """Calls of library ops."""
     allocations: int = 0
     allocated_bytes: int = 0
-    """Of allocations and pools."""
+    """The bytes of allocations and pools."""
     peak_bytes: int | None = None
-    """The most held at once; at least needed where memory is not planned yet. None if unknown."""
+    """The peak of held bytes, or the lower bound if memory is not planned. None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """A section of an emitted text that is not the same: a function, or the text between two."""
+    """A section of an emitted text that differs: a function, or the text between two functions."""
 
     kind: Kind
     name: str
@@ -246,25 +235,25 @@ class SourceChange:
     text: tuple[TextChange, ...] = ()
 
     def rows(self, depth: int) -> Iterator[Row]:
-        """Yield the section's name and its text, after an empty row."""
+        """Yield an empty row, the section's name and its text."""
         yield Row("")
         yield _headed(self.kind, self.name, depth)
         yield from _all(self.text, depth + 1)
 
 
 class Report(ABC):
-    """Base of the diffs, which are frozen dataclasses; true when something differs."""
+    """The base of the diffs, which are frozen dataclasses; true if something differs."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def is_empty(self) -> bool:
-        """Return whether nothing differs."""
+        """True if nothing differs."""
 
     @abstractmethod
     def rows(self) -> Iterator[Row]:
-        """Yield the diff line by line, the summary first."""
+        """Yield the diff row by row, starting with the summary."""
 
     def __bool__(self) -> bool:
         return not self.is_empty
@@ -277,8 +266,14 @@ class Report(ABC):
         return to_text(self.rows())
 
     def to_html(self) -> str:
-        """Return the diff as a page of HTML that needs no other file."""
-        return to_html(self.rows())
+        """Return the diff as a self-contained HTML page; all text in it is escaped."""
+        rows = list(self.rows())
+        body = "\n".join(
+            f'<div class="{row.style}" style="margin-left: {2 * row.depth}em">'
+            f"{html.escape(row.text) or '&nbsp;'}</div>"
+            for row in rows
+        )
+        return _PAGE.format(title=html.escape(rows[0].text), body=body)
 
     def to_json(self) -> str:
         """Return the diff as JSON, which :meth:`from_json` reads back."""
@@ -288,19 +283,19 @@ class Report(ABC):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the diff that :meth:`to_json` wrote.
+        """Read a diff that :meth:`to_json` wrote.
 
         Raises:
-            ValueError: It is not such a text.
+            ValueError: The text is not such a diff.
         """
-        found = _read(json.loads(text), cls, "")
-        assert isinstance(found, cls)
-        return found
+        result = _read(json.loads(text), cls, "")
+        assert isinstance(result, cls)
+        return result
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramDiff(Report):
-    """The differences between two programs; true when there are some."""
+    """The differences between two programs; true if there are any."""
 
     before: Figures = field(default_factory=Figures)
     after: Figures = field(default_factory=Figures)
@@ -310,11 +305,11 @@ class ProgramDiff(Report):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the programs are the same but for names and origins."""
+        """True if the programs differ at most in names and origins."""
         return not (self.items or self.kernels or self.lines)
 
     def rows(self) -> Iterator[Row]:
-        """Yield the diff line by line: the summary, then kernels, tables and lines."""
+        """Yield the diff row by row: the summary, then kernels, tables and lines."""
         if self.is_empty:
             yield Row("The programs are the same.", "title")
             return
@@ -323,8 +318,8 @@ class ProgramDiff(Report):
         for name, words in _FIGURES.items():
             old, new = getattr(self.before, name), getattr(self.after, name)
             texts = ["?" if number is None else f"{number:,}" for number in (old, new)]
-            said, style = ("", "same") if old == new else (f"  -> {texts[1]}", "changed")
-            yield Row(f"{words:<22}{texts[0]:>14}{said}", style, 1)
+            change, style = ("", "same") if old == new else (f"  -> {texts[1]}", "changed")
+            yield Row(f"{words:<22}{texts[0]:>14}{change}", style, 1)
         for heading, changes in (
             ("kernels", self.kernels),
             ("inputs, constants, symbols, results", self.items),
@@ -342,12 +337,12 @@ class ProgramDiff(Report):
             **{what: [item for item in self.items if item.what == what] for what in _ITEMS},
         }
         counted = {what: _counted(changes) for what, changes in groups.items()}
-        return "; ".join(f"{what}s: {said}" for what, said in counted.items() if said)
+        return "; ".join(f"{what}s: {counts}" for what, counts in counted.items() if counts)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceDiff(Report):
-    """The differences between two emitted texts, by section; true when there are some."""
+    """The differences between two emitted texts, by section; true if there are any."""
 
     target: str
     lines_before: int = 0
@@ -356,11 +351,11 @@ class SourceDiff(Report):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the texts are the same."""
+        """True if the texts are the same."""
         return not self.sections
 
     def rows(self) -> Iterator[Row]:
-        """Yield the diff line by line, the summary first."""
+        """Yield the diff row by row, starting with the summary."""
         if self.is_empty:
             yield Row(f"The texts for {self.target} are the same.", "title")
             return
@@ -413,7 +408,7 @@ def _counted(changes: Iterable[KernelChange | LineChange | ItemChange | SourceCh
 
 
 def _read(value: Any, hint: Any, where: str) -> Any:
-    """Return a value of a type, from its form in JSON."""
+    """Return a value of type ``hint`` from its JSON form."""
     args = get_args(hint)
     if get_origin(hint) in (Union, types.UnionType):
         return None if value is None else _read(value, args[0], where)
@@ -428,4 +423,4 @@ def _read(value: Any, hint: Any, where: str) -> Any:
             return hint(**parts)
     elif type(value) is hint:
         return value
-    raise ValueError(f"{where or 'the diff'} is no {getattr(hint, '__name__', hint)}")
+    raise ValueError(f"{where or 'the diff'} is not a {getattr(hint, '__name__', hint)}")

@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program, Region
 
 
-# Programs in numbers, for the summary of a diff.
+# The counts of programs, for the summary of a diff.
 
 
-#: What comes of layouts and storages that make no sense, as those of faulty programs may.
+#: Errors caused by the inconsistent layouts and storages of invalid programs.
 _SENSELESS: Final = (ArithmeticError, LookupError, TypeError, ValueError, WrapperIRError)
 
 
 def figures(program: Program) -> Figures:
-    """Count a program; it may be a faulty one."""
+    """Count a program, which may be invalid."""
     sizes = Sizes(program)
     lines = [line for _, line in walk(program)]
     new = [line.out for line in lines if allocates(line)]
@@ -74,53 +74,53 @@ def _peak(program: Program, sizes: Sizes) -> int | None:
         return None
 
 
-#: How often lines are matched by lines that were matched before: so long may chains be.
+#: Rounds of matching lines by neighbours matched before; the length of chains that are followed.
 _ROUNDS: Final = 3
 
 
 def diff(before: Program, after: Program) -> ProgramDiff:
     """Compare two programs by meaning: names and origins do not count.
 
-    Lines are matched by what they do and by what is around them. Of a line that was matched, the
-    diff tells what is not the same, given that its operands are the matched ones.
+    Lines are matched by what they do and by their neighbours. For a matched line, the diff lists
+    the parts that differ; operands count as equal if they are matched.
 
     Args:
-        before: Any program, even a faulty one.
-        after: Another one.
+        before: Any program, even an invalid one.
+        after: The program to compare it with.
 
     Raises:
-        NotAProgramError: One of them is no program.
-        NotALineError: Something that is no line stands among the lines.
+        NotAProgramError: An argument is not a program.
+        NotALineError: A program's body contains an object that is not a line.
     """
     check_lines(as_program(before, "wir.diff"))
     check_lines(as_program(after, "wir.diff"))
     if before == after:
         count = figures(before)
         return ProgramDiff(count, count)
-    return _Diff(before, after).told()
+    return _Diff(before, after).result()
 
 
 def aligned(before: Program, after: Program) -> Program:
-    """Return the first program, under the second's names where both have the same thing.
+    """Return the first program with the second's names for everything that matches.
 
-    So texts that are emitted from the two differ where the programs do. What only the first has
-    keeps its names, as far as the second does not use them.
+    Texts emitted from the two then differ only where the programs do. Things that only the first
+    program has keep their names unless the second uses them.
 
     Args:
-        before: The program to be renamed.
-        after: The program that the names come from.
+        before: The program to rename.
+        after: The program that provides the names.
     """
     names = _Diff(before, after).names
-    found = renaming(
+    renamed = renaming(
         _completed(names.buffers, before.buffers, after.buffers),
         _completed(names.kernels, before.kernels, after.kernels),
         _completed(names.symbols, before.symbols, after.symbols),
     ).program(before)
-    return found.replace(name=after.name)
+    return renamed.replace(name=after.name)
 
 
 class _Diff:
-    """One comparison: all is matched first, so that all names are known; then it is told."""
+    """One comparison. Everything is matched first, so that all names are known, then reported."""
 
     def __init__(self, before: Program, after: Program) -> None:
         self._before, self._after = programs = before, after
@@ -132,8 +132,8 @@ class _Diff:
         defined = {*before.buffers, *before.symbols, *before.kernels}
 
         def new_name(name: str, table: Mapping[str, str]) -> str:
-            # No name at all for what the second program has not. A name that means nothing in the
-            # first program, which is a fault, means nothing in both.
+            # Things that the second program lacks get an impossible name. A name that is undefined
+            # in the first program, which is invalid, stays the same.
             return table.get(name) or (f"-{name}" if name in defined else name)
 
         tables = (self.names.buffers, self.names.kernels, self.names.symbols)
@@ -148,7 +148,7 @@ class _Diff:
         self._tables.match_rest()
 
     def _match(self, a: Region, b: Region) -> None:
-        """Match two regions with all that is in them, and note whose names are the same."""
+        """Match two regions and everything in them, and note the names of matched lines."""
         keys_a, keys_b = BodyKeys(self._keys[0], a), BodyKeys(self._keys[1], b)
         self._tables.match_params(a, b)
         match = self._matches[id(a), id(b)] = _matched(keys_a, keys_b)
@@ -157,8 +157,8 @@ class _Diff:
             for _, inner, twin in _twins(keys_a.lines[i], keys_b.lines[j]):
                 self._match(inner, twin)
 
-    def told(self) -> ProgramDiff:
-        """Tell what is not the same."""
+    def result(self) -> ProgramDiff:
+        """Return all differences."""
         a, b = self._regions
         return ProgramDiff(
             figures(self._before),
@@ -171,7 +171,7 @@ class _Diff:
     def _lines(
         self, a: Region, b: Region, path_a: Path, path_b: Path, name: str
     ) -> Iterator[LineChange]:
-        """Yield the changes of a region's lines, in the order of the second program."""
+        """Yield the changes to a region's lines, in the order of the second program."""
         match = self._matches[id(a), id(b)]
         rows_a, rows_b = own_lines(a), own_lines(b)
         for kind, i, j in sorted(match.fates(), key=lambda fate: _place(match, fate, len(rows_b))):
@@ -184,9 +184,9 @@ class _Diff:
                 regions = tuple(self._inside(old, new, old_path, new_path))
             if fields or regions or kind is not Kind.CHANGED:
                 sides = zip(self._printers, (old, new), strict=True)
-                said, says = ["" if line is None else p.visit(line) for p, line in sides]
+                was, now = ["" if line is None else p.visit(line) for p, line in sides]
                 paths = (str(old_path), str(new_path))
-                yield LineChange(kind, *paths, said, says, fields, regions)
+                yield LineChange(kind, *paths, was, now, fields, regions)
 
     def _parts(self, old: AnyLine, new: AnyLine) -> Iterator[FieldChange]:
         if type(old) is type(new):
@@ -211,23 +211,23 @@ class _Diff:
 
 
 def _matched(a: BodyKeys, b: BodyKeys) -> Match:
-    """Match lines: alike with all around them first, then by less, then those that changed."""
+    """Match lines with equal neighbourhoods first, then by weaker keys, then changed ones."""
     matcher = Matcher(len(a.kind), len(b.kind))
     *strong, own = zip(reversed(a.levels), reversed(b.levels), strict=True)
     for level in strong:
         matcher.in_order(*level)
     matcher.in_order(a.does, b.does)
     for _ in range(_ROUNDS):
-        found = matcher.done()
-        if found.removed and found.added:
-            known_a, known_b = ({pair[n]: k for k, pair in enumerate(found.pairs)} for n in (0, 1))
+        match = matcher.done()
+        if match.removed and match.added:
+            known_a, known_b = ({pair[n]: k for k, pair in enumerate(match.pairs)} for n in (0, 1))
             matcher.in_order(a.relations(0, known_a), b.relations(1, known_b))
     matcher.in_order(*own)
-    for level in strong:  # by itself alone, a line would be taken for any that looks alike
+    for level in strong:  # level 0 alone would pair any lines that look alike
         matcher.anywhere(*level)
-    found = matcher.done()
-    if found.removed and found.added:
-        matcher.in_order(a.heads(found.removed), b.heads(found.added))
+    match = matcher.done()
+    if match.removed and match.added:
+        matcher.in_order(a.heads(match.removed), b.heads(match.added))
         matcher.in_order(a.kind, b.kind)
     return matcher.done()
 
@@ -235,7 +235,7 @@ def _matched(a: BodyKeys, b: BodyKeys) -> Match:
 def _at(
     rows: Sequence[tuple[int, AnyLine]], row: int | None, path: Path, name: str
 ) -> tuple[AnyLine | None, Path]:
-    """Return the line in a row of a region, and its path; nothing where there is no such row."""
+    """Return the line in a row of a region, and its path; None and the root path without a row."""
     if row is None:
         return None, Path()
     position, line = rows[row]
@@ -243,16 +243,16 @@ def _at(
 
 
 def _place(match: Match, fate: Fate, end: int) -> tuple[int, int]:
-    """Return where a line of either program stands in the second."""
+    """Return a sort key that orders the lines of both programs by their place in the second."""
     _, i, j = fate
     if j is not None:
         return j, 1
-    found = bisect_left(match.pairs, (i, -1))
-    return (match.pairs[found][1] if found < len(match.pairs) else end), 0
+    index = bisect_left(match.pairs, (i, -1))
+    return (match.pairs[index][1] if index < len(match.pairs) else end), 0
 
 
 def _twins(old: AnyLine, new: AnyLine) -> Iterator[tuple[str, Region, Region]]:
-    """Yield the regions of two lines that stand for each other."""
+    """Yield the corresponding regions of two lines."""
     for (name, a), (other, b) in zip(regions_of(old), regions_of(new), strict=False):
         if name == other:
             yield name, a, b
@@ -261,14 +261,14 @@ def _twins(old: AnyLine, new: AnyLine) -> Iterator[tuple[str, Region, Region]]:
 def _completed(
     known: Mapping[str, str], names: Iterable[str], taken: Iterable[str]
 ) -> dict[str, str]:
-    """Return new names for all, those that are not known yet being free ones."""
+    """Return new names for all ``names``: the known ones, and unused ones for the rest."""
     used = {*taken, *known.values()}
-    found = dict(known)
+    table = dict(known)
     for name in names:
-        if name not in found:
+        if name not in table:
             new = name
             while new in used:
                 new += "_"
             used.add(new)
-            found[name] = new
-    return found
+            table[name] = new
+    return table

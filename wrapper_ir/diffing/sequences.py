@@ -1,4 +1,4 @@
-"""Sequences compared: the longest common subsequence of two, and texts line by line."""
+"""Comparing sequences: the longest common subsequence, and texts line by line."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ if TYPE_CHECKING:
 
 # The longest common subsequence of two long sequences, and matches made of several of them.
 #
-# Convention: elements are compared by *keys*, equal where the elements mean the same. The longest
-# common subsequence is exact as long as a key does not stand in many places; where it does
-# (``free`` stands in thousands), each place is tried against its nearest counterparts only. That
-# keeps the cost near ``n log n``.
+# Convention: elements are compared by *keys*, which are equal if the elements mean the same. The
+# result is exact unless a key occurs in many places. Each occurrence of such a key (``free`` has
+# thousands) is only tried against its nearest counterparts, which keeps the cost near ``n log n``.
 
 Pairs: TypeAlias = list[tuple[int, int]]
 
 Fate: TypeAlias = tuple[Kind, int | None, int | None]
-"""The kind of change of an element, and its position in each of two sequences."""
+"""The kind of change to an element, and its position in each of the two sequences."""
 
 _NEAREST: Final = 8
 
 
 def common(a: Sequence[Hashable], b: Sequence[Hashable]) -> Pairs:
-    """Return positions of equal keys in two sequences, both growing; as many as can be found."""
+    """Return the positions of a longest common subsequence of two sequences of keys."""
     low, end_a, end_b = 0, len(a), len(b)
     while low < min(end_a, end_b) and a[low] == b[low]:
         low += 1
@@ -43,7 +42,7 @@ def common(a: Sequence[Hashable], b: Sequence[Hashable]) -> Pairs:
 def _candidates(
     a: Sequence[Hashable], b: Sequence[Hashable], in_a: range, in_b: range
 ) -> Iterator[tuple[int, int]]:
-    """Yield pairs of equal keys: by the place in ``a``, for each from the last place in ``b``."""
+    """Yield the positions of equal keys, ascending in ``a``, and then descending in ``b``."""
     places: dict[Hashable, list[int]] = defaultdict(list)
     for position in in_b:
         places[b[position]].append(position)
@@ -60,7 +59,7 @@ def _candidates(
 
 
 def _longest(pairs: Pairs) -> Pairs:
-    """Return the longest chain of pairs that grows on both sides (Hunt and Szymanski)."""
+    """Return the longest chain of pairs that increases on both sides (Hunt and Szymanski)."""
     ends: list[int] = []
     tops: list[int] = []
     before: list[int] = []
@@ -79,13 +78,13 @@ def _longest(pairs: Pairs) -> Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The elements of two sequences, matched.
+    """The matched elements of two sequences.
 
     Attributes:
-        pairs: Positions of elements that are each other's, growing on both sides.
-        moved: The same of elements that stand elsewhere.
-        removed: Positions of elements that only the first sequence has.
-        added: Positions of elements that only the second has.
+        pairs: The positions of matched elements, increasing on both sides.
+        moved: The positions of matched elements out of order.
+        removed: The positions of elements that only the first sequence has.
+        added: The positions of elements that only the second sequence has.
     """
 
     pairs: Pairs
@@ -95,11 +94,11 @@ class Match:
 
     @property
     def all(self) -> Pairs:
-        """Return every pair, by the place in the first sequence."""
+        """All pairs, ordered by position in the first sequence."""
         return sorted(self.pairs + self.moved)
 
     def fates(self) -> Iterator[Fate]:
-        """Yield the fates of all elements, those of pairs first."""
+        """Yield the fates of all elements, starting with those of pairs."""
         moved = set(self.moved)
         for pair in self.all:
             yield (Kind.MOVED if pair in moved else Kind.CHANGED), *pair
@@ -108,12 +107,7 @@ class Match:
 
 
 class Matcher:
-    """Matches two sequences step by step, by keys that say less each time.
-
-    Args:
-        length_a: Length of the first sequence.
-        length_b: Length of the second.
-    """
+    """Matches two sequences of the given lengths step by step, with ever weaker keys."""
 
     def __init__(self, length_a: int, length_b: int) -> None:
         self._lengths = (length_a, length_b)
@@ -121,21 +115,21 @@ class Matcher:
         self._moved: Pairs = []
 
     def in_order(self, a: Sequence[Hashable], b: Sequence[Hashable]) -> None:
-        """Match equal keys between the pairs that there are; None equals nothing."""
+        """Match equal keys between the existing pairs; None equals nothing."""
         taken_a, taken_b = self._taken()
-        found = list(self._pairs)
+        pairs = list(self._pairs)
         start_a = start_b = 0
         for end_a, end_b in (*self._pairs, self._lengths):
             if start_a < end_a and start_b < end_b:
                 left_a = [i for i in range(start_a, end_a) if i not in taken_a and a[i] is not None]
                 left_b = [j for j in range(start_b, end_b) if j not in taken_b and b[j] is not None]
                 new = common([a[i] for i in left_a], [b[j] for j in left_b])
-                found += [(left_a[i], left_b[j]) for i, j in new]
+                pairs += [(left_a[i], left_b[j]) for i, j in new]
             start_a, start_b = end_a + 1, end_b + 1
-        self._pairs = sorted(found)
+        self._pairs = sorted(pairs)
 
     def anywhere(self, a: Sequence[Hashable], b: Sequence[Hashable]) -> None:
-        """Match equal keys wherever they stand, as moved; None equals nothing."""
+        """Match equal keys anywhere, as moved elements; None equals nothing."""
         taken_a, taken_b = self._taken()
         places: dict[Hashable, list[int]] = defaultdict(list)
         for j in reversed(range(len(b))):
@@ -146,11 +140,11 @@ class Matcher:
                 self._moved.append((i, places[key].pop()))
 
     def add(self, pairs: Pairs) -> None:
-        """Match what was found to belong together by other means."""
+        """Add pairs that were matched by other means, as moved elements."""
         self._moved += pairs
 
     def by_place(self) -> None:
-        """Match the elements left between pairs, the first with the first."""
+        """Match the remaining elements between pairs by position."""
         self.in_order(*([0] * length for length in self._lengths))
 
     def done(self) -> Match:
@@ -164,7 +158,7 @@ class Matcher:
         return {i for i, _ in pairs}, {j for _, j in pairs}
 
 
-# Texts compared line by line, and emitted ones by section: a function, or the text between two.
+# Comparing texts line by line, and emitted texts by section: a function, or the text between two.
 
 Section: TypeAlias = tuple[str, ...]
 
@@ -172,15 +166,15 @@ _CLOSING: Final = (")", "]", "}")
 
 
 def text_changes(before: Sequence[str], after: Sequence[str]) -> tuple[TextChange, ...]:
-    """Return the stretches of lines that are not the same."""
-    found = []
+    """Return the ranges of lines that differ."""
+    changes = []
     start_a = start_b = 0
     for end_a, end_b in (*common(before, after), (len(before), len(after))):
         if start_a < end_a or start_b < end_b:
             removed, added = tuple(before[start_a:end_a]), tuple(after[start_b:end_b])
-            found.append(TextChange(start_b + 1, removed, added))
+            changes.append(TextChange(start_b + 1, removed, added))
         start_a, start_b = end_a + 1, end_b + 1
-    return tuple(found)
+    return tuple(changes)
 
 
 def diff_sources(before: str, after: str, target: str) -> SourceDiff:
@@ -188,8 +182,8 @@ def diff_sources(before: str, after: str, target: str) -> SourceDiff:
 
     Args:
         before: The first text.
-        after: The second.
-        target: The emitter that wrote them, for whoever reads the diff.
+        after: The second text.
+        target: The emitter that wrote them, which the diff names.
     """
     a, b = list(_sections(before)), list(_sections(after))
     matcher = Matcher(len(a), len(b))
@@ -203,8 +197,8 @@ def diff_sources(before: str, after: str, target: str) -> SourceDiff:
     return SourceDiff(target, *lengths, tuple(_changes(a, b, matcher.done())))
 
 
-def _changes(a: list[Section], b: list[Section], found: Match) -> Iterator[SourceChange]:
-    for kind, i, j in found.fates():
+def _changes(a: list[Section], b: list[Section], match: Match) -> Iterator[SourceChange]:
+    for kind, i, j in match.fates():
         old, new = () if i is None else a[i], () if j is None else b[j]
         changes = text_changes(old, new)
         if changes or kind is not Kind.CHANGED:
@@ -212,7 +206,7 @@ def _changes(a: list[Section], b: list[Section], found: Match) -> Iterator[Sourc
 
 
 def _sections(text: str) -> Iterator[Section]:
-    """Cut a text where, after an empty line, something begins at the margin."""
+    """Split a text before each unindented line that follows an empty line."""
     section: list[str] = []
     is_after_blank = True
     for line in text.splitlines():
@@ -232,6 +226,6 @@ def _trimmed(section: list[str]) -> Section:
 
 
 def _name(section: Section) -> str:
-    """Return the first line that is no remark."""
+    """Return the first line that is not a comment."""
     plain = (line for line in section if line and not line.startswith(("#", "//")))
     return next(plain, section[0] if section else "")

@@ -1,4 +1,4 @@
-"""The tables of two programs: inputs, constants, objects, queues, symbols, ops, and results."""
+"""Comparing the tables of two programs: inputs, constants, objects, streams, symbols, results."""
 
 from __future__ import annotations
 
@@ -25,30 +25,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from wrapper_ir.diffing.keys import Fields, ProgramKeys
-    from wrapper_ir.lines import Constant, KernelDefinition, Region
+    from wrapper_ir.lines import KernelDefinition, Region
     from wrapper_ir.lines.effects import Effects
 
 
-# The kernels of two programs, matched whatever they are called.
+# Matching the kernels of two programs, independent of their names.
 
 
-#: Share of the lines that two kernels must have in common to be one kernel that was changed.
+#: The share of common lines from which two kernels count as one that was changed.
 _ALIKE: Final = 0.5
 
-#: How many kernels that are left over are held against each other.
+#: The maximum number of unmatched kernels that are compared with each other.
 _MOST: Final = 64
 
-#: The end of a kernel's name, which Inductor appends: its number, or part of a hash.
+#: The suffix that Inductor appends to a kernel's name: its number, or part of a hash.
 _SUFFIX: Final = re.compile(r"(?:_(?:\d+|[0-9a-f]{8,}))+\Z")
 
 
 class Kernels:
-    """The kernels of two programs, matched by what they do, by name, then by shared text.
-
-    Args:
-        before: The first program.
-        after: The second.
-    """
+    """The kernels of two programs, matched by their definition, by name, then by shared text."""
 
     def __init__(self, before: Program, after: Program) -> None:
         sides = self._a, self._b = _Side(before), _Side(after)
@@ -61,12 +56,12 @@ class Kernels:
         self._match = matcher.done()
 
     def names(self) -> dict[str, str]:
-        """Return the names of the first program's kernels in the second."""
+        """Return the second program's names for the first program's kernels."""
         a, b = self._a.kernels, self._b.kernels
         return {a[i].name: b[j].name for i, j in self._match.all}
 
     def numbers(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return a number for each kernel by name, for both programs; matched ones share it."""
+        """Return a number for each kernel of both programs; matched kernels share one."""
         before, after = {}, {}
         for number, (_, i, j) in enumerate(self._match.fates()):
             if i is not None:
@@ -76,7 +71,7 @@ class Kernels:
         return before, after
 
     def changes(self, fields: Fields) -> Iterator[KernelChange]:
-        """Yield the kernels that only one program has, or that are not the same in both."""
+        """Yield the kernels that only one program has, or that differ."""
         for kind, i, j in self._match.fates():
             if i is None or j is None:
                 old = "" if i is None else self._a.kernels[i].name
@@ -90,11 +85,11 @@ class Kernels:
 
 
 class _Side:
-    """The kernels of one program, and the columns of keys that they are matched by."""
+    """The kernels of one program, and the columns of keys for matching them."""
 
     def __init__(self, program: Program) -> None:
-        found = program.kernels.values()
-        self.kernels = [k for k in found if not isinstance(k.source, TorchOp)]
+        kernels = program.kernels.values()
+        self.kernels = [k for k in kernels if not isinstance(k.source, TorchOp)]
         sources: list[Any] = [canonical_source(kernel.source) for kernel in self.kernels]
         self.texts = [source.code.splitlines() for source in sources]
         names = [kernel.name for kernel in self.kernels]
@@ -104,7 +99,7 @@ class _Side:
 
 
 def _alike(a: _Side, b: _Side, left_a: Sequence[int], left_b: Sequence[int]) -> Pairs:
-    """Return pairs of kernels that share much of their text, the most alike first."""
+    """Return pairs of kernels that share much of their text, most similar first."""
     lines_a = {i: Counter(a.texts[i]) for i in left_a}
     lines_b = {j: Counter(b.texts[j]) for j in left_b}
     scores = []
@@ -120,7 +115,7 @@ def _alike(a: _Side, b: _Side, left_a: Sequence[int], left_b: Sequence[int]) -> 
 
 
 def _parts(a: KernelDefinition, b: KernelDefinition, fields: Fields) -> Iterator[FieldChange]:
-    """Yield the parameters and options that are not the same; texts are compared by line."""
+    """Yield the parameters and options that differ; texts are compared elsewhere, by line."""
     yield from fields.of(a.params, b.params, "params")
     old, new = a.source, b.source
     if type(old) is not type(new):
@@ -134,22 +129,22 @@ _KINDS: Final = {BufferInput: "a buffer", ScalarInput: "a number", ObjectInput: 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Names:
-    """Names of the first program's things in the second, as far as they are known."""
+    """The second program's names for things in the first, as far as they are known."""
 
     kernels: dict[str, str]
     buffers: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Of objects as well: they share no names with buffers."""
+    """Includes objects, whose names are disjoint from those of buffers."""
     symbols: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def note(self, old: Effects, new: Effects) -> None:
-        """Note that two lines, or two parameters, define the same."""
+        """Record that two lines, or two parameters, define the same things."""
         self.buffers.update(zip(old.defines, new.defines, strict=False))
         self.buffers.update(zip(old.defines_objects, new.defines_objects, strict=False))
         self.symbols.update(zip(old.defines_symbols, new.defines_symbols, strict=False))
 
 
 class Entry(NamedTuple):
-    """An entry of a table: how it is shown, and what is compared of it."""
+    """An entry of a table: its text, and the value and layout to compare."""
 
     text: str = ""
     value: Any = None
@@ -157,13 +152,9 @@ class Entry(NamedTuple):
 
 
 class Tables:
-    """Matches the entries of two programs' tables, and tells those that are not the same.
+    """Matches the entries of two programs' tables, and reports those that differ.
 
-    Args:
-        programs: The first program and the second.
-        keys: Their keys.
-        names: Names of the first in the second; those of matched entries are added.
-        fields: Compares parts of them.
+    Names of matched entries are added to ``names``.
     """
 
     def __init__(
@@ -185,21 +176,22 @@ class Tables:
     # Matching.
 
     def match_constants(self) -> None:
-        """Match constants and objects by the model's names for them, then by what they are."""
+        """Match constants and objects by the model's names for them, then by layout or class."""
         a, b = self._programs
-        self._match("constant", (a.constants, b.constants), _called, self._layout)
-        self._match("object", (a.objects, b.objects), _itself, lambda *row: row[-1].class_name)
+        constants, objects = (a.constants, b.constants), (a.objects, b.objects)
+        self._match("constant", constants, lambda *row: row[-1].qualified_name, self._layout)
+        self._match("object", objects, _itself, lambda *row: row[-1].class_name)
 
     def match_params(self, a: Region, b: Region) -> None:
-        """Match what two regions take: alike in the same order first, then by place."""
+        """Match the parameters of two regions: equal ones in order first, then by position."""
         one, two = self._keys
-        found = _aligned([*map(one.shape, a.params)], [*map(two.shape, b.params)])
-        self._params[id(a), id(b)] = found
-        for i, j in found.all:
+        match = _aligned([*map(one.shape, a.params)], [*map(two.shape, b.params)])
+        self._params[id(a), id(b)] = match
+        for i, j in match.all:
             self._names.note(one.effects(a.params[i]), two.effects(b.params[j]))
 
     def match_rest(self) -> None:
-        """Match layouts and symbols that nothing defines, by name, then by what is known."""
+        """Match layouts and symbols that nothing defines, by name, then by value."""
         for what, *rows in zip(("buffer", "symbol"), *self._strays, strict=True):
             self._match(what, rows, lambda _, name, __: name, _itself)
         a, b = self._programs
@@ -211,24 +203,24 @@ class Tables:
         rows: Sequence[Mapping[str, Any]],
         *facts: Callable[[int, str, Any], Hashable],
     ) -> None:
-        """Match entries by facts, each of the side, the name and the value of an entry."""
+        """Match entries by facts: functions of the side, the name and the value of an entry."""
         matcher = Matcher(*map(len, rows))
         for fact in facts:
             columns = ([fact(n, *row) for row in each.items()] for n, each in enumerate(rows))
             matcher.anywhere(*columns)
         a, b = map(list, rows)
-        found = matcher.done()
-        self._known[what] = Match(found.all, [], found.removed, found.added)
+        match = matcher.done()
+        self._known[what] = Match(match.all, [], match.removed, match.added)
         names = self._names.symbols if what == "symbol" else self._names.buffers
-        names.update({a[i]: b[j] for i, j in found.all})
+        names.update({a[i]: b[j] for i, j in match.all})
 
     def _layout(self, side: int, name: str, _: object) -> int:
         return self._keys[side].layout(name)
 
-    # Telling.
+    # Reporting.
 
     def changes(self) -> Iterator[ItemChange]:
-        """Yield the changes of the program as a whole, of its constants, symbols and ops."""
+        """Yield the changes to the program as a whole, and to its constants, symbols and ops."""
         a, b = self._programs
         parts = ("role", "stage", "in_spec", "out_spec", "tangents")
         fields = [f for n in parts for f in self._fields.of(getattr(a, n), getattr(b, n), n)]
@@ -238,16 +230,16 @@ class Tables:
         for what, old in self._entries(0).items():
             new = after[what]
             match = self._known.get(what) or _by_name(old, new, {name: name for name in old})
-            told = list(self._told(what, (old.values(), new.values()), match))
+            changes = list(self._changes(what, (old.values(), new.values()), match))
             if what in self._known:
-                told.sort(key=lambda change: change.kind is Kind.CHANGED)
-            yield from told
+                changes.sort(key=lambda change: change.kind is Kind.CHANGED)
+            yield from changes
 
     def _entries(self, side: int) -> dict[str, dict[str, Entry]]:
-        """Return the entries that have names, by table."""
+        """Return the named entries of each table."""
         program, items = self._programs[side], self._items[side]
         layouts = program.buffers
-        found = {
+        tables = {
             "constant": {
                 name: Entry(items.defined(name), constant, layouts.get(name))
                 for name, constant in program.constants.items()
@@ -257,23 +249,23 @@ class Tables:
                 for name, each in program.objects.items()
             },
         }
-        for what in ("stream", "event", "mempool"):  # which are known by their numbers
+        for what in ("stream", "event", "mempool"):  # these have numbers, not names
             rows = enumerate(getattr(program, f"{what}s"), start=1)
-            found[what] = {text: Entry(text, each) for n, each in rows if (text := f"{what} {n}")}
+            tables[what] = {text: Entry(text, each) for n, each in rows if (text := f"{what} {n}")}
         symbols, sources = program.symbols, (each.source for each in program.kernels.values())
         ops = [source.schema for source in sources if isinstance(source, TorchOp)]
         strays, _ = self._strays[side]
         return {
-            **found,
+            **tables,
             "symbol": {name: Entry(items.symbol(name), symbols[name]) for name in symbols},
             "op": {schema: Entry(schema) for schema in ops},
             "buffer": {n: Entry(items.defined(n), None, each) for n, each in strays.items()},
         }
 
     def params(self, a: Region, b: Region) -> Iterator[ItemChange]:
-        """Yield the changes of what a region takes."""
+        """Yield the changes to a region's parameters."""
         sides = [self._param_entries(n, region) for n, region in enumerate((a, b))]
-        return self._told("input", sides, self._params[id(a), id(b)])
+        return self._changes("input", sides, self._params[id(a), id(b)])
 
     def _param_entries(self, side: int, region: Region) -> Iterator[Entry]:
         layouts, items = self._programs[side].buffers, self._items[side]
@@ -282,10 +274,10 @@ class Tables:
             yield Entry(f"[{n}] {items.input(param)}", param, layout)
 
     def results(self, a: Region, b: Region) -> Iterator[ItemChange]:
-        """Yield the changes of what a region gives; the texts say it all."""
-        match = _aligned([self._fields.renamed(value) for value in a.results], b.results)
+        """Yield the changes to a region's results, without fields: the texts are enough."""
+        match = _aligned([*map(self._fields.renaming.value, a.results)], b.results)
         sides = [self._result_entries(n, region) for n, region in enumerate((a, b))]
-        for change in self._told("result", sides, match):
+        for change in self._changes("result", sides, match):
             yield dataclasses.replace(change, fields=())
 
     def _result_entries(self, side: int, region: Region) -> Iterator[Entry]:
@@ -296,7 +288,7 @@ class Tables:
                 text += f" : {items.layout_of(value.buffer)}"
             yield Entry(text, value)
 
-    def _told(
+    def _changes(
         self, what: str, sides: Iterable[Iterable[Entry]], match: Match
     ) -> Iterator[ItemChange]:
         a, b = map(list, sides)
@@ -314,25 +306,21 @@ class Tables:
         yield from self._fields.layouts(old.layout, new.layout)
 
 
-def _called(_: int, __: str, constant: Constant) -> str:
-    return constant.qualified_name
-
-
 def _itself(_: int, __: str, value: Hashable) -> Hashable:
     return value
 
 
 def _by_name(a: Mapping[str, object], b: Mapping[str, object], names: Mapping[str, str]) -> Match:
-    """Match the entries whose names stand for each other."""
+    """Match the entries whose names correspond."""
     place = {name: j for j, name in enumerate(b)}
     pairs = [(i, place[names[name]]) for i, name in enumerate(a) if names.get(name) in place]
-    met = [{pair[side] for pair in pairs} for side in (0, 1)]
-    alone = ([n for n in range(len(each)) if n not in met[s]] for s, each in enumerate((a, b)))
+    paired = [{pair[side] for pair in pairs} for side in (0, 1)]
+    alone = ([n for n in range(len(each)) if n not in paired[s]] for s, each in enumerate((a, b)))
     return Match(pairs, [], *alone)
 
 
 def _aligned(a: Sequence[Hashable], b: Sequence[Hashable]) -> Match:
-    """Match equal ones in the same order, then wherever they are; then by place."""
+    """Match equal elements in order, then anywhere, then the rest by position."""
     matcher = Matcher(len(a), len(b))
     matcher.in_order(a, b)
     matcher.anywhere(a, b)
@@ -341,7 +329,7 @@ def _aligned(a: Sequence[Hashable], b: Sequence[Hashable]) -> Match:
 
 
 def _strays(program: Program, keys: ProgramKeys) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return layouts and symbols that nothing defines: a fault, but not one to keep quiet about."""
+    """Return the layouts and symbols that nothing defines, which an invalid program may have."""
     return (
         {n: layout for n, layout in program.buffers.items() if n not in keys.buffers},
         {n: info for n, info in program.symbols.items() if n not in keys.symbols},

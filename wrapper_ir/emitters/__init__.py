@@ -31,7 +31,7 @@ from wrapper_ir.emitters.registry import (
     register_emitter,
     unregister_emitter,
 )
-from wrapper_ir.options import Option, check_options, options_of
+from wrapper_ir.options.schema import Option, check_options, options_of
 
 __all__ = [
     "Artifact",

@@ -32,7 +32,7 @@ from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.program import AnyLine, Program, Stage
 from wrapper_ir.lines.walk import Path
-from wrapper_ir.options import check_options, options_of
+from wrapper_ir.options.schema import check_options, options_of
 from wrapper_ir.outputs import PROGRAM_FILE, beside
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from wrapper_ir.emitters.base import GROUP, Emitter, faults_of
 from wrapper_ir.errors import WrapperIRError, nearest
-from wrapper_ir.options import check_values, options_of
+from wrapper_ir.options.schema import check_values, options_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The options of the library: names, types, defaults, legal values, help.
 
-Which emitter, pass or command takes one is said by the classes and commands that have it. Options
-that one emitter alone has are declared where that emitter is.
+The classes and commands that take an option refer to it here. Options that only one emitter has
+are declared with that emitter.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from wrapper_ir.options.schema import Exclusion, Option
 
-# How a program's memory is planned.
+# Memory planning.
 
 ARENA: Final = Option(
     "arena",
@@ -21,7 +21,7 @@ ARENA: Final = Option(
     excludes=(
         Exclusion(
             *("kept", "memory", ("pool",)),
-            expected="'call' where memory is planned by {}: there are no arenas to keep",
+            expected="'call' if memory is planned by {}: there are no arenas to keep",
         ),
     ),
 )
@@ -30,15 +30,15 @@ MEMORY: Final = Option(
     "memory",
     str,
     None,
-    "how storage is planned: freed storage is used again, or storages get places in arenas, or are"
-    " only freed in time; where none is named, reuse, or pool for arenas that are kept",
+    "how storage is planned: reuse freed storage (reuse), place storages in arenas (pool), or only"
+    " free them early (none); the default is reuse, or pool for kept arenas",
     choices=("reuse", "pool", "none"),
 )
 
 # Emitters.
 
 ORIGINS: Final = Option(
-    "origins", bool, False, "say in comments where in the model the code comes from"
+    "origins", bool, False, "add comments that say where in the model the code comes from"
 )
 
 CHECKS: Final = Option(
@@ -59,7 +59,7 @@ KEEP_BUFFERS: Final = Option(
 )
 
 OUT: Final = Option(
-    "out", bool, False, "let callers give memory for results: function(*inputs, out=[...])"
+    "out", bool, False, "let callers pass memory for results: function(*inputs, out=[...])"
 )
 
 PROFILE: Final = Option(
@@ -72,7 +72,7 @@ EMITTER: Final = Option(
     "emitter",
     str,
     "python",
-    "what renders the program: an installed emitter",
+    "the installed emitter that renders the program",
     expected="the name of an emitter",
     variable="WRAPPER_IR_EMITTER",
 )
@@ -81,8 +81,8 @@ ON_UNSUPPORTED: Final = Option(
     "on_unsupported",
     str,
     "raise",
-    "what becomes of a graph that cannot be compiled here: an error, or Inductor's own wrapper with"
-    " a warning",
+    "what to do with a graph that cannot be compiled here: raise an error, or use Inductor's own"
+    " wrapper with a warning",
     choices=("raise", "stock"),
     variable="WRAPPER_IR_ON_UNSUPPORTED",
 )
@@ -91,7 +91,7 @@ MODE: Final = Option(
     "mode",
     str,
     "default",
-    "a mode of torch.compile: Inductor's options for it; CUDA graphs are ours (`cuda_graph`)",
+    "a mode of torch.compile: Inductor's options for it, with our CUDA graphs (`cuda_graph`)",
     choices=("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
 )
 
@@ -105,7 +105,7 @@ CPP_WRAPPER: Final = Option(
 
 # The debug printer.
 
-#: Every spelling of a level, and its name. The numbers and the long names are Inductor's.
+#: Every spelling of a level -> its name. The numbers and the long names are Inductor's.
 LEVEL_SPELLINGS: Final = {
     "off": "off",
     "0": "off",
@@ -126,13 +126,11 @@ LEVEL_SPELLINGS: Final = {
 }
 
 #: The name of each level, in the order of the documentation.
-LEVEL_NAMES: Final = (
-    *("off", "save", "print", "names", "check", "check_nan", "stats", "compare", "hook"),
-)
+LEVEL_NAMES: Final = tuple(dict.fromkeys(LEVEL_SPELLINGS.values()))
 
 
 def level_name(level: object) -> str | None:
-    """Return the name of the level that a text or a number spells; None where it spells none."""
+    """Return the name of the level that a string or a number stands for, or None."""
     if not isinstance(level, str | int) or isinstance(level, bool):
         return None
     return LEVEL_SPELLINGS.get(str(level).strip().lower())
@@ -142,7 +140,7 @@ DEBUG: Final = Option(
     "debug",
     str | int,
     "off",
-    "what values the debug printer shows",
+    "the values that the debug printer shows",
     choices=LEVEL_NAMES,
     expected=f"one of {', '.join(map(repr, LEVEL_NAMES))}, or one of Inductor's numbers 0 to 3",
     accepts=lambda level: level_name(level) is not None,
@@ -153,7 +151,7 @@ DEBUG_FILTER: Final = Option(
     "debug_filter",
     str,
     "*",
-    "pattern for the kernels and ops that it shows",
+    "pattern for the kernels and ops to show",
     expected="a pattern such as '*softmax*'",
     accepts=lambda pattern: isinstance(pattern, str) and bool(pattern),
     variable="WRAPPER_IR_DEBUG_FILTER",
@@ -163,7 +161,7 @@ DEBUG_POISON: Final = Option(
     "debug_poison",
     bool,
     False,
-    "fill new memory with NaN, so that reading it too early shows",
+    "fill new memory with NaN, to expose reads of uninitialised memory",
     variable="WRAPPER_IR_DEBUG_POISON",
 )
 
@@ -181,19 +179,19 @@ CONSTANTS: Final = Option(
     "constants",
     str,
     "auto",
-    "where the values of constants go: into the library, a file beside it, or nowhere",
+    "where to put the values of constants: in the library, in a file beside it, or nowhere",
     choices=("auto", "embedded", "beside", "none"),
 )
 
 DEBUG_INFO: Final = Option(
-    "debug_info", bool, False, "write debug information too, to a file beside"
+    "debug_info", bool, False, "also write debug information, to a file beside the output"
 )
 
 JOBS: Final = Option(
     "jobs",
     int | None,
     None,
-    "how many compilers run at once; by default one a processor",
+    "how many compilers to run at once; by default one per processor",
     least=1,
     expected="a positive number",
 )
@@ -204,7 +202,7 @@ CACHE_MAX_BYTES: Final = Option(
     "cache_max_bytes",
     int,
     2 << 30,
-    "bytes that the cache on disk may take",
+    "the maximum size of the cache on disk, in bytes",
     least=0,
     expected="a number of bytes",
     variable="WRAPPER_IR_CACHE_MAX_BYTES",

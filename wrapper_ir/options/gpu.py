@@ -1,4 +1,4 @@
-"""Options for GPUs: calls that are captured and replayed, and what is built for them."""
+"""Options for GPUs: capture and replay of calls, and the architectures to build for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GRAPH_LIMIT: Final = Option(
     "cuda_graph_limit",
     int,
     8,
-    "how many graphs are kept, one for each set of sizes",
+    "how many graphs to keep, one for each set of sizes",
     least=1,
     expected="a number from 1",
 )
@@ -21,7 +21,7 @@ GRAPH_BRANCHES: Final = Option(
     "cuda_graph_branches",
     int,
     2,
-    "how many branches a graph may have besides its main one, where that is faster",
+    "how many branches a graph may have besides its main one, if that is faster",
     choices=tuple(range(9)),
 )
 
@@ -29,14 +29,14 @@ GRAPH_CUTS: Final = Option(
     "cuda_graph_cuts",
     bool,
     True,
-    "capture the pieces between what cannot be captured, where the whole cannot be",
+    "cut a program that cannot be captured as a whole, and capture the pieces",
 )
 
 GRAPH_RESULTS: Final = Option(
     "cuda_graph_results",
     str,
     "fresh",
-    "memory of replayed calls' results: the caller's (fresh), or the graph's (shared)",
+    "memory for the results of replayed calls: the caller's (fresh), or the graph's (shared)",
     choices=("fresh", "shared"),
 )
 
@@ -44,7 +44,7 @@ PRODUCTS: Final = Option(
     "products",
     str,
     "cublas",
-    "what makes products of matrices on a GPU: cuBLAS itself, as PyTorch's ops would, or these",
+    "matrix products on a GPU: call cuBLAS directly, as PyTorch's ops do, or call these ops (aten)",
     choices=("aten", "cublas"),
 )
 
@@ -52,9 +52,9 @@ ARCHITECTURES: Final = Option(
     "gpu_arch",
     str | tuple[str, ...],
     (),
-    "what Triton kernels are compiled for; by default this machine's GPU",
+    "the GPU architectures to compile Triton kernels for; by default this machine's",
     expected="such as 'sm_90'",
-    accepts=lambda given: (
-        isinstance(given, str | list | tuple) and all(isinstance(name, str) for name in given)
+    accepts=lambda names: (
+        isinstance(names, str | list | tuple) and all(isinstance(name, str) for name in names)
     ),
 )

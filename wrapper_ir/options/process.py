@@ -1,4 +1,4 @@
-"""Defaults of options for this process: what it assigns, else what its environment says."""
+"""Process-wide defaults of options: assigned in Python, or else taken from the environment."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["ProcessSettings", "settings"]
 
 
 def _option(name: str) -> Option:
-    """Return the option of a name.
+    """Return the option of this name that has a process-wide default.
 
     Raises:
-        OptionError: No option that a process has a default for is called so.
+        OptionError: There is none.
     """
     known = {
         each.name: each
@@ -32,36 +32,36 @@ def _option(name: str) -> Option:
 
 
 class ProcessSettings:
-    """Defaults of options for the whole process, as attributes.
+    """Process-wide defaults of options, as attributes.
 
-    They are the options that have an environment variable. Reading one gives what holds: what was
-    assigned, else what the variable says, else the option's default. ``del`` takes back what was
-    assigned. What holds when something is compiled counts; an argument or option there counts more.
+    There is one for each option that has an environment variable. Its value is the one assigned
+    here, or else the variable's, or else the option's default. ``del`` undoes an assignment. The
+    value at the time something is compiled counts; an argument or option given there overrides it.
 
     Raises:
         OptionError: There is no such setting.
-        OptionValueError: There is, but not with that value.
+        OptionValueError: The value is not legal.
     """
 
     def __getattr__(self, name: str) -> object:
-        """Return what holds."""
-        if name.startswith("__"):  # asked for by Python itself
+        """Return the value in effect."""
+        if name.startswith("__"):  # a lookup by Python itself
             raise AttributeError(name)
         return _option(name).from_environment()
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Say what holds from here on."""
+        """Assign a value, which takes effect at once."""
         option = _option(name)
         option.check(value)
         ASSIGNED[option.variable] = value
 
     def __delattr__(self, name: str) -> None:
-        """Have the environment say what holds."""
+        """Undo an assignment."""
         ASSIGNED.pop(_option(name).variable, None)
 
     @contextlib.contextmanager
     def patch(self, **values: object) -> Iterator[None]:
-        """Assign for the length of a block, in all threads."""
+        """Assign values for the duration of a block, in all threads."""
         before = dict(ASSIGNED)
         try:
             for name, value in values.items():
@@ -73,4 +73,4 @@ class ProcessSettings:
 
 
 settings = ProcessSettings()
-"""The defaults of this process."""
+"""The process-wide defaults."""

@@ -1,9 +1,9 @@
-"""Options: their declaration, the classes that have them, and checks of their values.
+"""Declaring options, collecting those of a class, and checking and parsing their values.
 
 A class that takes options is a dataclass, and its initialising fields are its options. A field made
-by :meth:`Option.field` has a declared option. Of any other field the type and the default count,
-and its metadata may hold ``help``, one line of text; ``choices``, all values that there are;
-``least``, the least number; ``expected``, what it takes, in words.
+by :meth:`Option.field` refers to a declared option. Any other field defines an option by its type
+and default; its metadata may hold ``help`` (one line), ``choices`` (all legal values), ``least``
+(the minimum) and ``expected`` (a description of legal values).
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 REQUIRED: Final = dataclasses.MISSING
-"""The default of an option that has none."""
+"""The default of an option that must be given."""
 
-#: Words of a shell, a variable or a pipeline for truth values.
+#: The spellings of truth values.
 _TRUTH: Final = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0"), False),
 }
 
 
-#: What this process assigned, by the names of environment variables, which count less.
+#: Environment variable -> the value assigned in this process, which overrides it.
 ASSIGNED: Final[dict[str, object]] = {}
 
 NO_OPTION: Final[Mapping[str, object]] = {"option": None}
-"""Metadata of an initialising field that is no option."""
+"""The metadata of an initialising field that is not an option."""
 
 
 class Exclusion(NamedTuple):
-    """A value of an option that leaves another option few values.
+    """A value of an option that restricts another option.
 
     Attributes:
         value: The value.
         other: The other option's name.
-        allowed: The values that it may have then.
-        expected: What the first option has to be otherwise, in words; ``{}`` is the other's value.
+        allowed: The values that the other option may then have.
+        expected: What the first option must be if the other has a value ``{}`` not allowed here.
     """
 
     value: object
@@ -63,15 +63,15 @@ class Option:
 
     Attributes:
         name: Its name.
-        kind: The type of its values; ``object`` where that is not known.
-        default: Its value where none is given; ``REQUIRED`` where one must be.
-        help: What it does, in one line.
-        choices: All its values, where they can be listed.
-        least: The least number that it can be.
-        expected: What it takes, in words, where type and choices say too little.
-        accepts: Says of a value whether it is legal, where type and choices do not.
-        excludes: What its values leave to other options.
-        variable: The environment variable that gives its default; empty where there is none.
+        kind: The type of its values, or ``object`` if unknown.
+        default: The default value, or ``REQUIRED``.
+        help: One line of help.
+        choices: All legal values, if they can be listed.
+        least: The minimum of a number.
+        expected: A description of legal values, if the type and the choices say too little.
+        accepts: Returns whether a value is legal; replaces the check of type and choices.
+        excludes: Restrictions that its values impose on other options.
+        variable: The environment variable that sets its default; empty if there is none.
     """
 
     name: str
@@ -86,25 +86,25 @@ class Option:
     variable: str = ""
 
     def field(self, default: object = REQUIRED) -> Any:  # noqa: ANN401 - as dataclasses.field
-        """Return a field of a dataclass that has this option, perhaps with a default of its own."""
+        """Return a dataclass field for this option, optionally with a different default."""
         value = self.default if default is REQUIRED else default
         return dataclasses.field(default=value, metadata={"option": self})
 
     @property
     def takes(self) -> str:
-        """Values that it takes, as a user of the command line would write them: ``call | kept``."""
+        """The legal values as written on the command line: ``call | kept``."""
         return " | ".join(map(str, self.choices)) or type_name(self.kind)
 
     @property
     def default_text(self) -> str:
-        """Its default, likewise."""
+        """The default as written on the command line."""
         if self.default is REQUIRED:
             return "none, it must be given"
         return str(self.default).lower() if isinstance(self.default, bool) else str(self.default)
 
     @property
     def legal(self) -> str:
-        """Its legal values, as errors describe them."""
+        """The legal values as errors describe them."""
         return self.expected or (_one_of(self.choices) if self.choices else _expected_of(self.kind))
 
     def check(self, value: object, name: str = "") -> None:
@@ -112,16 +112,16 @@ class Option:
 
         Args:
             value: The value.
-            name: What an error calls the option, where not by its name.
+            name: The name to use in the error; the default is the option's.
 
         Raises:
-            OptionValueError: It is not legal.
+            OptionValueError: The value is not legal.
         """
         if not self._is_legal(value):
             raise OptionValueError(option=name or self.name, value=value, expected=self.legal)
 
     def check_beside(self, value: object, others: Mapping[str, object]) -> None:
-        """Check a legal value beside those of other options, by name.
+        """Check that a legal value is compatible with the values of other options, by name.
 
         Raises:
             OptionValueError: It excludes one of them.
@@ -137,19 +137,19 @@ class Option:
             return self.accepts(value)
         if self.choices:
             return value in self.choices or (value is None and self.default is None)
-        is_number = isinstance(value, int | float)
-        least = self.least
-        return _is_a(value, self.kind) and not (least is not None and is_number and value < least)  # type: ignore[operator]  # it is a number
+        too_small = self.least is not None and isinstance(value, int | float) and value < self.least
+        return _is_a(value, self.kind) and not too_small
 
     def read(self, word: str, variable: str = "") -> object:
-        """Return the value that a word stands for; :meth:`check` says whether it is legal.
+        """Convert a word to a value of the option's type; :meth:`check` checks if it is legal.
 
         Args:
             word: The word.
-            variable: The environment variable that holds it, if one does.
+            variable: The environment variable that holds it, if any.
 
         Raises:
-            OptionValueError: It stands for none. The error names the variable, or the option.
+            OptionValueError: The word cannot be converted. The error names the variable, if any,
+                or else the option.
         """
         try:
             return _convert(word, self.kind)
@@ -159,10 +159,10 @@ class Option:
             raise OptionValueError(option=name, value=word, expected=expected) from error
 
     def from_environment(self) -> object:
-        """Return what the process assigned, else what the variable says, else the default.
+        """Return the value assigned in this process, or else the variable's, or else the default.
 
         Raises:
-            OptionValueError: The variable holds no legal value. The error names the variable.
+            OptionValueError: The variable's value is not legal. The error names the variable.
         """
         if self.variable in ASSIGNED:
             return ASSIGNED[self.variable]
@@ -175,12 +175,12 @@ class Option:
 
 
 def options_of(cls: type) -> tuple[Option, ...]:
-    """The options that a dataclass has: its initialising fields, in their order."""
+    """Return the options of a dataclass: its initialising fields, in order."""
     if not dataclasses.is_dataclass(cls):
         return ()
     try:
         kinds = typing.get_type_hints(cls)
-    except Exception:  # names that only type checkers see, and whatever annotations may raise
+    except Exception:  # names defined for type checkers only; annotations may raise anything
         kinds = {}
     fields = (each for each in dataclasses.fields(cls) if each.init)
     return tuple(_option(each, kinds) for each in fields if each.metadata.get("option", each))
@@ -190,8 +190,8 @@ def _option(field: dataclasses.Field[object], kinds: Mapping[str, object]) -> Op
     default: object = field.default
     if default is REQUIRED and field.default_factory is not REQUIRED:
         default = field.default_factory()
-    about = field.metadata
-    declared = about.get("option")
+    metadata = field.metadata
+    declared = metadata.get("option")
     if isinstance(declared, Option):
         return dataclasses.replace(declared, name=field.name, default=default)
     by_default = object if default in (REQUIRED, None) else type(default)
@@ -199,42 +199,42 @@ def _option(field: dataclasses.Field[object], kinds: Mapping[str, object]) -> Op
         field.name,
         kinds.get(field.name, by_default),
         default,
-        str(about.get("help", "")),
-        tuple(about.get("choices", ())),
-        about.get("least"),
-        str(about.get("expected", "")),
+        str(metadata.get("help", "")),
+        tuple(metadata.get("choices", ())),
+        metadata.get("least"),
+        str(metadata.get("expected", "")),
     )
 
 
-def check_values(options: Iterable[Option], given: Mapping[str, object], *, owner: str) -> None:
+def check_values(options: Iterable[Option], values: Mapping[str, object], *, owner: str) -> None:
     """Check values by the names of their options.
 
     Args:
-        options: All options that there are.
-        given: The values.
-        owner: Whose options they are, such as ``emitter 'python'``.
+        options: All options of the owner.
+        values: The values, by name.
+        owner: The owner, as errors name it, such as ``emitter 'python'``.
 
     Raises:
-        OptionError: There is no option of a name.
-        OptionValueError: A value is not legal, excludes another one, or one that must be given is
-            not there.
+        OptionError: There is no option of some name.
+        OptionValueError: A value is not legal or excludes another one, or a required one is
+            missing.
     """
     known = {option.name: option for option in options}
-    for name in given:
+    for name in values:
         if name not in known:
             raise OptionError(option=name, legal=known, owner=owner)
-    for name, value in given.items():
+    for name, value in values.items():
         known[name].check(value)
     for option in known.values():
-        if option.default is REQUIRED and option.name not in given:
+        if option.default is REQUIRED and option.name not in values:
             expected = f"a value: {owner} has no default for it"
             raise OptionValueError(option=option.name, value=None, expected=expected)
-    for name, value in given.items():
-        known[name].check_beside(value, given)
+    for name, value in values.items():
+        known[name].check_beside(value, values)
 
 
 def check_options(owner: object) -> None:
-    """Check the values of a dataclass's fields: an emitter's, say.
+    """Check the field values of a dataclass instance, such as an emitter.
 
     Raises:
         OptionValueError: One of them is not legal.
@@ -243,19 +243,19 @@ def check_options(owner: object) -> None:
         option.check(getattr(owner, option.name))
 
 
-def made_with(cls: Callable[..., T], given: Mapping[str, object], *, owner: str) -> T:
-    """Return a dataclass made with options, checked by name and by value.
+def made_with(cls: Callable[..., T], values: Mapping[str, object], *, owner: str) -> T:
+    """Return an instance of a dataclass made with options, which are checked first.
 
     Raises:
-        OptionError: It has no option of a name.
+        OptionError: It has no option of some name.
         OptionValueError: A value is not legal.
     """
-    check_values(options_of(typing.cast("type", cls)), given, owner=owner)
-    return cls(**given)
+    check_values(options_of(typing.cast("type", cls)), values, owner=owner)
+    return cls(**values)
 
 
 def _is_a(value: object, kind: object) -> bool:
-    """Return whether a value is of a type; where that cannot be told it is taken to be."""
+    """Return whether a value is of a type; true if that cannot be checked."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return value in inner
@@ -268,46 +268,46 @@ def _is_a(value: object, kind: object) -> bool:
     plain = origin or kind
     try:
         return not isinstance(plain, type) or isinstance(value, plain)
-    except TypeError:  # Any, and protocols, cannot be asked
+    except TypeError:  # isinstance does not take Any or protocols
         return True
 
 
-# Words.
+# Parsing words.
 
 
 class _NotLegalError(Exception):
-    """A word is no value of a type. Its text says what is one."""
+    """A word is not a value of a type. The message describes the legal values."""
 
 
 def read_options(
     options: Iterable[Option], words: Iterable[tuple[str, str]], *, owner: str
 ) -> dict[str, object]:
-    """Return the values that pairs of words name; of a name that stands twice, the last.
+    """Parse pairs of names and words into values; the last pair for a name wins.
 
     Args:
-        options: All options that there are.
-        words: Names and values. A dash in a name is an underscore.
-        owner: Whose options they are, such as ``emitter 'python'``.
+        options: All options of the owner.
+        words: The pairs. A dash in a name stands for an underscore.
+        owner: The owner, as errors name it, such as ``emitter 'python'``.
 
     Raises:
-        OptionError: There is no option of a name.
-        OptionValueError: There is, but a word is no value of its type.
+        OptionError: There is no option of some name.
+        OptionValueError: A word cannot be converted to its option's type.
     """
     known = {option.name: option for option in options}
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for key, word in words:
         name = key.replace("-", "_")
         if name not in known:
             raise OptionError(option=name, legal=known, owner=owner)
-        found[name] = known[name].read(word)
-    return found
+        values[name] = known[name].read(word)
+    return values
 
 
 def _convert(word: str, kind: object) -> object:
-    """Return the value of a type that a word stands for.
+    """Convert a word to a value of a type.
 
     Raises:
-        _NotLegalError: It stands for none.
+        _NotLegalError: The word cannot be converted.
     """
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
@@ -345,7 +345,7 @@ def _convert_plain(word: str, kind: object) -> object:
             raise _NotLegalError(_expected_of(kind)) from error
     if kind is str:
         return word
-    raise _NotLegalError("something that only Python code can give")
+    raise _NotLegalError("a value that only Python code can pass")
 
 
 def _choose(word: str, choices: Mapping[str, object], expected: str) -> object:
@@ -355,7 +355,7 @@ def _choose(word: str, choices: Mapping[str, object], expected: str) -> object:
 
 
 def type_name(kind: object) -> str:
-    """Return a type as a user of the command line would say it."""
+    """Describe a type as on the command line."""
     origin = typing.get_origin(kind)
     if origin is Literal:
         return " | ".join(map(str, typing.get_args(kind)))
@@ -376,10 +376,10 @@ def _expected_of(kind: object) -> str:
         return _one_of(typing.get_args(kind))
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return " or ".join(map(_expected_of, typing.get_args(kind)))
-    words = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
+    words = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
     return words.get(kind, "None" if kind is type(None) else type_name(kind))  # type: ignore[call-overload, no-any-return]  # any key may be asked for
 
 
 def _one_of(choices: Iterable[object]) -> str:
-    """Describe values that can be listed, as errors do."""
+    """Describe a list of values, as errors do."""
     return "one of " + ", ".join(map(repr, choices))

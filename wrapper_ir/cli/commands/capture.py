@@ -1,8 +1,9 @@
-"""From a model to a wrapper program: ``capture``, and ``demo``, which has a model of its own."""
+"""Turning a model into a wrapper program: ``capture``, and ``demo`` with a model of its own."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 from pathlib import Path
@@ -15,11 +16,22 @@ from wrapper_ir.cli.command import (
     examples,
     flag,
     force_option,
+    frontend_option,
     json_option,
     target_options,
     traceback_option,
 )
 from wrapper_ir.cli.completion import MODULES
+from wrapper_ir.cli.files import (
+    MODULE,
+    check_output,
+    check_target,
+    render,
+    save_program,
+    write_module,
+)
+from wrapper_ir.cli.terminal import out as console
+from wrapper_ir.cli.terminal import step
 from wrapper_ir.options.declared import ISA
 
 if TYPE_CHECKING:
@@ -38,31 +50,25 @@ wrapper-ir capture model.py:make --frontend aten          # ATen ops as they are
 """))
 @click.argument("reference", metavar="MODULE:CALLABLE", shell_complete=MODULES)
 @click.option("--args", "args_reference", metavar="MODULE:ATTR", help="Arguments of the model.")
-@click.option("-o", "--output", metavar="PATH", help="Where the program goes (.wir).")
+@click.option("-o", "--output", metavar="PATH", help="Write the program here (.wir).")
 @click.option(
     "--emit",
     "emit_to",
     metavar="PATH",
-    help="Also render it, into this file; constants go beside it where the text takes them.",
+    help="Also render it to this file, with constants beside it if the text can read them.",
 )
-@click.option(
-    "--frontend",
-    type=click.Choice(["inductor", "aten"]),
-    default="inductor",
-    show_default=True,
-    help="Who makes the program: Inductor, which fuses, or a call for each ATen op.",
-)
+@frontend_option("The front end: Inductor, which fuses, or one call for each ATen op.")
 @flag(ISA, metavar="NAME")
 @click.option(
     "--freeze",
     is_flag=True,
     default=None,
-    help="Fold what depends on parameters alone, and pack weights for oneDNN.",
+    help="Fold everything that depends only on parameters, and pack weights for oneDNN.",
 )
-@target_options("--target")
+@target_options()
 @force_option
 @traceback_option
-def capture(  # noqa: PLR0913 - one for each option
+def capture(  # noqa: PLR0913 - one parameter per option
     reference: str,
     args_reference: str | None,
     output: str | None,
@@ -77,22 +83,13 @@ def capture(  # noqa: PLR0913 - one for each option
 
     With --frontend aten nothing is scheduled or fused: each ATen op of the export is a call.
 
-    MODULE:CALLABLE names an nn.Module, or a function that takes nothing and returns (module, args),
-    optionally followed by kwargs and dynamic_shapes, or an ExportedProgram. MODULE is imported as
+    MODULE:CALLABLE names an nn.Module, an ExportedProgram, or a function without parameters that
+    returns (module, args), optionally followed by kwargs and dynamic_shapes. MODULE is imported as
     Python would import it in the current directory, or is the path of a .py file. --args names a
     tuple of arguments or a function that returns it. Constants go to a .safetensors file beside the
     program (-o) and the module (--emit); without -o and --emit the program is printed.
     """
-    from wrapper_ir.cli.files import (
-        MODULE,
-        check_output,
-        check_target,
-        render,
-        save_program,
-        write_module,
-    )
     from wrapper_ir.cli.reference import find_model
-    from wrapper_ir.cli.terminal import step
 
     if options and emit_to is None:
         raise click.UsageError("-O needs --emit PATH")
@@ -143,7 +140,7 @@ def _from_fx(model: Capturable) -> Program:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    # When the model fails, torch logs its own traceback besides raising what we show.
+    # If the model fails, torch logs its own traceback in addition to raising the error we show.
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     was_disabled = logger.disabled
     logger.disabled = TRACEBACK not in click.get_current_context().meta
@@ -153,7 +150,7 @@ def _quiet() -> Iterator[None]:
         logger.disabled = was_disabled
 
 
-# ``wrapper-ir demo``: a small transformer through everything.
+# ``wrapper-ir demo``: a small transformer, taken through every step.
 
 
 @click.command(epilog=examples("""
@@ -168,7 +165,7 @@ wrapper-ir demo --layers 1 --quick --json
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
-    help="Where program.wir and wrapper.py go. Default: here.",
+    help="Where to write program.wir and wrapper.py. Default: here.",
 )
 @click.option("--layers", type=click.IntRange(1, 64), default=4, show_default=True, help="Depth.")
 @click.option(
@@ -176,7 +173,7 @@ wrapper-ir demo --layers 1 --quick --json
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="CPU threads; one thread shows best what wrappers cost.",
+    help="CPU threads; a single thread shows the cost of wrappers best.",
 )
 @click.option("--quick", is_flag=True, help="Time a few calls only.")
 @json_option
@@ -185,19 +182,18 @@ wrapper-ir demo --layers 1 --quick --json
 def demo(out: Path, layers: int, threads: int, quick: bool, as_json: bool) -> None:
     """Compile, train and run a small transformer, and compare with eager and stock Inductor.
 
-    A decoder with random weights (examples/decoder.py) is trained one step and run by eager, by
-    torch.compile with stock Inductor and by torch.compile with backend="wrapper_ir", from equal
-    weights. Then it is exported, captured as one program, verified, planned and emitted. Takes a
-    minute or two the first time: kernels are compiled for both compilers.
+    A decoder with random weights (examples/decoder.py) is trained for one step and run in eager
+    mode, by torch.compile with stock Inductor and by torch.compile with backend="wrapper_ir", from
+    equal weights. Then it is exported, captured as one program, verified, planned and emitted. The
+    first run takes a minute or two: kernels are compiled for both backends.
     """
     from wrapper_ir.cli.demo import Plan, tell
     from wrapper_ir.cli.demo_report import farewell, show
-    from wrapper_ir.cli.terminal import out as console
 
     out.mkdir(parents=True, exist_ok=True)
     report = tell(Plan(out, layers=layers, rounds=5 if quick else 30, threads=threads))
     if as_json:
-        click.echo(json.dumps(report.as_data(), indent=2))
+        click.echo(json.dumps(dataclasses.asdict(report), indent=2))
         return
     show(report, console())
     farewell(report, console())

@@ -1,4 +1,4 @@
-"""Where a program fails: ``bisect`` names the call, ``reduce`` leaves out all that need not be."""
+"""Locating failures: ``bisect`` names the call that differs, ``reduce`` shrinks the program."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ from wrapper_ir.cli.command import (
     asking,
     examples,
     force_option,
+    frontend_option,
     json_option,
     program_argument,
+    target_option,
     traceback_option,
 )
-from wrapper_ir.cli.completion import PROGRAMS, TARGETS
+from wrapper_ir.cli.completion import PROGRAMS
+from wrapper_ir.cli.files import check_output, check_target, read_program, save_program
+from wrapper_ir.cli.terminal import counting, step
 
 if TYPE_CHECKING:
     from wrapper_ir.debugging import BisectResult
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Eager:
-    """A model whose ATen ops a program is compared with, if one was named."""
+    """The model whose ATen ops a program is compared with, if any."""
 
     eager: str | None
     args_reference: str | None
@@ -45,45 +49,34 @@ class Eager:
         click.option(
             "--args", "args_reference", metavar="MODULE:ATTR", help="Arguments of that model."
         ),
-        click.option(
-            "--frontend",
-            type=click.Choice(["inductor", "aten"]),
-            default="inductor",
-            show_default=True,
-            help="Who made the program of that model.",
-        ),
+        frontend_option("The front end that made the program of that model."),
     )
 
     def check(self, *, alone: bool) -> None:
-        """Refuse a second way besides, and arguments of no model.
-
-        Raises:
-            click.UsageError: ``alone`` is false, or there is no model.
-        """
+        """Reject ``--eager`` beside another second way, and ``--args`` without ``--eager``."""
         if self.eager is not None and not alone:
             raise click.UsageError("--eager is the second way; leave out -b and --other")
         if self.args_reference is not None and self.eager is None:
             raise click.UsageError("--args belongs to --eager MODULE:CALLABLE")
 
     def graph(self) -> Graph | None:
-        """Return the graph that a program was made of, made anew; None without a model."""
+        """Capture the model's graph again, and return it; None without a model."""
         if self.eager is None:
             return None
         from torch.export import ExportedProgram
 
         from wrapper_ir.cli.reference import find_model
-        from wrapper_ir.cli.terminal import step
         from wrapper_ir.frontends.aten.sources import export_module
         from wrapper_ir.frontends.inductor import capture, record
 
         with step("capturing the graph"):
-            made = find_model(self.eager, self.args_reference)
+            found = find_model(self.eager, self.args_reference)
             if self.frontend == "aten":
-                if isinstance(made.model, ExportedProgram):
-                    return made.model
-                return export_module(made.model, made.args, made.dynamic_shapes, made.kwargs)
+                if isinstance(found.model, ExportedProgram):
+                    return found.model
+                return export_module(found.model, found.args, found.dynamic_shapes, found.kwargs)
             with record() as programs:
-                capture(made.model, made.args, made.kwargs, dynamic_shapes=made.dynamic_shapes)
+                capture(found.model, found.args, found.kwargs, dynamic_shapes=found.dynamic_shapes)
             return programs.graphs[-1]
 
 
@@ -93,22 +86,8 @@ wrapper-ir bisect good.wir --other bad.wir --inputs inputs.safetensors -o reprod
 wrapper-ir bisect net.wir --eager model.py:make --random 0    # against ATen, op by op
 """))
 @program_argument
-@click.option(
-    "-a",
-    default="python",
-    show_default=True,
-    metavar="NAME",
-    help="The first emitter.",
-    shell_complete=TARGETS,
-)
-@click.option(
-    "-b",
-    default="python",
-    show_default=True,
-    metavar="NAME",
-    help="The second one.",
-    shell_complete=TARGETS,
-)
+@target_option("-a", "python", "The first emitter.")
+@target_option("-b", "python", "The second emitter.")
 @click.option(
     "--other",
     metavar="FILE.wir",
@@ -127,7 +106,7 @@ wrapper-ir bisect net.wir --eager model.py:make --random 0    # against ATen, op
 @click.option("-o", "--output", metavar="FOLDER", help="Write a reproducer of the call.")
 @json_option
 @traceback_option
-def bisect(  # noqa: PLR0913 - an option each
+def bisect(  # noqa: PLR0913 - one parameter per option
     file: str,
     a: str,
     b: str,
@@ -138,14 +117,14 @@ def bisect(  # noqa: PLR0913 - an option each
     output: str | None,
     as_json: bool,
 ) -> None:
-    """Run a program in two ways and name the first call that wrote something else.
+    """Run a program in two ways and name the first call whose results differ.
 
-    Two ways are two emitters, or two versions of the program. What calls wrote is compared bit by
-    bit, NaN being equal to NaN. The exit code is 1 when a difference is found.
+    The two ways are two emitters, or two versions of the program. The memory that calls write is
+    compared bit by bit; NaN equals NaN. The exit code is 1 if a difference is found.
 
-    With --eager the model that the program was captured of is captured again, and its graph is run
-    op by op beside the program, with the program's constants. Compared is what is known to be the
-    value of one op; floating point may differ by rounding.
+    With --eager the model of the program is captured again, and its graph is run op by op beside
+    the program, with the program's constants. Only buffers known to hold the value of one op are
+    compared; floating point results may differ by rounding.
     """
     given.check()
     if file == other == "-":
@@ -153,8 +132,6 @@ def bisect(  # noqa: PLR0913 - an option each
     if output == "-":
         raise click.UsageError("a reproducer is a folder, not standard output")
     model.check(alone=other is None and b == "python")
-    from wrapper_ir.cli.files import read_program
-    from wrapper_ir.cli.terminal import step
     from wrapper_ir.debugging import bisect as find
 
     program = read_program(file, data=True)
@@ -162,42 +139,42 @@ def bisect(  # noqa: PLR0913 - an option each
     arguments = given.read(program)
     graph = model.graph()
     with step("running both ways"):
-        found = find(
+        result = find(
             *(program, arguments, a, b if graph is None else "eager"),
             other=second,
             graph=graph,
             tolerance=tolerance,
             folder=output,
         )
-    _show_call(found, as_json)
-    sys.exit(1 if found else 0)
+    _show_call(result, as_json)
+    sys.exit(1 if result else 0)
 
 
-def _show_call(found: BisectResult, as_json: bool) -> None:
+def _show_call(result: BisectResult, as_json: bool) -> None:
     if as_json:
-        call = found.call
+        call = result.call
         record = {
             "call": None if call is None else call.label,
             "path": None if call is None else str(call.path),
-            "buffer": found.buffer,
-            "difference": found.words,
-            "compared": found.compared,
-            "skipped": dict(found.skipped),
-            "folder": None if found.folder is None else str(found.folder),
+            "buffer": result.buffer,
+            "difference": result.words,
+            "compared": result.compared,
+            "skipped": dict(result.skipped),
+            "folder": None if result.folder is None else str(result.folder),
         }
         click.echo(json.dumps(record, indent=2))
         return
-    click.echo(str(found))
-    if found.folder is not None:
-        click.echo(f"reproducer: {found.folder}")
+    click.echo(str(result))
+    if result.folder is not None:
+        click.echo(f"reproducer: {result.folder}")
 
 
-# ``wrapper-ir reduce``: a program that fails, made as small as it can be and still fail.
+# ``wrapper-ir reduce``: shrink a program that fails for as long as it still fails.
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The failure that is looked for: a command's, or a difference between emitters."""
+    """The failure to preserve: that of a command, or a difference between emitters."""
 
     fails: str | None
     says: str
@@ -206,37 +183,32 @@ class Failure:
 
     FLAGS: ClassVar[tuple[Flag, ...]] = (
         click.option(
-            "--fails", metavar="COMMAND", help="It fails if this does not end with status 0."
+            "--fails", metavar="COMMAND", help="It fails if COMMAND's exit code is not 0."
         ),
         click.option(
-            "--says", default="", metavar="TEXT", help="And COMMAND has to say this besides."
+            "--says", default="", metavar="TEXT", help="And if COMMAND's output contains TEXT."
         ),
         click.option(
-            "--timeout", default=60.0, metavar="SECONDS", help="How long one try may take."
+            "--timeout", default=60.0, metavar="SECONDS", help="The time limit of one try."
         ),
         click.option(
-            "--differs", metavar="NAMES", help="It fails if these emitters give other bits."
+            "--differs", metavar="NAMES", help="It fails if the bits of these emitters differ."
         ),
     )
 
     def check(self, inputs: Inputs) -> None:
-        """Refuse both and neither of the two, and a difference without inputs.
-
-        Raises:
-            click.UsageError: That is so.
-        """
+        """Reject both ``--fails`` and ``--differs``, neither, and ``--differs`` without inputs."""
         if (self.fails is None) == (self.differs is None):
             raise click.UsageError("give either --fails COMMAND or --differs NAMES")
         if self.differs is not None:
             inputs.check("with --differs, ")
 
     def judge(self, program: Program, inputs: Inputs) -> tuple[Judge, dict[str, object]]:
-        """Return what says how a program fails, and the program's inputs by name, where it has any.
+        """Return a function that says how a program fails, and the inputs by name, if any.
 
         Raises:
             WrapperIRError: There is no such emitter, or the inputs cannot be read.
         """
-        from wrapper_ir.cli.files import check_target
         from wrapper_ir.cli.tensors import names_of_inputs
         from wrapper_ir.debugging.reduce import by_command, by_difference
 
@@ -245,9 +217,9 @@ class Failure:
         targets = [name.strip() for name in self.differs.split(",")]
         for target in targets:
             check_target(target, ())
-        given = inputs.read(program)
-        values = dict(zip(names_of_inputs(program), given, strict=True))
-        return by_difference(program, given, targets, seconds=self.timeout), values
+        values = inputs.read(program)
+        by_name = dict(zip(names_of_inputs(program), values, strict=True))
+        return by_difference(program, values, targets, seconds=self.timeout), by_name
 
 
 def _words(command: str) -> list[str]:
@@ -269,27 +241,21 @@ wrapper-ir reduce big.wir --fails './my_check.sh'
 @program_argument
 @asking("failure", Failure)
 @asking("given", Inputs)
-@click.option("-o", "--output", metavar="PATH", help="Where to  [default: FILE.small.wir]")
+@click.option(
+    "-o", "--output", metavar="PATH", help="Write the result here  [default: FILE.small.wir]"
+)
 @json_option
 @force_option
 @traceback_option
-def reduce(
-    file: str,
-    failure: Failure,
-    given: Inputs,
-    output: str | None,
-    as_json: bool,
-) -> None:
-    """Leave out lines, results and inputs of a program for as long as it fails in the same way.
+def reduce(file: str, failure: Failure, given: Inputs, output: str | None, as_json: bool) -> None:
+    """Remove lines, results and inputs of a program for as long as it fails in the same way.
 
-    No program is tried that breaks a rule of the IR. In COMMAND, {} stands for the file of the
-    program that is tried; without, the file is the last argument. --differs compares emitters with
-    the interpreter, bit by bit, and writes the inputs that are left beside the program.
+    Only programs that obey the rules of the IR are tried. In COMMAND, {} stands for the file of the
+    program to try; without {}, the file is the last argument. --differs compares emitters with the
+    interpreter, bit by bit, and writes the remaining inputs beside the program.
     """
     failure.check(given)
-    from wrapper_ir.cli.files import check_output, read_program, save_program
     from wrapper_ir.cli.tensors import names_of_inputs, write_inputs
-    from wrapper_ir.cli.terminal import counting
     from wrapper_ir.debugging import reduce as smaller
     from wrapper_ir.debugging.reduce import NoFailureError
     from wrapper_ir.verify import verify

@@ -1,4 +1,4 @@
-"""The installation: ``doctor``, ``emitters``, ``cache`` and ``corpus``."""
+"""Commands about the installation: ``doctor``, ``emitters``, ``cache`` and ``corpus``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from wrapper_ir.cli.command import Group, examples, json_option, traceback_option
 from wrapper_ir.cli.completion import CORPUS, TARGETS
-from wrapper_ir.cli.terminal import human, parse_size
+from wrapper_ir.cli.terminal import aligned, bar, human, out, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,13 +29,13 @@ wrapper-ir doctor --json | jq '.trials[] | select(.fault) | .name'
 @json_option
 @traceback_option
 def doctor(as_json: bool) -> None:
-    """Look at the installation, and run a small program through everything.
+    """Examine the installation, and run a small program through every component.
 
-    Shows versions and what is known of them (supported: the tests run with it; tried: it worked
-    when tried by hand; untried; not supported), the cache, and whether the Inductor front end and
-    each installed emitter give what eager execution gives, bit for bit. The program is compiled
-    anew each time, which takes half a minute. The exit code is 1 where something is wrong. Made to
-    be pasted into bug reports.
+    Shows versions and their standing (supported: the tests run with it; tried: it worked when tried
+    by hand; untried; not supported), the cache, and whether the Inductor front end and each
+    installed emitter give the same results as eager execution, bit for bit. The program is compiled
+    anew each time, which takes half a minute. The exit code is 1 if something is wrong. The report
+    is meant to be pasted into bug reports.
     """
     from wrapper_ir.cli.doctor import show
 
@@ -48,9 +48,8 @@ def doctor(as_json: bool) -> None:
 
 
 def _examine() -> Report:
-    """Look at everything; where torch cannot be imported, nothing else is tried."""
+    """Gather all findings; if torch cannot be imported, no further trial runs."""
     from wrapper_ir.cli.doctor import Report, cache_facts, gather
-    from wrapper_ir.cli.terminal import bar
     from wrapper_ir.cli.trials import FRONT_END, run_trials
     from wrapper_ir.emitters import emitter_names
 
@@ -60,7 +59,7 @@ def _examine() -> Report:
     return Report(gather(torch, imported.fault), cache, trials)
 
 
-# ``wrapper-ir emitters``: which targets there are, and their options.
+# ``wrapper-ir emitters``: the targets and their options.
 
 
 @click.command(epilog=examples("""
@@ -72,16 +71,16 @@ wrapper-ir emitters --json | jq -r '.[].name'
 def emitters(as_json: bool) -> None:
     """List the installed emitters with their options (-O key=value).
 
-    Emitters are entry points of the group wrapper_ir.emitters; any package may bring one. One that
-    cannot be loaded is listed with the reason.
+    Emitters are entry points of the group wrapper_ir.emitters; any package may provide one. One
+    that cannot be loaded is listed with the reason.
     """
     from wrapper_ir.emitters import emitter_names
 
-    found = [_describe(name) for name in emitter_names()]
+    descriptions = [_describe(name) for name in emitter_names()]
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(descriptions, indent=2))
         return
-    for about in found:
+    for about in descriptions:
         click.secho(about["name"], bold=True, nl=False)
         click.echo(f"  {about.get('error') or about['about']}")
         for option in about["options"]:
@@ -107,7 +106,7 @@ def _describe(name: str) -> dict[str, Any]:
     return {"name": name, "about": about, "options": options}
 
 
-# ``wrapper-ir cache``: what is kept on disk.
+# ``wrapper-ir cache``: the compiled kernels on disk.
 
 
 class _Bytes(click.ParamType[int]):
@@ -118,7 +117,7 @@ class _Bytes(click.ParamType[int]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Return the number, or fail as click wants it."""
+        """Return the number of bytes, or fail with a usage error."""
         size = value if isinstance(value, int) else parse_size(str(value))
         if size is None:
             self.fail(f"{value!r} is not a number of bytes such as 500M or 2GiB", param, ctx)
@@ -134,11 +133,11 @@ WRAPPER_IR_CACHE_DIR=/tmp/wir wrapper-ir cache clear
 """),
 )
 def cache() -> None:
-    """Show, bound or empty the cache of compiled kernels.
+    """Show, trim or clear the cache of compiled kernels.
 
-    It lies in $WRAPPER_IR_CACHE_DIR, or else in wrapper_ir in $XDG_CACHE_HOME or ~/.cache, and
-    holds at most $WRAPPER_IR_CACHE_MAX_BYTES (2 GiB): the longest unused goes first. Processes may
-    share it; emptying it costs compilations and nothing else.
+    It is in $WRAPPER_IR_CACHE_DIR, or else in wrapper_ir in $XDG_CACHE_HOME or ~/.cache, and holds
+    at most $WRAPPER_IR_CACHE_MAX_BYTES (2 GiB); the least recently used entries go first. Processes
+    may share it. Clearing it only costs recompilations.
     """
 
 
@@ -146,7 +145,7 @@ def cache() -> None:
 @json_option
 @traceback_option
 def show(as_json: bool) -> None:
-    """Show where the cache is and how full."""
+    """Show where the cache is and how full it is."""
     from wrapper_ir.toolchain.cache import default_cache
 
     now = default_cache().stats()
@@ -162,11 +161,11 @@ def show(as_json: bool) -> None:
 @click.option(
     "--max-bytes",
     type=_Bytes(),
-    help="Keep at most this much, such as 500M. Default: the cache's own bound.",
+    help="Keep at most this much, such as 500M. Default: the cache's own limit.",
 )
 @traceback_option
 def trim(max_bytes: int | None) -> None:
-    """Remove what was unused the longest until the rest fits a bound."""
+    """Remove the least recently used entries until the rest fits a limit."""
     from wrapper_ir.toolchain.cache import default_cache
 
     click.echo(f"removed {human(default_cache().trim(max_bytes))}")
@@ -181,7 +180,7 @@ def clear() -> None:
     click.echo(f"removed {human(default_cache().clear())}")
 
 
-# ``wrapper-ir corpus``: the programs that emitters are held against, and what they cover.
+# ``wrapper-ir corpus``: the programs that emitters are tested on, and what they cover.
 
 
 @click.command(epilog=examples("""
@@ -191,22 +190,22 @@ wrapper-ir corpus --target python --target cpp --json
 wrapper-ir corpus while > while.wir
 """))
 @click.argument("name", required=False, shell_complete=CORPUS)
-@click.option("--list", "as_list", is_flag=True, help="List the programs and what each is about.")
+@click.option("--list", "as_list", is_flag=True, help="List the programs with their subjects.")
 @click.option(
     "--target",
     "targets",
     multiple=True,
     metavar="NAME",
-    help="An emitter to count for; by default all that are installed.",
+    help="An emitter to count for; by default all installed ones.",
     shell_complete=TARGETS,
 )
 @json_option
 @traceback_option
 def corpus(name: str | None, as_list: bool, targets: tuple[str, ...], as_json: bool) -> None:
-    """Show what the corpus covers: kinds of lines and types of elements, by emitter.
+    """Show what the corpus covers: kinds of lines and element types, by emitter.
 
-    The corpus is a set of small programs, each about one thing, that every emitter is tested with;
-    with a NAME, that program is printed.
+    The corpus is a set of small programs, each about one thing, that every emitter is tested on.
+    With a NAME, that program is printed.
     """
     from wrapper_ir.errors import nearest
     from wrapper_ir.testing.corpus_files import about, corpus_files
@@ -221,39 +220,37 @@ def corpus(name: str | None, as_list: bool, targets: tuple[str, ...], as_json: b
         click.echo(file.read_text("utf-8"), nl=False)
         return
     if as_list:
-        found = {each: about(each) for each in corpus_files()}
-        if as_json:
-            click.echo(json.dumps(found, indent=2))
-        else:
-            width = max(map(len, found))
-            click.echo("\n".join(f"{each:{width}}  {words}" for each, words in found.items()))
+        subjects = {each: about(each) for each in corpus_files()}
+        text = (
+            json.dumps(subjects, indent=2) if as_json else "\n".join(aligned([*subjects.items()]))
+        )
+        click.echo(text)
         return
     _show(targets, as_json=as_json)
 
 
 def _show(targets: Sequence[str], *, as_json: bool) -> None:
-    from wrapper_ir.cli.terminal import bar
     from wrapper_ir.emitters import emitter_class, emitter_names
     from wrapper_ir.testing.corpus import coverage
 
     for target in targets:
-        emitter_class(target)  # an unknown one is an error, with the list of those there are
+        emitter_class(target)  # an unknown one is an error that lists the installed ones
     names = list(targets) or list(emitter_names())
     with bar("rendering the corpus") as progress, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch tells of types it can only hold
+        warnings.simplefilter("ignore")  # torch warns of dtypes with limited support
         counted = coverage(names, progress=progress)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(counted), indent=2))
         return
     for title, rows in (("line", counted.lines), ("element type", counted.dtypes)):
         _table(title, rows, names)
-    click.echo("programs with such a line on such elements; behind a slash, how many of them every")
-    click.echo(f"emitter renders, where not all do: {', '.join(names)}\n")
+    click.echo("Programs with such a line on such elements; after a slash, how many of them every")
+    click.echo(f"emitter renders, unless all do: {', '.join(names)}\n")
     _grid(counted)
 
 
 def _grid(counted: Coverage) -> None:
-    """Kinds of lines down, types of elements across: the holes are where no program is."""
+    """Print the number of programs for each kind of line (rows) and element type (columns)."""
     from wrapper_ir.lines import DType
 
     types = [row.name for row in counted.dtypes]
@@ -261,8 +258,8 @@ def _grid(counted: Coverage) -> None:
     lines = [head]
     for kind, rows in counted.cells.items():
         if rows:
-            found = {row.name: _cell(row) for row in rows}
-            lines.append([kind, *(found.get(name, ".") for name in types)])
+            cells_of = {row.name: _cell(row) for row in rows}
+            lines.append([kind, *(cells_of.get(name, ".") for name in types)])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for kind, *cells in lines:
         shown = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
@@ -276,8 +273,6 @@ def _cell(row: Row) -> str:
 
 def _table(title: str, rows: Sequence[Row], names: Sequence[str]) -> None:
     from rich.table import Table
-
-    from wrapper_ir.cli.terminal import out
 
     table = Table(title, "programs", *names)
     for row in rows:

@@ -1,4 +1,4 @@
-"""Programs in files: ``print``, ``upgrade``, ``verify`` and ``diff``."""
+"""Commands about programs in files: ``print``, ``upgrade``, ``verify`` and ``diff``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from wrapper_ir.cli.command import (
     traceback_option,
 )
 from wrapper_ir.cli.completion import PROGRAMS, TARGETS_AND_IR
+from wrapper_ir.cli.files import STREAM, check_target, read_program, read_text, render, write_text
+from wrapper_ir.cli.terminal import out, print_highlighted
 
 if TYPE_CHECKING:
     from wrapper_ir.diffing import ProgramDiff, SourceDiff
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from wrapper_ir.verify import Diagnostic
 
 
-#: How lines begin that --brief leaves out: sources of kernels, and how torch packs arguments.
+#: Prefixes of the lines that --brief omits: sources of kernels, and the structure of arguments.
 _ASIDE = ("|", "in_spec ", "out_spec ")
 
 
@@ -38,15 +40,14 @@ wrapper-ir print - < program.wir > formatted.wir
 )
 @program_argument
 @click.option("--origins", is_flag=True, help="Show where in the model each line comes from.")
-@click.option("--brief", is_flag=True, help="Show the wrapper alone, no kernel sources.")
+@click.option("--brief", is_flag=True, help="Show only the wrapper, without kernel sources.")
 @click.option("--color/--no-color", default=None, help="Use colour or not. Default: on a terminal.")
 @traceback_option
 def show(file: str, origins: bool, brief: bool, color: bool | None) -> None:
     """Print a program in its normal form; the text reads back as the same program.
 
-    Not so with --brief, which leaves out the sources of kernels and the structure of arguments.
+    The exception is --brief, which omits the sources of kernels and the structure of arguments.
     """
-    from wrapper_ir.cli.files import read_program
     from wrapper_ir.text import print_program
 
     text = print_program(read_program(file), origins=origins)
@@ -58,7 +59,6 @@ def show(file: str, origins: bool, brief: bool, color: bool | None) -> None:
     if not color:
         click.echo(text, nl=not text.endswith("\n"))
         return
-    from wrapper_ir.cli.terminal import print_highlighted
 
     print_highlighted(text)
 
@@ -69,30 +69,30 @@ wrapper-ir upgrade --check tests/*.wir
 wrapper-ir upgrade - < old.wir > new.wir
 """))
 @click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS)
-@click.option("--check", is_flag=True, help="Write nothing; the exit code is 1 if a file is old.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file is old.")
 @traceback_option
 def upgrade(files: tuple[str, ...], check: bool) -> None:
-    """Rewrite programs of older versions of the text form, in place; - goes to standard output.
+    """Rewrite programs of older versions of the text form in place; - goes to standard output.
 
-    Remarks, indentation and empty lines stay as they are, and so do the constants beside a file.
-    Files are read in any case; only what other tools or people read needs this. A file that is no
-    program ends the command before any is written.
+    Comments, indentation and empty lines are kept, as are the constants beside a file. Old files
+    can be read without this; it is for other tools and for people. If a file is not a program,
+    nothing is written.
     """
-    from wrapper_ir.cli.files import STREAM, read_text, write_text
     from wrapper_ir.text import parse
     from wrapper_ir.text import upgrade as upgrade_text
     from wrapper_ir.text.files import PROGRAM
 
-    found = []
+    upgraded = []
     for file in files:
         text = read_text(file)
         parse(text, source_name="<stdin>" if file == STREAM else file)
-        found.append((file, text, upgrade_text(text)))
-    old = [(file, new) for file, text, new in found if new != text or file == STREAM]
+        new = upgrade_text(text)
+        if new != text or (file == STREAM and not check):
+            upgraded.append((file, new))
     if check:
-        click.echo("".join(f"{file}\n" for file, text, new in found if new != text), nl=False)
-        sys.exit(any(new != text for _, text, new in found))
-    for file, new in old:
+        click.echo("".join(f"{file}\n" for file, _ in upgraded), nl=False)
+        sys.exit(bool(upgraded))
+    for file, new in upgraded:
         write_text(file, new, PROGRAM, in_place=True)
         if file != STREAM:
             click.echo(f"upgraded {file}", err=True)
@@ -108,13 +108,13 @@ wrapper-ir capture model.py:make | wrapper-ir verify -
 """))
 @click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing about programs without faults.")
-@click.option("--warnings", is_flag=True, help="Also report warnings, about what may be intended.")
+@click.option("--warnings", is_flag=True, help="Also report warnings, which may be intended.")
 @json_option
 @traceback_option
 def verify(files: tuple[str, ...], quiet: bool, warnings: bool, as_json: bool) -> None:
-    """Check programs: all faults of each at once, every one under the line that has it.
+    """Check programs, and show all faults of each, every one under its line.
 
-    The exit code is 1 when a program breaks a rule, 2 when a file holds no program; warnings leave
+    The exit code is 1 if a program breaks a rule and 2 if a file is not a program; warnings leave
     it at 0.
     """
     reports = [_check(file, warnings=warnings) for file in files]
@@ -123,13 +123,13 @@ def verify(files: tuple[str, ...], quiet: bool, warnings: bool, as_json: bool) -
     else:
         for report, words in reports:
             _say(report, words, quiet=quiet)
-    sys.exit(max(_code(report) for report, _ in reports))
+    sys.exit(max(2 if "error" in report else int(not report["ok"]) for report, _ in reports))
 
 
 def _check(file: str, *, warnings: bool) -> tuple[dict[str, Any], str]:
-    """Return what is to be said of a file, as data and in words; no words where all is well."""
-    from wrapper_ir.cli.files import read_program
+    """Return the report on a file as data and as text; the text is empty if all is well."""
     from wrapper_ir.errors import WrapperIRError
+    from wrapper_ir.lines import walk
     from wrapper_ir.verify import VerificationError, diagnose
     from wrapper_ir.verify.diagnostics import annotated
 
@@ -137,38 +137,33 @@ def _check(file: str, *, warnings: bool) -> tuple[dict[str, Any], str]:
         program = read_program(file)
     except WrapperIRError as error:
         return {"file": file, "ok": False, "error": str(error), "diagnostics": []}, str(error)
-    found = diagnose(program, warnings=warnings)
-    if any(not diagnostic.rule.is_warning for diagnostic in found):
-        report = {"file": file, "ok": False, "diagnostics": _as_data(found)}
-        return report, str(VerificationError(program, found))
-    report = {"file": file, "ok": True, "diagnostics": _as_data(found), **_counts(program)}
-    return report, "\n".join(annotated(program, found)) if found else ""
-
-
-def _counts(program: Program) -> dict[str, Any]:
-    from wrapper_ir.lines import walk
-
-    return {
+    diagnostics = diagnose(program, warnings=warnings)
+    is_ok = all(diagnostic.rule.is_warning for diagnostic in diagnostics)
+    report = {"file": file, "ok": is_ok, "diagnostics": _as_data(diagnostics)}
+    if not is_ok:
+        return report, str(VerificationError(program, diagnostics))
+    report |= {
         "program": program.name,
         "stage": program.stage.value,
         "lines": sum(1 for _ in walk(program)),
         "buffers": len(program.buffers),
     }
+    return report, "\n".join(annotated(program, diagnostics)) if diagnostics else ""
 
 
 def _as_data(diagnostics: tuple[Diagnostic, ...]) -> list[dict[str, str]]:
     return [
         {
-            "code": found.code,
-            "rule": found.rule.name,
-            "severity": "warning" if found.rule.is_warning else "error",
-            "message": found.message,
-            "place": found.place,
-            "path": str(found.path),
-            "source": found.source,
-            "hint": found.hint,
+            "code": each.code,
+            "rule": each.rule.name,
+            "severity": "warning" if each.rule.is_warning else "error",
+            "message": each.message,
+            "place": each.place,
+            "path": str(each.path),
+            "source": each.source,
+            "hint": each.hint,
         }
-        for found in diagnostics
+        for each in diagnostics
     ]
 
 
@@ -183,16 +178,7 @@ def _say(report: dict[str, Any], words: str, *, quiet: bool) -> None:
         click.echo(f"  {report['file']}: {report['program']}, {about}")
 
 
-def _code(report: dict[str, Any]) -> int:
-    if "error" in report:
-        return 2
-    return 0 if report["ok"] else 1
-
-
-# ``wrapper-ir diff``: what is not the same in two programs, or in what is emitted for them.
-
-
-_TROUBLE = 2
+# ``wrapper-ir diff``: the differences between two programs, or between their emitted texts.
 
 
 @click.command(epilog=examples("""
@@ -209,10 +195,10 @@ wrapper-ir diff golden.wir now.wir > /dev/null || echo they differ
     default="ir",
     show_default=True,
     metavar="NAME",
-    help="ir, or an emitter: compare what it writes.",
+    help="ir, or an emitter whose output to compare.",
     shell_complete=TARGETS_AND_IR,
 )
-@emitter_options()
+@emitter_options
 @click.option(
     "--format",
     "form",
@@ -224,11 +210,10 @@ wrapper-ir diff golden.wir now.wir > /dev/null || echo they differ
 def diff(before: str, after: str, target: str, options: tuple[str, ...], form: str | None) -> None:
     """Compare two programs by meaning: names and origins do not count.
 
-    Lines are matched by what they do; those that stand elsewhere are shown as moved, and of those
-    that have changed, what has. The exit code is 0 when the programs are the same, 1 when they
-    differ, 2 when something is wrong with a file.
+    Lines are matched by what they do. Lines in a different place are shown as moved; of changed
+    lines, the changed parts are shown. The exit code is 0 if the programs are the same, 1 if they
+    differ, 2 if something is wrong with a file.
     """
-    from wrapper_ir.cli.files import STREAM, check_target, read_program
     from wrapper_ir.diffing import diff as diff_programs
 
     if before == after == STREAM:
@@ -237,35 +222,32 @@ def diff(before: str, after: str, target: str, options: tuple[str, ...], form: s
         raise click.UsageError("-O needs --target")
     chosen = {} if target == "ir" else check_target(target, options)
     a, b = read_program(before), read_program(after)
-    found = diff_programs(a, b) if target == "ir" else _sources(a, b, target, chosen)
-    _show(found, form or ("rich" if sys.stdout.isatty() else "text"))
-    sys.exit(1 if found else 0)
+    result = diff_programs(a, b) if target == "ir" else _sources(a, b, target, chosen)
+    _show(result, form or ("rich" if sys.stdout.isatty() else "text"))
+    sys.exit(1 if result else 0)
 
 
 def _sources(a: Program, b: Program, target: str, options: dict[str, object]) -> SourceDiff:
-    """Compare what is emitted, the first program under the second's names."""
-    from wrapper_ir.cli.files import render
+    """Compare the emitted texts, after renaming the first program to the second's names."""
     from wrapper_ir.diffing import aligned, diff_sources
     from wrapper_ir.verify import VerificationError
 
     try:
         texts = [render(program, target, options).source for program in (aligned(a, b), b)]
     except VerificationError as error:
-        click.echo(str(error), err=True)  # its exit code would else say that the programs differ
-        sys.exit(_TROUBLE)
+        click.echo(str(error), err=True)
+        sys.exit(2)  # this error's own exit code would mean that the programs differ
     return diff_sources(texts[0], texts[1], target)
 
 
-def _show(found: ProgramDiff | SourceDiff, form: str) -> None:
-
+def _show(result: ProgramDiff | SourceDiff, form: str) -> None:
     if form == "rich":
-        from wrapper_ir.cli.terminal import out
         from wrapper_ir.diffing.model import to_rich
 
         console = out(color=True)
-        for line in to_rich(found.rows()):
+        for line in to_rich(result.rows()):
             console.print(line, soft_wrap=True)
         return
-    texts = {"text": found.to_text, "json": found.to_json, "html": found.to_html}
+    texts = {"text": result.to_text, "json": result.to_json, "html": result.to_html}
     text = texts[form]()
     click.echo(text, nl=not text.endswith("\n"))

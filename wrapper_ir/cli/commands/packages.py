@@ -1,4 +1,4 @@
-"""What was exported: ``inspect`` shows a package, ``check`` compares a folder with its program."""
+"""Commands about exports: ``inspect`` shows a package, ``check`` compares a folder of source."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from wrapper_ir.cli.completion import files
 from wrapper_ir.cli.terminal import human
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from wrapper_ir.aot.about import Model
 
-#: Of a long list of constants, as many are shown.
+#: The number of constants shown without --constants.
 _MOST_SHOWN = 10
 
 
@@ -29,16 +29,16 @@ wrapper-ir inspect model.pt2 --constants
 wrapper-ir inspect model.pt2 --json | jq '.models.model[0].needs'
 """))
 @click.argument("file", metavar="FILE.pt2", shell_complete=files(".pt2"))
-@click.option("--verify", is_flag=True, help="Read every byte, and compare it with its hash.")
+@click.option("--verify", is_flag=True, help="Read every part and compare it with its hash.")
 @click.option("--constants", "every", is_flag=True, help="List every constant.")
 @json_option
 @traceback_option
 def inspect(file: str, verify: bool, every: bool, as_json: bool) -> None:
-    """Show the models of a package: what goes in and out, what they need, their weights.
+    """Show the models of a package: inputs, results, requirements and weights.
 
-    Nothing is loaded or unpacked, and torch is not imported. Hashes tell damage, not who made the
-    package: a library runs as code, so load only what you trust. With --verify the exit code is 1
-    where a part is not as it was written.
+    Nothing is loaded or unpacked, and torch is not imported. Hashes reveal damage, not the origin
+    of a package: a library runs as code, so only load what you trust. With --verify the exit code
+    is 1 if a part was damaged.
     """
     from wrapper_ir.aot.about import models_of
     from wrapper_ir.aot.archive import opened
@@ -64,12 +64,12 @@ def inspect(file: str, verify: bool, every: bool, as_json: bool) -> None:
                 click.echo(f"{name}, variant {number}" if number else name)
                 _show(model, every=every)
         if verify:
-            click.echo("\n".join(damages) or "every part is as it was written")
+            click.echo("\n".join(damages) or "every part is intact")
     sys.exit(1 if damages else 0)
 
 
 def _show(model: Model, *, every: bool) -> None:
-    """Print what an index says, in aligned rows."""
+    """Print the index of a model in aligned rows."""
     about = model.about
     needs, made, checked = about["needs"], about["made by"], about["checked"]
     level = "" if needs["isa"] == "native" else f"{needs['isa']}: "
@@ -90,13 +90,9 @@ def _show(model: Model, *, every: bool) -> None:
     rows += [("library", human(library["bytes"])), ("weights", _weights(model))]
     constants = about["constants"]
     shown = constants if every else constants[:_MOST_SHOWN]
-    rows += [("constant", f"{_named(row)} : {_tensor(row)}") for row in shown]
+    rows += [("constant", f"{r['model_name'] or r['name']} : {_tensor(r)}") for r in shown]
     if len(shown) < len(constants):
         rows.append(("", f"and {len(constants) - len(shown)} more; --constants lists them"))
-    _print(rows)
-
-
-def _print(rows: Iterable[tuple[str, str]]) -> None:
     for what, text in rows:
         if text:
             click.echo(f"  {what:<10} {text}")
@@ -112,10 +108,6 @@ def _tensor(row: Mapping[str, Any]) -> str:
     return f"{row['dtype']}[{size}] on {row['device']}{written}"
 
 
-def _named(row: Mapping[str, Any]) -> str:
-    return str(row["model_name"] or row["name"])
-
-
 def _range(row: Mapping[str, Any]) -> str:
     lower, upper = (
         ("-inf", "inf")[at] if row[key] is None else row[key]
@@ -129,12 +121,12 @@ def _weights(model: Model) -> str:
     if about is None:
         return "in the library" if model.about["constants"] else "none"
     if model.takes_weights:
-        return f"{human(about['bytes'])}, to be given when it is loaded"
+        return f"{human(about['bytes'])}, to be passed when it is loaded"
     mapped = "mapped" if model.weights_are_mapped else "unpacked"
     return f"{human(about['bytes'])} in {model.weights}, {mapped} when it is loaded"
 
 
-# ``wrapper-ir check``: whether a folder of source still is the program.
+# ``wrapper-ir check``: compare a folder of source with its program.
 
 
 @click.command(epilog=examples("""
@@ -145,12 +137,11 @@ wrapper-ir check model/ --json | jq '.[] | .file, .line'
 @json_option
 @traceback_option
 def check(folder: str, as_json: bool) -> None:
-    """Tell whether the text in a folder that was exported still is the program in it.
+    """Check whether the source in an exported folder still matches the program in it.
 
-    The program is read and rendered again, and both texts are compared, statement by statement:
-    remarks and the layout of lines do not count. Each edit is told with its place, and with the
-    kernel or the line of the program that stands there. Nothing is compiled or run. The exit code
-    is 1 where something was edited.
+    The program is rendered again, and both texts are compared statement by statement; comments and
+    formatting do not count. Each edit is shown with its place and with the kernel or the line of
+    the program there. Nothing is compiled or run. The exit code is 1 if something was edited.
     """
     from wrapper_ir.aot.checking import check_folder
 
@@ -158,5 +149,5 @@ def check(folder: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(edit) for edit in edits], indent=2))
     else:
-        click.echo("\n".join(map(str, edits)) or f"{folder} still is its program")
+        click.echo("\n".join(map(str, edits)) or f"{folder} still matches its program")
     sys.exit(1 if edits else 0)

@@ -1,4 +1,4 @@
-"""``plan``: how much memory a program needs, and where it ends. ``plan-csv``: of any table."""
+"""Memory planning: ``plan`` for a program, ``plan-csv`` for a table of lifetimes and sizes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from wrapper_ir.cli.command import (
     traceback_option,
 )
 from wrapper_ir.cli.completion import files
+from wrapper_ir.cli.files import PICTURE, TABLE, read_program, read_text, save_program, write_text
+from wrapper_ir.cli.terminal import duration, err, human, out, table_of
 from wrapper_ir.options.declared import ARENA, MEMORY
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from wrapper_ir.planning import Arena, OffsetPlan, PlanReport, PlanResult
 
 
-#: The largest of what is held at the peak that are shown.
+#: The number of largest buffers shown at the peak.
 _MOST: Final = 20
 
 
@@ -53,13 +55,13 @@ wrapper-ir plan program.wir -o planned.wir
 @click.option(
     "--buffers",
     is_flag=True,
-    help="Show the largest buffers held at the peak, and places in arenas.",
+    help="Show the largest buffers held at the peak, and offsets in arenas.",
 )
 @click.option("--verify-each", is_flag=True, help="Check the plan with another algorithm.")
 @json_option
 @force_option
 @traceback_option
-def plan(  # noqa: PLR0913 - one parameter an option
+def plan(  # noqa: PLR0913 - one parameter per option
     file: str,
     strategy: str | None,
     arena: str,
@@ -70,14 +72,13 @@ def plan(  # noqa: PLR0913 - one parameter an option
     verify_each: bool,
     as_json: bool,
 ) -> None:
-    """Plan a program's memory and report what the plan amounts to.
+    """Plan a program's memory and report on the plan.
 
-    A program that is planned already is reported as it is. With -o - the program goes to standard
+    A program that is already planned is reported unchanged. With -o - the program goes to standard
     output and the report to standard error. Strategies: reuse lets allocations take over freed
-    storage, pool gives buffers places in arenas, none only frees. Kept arenas take in all they can;
-    `emit -O arena=kept` makes code that keeps them from call to call.
+    storage, pool places buffers in arenas, none only frees. Kept arenas hold as many buffers as
+    possible; `emit -O arena=kept` generates code that keeps them between calls.
     """
-    from wrapper_ir.cli.files import PICTURE, read_program, save_program, write_text
     from wrapper_ir.planning import check_plan, picture
     from wrapper_ir.planning import plan as plan_program
     from wrapper_ir.verify import verify
@@ -102,15 +103,14 @@ def _show(done: PlanResult, *, buffers: bool, to_stderr: bool) -> None:
     from rich import box
     from rich.table import Table
 
-    from wrapper_ir.cli.terminal import err, human, out
-
     report = done.report
+    winner = "" if report.winner == report.strategy else f"won by {report.winner}"
     table = Table(box=box.SIMPLE_HEAD, show_header=False)
     table.add_column()
     table.add_column(justify="right")
     table.add_column(style="dim")
     rows = (
-        ("strategy", report.strategy, _winner(report)),
+        ("strategy", report.strategy, winner),
         ("buffers that own storage", f"{report.buffers:,}", ""),
         ("allocations", f"{report.allocations:,}", ""),
         ("reuses", f"{report.reuses:,}", ""),
@@ -126,34 +126,27 @@ def _show(done: PlanResult, *, buffers: bool, to_stderr: bool) -> None:
     console = err() if to_stderr else out()
     console.print(table)
     if report.at_peak:
-        console.print(_at_peak(done))
-    if report.at_peak and buffers:
-        console.print(_largest(done))
+        held = [(each.why.value, each.nbytes) for each in report.at_peak]
+        console.print(_by_reason(f"at the peak, {report.peak_at}", held))
+        if buffers:
+            console.print(_largest(done))
     if report.arenas:
         console.print(_arenas(report))
     if report.outside:
-        console.print(_outside(report))
+        outside = [(each.reason, each.nbytes) for each in report.outside]
+        console.print(_by_reason("outside", outside))
     for arena in report.arenas if buffers else ():
         console.print(_slices(arena))
     if report.hints:
-        taken = ", ".join(f"{name} = {value}" for name, value in report.hints.items())
-        guessed = f" (no hint, assumed: {', '.join(report.assumed)})" if report.assumed else ""
-        console.print(f"at {taken}{guessed}", markup=False)
-
-
-def _winner(report: PlanReport) -> str:
-    return "" if report.winner == report.strategy else f"won by {report.winner}"
+        sizes = ", ".join(f"{name} = {value}" for name, value in report.hints.items())
+        assumed = f" (no hint, assumed: {', '.join(report.assumed)})" if report.assumed else ""
+        console.print(f"at {sizes}{assumed}", markup=False)
 
 
 def _arenas(report: PlanReport) -> Table:
-    from rich import box
-    from rich.table import Table
 
-    from wrapper_ir.cli.terminal import human
-
-    table = Table("arena", "on", box=box.SIMPLE_HEAD)
-    for title in ("buffers", "bytes", "lower bound", "ratio"):
-        table.add_column(title, justify="right")
+    numbers = ("buffers", "bytes", "lower bound", "ratio")
+    table = table_of("arena", "on", numbers=numbers)
     table.add_column("placed by")
     for arena in report.arenas:
         ratio = arena.nbytes / arena.lower_bound if arena.lower_bound else 1.0
@@ -169,27 +162,11 @@ def _arenas(report: PlanReport) -> Table:
     return table
 
 
-def _outside(report: PlanReport) -> Table:
-    return _by_reason("outside", [(each.reason, each.nbytes) for each in report.outside])
-
-
-def _at_peak(done: PlanResult) -> Table:
-    held = [(each.why.value, each.nbytes) for each in done.report.at_peak]
-    return _by_reason(f"at the peak, {done.report.peak_at}", held)
-
-
-def _by_reason(title: str, found: Sequence[tuple[str, int]]) -> Table:
-    """Return how many storages there are for each reason, and their bytes, the most first."""
-    from rich import box
-    from rich.table import Table
-
-    from wrapper_ir.cli.terminal import human
-
-    table = Table(title, box=box.SIMPLE_HEAD)
-    for column in ("buffers", "bytes"):
-        table.add_column(column, justify="right")
+def _by_reason(title: str, storages: Sequence[tuple[str, int]]) -> Table:
+    """Return the number of storages and their bytes for each reason, largest first."""
+    table = table_of(title, numbers=("buffers", "bytes"))
     sums: dict[str, list[int]] = {}
-    for reason, nbytes in found:
+    for reason, nbytes in storages:
         sums.setdefault(reason, []).append(nbytes)
     for reason, sizes in sorted(sums.items(), key=lambda each: -sum(each[1])):
         table.add_row(reason, f"{len(sizes):,}", human(sum(sizes)))
@@ -197,18 +174,14 @@ def _by_reason(title: str, found: Sequence[tuple[str, int]]) -> Table:
 
 
 def _largest(done: PlanResult) -> Table:
-    """Return the largest of what is held at the peak."""
-    from rich import box
+    """Return the largest buffers held at the peak."""
     from rich.markup import escape
-    from rich.table import Table
 
-    from wrapper_ir.cli.terminal import human
     from wrapper_ir.planning import Holding
     from wrapper_ir.text.item_print import ItemPrinter
 
     printer, held = ItemPrinter(done.program, strict=False), done.report.at_peak
-    table = Table("held at the peak", "layout", box=box.SIMPLE_HEAD)
-    table.add_column("bytes", justify="right")
+    table = table_of("held at the peak", "layout", numbers=("bytes",))
     table.add_column("why")
     for each in held[:_MOST]:
         row = ("", "")
@@ -221,12 +194,9 @@ def _largest(done: PlanResult) -> Table:
 
 
 def _slices(arena: Arena) -> Table:
-    from rich import box
-    from rich.table import Table
 
-    table = Table("buffer", box=box.SIMPLE_HEAD, title=f"%{arena.name}", title_justify="left")
-    for title in ("offset", "bytes", "from line", "to line"):
-        table.add_column(title, justify="right")
+    table = table_of("buffer", numbers=("offset", "bytes", "from line", "to line"))
+    table.title, table.title_justify = f"%{arena.name}", "left"
     for piece in arena.slices:
         numbers = (piece.offset, piece.nbytes, piece.start, piece.end)
         table.add_row(f"%{piece.name}", *(f"{number:,}" for number in numbers))
@@ -243,12 +213,12 @@ wrapper-ir plan-csv - -o - < buffers.csv
 )
 @click.argument("file", metavar="IN.csv", shell_complete=files(".csv"))
 @click.option(
-    "-o", "--output", required=True, metavar="OUT.csv", help="Where the table goes (- is stdout)."
+    "-o", "--output", required=True, metavar="OUT.csv", help="Write the table here (- is stdout)."
 )
 @click.option("--alignment", type=click.IntRange(1), default=1, show_default=True, help="In bytes.")
-@click.option("--capacity", type=click.IntRange(0), help="Capacity in bytes; fail beyond it.")
+@click.option("--capacity", type=click.IntRange(0), help="Fail if more bytes are needed.")
 @click.option(
-    "--nodes", type=click.IntRange(0), help="How far the exact search goes; the default is 2000000."
+    "--nodes", type=click.IntRange(0), help="Limit of the exact search; the default is 2000000."
 )
 @json_option
 @force_option
@@ -262,13 +232,12 @@ def plan_csv(
     nodes: int | None,
     as_json: bool,
 ) -> None:
-    """Give each buffer of a table an offset, so that those alive at one time do not overlap.
+    """Assign an offset to each buffer of a table, so that buffers alive together do not overlap.
 
-    The table is MiniMalloc's: columns lower, upper and size, half-open lifetimes and bytes; others
-    are kept. What is written has a column offset besides. Progress and the summary go to standard
-    error. The exit code is 1 if the plan needs more than --capacity.
+    The table is in MiniMalloc's format: columns lower and upper (half-open lifetimes) and size
+    (bytes); other columns are kept, and a column offset is added. Progress and the summary go to
+    standard error. The exit code is 1 if the plan needs more than --capacity.
     """
-    from wrapper_ir.cli.files import TABLE, read_text, write_text
     from wrapper_ir.planning import NODES, assign_offsets, read_intervals, write_intervals
 
     table = read_intervals(read_text(file), "<stdin>" if file == "-" else file)
@@ -283,15 +252,11 @@ def plan_csv(
     write_text(output, write_intervals(table, plan.offsets), TABLE)
     _tell_offsets(plan, len(table.rows), seconds, as_json=as_json)
     if capacity is not None and plan.height > capacity:
-        click.echo(f"{plan.height:,} bytes are more than the capacity of {capacity:,}", err=True)
+        click.echo(f"{plan.height:,} bytes exceed the capacity of {capacity:,}", err=True)
         sys.exit(1)
 
 
 def _tell_offsets(plan: OffsetPlan, buffers: int, seconds: float, *, as_json: bool) -> None:
-    import json
-
-    from wrapper_ir.cli.terminal import duration
-
     if as_json:
         summary = {
             "buffers": buffers,

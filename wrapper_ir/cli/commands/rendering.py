@@ -1,4 +1,4 @@
-"""From a program to code: ``emit`` to text, ``export`` to a library, ``run`` to a call."""
+"""Turning programs into code: ``emit`` to text, ``export`` to a library, ``run`` to a call."""
 
 from __future__ import annotations
 
@@ -21,6 +21,16 @@ from wrapper_ir.cli.command import (
     traceback_option,
 )
 from wrapper_ir.cli.completion import PROGRAMS
+from wrapper_ir.cli.files import (
+    check_output,
+    check_target,
+    read_pairs,
+    read_program,
+    render,
+    replacing,
+    write_module,
+)
+from wrapper_ir.cli.terminal import bar, out, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,25 +44,23 @@ wrapper-ir emit program.wir --target fx                      # the graph, as rea
 wrapper-ir print other.wir | wrapper-ir emit - --target python
 """))
 @program_argument
-@target_options("--target")
-@click.option("-o", "--output", metavar="PATH", default="-", help="Where the text goes.")
+@target_options()
+@click.option("-o", "--output", metavar="PATH", default="-", help="Write the text here.")
 @click.option(
     "--constants",
     type=click.Choice(["none", "beside"]),
     default="none",
     show_default=True,
-    help="Where the values of constants go; beside: into a .safetensors file beside PATH.",
+    help="Where to put the values of constants; beside: a .safetensors file beside PATH.",
 )
 @force_option
 @traceback_option
 def emit(file: str, target: str, options: tuple[str, ...], output: str, constants: str) -> None:
-    """Render a program. One whose memory is not planned yet is planned first.
+    """Render a program, planning its memory first if that was not done yet.
 
-    `wrapper-ir emitters` lists the targets and what -O may set. A module of Python that is run
-    looks for its constants beside itself and makes them up where there are none.
+    `wrapper-ir emitters` lists the targets and the options for -O. A Python module that is run
+    looks for its constants beside itself, and makes them up if there are none.
     """
-    from wrapper_ir.cli.files import check_target, read_program, render, write_module
-
     beside = constants == "beside"
     if beside and "-" in (file, output):
         raise click.UsageError("--constants beside needs files, not standard input and output")
@@ -61,7 +69,7 @@ def emit(file: str, target: str, options: tuple[str, ...], output: str, constant
     write_module(render(program, target, chosen), target, output, constants=beside)
 
 
-# ``wrapper-ir export``: from a program to a library that others load without us.
+# ``wrapper-ir export``: build a program into a library that runs without wrapper_ir.
 
 
 @click.command(epilog=examples("""
@@ -82,17 +90,21 @@ wrapper-ir export model=v4.wir model=v3.wir -o model.pt2  # one model in two var
     "files", metavar="[NAME=]FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS
 )
 @click.option(
-    "-o", "--output", metavar="PATH", required=True, help="Ends in .pt2, .so, / or nothing."
+    "-o",
+    "--output",
+    metavar="PATH",
+    required=True,
+    help="Ends in .pt2, .so or /, or has no suffix.",
 )
-@target_options("--target", "cpp", "What a folder's text is written by.")
+@target_options("cpp", "The emitter of a folder's text.")
 @asking("how", Building)
 @click.option(
-    "--metadata", multiple=True, metavar="KEY=VALUE", help="What a package says of itself."
+    "--metadata", multiple=True, metavar="KEY=VALUE", help="Metadata to store in a package."
 )
 @asking("probes", Debugging, *Debugging.flags("Build in probes: print, check, stats, ..."))
 @force_option
 @traceback_option
-def export(  # noqa: PLR0913 - an option each
+def export(  # noqa: PLR0913 - one parameter per option
     files: tuple[str, ...],
     output: str,
     target: str,
@@ -108,40 +120,38 @@ def export(  # noqa: PLR0913 - an option each
     of constants are read from the .safetensors file beside FILE.wir. PATH appears whole or not at
     all.
 
-    A folder runs as it is, is edited by hand, and is compared with its program by `wrapper-ir
-    check`. A forward and its backward in one become a function for autograd. A folder that was
-    edited since is replaced with --force only.
+    A folder runs as is and may be edited; `wrapper-ir check` compares it with its program. A
+    forward and its backward in one folder become an autograd function. A folder that was edited
+    since is only replaced with --force.
 
-    Several programs make a package of several models, called NAME or like their files; those of one
-    name are variants of a model, of which the first that fits is loaded by wir.load_package.
-    `wrapper-ir inspect` shows what is in a package.
+    Several programs make a package of several models, named NAME or after their files. Programs of
+    the same name are variants of one model; wir.load_package loads the first that fits. `wrapper-ir
+    inspect` shows the contents of a package.
     """
     from wrapper_ir.aot.export import check
     from wrapper_ir.api import export as export_program
-    from wrapper_ir.cli.files import check_target, read_pairs, read_program
-    from wrapper_ir.cli.terminal import bar
 
     if output == "-":
-        raise click.UsageError("what is built goes to a file or folder, not to standard output")
+        raise click.UsageError("the output goes to a file or folder, not to standard output")
     printer = probes.printer("off")
-    about, chosen = read_pairs(metadata), check_target(target, options)
-    check(output, about, target, **how.options)
+    pairs, chosen = read_pairs(metadata), check_target(target, options)
+    check(output, pairs, target, **how.options)
     models: dict[str, list[Any]] = {}
     for name, file in map(_named, files):
         models.setdefault(name, []).append(read_program(file, data=True))
-    only = len(files) == 1 and _named(files[0])[1] == files[0]
-    programs = next(iter(models.values())) if only else models
-    with bar(f"building {output}") as tell:
-        chosen |= {**how.options, "progress": tell}
-        export_program(programs, output, target, metadata=about, debug=printer, **chosen)
+    is_plain = len(files) == 1 and _named(files[0])[1] == files[0]
+    programs = next(iter(models.values())) if is_plain else models
+    with bar(f"building {output}") as progress:
+        chosen |= {**how.options, "progress": progress}
+        export_program(programs, output, target, metadata=pairs, debug=printer, **chosen)
 
 
 def _named(word: str) -> tuple[str, str]:
-    """Return the name and the file of a model: what stands before ``=``, else the file's stem."""
+    """Split ``NAME=FILE``; without a name, it is the file's stem."""
     from pathlib import Path
 
-    name, is_given, file = word.partition("=")
-    return (name, file) if is_given and not Path(word).exists() else (Path(word).stem, word)
+    name, equals, file = word.partition("=")
+    return (name, file) if equals and not Path(word).exists() else (Path(word).stem, word)
 
 
 # ``wrapper-ir run``: call a program.
@@ -157,19 +167,19 @@ wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
 """))
 @program_argument
 @asking("given", Inputs)
-@target_options("--target")
+@target_options()
 @click.option(
     "--interpret",
     "interpreted",
     is_flag=True,
-    help="No emitter: run it line by line, slowly, and check every access to memory.",
+    help="Use no emitter: run line by line, slowly, and check every memory access.",
 )
 @click.option("-o", "--output", metavar="PATH", help="Write the results (.safetensors).")
 @asking("probes", Debugging, *Debugging.flags("Show values: print, names, check, save, stats, ..."))
 @json_option
 @force_option
 @traceback_option
-def run(  # noqa: PLR0913 - an option each
+def run(  # noqa: PLR0913 - one parameter per option
     file: str,
     given: Inputs,
     target: str,
@@ -181,17 +191,15 @@ def run(  # noqa: PLR0913 - an option each
 ) -> None:
     """Plan, emit and load a program, call it once, and show its results.
 
-    Inputs in a file go by the names that the program gives them, or in order. --random makes them
-    up: normal numbers, integers that are 0 or 1, symbolic sizes at their typical values,
-    other numbers at what the program asserts of them, or 1.0.
+    Inputs in a file are matched by the program's names for them, or by order. --random makes them
+    up: normally distributed floating point values, integers that are 0 or 1, symbolic sizes at
+    their hints, other numbers as the program asserts them, or 1.0.
     """
     given.check()
     if output == "-":
-        raise click.UsageError("results go to a file; --json prints what they are like")
+        raise click.UsageError("results go to a file; --json prints a summary of them")
     from wrapper_ir.api import compile as compile_program
-    from wrapper_ir.cli.files import check_output, check_target, read_program, replacing
     from wrapper_ir.cli.tensors import RESULTS, summary, write_results
-    from wrapper_ir.cli.terminal import step
     from wrapper_ir.emitters import emitter_class, faults_of
     from wrapper_ir.interpreter import interpret
     from wrapper_ir.passes import pipeline_for, run_passes
@@ -226,7 +234,7 @@ def _call(function: Callable[..., Sequence[Any]], arguments: Sequence[Any]) -> S
     except WrapperIRError:
         raise
     except (AssertionError, RuntimeError, TypeError, ValueError, IndexError) as error:
-        # What the emitted module's own checks of its inputs raise.
+        # Raised by the emitted module's checks of its inputs.
         raise InputsError(reason=describe(error)) from error
 
 
@@ -235,8 +243,6 @@ def _show(summaries: list[dict[str, Any]], as_json: bool) -> None:
         click.echo(json.dumps(summaries, indent=2))
         return
     from rich.table import Table
-
-    from wrapper_ir.cli.terminal import out
 
     table = Table("", "type", "shape", "min", "mean", "max")
     for number, about in enumerate(summaries):

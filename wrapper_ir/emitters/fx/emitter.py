@@ -10,7 +10,8 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.lines.program import Stage
-from wrapper_ir.options import Option, declared
+from wrapper_ir.options import declared
+from wrapper_ir.options.schema import Option
 from wrapper_ir.planning import plan_memory
 
 if TYPE_CHECKING:

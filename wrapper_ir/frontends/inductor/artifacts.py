@@ -39,7 +39,7 @@ from wrapper_ir.frontends.inductor.session import (
     use_session,
 )
 from wrapper_ir.frontends.inductor.settings import Settings
-from wrapper_ir.options import options_of
+from wrapper_ir.options.schema import options_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

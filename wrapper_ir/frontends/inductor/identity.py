@@ -37,7 +37,7 @@ from wrapper_ir.frontends.inductor.compat import (
     dynamo_config,
 )
 from wrapper_ir.frontends.inductor.session import Session, current_session, open_recorders
-from wrapper_ir.options import options_of
+from wrapper_ir.options.schema import options_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,8 +19,8 @@ from wrapper_ir.frontends.inductor.inductor_options import (
     with_mode,
     with_underscores,
 )
-from wrapper_ir.options import NO_OPTION, check_values, options_of
 from wrapper_ir.options import declared as take
+from wrapper_ir.options.schema import NO_OPTION, check_values, options_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
