@@ -111,11 +111,6 @@ class Cond(Line):
     then: Region
     orelse: Annotated[Region, Block("else")]
 
-    @property
-    def passed(self) -> tuple[Arg, ...]:
-        """The arguments that the parameters of each region stand for, in order."""
-        return self.operands
-
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -135,11 +130,6 @@ class Switch(Line):
     selector: BufferArg | ScalarArg
     operands: tuple[Arg, ...]
     cases: Annotated[tuple[Region, ...], Block("case")]
-
-    @property
-    def passed(self) -> tuple[Arg, ...]:
-        """The arguments that the parameters of each region stand for, in order."""
-        return self.operands
 
 
 @final
@@ -167,11 +157,6 @@ class While(Line):
     body: Region
     stacked: bool = False
 
-    @property
-    def passed(self) -> tuple[Arg, ...]:
-        """The arguments that the parameters of each region stand for, in order."""
-        return (*self.carried, *self.captured)
-
 
 RegionLine: TypeAlias = Cond | Switch | While
 """A line that holds regions."""
@@ -179,7 +164,7 @@ RegionLine: TypeAlias = Cond | Switch | While
 
 def passed_to_regions(line: RegionLine) -> tuple[Arg, ...]:
     """Return the arguments that the parameters of each of a line's regions stand for, in order."""
-    return line.passed
+    return (*line.carried, *line.captured) if isinstance(line, While) else line.operands
 
 
 AnyLine: TypeAlias = (

@@ -100,30 +100,29 @@ class _OfIntegers(_Function):
             return None
 
 
-class FloorDiv(_OfIntegers):
-    """``a // b``, rounding towards minus infinity (Python's rule)."""
-
-    fold = operator.floordiv
+class _Division(_OfIntegers):
+    """Base of divisions of integers."""
 
     @classmethod
     def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
         """Folds integers and division by one."""
         return a if b == 1 else super().eval(a, b)
+
+
+class FloorDiv(_Division):
+    """``a // b``, rounding towards minus infinity (Python's rule)."""
+
+    fold = operator.floordiv
 
 
 def _ceiling(a: int, b: int) -> int:
     return -(-a // b)
 
 
-class CeilDiv(_OfIntegers):
+class CeilDiv(_Division):
     """``ceil(a / b)`` over the integers."""
 
     fold = _ceiling
-
-    @classmethod
-    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
-        """Folds integers and division by one."""
-        return a if b == 1 else super().eval(a, b)
 
 
 class Mod(_OfIntegers):
@@ -307,17 +306,11 @@ PYTHON_FUNCTIONS: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
     sympy.Le: operator.le,
     sympy.Gt: operator.gt,
     sympy.Ge: operator.ge,
-    FloorDiv: operator.floordiv,
-    Mod: operator.mod,
+    **{cls: cls.fold for cls in (FloorDiv, Mod, BitAnd, BitOr, BitXor, ShiftLeft, ShiftRight)},
     Truncate: math.trunc,
     Floor: math.floor,
     Ceil: math.ceil,
     Round: round,
-    BitAnd: operator.and_,
-    BitOr: operator.or_,
-    BitXor: operator.xor,
-    ShiftLeft: operator.lshift,
-    ShiftRight: operator.rshift,
     TrueDiv: operator.truediv,
 }
 
@@ -446,7 +439,7 @@ def _same_as(value: Any) -> object:
     return tuple(map(_same_as, value)) if kind is tuple else scalar_key(value)
 
 
-#: By class, the fields that are compared.
+#: The fields that are compared, by class.
 _COMPARED: Final[dict[type, tuple[str, ...]]] = {}
 
 

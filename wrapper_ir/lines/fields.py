@@ -12,7 +12,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.args import Arg, ListArg
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.program import AnyLine, FrozenMap, Program
-from wrapper_ir.lines.traits import REGION_FIELDS
+from wrapper_ir.lines.traits import REGION_FIELDS, PerClass
 from wrapper_ir.lines.walk import Path, regions_of
 
 # Refusing what is no program where one is wanted: a model, a text, a file's name.
@@ -88,16 +88,16 @@ def misfits(program: Program) -> tuple[Misfit, ...]:
 
 
 def _in_tables(program: Program) -> Iterator[Misfit]:
-    for name, hint in _hints(Program).items():
+    for name, hint in _HINTS[Program].items():
         value = getattr(program, name)
         if name == "body" and type(value) is tuple:
             yield from _in_lines(value, Path(), "body")
-        elif not _check(hint)(value):
+        elif not _CHECKS[hint](value):
             yield Misfit(Path(), *_deepest(value, hint, name))
 
 
 def _in_lines(body: tuple[AnyLine, ...], holder: Path, region: str) -> Iterator[Misfit]:
-    check = _check(AnyLine)
+    check = _CHECKS[AnyLine]
     for index, line in enumerate(body):
         if not check(line):
             yield Misfit(holder.then(region, index), *_deepest(line, AnyLine, ""))
@@ -107,37 +107,24 @@ def _in_lines(body: tuple[AnyLine, ...], holder: Path, region: str) -> Iterator[
                 yield from _in_lines(inner.body, path, name)
 
 
-def _hints(cls: Any) -> Mapping[str, Any]:
+def _constructor_hints(cls: Any) -> Mapping[str, Any]:
     """The types of the fields that a class's constructor takes."""
-    if cls in _HINTS:
-        return _HINTS[cls]
     hints = typing.get_type_hints(cls, localns={"AnyLine": AnyLine})
     fields = [field for field in dataclasses.fields(cls) if field.init and field.name != "data"]
     found = {field.name: hints[field.name] for field in fields}
     if cls is Region:
         found["body"] = tuple  # its lines are looked at one by one
-    _HINTS[cls] = found
     return found
 
 
-_HINTS: Final[dict[Any, Mapping[str, Any]]] = {}
+_HINTS: Final = PerClass(_constructor_hints)
 
 
 # Quickly: whether a value is right.
 
 
-def _check(hint: Any) -> Check:
-    """Return a check that a value, with all that is in it, is of a type."""
-    check = _CHECKS.get(hint)
-    if check is None:
-        check = _CHECKS[hint] = _made(hint)
-    return check
-
-
-_CHECKS: Final[dict[Any, Check]] = {}
-
-
 def _made(hint: Any) -> Check:
+    """Return a check that a value, with all that is in it, is of a type."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in _UNIONS:
         return _any_of(args)
@@ -155,9 +142,12 @@ def _made(hint: Any) -> Check:
         return lambda value: (
             type(value) is tuple
             and len(value) == len(args)
-            and all(_check(arg)(part) for arg, part in zip(args, value, strict=True))
+            and all(_CHECKS[arg](part) for arg, part in zip(args, value, strict=True))
         )
     return lambda value: isinstance(value, hint)
+
+
+_CHECKS: Final = PerClass(_made)
 
 
 def _any_of(args: tuple[Any, ...]) -> Check:
@@ -168,9 +158,9 @@ def _any_of(args: tuple[Any, ...]) -> Check:
         if cls in classes:
             return classes[cls](value)
         if cls in args:
-            classes[cls] = _check(cls)
+            classes[cls] = _CHECKS[cls]
             return classes[cls](value)
-        return any(_check(arg)(value) for arg in args)
+        return any(_CHECKS[arg](value) for arg in args)
 
     return fits
 
@@ -180,7 +170,7 @@ def _all_are(arg: Any) -> Check:
         if type(values) is not tuple:
             return False
         if values:
-            check = _check(arg)
+            check = _CHECKS[arg]
             for value in values:
                 if not check(value):
                     return False
@@ -190,7 +180,7 @@ def _all_are(arg: Any) -> Check:
 
 
 def _map_of(arg: Any) -> Check:
-    check = _check(arg)
+    check = _CHECKS[arg]
 
     def fits(values: Any) -> bool:
         return isinstance(values, Mapping) and all(
@@ -201,14 +191,14 @@ def _map_of(arg: Any) -> Check:
 
 
 def _instance_of(cls: Any) -> Check:
-    names = tuple(_hints(cls))
+    names = tuple(_HINTS[cls])
     checks: list[Check] = []
 
     def fits(value: Any) -> bool:
         if type(value) is not cls:
             return False
         if not checks:  # not before: classes may hold themselves
-            checks.extend(map(_check, _hints(cls).values()))
+            checks.extend(map(_CHECKS.__getitem__, _HINTS[cls].values()))
         for name, check in zip(names, checks, strict=True):  # noqa: SIM110 - half as quick
             if not check(getattr(value, name)):
                 return False
@@ -227,7 +217,7 @@ def _is_list(value: Any) -> bool:
         for item in found.items:
             if type(item) is ListArg:
                 todo.append((item, depth + 1))
-            elif not _check(Arg)(item):
+            elif not _CHECKS[Arg](item):
                 return False
     return True
 
@@ -246,7 +236,7 @@ def _deepest(value: Any, hint: Any, part: str) -> tuple[str, str, str]:
     inner: list[tuple[str, Any, Any]] = []
     if dataclasses.is_dataclass(hint) and cls is hint:
         dot = "." if part else ""
-        inner = [(f"{dot}{n}", getattr(value, n), kind) for n, kind in _hints(hint).items()]
+        inner = [(f"{dot}{n}", getattr(value, n), kind) for n, kind in _HINTS[hint].items()]
     elif origin is tuple and cls is tuple:
         kinds = [args[0]] * len(value) if args[1:] == (...,) else list(args)
         if len(kinds) == len(value):
@@ -254,7 +244,7 @@ def _deepest(value: Any, hint: Any, part: str) -> tuple[str, str, str]:
     elif origin is FrozenMap and isinstance(value, Mapping):
         inner = [(f".{key}", item, args[0]) for key, item in value.items() if isinstance(key, str)]
     for step, item, kind in inner:
-        if not _check(kind)(item):
+        if not _CHECKS[kind](item):
             return _deepest(item, kind, part + step)
     return part, _said(hint), cls.__name__
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -85,32 +86,9 @@ class DType(enum.Enum):
         return cls[name.removeprefix("torch.").upper()]
 
 
+#: A short name starts with the width in bits; no element takes less than a byte.
 _ITEMSIZE: Final[dict[DType, int]] = {
-    DType.FLOAT64: 8,
-    DType.FLOAT32: 4,
-    DType.FLOAT16: 2,
-    DType.BFLOAT16: 2,
-    DType.FLOAT8_E4M3FN: 1,
-    DType.FLOAT8_E4M3FNUZ: 1,
-    DType.FLOAT8_E5M2: 1,
-    DType.FLOAT8_E5M2FNUZ: 1,
-    DType.FLOAT8_E8M0FNU: 1,
-    DType.FLOAT4_E2M1FN_X2: 1,
-    DType.COMPLEX32: 4,
-    DType.COMPLEX64: 8,
-    DType.COMPLEX128: 16,
-    DType.INT64: 8,
-    DType.INT32: 4,
-    DType.INT16: 2,
-    DType.INT8: 1,
-    DType.UINT64: 8,
-    DType.UINT32: 4,
-    DType.UINT16: 2,
-    DType.UINT8: 1,
-    DType.BOOL: 1,
-    DType.QINT32: 4,
-    DType.QINT8: 1,
-    DType.QUINT8: 1,
+    d: max(1, int("".join(re.findall(r"\d+", d.short)[:1]) or 8) // 8) for d in DType
 }
 
 #: The text form's short name of each type.

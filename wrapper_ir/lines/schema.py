@@ -36,6 +36,8 @@ CLASS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*::[A-Za-z_][A-Za-z0-9_]*", re.AS
 GENERATOR: Final = "torch::Generator"
 """The class of generators of random numbers, which torch has a type of its own for."""
 
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_GENERIC: Final = frozenset(("Dict", "Future", "Await", "RRef"))
 _CLASS_PREFIX: Final = "__torch__.torch.classes."
 
 
@@ -179,7 +181,7 @@ class _Parser:
                 keyword_only = True
                 continue
             kind = self.type()
-            name = self.match(re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII), "an argument name")
+            name = self.match(_NAME, "an argument name")
             result.append(
                 SchemaArg(name, kind, keyword_only, self.default() if self.accept("=") else None)
             )
@@ -197,7 +199,7 @@ class _Parser:
 
     def named_type(self) -> SchemaType:
         kind = self.type()
-        self.accept_pattern(re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII))
+        self.accept_pattern(_NAME)
         return kind
 
     def type(self) -> SchemaType:
@@ -208,10 +210,10 @@ class _Parser:
             found = self.accept_pattern(re.compile(r"\[\d*\]|\?"))
             if found:
                 suffix += found
-            elif not alias and self.peek("(") and base not in {"Dict", "Future", "Await", "RRef"}:
-                alias = self.bracketed()
-            elif base in {"Dict", "Future", "Await", "RRef"} and self.peek("("):
+            elif base in _GENERIC and self.peek("("):
                 base += f"({self.bracketed()})"
+            elif not alias and self.peek("("):
+                alias = self.bracketed()
             else:
                 return SchemaType(base, suffix, alias)
 

@@ -32,18 +32,18 @@ from wrapper_ir.lines.trace import Probe
 T = TypeVar("T")
 
 
-class PerClass(dict[type, T], Generic[T]):
-    """A table by class, whose entries are made when they are first asked for.
+class PerClass(dict[Any, T], Generic[T]):
+    """A table keyed by class or type hint whose entries are made on first use.
 
     Args:
         make: Makes the entry of a class.
     """
 
-    def __init__(self, make: Callable[[type], T]) -> None:
+    def __init__(self, make: Callable[[Any], T]) -> None:
         super().__init__()
         self._make = make
 
-    def __missing__(self, cls: type) -> T:
+    def __missing__(self, cls: Any) -> T:
         found = self[cls] = self._make(cls)
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import Final, Generic, NoReturn, TypeVar, final, get_args
+from typing import Final, Generic, TypeVar, final, get_args
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.control import Cond, Switch, While
@@ -161,9 +161,6 @@ class PartialLineVisitor(LineVisitor[T]):
         Raises:
             UnvisitedLineError: always, unless overridden.
         """
-        self._refuse(line)
-
-    def _refuse(self, line: AnyLine) -> NoReturn:
         raise UnvisitedLineError(visitor=type(self).__name__, mnemonic=line.mnemonic)
 
     def visit_allocate(self, line: Allocate) -> T:

@@ -8,6 +8,7 @@ Diagnostics, source maps and diffs use it.
 from __future__ import annotations
 
 import dataclasses
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -214,7 +215,7 @@ class Renaming:
             return self._expr(value)
         if type(value) is tuple:
             items = tuple(map(self._value, value))
-            return value if all(map(_is, items, value)) else items
+            return value if all(map(operator.is_, items, value)) else items
         if not dataclasses.is_dataclass(value) or isinstance(value, type):
             return value
         changes = {}
@@ -246,7 +247,3 @@ class Renaming:
             }
             found = self._exprs[expr] = expr.xreplace(pairs)
         return found
-
-
-def _is(a: object, b: object) -> bool:
-    return a is b

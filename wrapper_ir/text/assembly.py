@@ -92,7 +92,7 @@ _TYPES: Final[tuple[tuple[Any, Kind], ...]] = (
     (Device, Kind("p.device({})", "p.device(c)", "@")),
     (tuple[Arg, ...], Kind("p.args({})", "p.args(c)")),
     (tuple[Param, ...], Kind("p.params({})", "p.params(c)")),
-    (BufferArg | ScalarArg, Kind("p.arg({})", "p.selector(c, {what})")),
+    (BufferArg | ScalarArg, Kind("p.show({})", "p.selector(c, {what})")),
     (tuple[str, ...], Kind("p.strings({})", "p.strings(c, {what})")),
     (tuple[int, ...], Kind("p.numbers({})", "p.integers(c, {what})")),
     (tuple[Dim, ...], Kind("p.numbers({})", "p.dims(c)")),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from wrapper_ir.lines import (
-    CPU,
     Access,
     Arg,
     BufferArg,
@@ -22,7 +21,6 @@ from wrapper_ir.lines import (
     OpResult,
     Packing,
     Param,
-    Region,
     Relation,
     ResultBuffer,
     ResultObject,
@@ -35,21 +33,19 @@ from wrapper_ir.lines import (
 )
 from wrapper_ir.text.assembly import READERS, Choices
 from wrapper_ir.text.errors import ConflictTextError, NestingTextError, NumberTextError
-from wrapper_ir.text.tokens import listed
+from wrapper_ir.text.tokens import Cursor, bracketed, listed
 from wrapper_ir.text.words import DTYPES, MAX_DEPTH, RELATIONS, SCALAR_TYPES
 
 if TYPE_CHECKING:
     from wrapper_ir.text.expressions import ExprParser
-    from wrapper_ir.text.tokens import Cursor
+    from wrapper_ir.text.line_parse import LineParser
 
 TargetKind: TypeAlias = Literal["buffer", "symbol", "object"]
 
 #: What stands left of ``=``: a name, and of what.
 Target: TypeAlias = tuple[str, TargetKind]
 
-_ACCESS: Final = {"in": Access.READ, "out": Access.WRITE, "inout": Access.READ_WRITE}
-_FIRST_RELATION: Final = frozenset(RELATIONS)
-_CPU_TEXT: Final = "@cpu"
+_ACCESS: Final = {access.word: access for access in Access}
 _KINDS: Final = {kind.value: kind for kind in LayoutKind if kind is not LayoutKind.STRIDED}
 
 _ARGS: Final = Choices.of(Arg)
@@ -57,27 +53,17 @@ _VALUES: Final = Choices.of(Value)
 _INPUTS: Final = Choices.of(Input)
 
 
-class Lines(Protocol):
-    """Reads the parts of a line that stand on lines of text of their own."""
-
-    def code(self, cursor: Cursor) -> str:
-        """Read the source of a kernel."""
-
-    def regions(self, block: str, *, many: bool) -> Region | tuple[Region, ...]:
-        """Read a region, or with ``many`` as many as come."""
-
-
 class ItemParser:
     """Reads parts of lines and gathers the layouts of the buffers that they define."""
 
-    lines: Lines
-    """Reads what stands on lines of its own; whoever reads lines enters itself here."""
+    lines: LineParser
+    """Reads kernel sources and regions, which have lines of their own. It enters itself here."""
 
     def __init__(self, exprs: ExprParser) -> None:
         self.exprs: ExprParser = exprs
         self.buffers: dict[str, Layout] = {}
         self._layouts: dict[str, Layout] = {}
-        self._devices: dict[str, Device] = {_CPU_TEXT: CPU}
+        self._devices: dict[str, Device] = {}
         #: Arguments of one token, by that.
         self._args: dict[str, Arg] = {}
         self._depth = 0
@@ -124,11 +110,11 @@ class ItemParser:
 
     def _layout(self, cursor: Cursor) -> Layout:
         dtype = cursor.word(DTYPES, "an element type")
-        cursor.expect("[")
-        size = tuple(self.exprs.dim(cursor) for _ in listed(cursor, "]"))
-        stride = None
-        if cursor.accept("{"):
-            stride = tuple(self.exprs.dim(cursor) for _ in listed(cursor, "}"))
+        size = self.dims(cursor)
+        is_strided = cursor.next == "{"
+        strides = (
+            bracketed(cursor, "{}", self.exprs.dim) if is_strided else contiguous_strides(size)
+        )
         offset = self.exprs.dim(cursor) if cursor.accept("+") else 0
         kind: LayoutKind | OpaqueKind
         if cursor.accept("opaque"):
@@ -137,7 +123,6 @@ class ItemParser:
             words = (kind for word, kind in _KINDS.items() if cursor.accept(word))
             kind = next(words, LayoutKind.STRIDED)
         device = self.device(cursor)
-        strides = contiguous_strides(size) if stride is None else stride
         return Layout(dtype, device, size, strides, offset, kind)
 
     def define(self, cursor: Cursor, name: str) -> None:
@@ -170,16 +155,14 @@ class ItemParser:
         """Reads arguments in square brackets."""
         if self._depth >= MAX_DEPTH:
             cursor.fail(f"a list is nested deeper than {MAX_DEPTH}", NestingTextError)
-        cursor.expect("[")
         self._depth += 1
-        found = tuple([self.arg(cursor) for _ in listed(cursor, "]")])
+        found = bracketed(cursor, "[]", self.arg)
         self._depth -= 1
         return found
 
     def args(self, cursor: Cursor) -> tuple[Arg, ...]:
         """Reads arguments in round brackets."""
-        cursor.expect("(")
-        return tuple([self.arg(cursor) for _ in listed(cursor, ")")])
+        return bracketed(cursor, "()", self.arg)
 
     def all_args(self, cursor: Cursor) -> tuple[tuple[Arg, ...], tuple[NamedArg, ...]]:
         """Reads arguments in round brackets, those with names last."""
@@ -247,18 +230,16 @@ class ItemParser:
         self.define(cursor, name)
         relation = Relation.FRESH
         of: tuple[str, ...] = ()
-        if cursor.tokens[cursor.at] in _FIRST_RELATION:
+        if cursor.tokens[cursor.at] in RELATIONS:
             relation = RELATIONS[cursor.take()]
             if relation is not Relation.HELD or cursor.next == "(":
-                cursor.expect("(")
-                of = tuple([cursor.buffer() for _ in listed(cursor, ")")])
+                of = bracketed(cursor, "()", Cursor.buffer)
         return ResultBuffer(name, self._path(cursor, usual_path), relation, of)
 
     def _path(self, cursor: Cursor, usual_path: tuple[int | str, ...]) -> tuple[int | str, ...]:
         if not cursor.accept("at"):
             return usual_path
-        cursor.expect("[")
-        return tuple([self._step(cursor) for _ in listed(cursor, "]")])
+        return bracketed(cursor, "[]", self._step)
 
     def _step(self, cursor: Cursor) -> int | str:
         if cursor.tokens[cursor.at][:1] == '"':
@@ -285,13 +266,11 @@ class ItemParser:
 
     def inputs(self, cursor: Cursor) -> tuple[Input, ...]:
         """Reads the parameters of a region, in round brackets."""
-        cursor.expect("(")
-        return tuple([self.input(cursor) for _ in listed(cursor, ")")])
+        return bracketed(cursor, "()", self.input)
 
     def params(self, cursor: Cursor) -> tuple[Param, ...]:
         """Reads the parameters of a kernel, in round brackets."""
-        cursor.expect("(")
-        return tuple([self._param(cursor) for _ in listed(cursor, ")")])
+        return bracketed(cursor, "()", self._param)
 
     def _param(self, cursor: Cursor) -> Param:
         name = cursor.identifier("the name of a parameter")
@@ -306,13 +285,11 @@ class ItemParser:
 
     def integers(self, cursor: Cursor, what: str) -> tuple[int, ...]:
         """Reads literal integers in square brackets."""
-        cursor.expect("[")
-        return tuple([self.integer(cursor, what) for _ in listed(cursor, "]")])
+        return bracketed(cursor, "[]", lambda cursor: self.integer(cursor, what))
 
     def dims(self, cursor: Cursor) -> tuple[Dim, ...]:
         """Reads integer-valued expressions in square brackets."""
-        cursor.expect("[")
-        return tuple([self.exprs.dim(cursor) for _ in listed(cursor, "]")])
+        return bracketed(cursor, "[]", self.exprs.dim)
 
     def passed(self, cursor: Cursor, word: str) -> tuple[Arg, ...]:
         """Reads arguments behind a word that is left out where there are none."""
@@ -354,13 +331,11 @@ class ItemParser:
 
     def strings(self, cursor: Cursor, what: str) -> tuple[str, ...]:
         """Reads strings in square brackets."""
-        cursor.expect("[")
-        return tuple([cursor.string(what) for _ in listed(cursor, "]")])
+        return bracketed(cursor, "[]", lambda cursor: cursor.string(what))
 
     def table(self, cursor: Cursor) -> tuple[tuple[str, Scalar | str | None], ...]:
         """Reads ``{key: value, ...}``."""
-        cursor.expect("{")
-        return tuple([self._row(cursor) for _ in listed(cursor, "}")])
+        return bracketed(cursor, "{}", self._row)
 
     def selector(self, cursor: Cursor, what: str) -> BufferArg | ScalarArg:
         """Read an argument that is a buffer or a number."""

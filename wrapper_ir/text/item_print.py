@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.lines import (
-    Access,
     Arg,
     BufferParam,
     Device,
     Frame,
-    Input,
     Layout,
     LayoutKind,
     NamedArg,
@@ -36,8 +34,6 @@ from wrapper_ir.text.words import IDENTIFIER, MAX_DEPTH, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-_PARAM_ACCESS: Final = {Access.READ: "in ", Access.WRITE: "out ", Access.READ_WRITE: "inout "}
 
 
 class ItemPrinter:
@@ -152,24 +148,20 @@ class ItemPrinter:
         """``%name : layout``."""
         return f"{self.buffer(name)} : {self.layout_of(name)}"
 
-    def arg(self, arg: Arg) -> str:
-        """An argument of a call."""
-        return SHOWERS[type(arg)](self, arg)
-
     def arg_list(self, items: tuple[Arg, ...]) -> str:
         """Arguments in square brackets."""
         if self._depth >= MAX_DEPTH:
             self.refuse("", "a list", f"it is nested deeper than {MAX_DEPTH}")
         self._depth += 1
-        text = ", ".join(map(self.arg, items))
+        text = ", ".join(map(self.show, items))
         self._depth -= 1
         return f"[{text}]"
 
     def args(self, args: tuple[Arg, ...], kwargs: tuple[NamedArg, ...] = ()) -> str:
         """Arguments in round brackets, those with names last."""
-        texts = [SHOWERS[type(arg)](self, arg) for arg in args]
+        texts = list(map(self.show, args))
         for name, arg in kwargs:
-            texts.append(f"{self.identifier(name, 'the argument')}={self.arg(arg)}")
+            texts.append(f"{self.identifier(name, 'the argument')}={self.show(arg)}")
         return f"({', '.join(texts)})"
 
     def mixed(self, buffers: Iterable[str], scalars: Iterable[Scalar]) -> str:
@@ -213,20 +205,12 @@ class ItemPrinter:
         steps = [quote(s) if isinstance(s, str) else self.scalar(s) for s in result.path]
         return f"{text} at [{', '.join(steps)}]"
 
-    def value(self, value: Value) -> str:
-        """A result of the program or of a region."""
-        return SHOWERS[type(value)](self, value)
-
     def returned(self, word: str, values: tuple[Value, ...]) -> str:
         """``return %a, s0, none``."""
-        return f"{word} {', '.join(map(self.value, values))}" if values else word
+        return f"{word} {', '.join(map(self.show, values))}" if values else word
 
-    def input(self, item: Input) -> str:
-        """``%x : layout donated``, ``s0`` or ``&queue : namespace::Class``."""
-        return SHOWERS[type(item)](self, item)
-
-    def declared(self, item: Any) -> str:  # noqa: ANN401 - of whatever class declares its text
-        """Return how a program declares something, behind its name."""
+    def show(self, item: Any) -> str:  # noqa: ANN401 - of any class that declares its text
+        """Return the text of an item: an argument, an input, a result, a declaration."""
         return SHOWERS[type(item)](self, item)
 
     def param(self, param: Param) -> str:
@@ -234,7 +218,7 @@ class ItemPrinter:
         name = self.identifier(param.name, "the parameter")
         match param:
             case BufferParam():
-                return f"{name}: {_PARAM_ACCESS[param.access]}{param.dtype.short}"
+                return f"{name}: {param.access.word} {param.dtype.short}"
             case ScalarParam():
                 return f"{name}: {param.type.value}"
 
@@ -256,7 +240,7 @@ class ItemPrinter:
 
     def frames(self, frames: Iterable[Frame]) -> str:
         """``at "file.py":12`` for each frame."""
-        return "".join(SHOWERS[Frame](self, frame) for frame in frames)
+        return "".join(map(self.show, frames))
 
     def table(self, rows: Iterable[tuple[str, Scalar | str | None]]) -> str:
         """``{key: value, ...}``."""

@@ -122,52 +122,36 @@ class Cursor:
 
     def object(self) -> str:
         """Reads the name of an object, without its sign."""
-        token = self.tokens[self.at]
-        if token[:1] != "&" or not IDENTIFIER.fullmatch(token[1:]):
-            self.fail_expecting("an object such as &queue")
-        self.at += 1
-        return intern(token[1:])
+        return self._matching(IDENTIFIER, "an object such as &queue", sign="&")
 
     def class_name(self) -> str:
         """Reads the name of a custom class, ``namespace::Class``."""
-        token = self.tokens[self.at]
-        if not CLASS_NAME.fullmatch(token):
-            self.fail_expecting("a class such as namespace::Class")
-        self.at += 1
-        return intern(token)
+        return self._matching(CLASS_NAME, "a class such as namespace::Class")
 
     def op(self, what: str) -> str:
         """Reads the name of a library op, ``namespace::op`` or ``namespace::op.Overload``."""
-        token = self.tokens[self.at]
-        if not QUALIFIED_OP_NAME.fullmatch(token):
-            self.fail_expecting(what)
-        self.at += 1
-        return intern(token)
+        return self._matching(QUALIFIED_OP_NAME, what)
 
     def identifier(self, what: str) -> str:
         """Reads a bare name."""
-        token = self.tokens[self.at]
-        if not IDENTIFIER.fullmatch(token):
-            self.fail_expecting(what)
-        self.at += 1
-        return intern(token)
+        return self._matching(IDENTIFIER, what)
 
     def kernel(self) -> str:
         """Reads the name of a kernel or program, without its sign."""
-        token = self.tokens[self.at]
-        if token[:1] != "@" or len(token) == 1 or ":" in token:
-            self.fail_expecting("a name such as @name")
-        self.at += 1
-        return intern(token[1:])
+        return self._matching(IDENTIFIER, "a name such as @name", sign="@")
 
     def symbol(self) -> str:
         """Reads the name of a symbol, without a dollar sign."""
+        sign = "$" if self.next[:1] == "$" else ""
+        return self._matching(IDENTIFIER, "a symbol such as s0", sign)
+
+    def _matching(self, pattern: re.Pattern[str], what: str, sign: str = "") -> str:
+        """Read a sign and a name that matches a pattern; return the name."""
         token = self.tokens[self.at]
-        name = token[1:] if token[:1] == "$" else token
-        if not IDENTIFIER.fullmatch(name):
-            self.fail_expecting("a symbol such as s0")
+        if not token.startswith(sign) or not pattern.fullmatch(token, len(sign)):
+            self.fail_expecting(what)
         self.at += 1
-        return intern(name)
+        return intern(token[len(sign) :])
 
     def string(self, what: str) -> str:
         """Reads a string literal and gives its value."""
@@ -249,8 +233,14 @@ class Cursor:
         return end + 1
 
 
+def bracketed(cursor: Cursor, brackets: str, read: Callable[[Cursor], T]) -> tuple[T, ...]:
+    """Read a list with commas in a pair of brackets; ``read`` reads one item."""
+    cursor.expect(brackets[0])
+    return tuple([read(cursor) for _ in listed(cursor, brackets[1])])
+
+
 def listed(cursor: Cursor, closing: str) -> Iterator[None]:
-    """Yields once an item of a list with commas; reads the commas and the closing bracket."""
+    """Yield once for each item of a list, reading the commas and the closing bracket."""
     if cursor.accept(closing):
         return
     yield
