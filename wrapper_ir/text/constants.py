@@ -151,13 +151,8 @@ class _Packer:
         return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
     def _check(self, name: str, tensor: Tensor) -> None:
-        layout = self._layout(name)
-        for what, found, wanted in (
-            ("dtype", str(tensor.dtype).removeprefix("torch."), layout.dtype.torch_name),
-            ("size", tuple(tensor.shape), layout.size),
-        ):
-            if found != wanted:
-                self._fail(f"the {what} of '{name}' is {found}, its layout says {wanted}")
+        if misfit := _misfit(tensor, self._layout(name)):
+            self._fail(f"'{name}' {misfit}")
         if tensor.is_mkldnn:
             self._fail(f"'{name}' is packed in a form that only this torch's libraries know")
         if tensor.is_quantized or tensor.device.type == "meta":
@@ -197,6 +192,14 @@ def _is_repeatable(constant: Constant, program: Program) -> bool:
     """Return whether a constant is packed of others whose values are stored, and so need not be."""
     packing = constant.packing
     return packing is not None and set(packing.sources) <= program.data.keys()
+
+
+def _misfit(tensor: Tensor, layout: Layout) -> str:
+    """Describe how a tensor's dtype or size differs from its layout; empty if it does not."""
+    dtype, size = str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
+    if dtype != layout.dtype.torch_name:
+        return f"has dtype {dtype}, but the program says {layout.dtype.torch_name}"
+    return "" if size == layout.size else f"has size {size}, but the program says {layout.size}"
 
 
 def _storage_key(name: str, tensor: Tensor) -> object:
@@ -374,12 +377,8 @@ class _Loader:
     def _dense(self, name: str, layout: Layout, stored: Tensor) -> Tensor:
         import torch  # noqa: PLC0415 - there is a tensor to make
 
-        for what, found, wanted in (
-            ("dtype", str(stored.dtype).removeprefix("torch."), layout.dtype.torch_name),
-            ("size", tuple(stored.shape), layout.size),
-        ):
-            if found != wanted:
-                self.fail(f"the {what} of '{name}' is {found}, the program says {wanted}")
+        if misfit := _misfit(stored, layout):
+            self.fail(f"'{name}' {misfit}")
         result = torch.empty_strided(layout.size, layout.stride, dtype=stored.dtype)
         return self._placed(result.copy_(stored), layout)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import sympy
 from sympy.logic.boolalg import Boolean
@@ -218,11 +218,7 @@ class ExprParser:
             cursor.at += 1
             return int(token)
         start = cursor.at
-        value = self._expr(cursor)
-        try:
-            return dim(value)
-        except _SYMPY_ERRORS as error:
-            _refuse(cursor, error, start)
+        return _computed(cursor, start, dim, [self._expr(cursor)])
 
     def scalar(self, cursor: Cursor) -> Scalar:
         """Reads a number, truth value or expression."""
@@ -233,43 +229,37 @@ class ExprParser:
         start = cursor.at
         if token == "complex" and cursor.tokens[cursor.at + 1] == "(":
             return self._complex(cursor)
-        value = self._expr(cursor)
-        try:
-            return scalar(value)
-        except _SYMPY_ERRORS as error:
-            _refuse(cursor, error, start)
+        return _computed(cursor, start, scalar, [self._expr(cursor)])
 
     def _expr(self, cursor: Cursor, level: Level = Level.OR) -> Operand:
         """Reads an expression whose operators bind at least as tightly as ``level``."""
-        if self._depth > MAX_DEPTH:
-            cursor.fail(f"an expression is nested deeper than {MAX_DEPTH}", NestingTextError)
-        self._depth += 1
+        self._enter(cursor)
         try:
             left = self._product(cursor)
-            while True:
-                at = cursor.at
-                operator = cursor.tokens[at]
-                found = _LEVELS.get(operator)
-                if found is None or found < level:
-                    return left
+            while (found := _LEVELS.get(cursor.next)) is not None and found >= level:
                 if found is Level.SUM:
                     left = self._sum(cursor, left)
                 elif found is Level.COMPARE:
                     left = self._comparison(cursor, left)
                 else:
-                    left = self._connective(cursor, operator, left)
+                    left = self._connective(cursor, cursor.next, left)
         except RecursionError:
             cursor.fail("this expression is too deep to be worked out", NestingTextError)
-        finally:
-            self._depth -= 1
+        self._depth -= 1
+        return left
+
+    def _enter(self, cursor: Cursor) -> None:
+        """Go one level deeper, and fail where that is too deep. A failure ends the reading."""
+        if self._depth > MAX_DEPTH:
+            cursor.fail(f"an expression is nested deeper than {MAX_DEPTH}", NestingTextError)
+        self._depth += 1
 
     def _sum(self, cursor: Cursor, first: Operand) -> Operand:
         at = cursor.at
         terms = [first]
         while (operator := cursor.tokens[cursor.at]) in ("+", "-"):
             cursor.at += 1
-            term = self._product(cursor, negative=operator == "-")
-            terms.append(term)
+            terms.append(self._product(cursor, negative=operator == "-"))
         return _build(cursor, at, sympy.Add, terms)
 
     def _product(self, cursor: Cursor, *, negative: bool = False) -> Operand:
@@ -314,14 +304,10 @@ class ExprParser:
         at = cursor.at
         token = cursor.tokens[at]
         if token in ("-", "!"):
-            if self._depth > MAX_DEPTH:
-                cursor.fail(f"an expression is nested deeper than {MAX_DEPTH}", NestingTextError)
+            self._enter(cursor)
             cursor.at += 1
-            self._depth += 1
-            try:
-                operand = self._unary(cursor)
-            finally:
-                self._depth -= 1
+            operand = self._unary(cursor)
+            self._depth -= 1
             if token == "-":
                 return _signed(cursor, at, [operand], negative=True)
             return _build(cursor, at, sympy.Not, [operand])
@@ -330,13 +316,10 @@ class ExprParser:
             return base
         at = cursor.at
         cursor.at += 1
-        self._depth += 1
-        try:
-            if self._depth > MAX_DEPTH:
-                cursor.fail(f"an expression is nested deeper than {MAX_DEPTH}", NestingTextError)
-            return _power(cursor, at, base, self._unary(cursor))
-        finally:
-            self._depth -= 1
+        self._enter(cursor)
+        exponent = self._unary(cursor)
+        self._depth -= 1
+        return _power(cursor, at, base, exponent)
 
     def _primary(self, cursor: Cursor) -> Operand:
         token = cursor.tokens[cursor.at]
@@ -354,14 +337,10 @@ class ExprParser:
             cursor.at += 1
             return self._symbol(token[1:])
         if not IDENTIFIER.fullmatch(token):
-            hint = "a remainder has spaces: 's0 % s1'" if token[:1] == "%" else None
-            (
+            if token[:1] != "%":
                 cursor.fail_expecting("an expression")
-                if hint is None
-                else cursor.fail(
-                    f"an expression is expected, but the buffer '{token}' was found", hint=hint
-                )
-            )
+            reason = f"an expression is expected, but the buffer '{token}' was found"
+            cursor.fail(reason, hint="a remainder has spaces: 's0 % s1'")
         if cursor.tokens[cursor.at + 1] == "(":
             return self._call(cursor, token)
         if token in RESERVED:
@@ -434,7 +413,6 @@ def _number(cursor: Cursor) -> int | float:
 #: What sympy raises when it is given something that it cannot work out. Its constructors promise
 #: nothing, and text from outside may hold anything.
 _SYMPY_ERRORS: Final = (
-    UnsupportedExprError,
     TypeError,
     ValueError,
     ArithmeticError,
@@ -455,10 +433,18 @@ def _is_number(value: object) -> bool:
 def _build(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> Operand:
     """Makes an expression of checked operands, evaluated."""
     _check(cursor, at, function, args)
+    return _computed(cursor, at, function, args)
+
+
+def _computed(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> Operand:
+    """Call a function of sympy's or of ours, and report what it cannot work out."""
     try:
         return function(*args)
+    except UnsupportedExprError as error:
+        cursor.fail(error.message, ExprTextError, at=at, hint=error.hint)
     except _SYMPY_ERRORS as error:
-        _refuse(cursor, error, at)
+        reason = str(error).partition("\n")[0][:120] or type(error).__name__
+        cursor.fail(f"this expression cannot be worked out: {reason}", ExprTextError, at=at)
 
 
 def _check(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> None:
@@ -496,10 +482,3 @@ def _power(cursor: Cursor, at: int, base: Operand, exponent: Operand) -> Operand
         if bits * int(exponent) > _POWER_BITS:
             cursor.fail("this power is too large a number", NumberTextError, at=at)
     return _build(cursor, at, sympy.Pow, [base, exponent])
-
-
-def _refuse(cursor: Cursor, error: Exception, at: int) -> NoReturn:
-    if isinstance(error, UnsupportedExprError):
-        cursor.fail(error.message, ExprTextError, at=at, hint=error.hint)
-    reason = str(error).partition("\n")[0][:120] or type(error).__name__
-    cursor.fail(f"this expression cannot be worked out: {reason}", ExprTextError, at=at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -177,10 +178,8 @@ class Control:
             self._report_count("body", len(line.carried), len(line.results))
 
     def _report_count(self, name: str, given: int, expected: int) -> None:
-        wanted = f"{expected} {are(expected)}"
-        self.state.report(
-            rules.RESULT_COUNT, region=name, given=counted(given, "result"), expected=wanted
-        )
+        fault = partial(self.state.report, rules.RESULT_COUNT, region=name)
+        fault(given=counted(given, "result"), expected=f"{expected} {are(expected)}")
 
     def _check_condition(self, values: Sequence[tuple[Value, Storage | None]]) -> None:
         if len(values) != 1:
@@ -216,7 +215,8 @@ class Control:
         if given is None or expected is None:
             return ""
         if loops(line) and line.stacked:
-            expected = _first_slice(expected)
+            # A loop stacks its rounds along a new first dimension.
+            expected = replace(expected, size=expected.size[1:], stride=expected.stride[1:])
         fault = difference(_with_values(given, bindings), expected, self._is_known)
         return f"%{inner}, {fault}" if fault else ""
 
@@ -273,17 +273,10 @@ def _with_values(layout: Layout, values: dict[str, Dim]) -> Layout:
     """The layout as the caller sees it: with the operands in place of the scalar parameters."""
     if not values or not layout.symbols & values.keys():
         return layout
-    replace = {symbol(name): value for name, value in values.items()}
+    pairs = {symbol(name): value for name, value in values.items()}
 
     def put(value: Dim) -> Dim:
-        return value.xreplace(replace) if isinstance(value, sympy.Basic) else value
+        return value.xreplace(pairs) if isinstance(value, sympy.Basic) else value
 
     size, stride = tuple(map(put, layout.size)), tuple(map(put, layout.stride))
-    return type(layout)(layout.dtype, layout.device, size, stride, put(layout.offset))
-
-
-def _first_slice(layout: Layout) -> Layout:
-    """The layout without its first dimension, along which a loop stacks its rounds."""
-    return type(layout)(
-        layout.dtype, layout.device, layout.size[1:], layout.stride[1:], layout.offset
-    )
+    return replace(layout, size=size, stride=stride, offset=put(layout.offset))

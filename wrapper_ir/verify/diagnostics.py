@@ -16,7 +16,7 @@ from wrapper_ir.text.printer import TextLine, text_lines
 from wrapper_ir.verify.rules import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wrapper_ir.lines import Program
 
@@ -73,9 +73,13 @@ class Diagnostic:
         return self.origin.place or self.origin.module or ", ".join(self.origin.nodes)
 
     def __str__(self) -> str:
-        where = f"{self.place} ({self.source})" if self.source else self.place
-        text = f"{self.code}: {self.message}\n  at {where}"
-        return f"{text}\n  hint: {self.hint}" if self.hint else text
+        return "\n".join((f"{self.code}: {self.message}", *self.details()))
+
+    def details(self) -> Iterator[str]:
+        """Yield the lines below the message: the place, and the hint if there is one."""
+        yield f"  at {self.place} ({self.source})" if self.source else f"  at {self.place}"
+        if self.hint:
+            yield f"  hint: {self.hint}"
 
 
 class VerificationError(WrapperIRError):
@@ -107,11 +111,8 @@ class VerificationError(WrapperIRError):
         self,
     ) -> tuple[Callable[..., WrapperIRError], tuple[type[WrapperIRError], dict[str, object]]]:
         """Pickle with the program, whose text ``str`` shows."""
-        return _rebuild, (type(self), {"program": self.program, "diagnostics": self.diagnostics})
-
-
-def _rebuild(cls: type[VerificationError], arguments: dict[str, object]) -> VerificationError:
-    return cls(**arguments)  # type: ignore[arg-type]  # the arguments came from the same class
+        rebuild, _ = super().__reduce__()
+        return rebuild, (type(self), {"program": self.program, "diagnostics": self.diagnostics})
 
 
 # The text: the program with each fault under its line.
@@ -161,13 +162,10 @@ def annotated(program: Program, diagnostics: Sequence[Diagnostic]) -> list[str]:
     return result
 
 
-def _remark(diagnostic: Diagnostic) -> Iterable[str]:
+def _remark(diagnostic: Diagnostic) -> Iterator[str]:
     kind = "warning" if diagnostic.rule.is_warning else "error"
     yield f"^ {kind}: {diagnostic.code} {diagnostic.message}"
-    where = diagnostic.place
-    yield f"  at {where} ({diagnostic.source})" if diagnostic.source else f"  at {where}"
-    if diagnostic.hint:
-        yield f"  hint: {diagnostic.hint}"
+    yield from diagnostic.details()
 
 
 def _by_line(

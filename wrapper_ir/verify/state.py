@@ -101,8 +101,7 @@ class Place(NamedTuple):
         return (*holder, self.frame.rank, last)
 
     def __str__(self) -> str:
-        path = str(self.path)
-        return ".".join(filter(None, (path, self.full_part)))
+        return ".".join(filter(None, (str(self.path), self.full_part)))
 
 
 class State:
@@ -148,12 +147,10 @@ class State:
             place = place.frame.holder
         if place.at is None:
             return None
-        origin = place.frame.region.body[place.at].origin
-        origins = self.program.origins
-        return origins[origin] if origin is not None and 0 <= origin < len(origins) else None
+        return self.program.origin_of(place.frame.region.body[place.at])
 
     def later(self, name: str, names: Container[str]) -> str:
-        """`` before this line`` where the name is defined somewhere else."""
+        """Return `` before this line`` if the name is defined somewhere else."""
         return " before this line" if name in names else ""
 
     def near(self, name: str, names: Collection[str]) -> str:
@@ -323,7 +320,10 @@ class PoolSpace:
             others = (*self._symbolic, *self._static)[-_MOST_SYMBOLIC_PAIRS:]
             return next((o for o in others if _overlap(slot, o, facts)), None)
         at = bisect_left(self._starts, slot.start)
-        others = (*self._static[max(at - 1, 0) : at + 1], *self._last_symbolic())
+        others = (
+            *self._static[max(at - 1, 0) : at + 1],
+            *tuple(self._symbolic)[-_MOST_SYMBOLIC_PAIRS:],
+        )
         return next((o for o in others if _overlap(slot, o, facts)), None)
 
     def add(self, slot: Slot) -> None:
@@ -348,9 +348,6 @@ class PoolSpace:
                     del self._static[at], self._starts[at]
                     return
                 at += 1
-
-    def _last_symbolic(self) -> tuple[Slot, ...]:
-        return tuple(self._symbolic)[-_MOST_SYMBOLIC_PAIRS:]
 
 
 def meeting(a: Slot, b: Slot) -> int | None:

@@ -122,16 +122,13 @@ class Symbols:
                 return info.kind.value
         return _kind_of(value)
 
-    def is_condition(self, value: Scalar) -> bool:
-        """Return whether a scalar is a truth value."""
-        return self.kind_of(value) == "bool"
-
     def check_assert(self, line: AssertSymbol) -> None:
         """Checks that what is asserted is true or false."""
         here = self.state.here()
         self.check_kinds(line.condition, here)
-        if not self.is_condition(line.condition):
-            found = _with_article(self.kind_of(line.condition))
+        kind = self.kind_of(line.condition)
+        if kind != "bool":
+            found = _with_article(kind)
             self.state.report(rules.NOT_A_CONDITION, value=line.condition, found=found)
 
     def check_bind(self, line: BindSymbol) -> None:
