@@ -1,4 +1,4 @@
-"""The IR: typed, immutable wrapper lines and the program that holds them. Needs no torch."""
+"""The IR: typed, immutable wrapper lines and the program that holds them. Does not import torch."""
 
 from __future__ import annotations
 

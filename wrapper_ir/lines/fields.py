@@ -1,4 +1,4 @@
-"""Checks that what is given is a program, and that its fields hold what their types say."""
+"""Type checks: an argument is a program, and the fields of a program match their annotations."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from wrapper_ir.lines.program import AnyLine, FrozenMap, Program
 from wrapper_ir.lines.traits import REGION_FIELDS, PerClass
 from wrapper_ir.lines.walk import Path, regions_of
 
-# Refusing what is no program where one is wanted: a model, a text, a file's name.
+# Arguments that are not programs, such as a model, a text or a file name.
 
 
 class NotAProgramError(WrapperIRError):
-    """A function that works on programs was given something else.
+    """A function that takes a program was called with something else.
 
-    Fields: ``where`` is the function, ``what`` says what it was given.
+    Fields: ``where`` is the function, ``what`` describes the argument.
     """
 
     code = "WIR0104"
@@ -30,58 +30,57 @@ class NotAProgramError(WrapperIRError):
 
 
 def as_program(given: object, where: str) -> Program:
-    """Return the argument, if it is a program.
+    """Return the argument if it is a program.
 
     Args:
-        given: What a user passed.
-        where: The function that it was passed to, for the message.
+        given: A user's argument.
+        where: The function that was called, for the message.
 
     Raises:
-        NotAProgramError: It is none.
+        NotAProgramError: The argument is not a program.
     """
     if not isinstance(given, Program):
         raise NotAProgramError(where=where, what=f"an object of type {type(given).__name__}")
     return given
 
 
-# Checks that the fields of a program hold what their types say.
+# Checks of field values against their annotations.
 #
-# Python does not look at annotations: a program made by hand may hold a number where a name
-# belongs, or text where a number does. Everything that reads programs relies on the types, so they
-# are looked at first. The checks are made from the types of a class's fields once a class, as roles
-# are.
+# Python does not enforce annotations: a program built by hand may hold a number in place of a name,
+# or text in place of a number. All code that reads programs relies on the types, so they are
+# checked first. The check of a class is built on first use from the annotations of its fields.
 
 Check = Callable[[Any], bool]
 
 _UNIONS: Final = (typing.Union, types.UnionType)
 _EXACT: Final = (int, bool, float, complex)
-"""``True`` is an ``int`` to Python, but no size, and a subclass may print as anything."""
+"""``True`` is an ``int`` in Python but not a size, and a subclass may print as anything."""
 
 
 _DEPTH: Final = 64
-"""Lists nest no deeper: ``MAX_DEPTH`` of the text form."""
+"""The deepest nesting of lists: ``MAX_DEPTH`` of the text form."""
 
 
 class Misfit(NamedTuple):
-    """A value that is not of the type of its field."""
+    """A value that does not have the type of its field."""
 
     path: Path
-    """The line that it is in; empty where it is in the program's own tables."""
+    """The line with the field; empty for the program's own tables."""
     part: str
-    """The way from there to the value, such as ``args[0].value``."""
+    """The access path from there to the value, such as ``args[0].value``."""
     expected: str
     found: str
 
 
 def misfits(program: Program) -> tuple[Misfit, ...]:
-    """Return values that are not of their field's type: at most one a line, and one a table.
+    """Return values that do not have their field's type, at most one per line and per table.
 
-    Constants' values are not looked at, nor regions nested too deep for Python.
+    Values of constants are not checked, nor regions nested too deep for Python.
     """
     found = []
     try:
         for misfit in _in_tables(program):
-            found.append(misfit)  # noqa: PERF402 - kept when the next one cannot be reached
+            found.append(misfit)  # noqa: PERF402 - keep those found before a RecursionError
     except RecursionError:
         pass
     return tuple(found)
@@ -108,23 +107,23 @@ def _in_lines(body: tuple[AnyLine, ...], holder: Path, region: str) -> Iterator[
 
 
 def _constructor_hints(cls: Any) -> Mapping[str, Any]:
-    """The types of the fields that a class's constructor takes."""
+    """Return the types of the fields that the constructor takes."""
     hints = typing.get_type_hints(cls, localns={"AnyLine": AnyLine})
     fields = [field for field in dataclasses.fields(cls) if field.init and field.name != "data"]
     found = {field.name: hints[field.name] for field in fields}
     if cls is Region:
-        found["body"] = tuple  # its lines are looked at one by one
+        found["body"] = tuple  # its lines are checked one by one
     return found
 
 
 _HINTS: Final = PerClass(_constructor_hints)
 
 
-# Quickly: whether a value is right.
+# The fast path: does a value match?
 
 
 def _made(hint: Any) -> Check:
-    """Return a check that a value, with all that is in it, is of a type."""
+    """Return a check of a value and everything in it against a type."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in _UNIONS:
         return _any_of(args)
@@ -197,7 +196,7 @@ def _instance_of(cls: Any) -> Check:
     def fits(value: Any) -> bool:
         if type(value) is not cls:
             return False
-        if not checks:  # not before: classes may hold themselves
+        if not checks:  # built late: classes may be recursive
             checks.extend(map(_CHECKS.__getitem__, _HINTS[cls].values()))
         for name, check in zip(names, checks, strict=True):  # noqa: SIM110 - half as quick
             if not check(getattr(value, name)):
@@ -208,7 +207,7 @@ def _instance_of(cls: Any) -> Check:
 
 
 def _is_list(value: Any) -> bool:
-    """Lists hold lists, and what reads them recurses: neither may this, nor may they be deep."""
+    """Check a list without recursion, since its depth is not known to be bounded yet."""
     todo = [(value, 1)]
     while todo:
         found, depth = todo.pop()
@@ -222,11 +221,11 @@ def _is_list(value: Any) -> bool:
     return True
 
 
-# Slowly, once something is wrong: what it is.
+# The slow path, once a check failed: find the value to blame.
 
 
 def _deepest(value: Any, hint: Any, part: str) -> tuple[str, str, str]:
-    """The innermost value that is wrong, of one that is: where it is, what it should and is."""
+    """Return the access path, expected type and actual type of the innermost wrong value."""
     if hint is ListArg:
         return part, f"a list of arguments nested at most {_DEPTH} deep", "another value"
     cls = type(value)
@@ -250,7 +249,7 @@ def _deepest(value: Any, hint: Any, part: str) -> tuple[str, str, str]:
 
 
 def _said(hint: Any) -> str:
-    """A type in words."""
+    """Return a readable name for a type."""
     if get_origin(hint) in _UNIONS:
         names = [_said(arg) for arg in get_args(hint)]
         return " or ".join(names) if len(names) < 6 else "a line"
