@@ -332,7 +332,7 @@ class UnsupportedExprError(WrapperIRError):
     """An expression contains a function or an atom outside the closed vocabulary."""
 
     code = "WIR0101"
-    template = "the expression '{expr}' uses {what}, which wrapper_ir's vocabulary does not have"
+    template = "the expression '{expr}' uses {what}, which is not in wrapper_ir's vocabulary"
 
 
 #: Classes that are integer-valued for integer arguments, even if sympy cannot tell.

@@ -66,7 +66,7 @@ class Piece(NamedTuple):
 
 
 def save_constants(program: Program, file: Path, shown: Path, *, owner: str) -> None:
-    """Writes the values of a program's constants to ``file``, called ``shown`` in messages.
+    """Write the values of a program's constants to ``file``, called ``shown`` in messages.
 
     ``owner`` is the name of the program's file, to which they belong.
 
@@ -95,7 +95,7 @@ def save_constants(program: Program, file: Path, shown: Path, *, owner: str) -> 
 
 
 def owner_of(metadata: Mapping[str, str]) -> str | None:
-    """The name of the program's file to which constants belong, empty if it is not said.
+    """Return the name of the program's file to which constants belong, empty if it is not said.
 
     None if the metadata is of another kind of file.
     """
@@ -123,7 +123,7 @@ class _Packer:
         self._shown = shown
 
     def pack(self) -> None:
-        """Goes over the storages."""
+        """Go over the storages."""
         known = {*self._program.constants, *self._program.objects}
         strays = sorted(set(self._program.data) - known)
         if strays:
@@ -139,7 +139,7 @@ class _Packer:
             self._pack_storage(names)
 
     def _archive(self, name: str) -> Tensor:
-        """An object as torch stores it, in bytes."""
+        """Return an object as torch stores it, in bytes."""
         import torch  # noqa: PLC0415 - there is an object, so torch is there already
 
         try:
@@ -165,7 +165,7 @@ class _Packer:
         return layout
 
     def _pack_storage(self, names: Sequence[str]) -> None:
-        """Stores constants that share memory, or one that shares it with none."""
+        """Store constants that share memory, or one that shares it with none."""
         first = names[0]
         tensors = {n: self._program.data[n].detach().resolve_conj().resolve_neg() for n in names}
         root = tensors[first]
@@ -203,7 +203,7 @@ def _misfit(tensor: Tensor, layout: Layout) -> str:
 
 
 def _storage_key(name: str, tensor: Tensor) -> object:
-    """The same for tensors that share memory and so must be stored together."""
+    """Return the same for tensors that share memory and so must be stored together."""
     if tensor.is_conj() or tensor.is_neg() or tensor.numel() == 0:
         return name
     return (str(tensor.device), tensor.untyped_storage().data_ptr())
@@ -241,7 +241,7 @@ def _overlaps(tensor: Tensor) -> bool:
 
 
 def load_constants(program: Program, file: Path) -> dict[str, Any]:
-    """Reads the values of a program's constants, as the program lays them out, and its objects.
+    """Read the values of a program's constants, as the program lays them out, and its objects.
 
     Raises:
         ConstantsError: the file is missing or damaged, or does not fit the program.
@@ -267,11 +267,11 @@ class _Loader:
         self._memory: dict[str, Tensor] = {}
 
     def fail(self, reason: str, hint: str | None = None) -> NoReturn:
-        """Raises the one error of this module."""
+        """Raise the one error of this module."""
         raise ConstantsError(file=self._file, reason=reason, hint=hint)
 
     def load(self, opened: Opened) -> dict[str, Any]:
-        """Every value that the file has, in the order of the program's constants."""
+        """Return every value that the file has, in the order of the program's constants."""
         about = self._about(opened.metadata() or {})
         names = set(about["names"])
         strays = sorted(names - set(self._program.constants))
@@ -304,7 +304,7 @@ class _Loader:
         return ordered
 
     def _pack(self, found: dict[str, Tensor]) -> None:
-        """Adds the constants that a library packs of others."""
+        """Add the constants that a library packs of others."""
         for name, constant in self._program.constants.items():
             packing = constant.packing
             if packing is None or not set(packing.sources) <= found.keys():
@@ -318,7 +318,7 @@ class _Loader:
             found[name] = made
 
     def _packed(self, name: str, packing: Packing, values: Mapping[str, Tensor]) -> Tensor:
-        """A constant that a library packs of others."""
+        """Return a constant that a library packs of others."""
         import torch  # noqa: PLC0415 - there is a tensor to pack
 
         if packing.op not in PACKING_OPS:
@@ -332,7 +332,7 @@ class _Loader:
         return result
 
     def _object(self, name: str, stored: Tensor) -> object:
-        """The object that bytes hold; it has to be of the class that the program says."""
+        """Return the object that bytes hold; it has to be of the class that the program says."""
         import torch  # noqa: PLC0415 - there is an object to make
 
         class_name = self._program.objects[name].class_name
@@ -399,7 +399,7 @@ class _Loader:
 
 
 def _argument(arg: Arg, values: Mapping[str, Tensor]) -> object:
-    """An argument of an op that packs."""
+    """Return an argument of an op that packs."""
     match arg:
         case BufferArg():
             return values[arg.buffer]

@@ -159,12 +159,12 @@ class ConstantsError(WrapperIRError):
 
 
 def visible(text: str) -> str:
-    """The text with every character that does not print shown as an escape."""
+    """Return the text with every character that does not print shown as an escape."""
     return "".join(c if c.isprintable() or c == "\t" else f"\\u{{{ord(c):x}}}" for c in text)
 
 
 def _excerpt(text: str, column: int) -> str:
-    """The line with a caret under the column, cut to a window where it is long."""
+    """Return the line with a caret under the column, cut to a window where it is long."""
     if not text:
         return ""
     at = max(0, min(column - 1, len(text)))

@@ -119,20 +119,20 @@ class TextExprPrinter(ExprPrinter):
         return Piece(text, Level.ATOM if value >= 0 else Level.UNARY)
 
     def real(self, value: float) -> Piece:
-        """The shortest decimal that reads back as the same double, ``inf`` or ``nan``."""
+        """Return the shortest decimal that reads back as the same double, ``inf`` or ``nan``."""
         text = repr(float(value))
         return Piece(text, Level.UNARY if text.startswith("-") else Level.ATOM)
 
     def boolean(self, value: bool) -> Piece:  # noqa: FBT001 - the value is what is printed
-        """``true`` or ``false``."""
+        """Return ``true`` or ``false``."""
         return Piece("true" if value else "false")
 
     def complex(self, value: complex) -> Piece:
-        """``complex(real, imaginary)``."""
+        """Return ``complex(real, imaginary)``."""
         return Piece(f"complex({value.real!r}, {value.imag!r})")
 
     def symbol(self, name: str, *, is_real: bool) -> Piece:
-        """The bare name; with a dollar sign where it is a word of the text form."""
+        """Return the bare name; with a dollar sign where it is a word of the text form."""
         info = None if self._symbols is None else self._symbols.get(name)
         declared_real = info is not None and info.kind is SymbolKind.FLOAT
         if self._strict and self._symbols is not None and is_real != declared_real:
@@ -145,7 +145,7 @@ class TextExprPrinter(ExprPrinter):
 
 
 def symbol_text(name: str, *, strict: bool = True) -> str:
-    """A symbol's name as text.
+    """Return a symbol's name as text.
 
     Raises:
         UnprintableError: it is no identifier, and ``strict``.
@@ -204,7 +204,7 @@ class ExprParser:
         self._depth = 0
 
     def declare(self, name: str, *, is_real: bool) -> bool:
-        """Says what kind of number a symbol is; false if it was used as another kind before.
+        """Say what kind of number a symbol is; false if it was used as another kind before.
 
         A symbol that is never declared is an integer.
         """
@@ -212,7 +212,7 @@ class ExprParser:
         return bool(self._symbols.setdefault(name, wanted) == wanted)
 
     def dim(self, cursor: Cursor) -> Dim:
-        """Reads an integer-valued expression."""
+        """Read an integer-valued expression."""
         token = cursor.tokens[cursor.at]
         if token.isdecimal() and len(token) < 19 and cursor.tokens[cursor.at + 1] in _END:
             cursor.at += 1
@@ -221,7 +221,7 @@ class ExprParser:
         return _computed(cursor, start, dim, [self._expr(cursor)])
 
     def scalar(self, cursor: Cursor) -> Scalar:
-        """Reads a number, truth value or expression."""
+        """Read a number, truth value or expression."""
         token = cursor.tokens[cursor.at]
         if token.isdecimal() and len(token) < 19 and cursor.tokens[cursor.at + 1] in _END:
             cursor.at += 1
@@ -232,7 +232,7 @@ class ExprParser:
         return _computed(cursor, start, scalar, [self._expr(cursor)])
 
     def _expr(self, cursor: Cursor, level: Level = Level.OR) -> Operand:
-        """Reads an expression whose operators bind at least as tightly as ``level``."""
+        """Read an expression whose operators bind at least as tightly as ``level``."""
         self._enter(cursor)
         try:
             left = self._product(cursor)
@@ -263,7 +263,7 @@ class ExprParser:
         return _build(cursor, at, sympy.Add, terms)
 
     def _product(self, cursor: Cursor, *, negative: bool = False) -> Operand:
-        """Reads factors up to an operator that binds less; a sign before them is of the product."""
+        """Read factors up to an operator that binds less; a sign before them is of the product."""
         at = cursor.at
         if cursor.tokens[at] == "-":
             cursor.at += 1
@@ -431,7 +431,7 @@ def _is_number(value: object) -> bool:
 
 
 def _build(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> Operand:
-    """Makes an expression of checked operands, evaluated."""
+    """Make an expression of checked operands, evaluated."""
     _check(cursor, at, function, args)
     return _computed(cursor, at, function, args)
 
@@ -464,7 +464,7 @@ def _check(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> N
 
 
 def _signed(cursor: Cursor, at: int, factors: list[Operand], *, negative: bool) -> Operand:
-    """The product of the factors, or what has its sign changed."""
+    """Return the product of the factors, or what has its sign changed."""
     if len(factors) == 1:
         only = factors[0]
         if not negative:

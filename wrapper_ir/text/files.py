@@ -37,7 +37,7 @@ PROGRAM = Kind("a wrapper program", _is_program)
 
 
 def save(program: Program, path: str | os.PathLike[str]) -> None:
-    """Writes a program's text to ``path``, and the values of its constants beside it.
+    """Write a program's text to ``path``, and the values of its constants beside it.
 
     ``m.wir`` has its constants in ``m.safetensors``, a file of another ending (``m.txt``) in one of
     its whole name (``m.txt.safetensors``); a program without constants has none. Origins are kept.
@@ -66,7 +66,7 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], *, data: bool = True) -> Program:
-    """Reads a program from a file.
+    """Read a program from a file.
 
     Args:
         path: The text; constants are in the file beside it, as :func:`save` writes them.
@@ -94,7 +94,7 @@ def load(path: str | os.PathLike[str], *, data: bool = True) -> Program:
 
 
 def _beside(file: Path, action: str) -> Path:
-    """The file of the constants of a program in ``file``."""
+    """Return the file of the constants of a program in ``file``."""
     if file.suffix == _SUFFIX:
         reason = f"the values of its constants go to a file of this name; call it {file.stem}.wir"
         raise FileError(action=action, file=file, reason=reason)
@@ -116,7 +116,7 @@ def _decoded(raw: bytes, source: str) -> str:
 
 @contextlib.contextmanager
 def _replacing(file: Path, kind: Kind) -> Iterator[Path]:
-    """A file to write to, which takes the place of ``file`` when all went well."""
+    """Yield a file to write to, which takes the place of ``file`` when all went well."""
     with _reporting("write", file), replacing(file, kind) as temporary:
         yield temporary
 

@@ -69,7 +69,7 @@ class ItemParser:
         self._depth = 0
 
     def integer(self, cursor: Cursor, what: str) -> int:
-        """Reads a literal integer."""
+        """Read a literal integer."""
         start = cursor.at
         value = self.exprs.scalar(cursor)
         if type(value) is not int:
@@ -77,7 +77,7 @@ class ItemParser:
         return value
 
     def device(self, cursor: Cursor) -> Device:
-        """Reads ``@cuda:0``."""
+        """Read ``@cuda:0``."""
         token = cursor.tokens[cursor.at]
         device = self._devices.get(token)
         if device is None:
@@ -91,7 +91,7 @@ class ItemParser:
         return device
 
     def layout(self, cursor: Cursor) -> Layout | None:
-        """Reads a layout; ``None`` for ``?``. The same text gives the same object."""
+        """Read a layout; ``None`` for ``?``. The same text gives the same object."""
         if cursor.accept("?"):
             return None
         tokens, start = cursor.tokens, cursor.at
@@ -126,7 +126,7 @@ class ItemParser:
         return Layout(dtype, device, size, strides, offset, kind)
 
     def define(self, cursor: Cursor, name: str) -> None:
-        """Reads the layout of a buffer and keeps it."""
+        """Read the layout of a buffer and keeps it."""
         start = cursor.at
         layout = self.layout(cursor)
         if layout is None:
@@ -138,7 +138,7 @@ class ItemParser:
             )
 
     def arg(self, cursor: Cursor) -> Arg:
-        """Reads an argument."""
+        """Read an argument."""
         token = cursor.tokens[cursor.at]
         found = self._args.get(token)
         if found is not None:
@@ -152,7 +152,7 @@ class ItemParser:
         return arg
 
     def arg_list(self, cursor: Cursor) -> tuple[Arg, ...]:
-        """Reads arguments in square brackets."""
+        """Read arguments in square brackets."""
         if self._depth >= MAX_DEPTH:
             cursor.fail(f"a list is nested deeper than {MAX_DEPTH}", NestingTextError)
         self._depth += 1
@@ -161,11 +161,11 @@ class ItemParser:
         return found
 
     def args(self, cursor: Cursor) -> tuple[Arg, ...]:
-        """Reads arguments in round brackets."""
+        """Read arguments in round brackets."""
         return bracketed(cursor, "()", self.arg)
 
     def all_args(self, cursor: Cursor) -> tuple[tuple[Arg, ...], tuple[NamedArg, ...]]:
-        """Reads arguments in round brackets, those with names last."""
+        """Read arguments in round brackets, those with names last."""
         cursor.expect("(")
         args: list[Arg] = []
         kwargs: list[NamedArg] = []
@@ -181,7 +181,7 @@ class ItemParser:
         return tuple(args), tuple(kwargs)
 
     def mixed(self, cursor: Cursor) -> tuple[tuple[str, ...], tuple[Scalar, ...]]:
-        """Reads buffers and then numbers, in round brackets."""
+        """Read buffers and then numbers, in round brackets."""
         cursor.expect("(")
         buffers: list[str] = []
         scalars: list[Scalar] = []
@@ -195,7 +195,7 @@ class ItemParser:
         return tuple(buffers), tuple(scalars)
 
     def region_results(self, cursor: Cursor, targets: list[Target]) -> tuple[CallResult, ...]:
-        """Reads the types after a choice or a loop, which give no objects."""
+        """Read the types after a choice or a loop, which give no objects."""
         found = self.results(cursor, targets)
         results = tuple(result for result in found if not isinstance(result, ResultObject))
         if len(results) < len(found):
@@ -203,7 +203,7 @@ class ItemParser:
         return results
 
     def results(self, cursor: Cursor, targets: list[Target]) -> tuple[OpResult, ...]:
-        """Reads the types after a call and joins them with the names before it."""
+        """Read the types after a call and joins them with the names before it."""
         if not targets:
             return ()
         cursor.expect(":")
@@ -247,7 +247,7 @@ class ItemParser:
         return self.integer(cursor, "a step of a path")
 
     def values(self, cursor: Cursor) -> tuple[Value, ...]:
-        """Reads results of the program or of a region, up to the end of the line."""
+        """Read results of the program or of a region, up to the end of the line."""
         if not cursor.next:
             return ()
         found = [self._value(cursor)]
@@ -260,16 +260,16 @@ class ItemParser:
         return value
 
     def input(self, cursor: Cursor) -> Input:
-        """Reads an input or the parameter of a region."""
+        """Read an input or the parameter of a region."""
         item: Input = _INPUTS.read(self, cursor)
         return item
 
     def inputs(self, cursor: Cursor) -> tuple[Input, ...]:
-        """Reads the parameters of a region, in round brackets."""
+        """Read the parameters of a region, in round brackets."""
         return bracketed(cursor, "()", self.input)
 
     def params(self, cursor: Cursor) -> tuple[Param, ...]:
-        """Reads the parameters of a kernel, in round brackets."""
+        """Read the parameters of a kernel, in round brackets."""
         return bracketed(cursor, "()", self._param)
 
     def _param(self, cursor: Cursor) -> Param:
@@ -284,15 +284,15 @@ class ItemParser:
         return BufferParam(name, cursor.word(DTYPES, "an element type"), access)
 
     def integers(self, cursor: Cursor, what: str) -> tuple[int, ...]:
-        """Reads literal integers in square brackets."""
+        """Read literal integers in square brackets."""
         return bracketed(cursor, "[]", lambda cursor: self.integer(cursor, what))
 
     def dims(self, cursor: Cursor) -> tuple[Dim, ...]:
-        """Reads integer-valued expressions in square brackets."""
+        """Read integer-valued expressions in square brackets."""
         return bracketed(cursor, "[]", self.exprs.dim)
 
     def passed(self, cursor: Cursor, word: str) -> tuple[Arg, ...]:
-        """Reads arguments behind a word that is left out where there are none."""
+        """Read arguments behind a word that is left out where there are none."""
         at = cursor.at
         found = self.args(cursor)
         if not found:
@@ -300,7 +300,7 @@ class ItemParser:
         return found
 
     def range(self, cursor: Cursor) -> tuple[int | None, int | None]:
-        """Reads ``[0, inf]``; nothing says nothing of either end."""
+        """Read ``[0, inf]``; nothing says nothing of either end."""
         if not cursor.accept("["):
             return None, None
         lower: int | None = None
@@ -315,7 +315,7 @@ class ItemParser:
         return lower, upper
 
     def packing(self, cursor: Cursor) -> Packing:
-        """Reads ``ns::op(args)[1]``: what packs a constant."""
+        """Read ``ns::op(args)[1]``: what packs a constant."""
         op, args, position = cursor.op("the op that packs it"), self.args(cursor), None
         if cursor.accept("["):
             position = self.integer(cursor, "which of a list")
@@ -323,18 +323,18 @@ class ItemParser:
         return Packing(op, args, position)
 
     def frames(self, cursor: Cursor) -> tuple[Frame, ...]:
-        """Reads ``at "file.py":12`` as often as it comes."""
+        """Read ``at "file.py":12`` as often as it comes."""
         found: list[Frame] = []
         while cursor.next == "at":
             found.append(READERS[Frame](self, cursor, None))
         return tuple(found)
 
     def strings(self, cursor: Cursor, what: str) -> tuple[str, ...]:
-        """Reads strings in square brackets."""
+        """Read strings in square brackets."""
         return bracketed(cursor, "[]", lambda cursor: cursor.string(what))
 
     def table(self, cursor: Cursor) -> tuple[tuple[str, Scalar | str | None], ...]:
-        """Reads ``{key: value, ...}``."""
+        """Read ``{key: value, ...}``."""
         return bracketed(cursor, "{}", self._row)
 
     def selector(self, cursor: Cursor, what: str) -> BufferArg | ScalarArg:

@@ -53,18 +53,18 @@ class ItemPrinter:
         self._layout_texts: dict[Layout, str] = {}
 
     def buffer(self, name: str) -> str:
-        """``%name``."""
+        """Return ``%name``."""
         text = self._names.get(name)
         if text is None:
             text = self._names[name] = "%" + self.identifier(name, "the buffer")
         return text
 
     def object(self, name: str) -> str:
-        """``&name``."""
+        """Return ``&name``."""
         return "&" + self.identifier(name, "the object")
 
     def class_name(self, name: str) -> str:
-        """``namespace::Class``."""
+        """Return ``namespace::Class``."""
         if CLASS_NAME.fullmatch(name):
             return name
         return self.refuse(
@@ -72,21 +72,21 @@ class ItemPrinter:
         )
 
     def kernel(self, name: str) -> str:
-        """``@name``."""
+        """Return ``@name``."""
         return "@" + self.identifier(name, "the kernel")
 
     def symbol(self, name: str) -> str:
-        """The name of a symbol."""
+        """Return the name of a symbol."""
         return symbol_text(name, strict=self._strict)
 
     def identifier(self, name: str, what: str) -> str:
-        """A name, which must be one."""
+        """Return a name, which must be one."""
         if IDENTIFIER.fullmatch(name):
             return name
         return self.refuse(quote(name), f"{what} {quote(name)}", NOT_AN_IDENTIFIER)
 
     def op(self, name: str) -> str:
-        """``namespace::name.overload``."""
+        """Return ``namespace::name.overload``."""
         if QUALIFIED_OP_NAME.fullmatch(name):
             return name
         return self.refuse(
@@ -94,13 +94,13 @@ class ItemPrinter:
         )
 
     def refuse(self, shown: str, what: str, reason: str) -> str:
-        """Raises where printing is strict, else gives what is to be shown instead."""
+        """Raise where printing is strict, else gives what is to be shown instead."""
         if self._strict:
             raise UnprintableError(what=what, reason=reason)
         return shown
 
     def scalar(self, value: Scalar) -> str:
-        """A number or expression."""
+        """Return a number or expression."""
         return str(value) if type(value) is int and -1e9 < value < 1e9 else self.exprs.print(value)
 
     def scalars(self, values: Iterable[Scalar]) -> str:
@@ -116,14 +116,14 @@ class ItemPrinter:
         return f"[{', '.join(map(quote, values))}]"
 
     def device(self, device: Device) -> str:
-        """``@cuda:0``."""
+        """Return ``@cuda:0``."""
         if device.index is not None and device.index < 0:
             return self.refuse(f"@{device}", f"the device '{device}'", "its index is negative")
         kind = self.identifier(device.type, "the device type")
         return f"@{kind}" if device.index is None else f"@{kind}:{device.index}"
 
     def layout(self, layout: Layout) -> str:
-        """``f32[s0, 64]{1, s0}+8 @cuda:0``; row-major strides and no offset are left out."""
+        """Return ``f32[s0, 64]{1, s0}+8 @cuda:0``; row-major strides and no offset are left out."""
         text = self._layout_texts.get(layout)
         if text is None:
             text = self._layout_texts[layout] = self._layout(layout)
@@ -140,12 +140,12 @@ class ItemPrinter:
         return f"{text} {self.device(layout.device)}"
 
     def layout_of(self, name: str) -> str:
-        """The layout of a buffer, ``?`` where the program does not say."""
+        """Return the layout of a buffer, ``?`` where the program does not say."""
         layout = self._layouts.get(name)
         return "?" if layout is None else self.layout(layout)
 
     def defined(self, name: str) -> str:
-        """``%name : layout``."""
+        """Return ``%name : layout``."""
         return f"{self.buffer(name)} : {self.layout_of(name)}"
 
     def arg_list(self, items: tuple[Arg, ...]) -> str:
@@ -169,7 +169,7 @@ class ItemPrinter:
         return f"({', '.join([*map(self.buffer, buffers), *map(self.scalar, scalars)])})"
 
     def targets(self, results: tuple[OpResult, ...]) -> str:
-        """``%a`` or ``(%a, u0)``, before a call."""
+        """Return ``%a`` or ``(%a, u0)``, before a call."""
         names = list(map(self._target, results))
         return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
@@ -183,7 +183,7 @@ class ItemPrinter:
                 return self.object(result.object)
 
     def result_types(self, results: tuple[OpResult, ...]) -> str:
-        """``type`` or ``(type, type)`` after a call."""
+        """Return ``type`` or ``(type, type)`` after a call."""
         if len(results) == 1:
             return self._result(results[0], ())
         types = [self._result(result, (index,)) for index, result in enumerate(results)]
@@ -206,7 +206,7 @@ class ItemPrinter:
         return f"{text} at [{', '.join(steps)}]"
 
     def returned(self, word: str, values: tuple[Value, ...]) -> str:
-        """``return %a, s0, none``."""
+        """Return ``return %a, s0, none``."""
         return f"{word} {', '.join(map(self.show, values))}" if values else word
 
     def show(self, item: Any) -> str:  # noqa: ANN401 - of any class that declares its text
@@ -214,7 +214,7 @@ class ItemPrinter:
         return SHOWERS[type(item)](self, item)
 
     def param(self, param: Param) -> str:
-        """``name: in f32`` or ``name: i64``."""
+        """Return ``name: in f32`` or ``name: i64``."""
         name = self.identifier(param.name, "the parameter")
         match param:
             case BufferParam():
@@ -223,27 +223,27 @@ class ItemPrinter:
                 return f"{name}: {param.type.value}"
 
     def params(self, params: tuple[Param, ...]) -> str:
-        """The parameters of a kernel, in round brackets."""
+        """Return the parameters of a kernel, in round brackets."""
         return f"({', '.join(map(self.param, params))})"
 
     def range(self, lower: int | None, upper: int | None) -> str:
-        """``[0, inf]``; nothing where neither end is known."""
+        """Return ``[0, inf]``; nothing where neither end is known."""
         if lower is None and upper is None:
             return ""
         least = "-inf" if lower is None else self.scalar(lower)
         return f" [{least}, {'inf' if upper is None else self.scalar(upper)}]"
 
     def packing(self, packing: Packing) -> str:
-        """``ns::op(args)[1]``: what packs a constant."""
+        """Return ``ns::op(args)[1]``: what packs a constant."""
         text = self.op(packing.op) + self.args(packing.args)
         return text if packing.position is None else f"{text}[{packing.position}]"
 
     def frames(self, frames: Iterable[Frame]) -> str:
-        """``at "file.py":12`` for each frame."""
+        """Return ``at "file.py":12`` for each frame."""
         return "".join(map(self.show, frames))
 
     def table(self, rows: Iterable[tuple[str, Scalar | str | None]]) -> str:
-        """``{key: value, ...}``."""
+        """Return ``{key: value, ...}``."""
         return "{" + ", ".join(f"{self.key(key)}: {self._entry(v)}" for key, v in rows) + "}"
 
     def _entry(self, value: Scalar | str | None) -> str:
@@ -252,5 +252,5 @@ class ItemPrinter:
         return quote(value) if isinstance(value, str) else self.scalar(value)
 
     def key(self, name: str) -> str:
-        """A key of a table: bare where it is a name, else quoted."""
+        """Return a key of a table: bare where it is a name, else quoted."""
         return name if IDENTIFIER.fullmatch(name) else quote(name)

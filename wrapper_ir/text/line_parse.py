@@ -109,7 +109,7 @@ class LineParser:
             found.append(self.comment(cursor) if tokens[0] == "//" else self.line(cursor))
 
     def comment(self, cursor: Cursor) -> Comment:
-        """Reads ``// text``."""
+        """Read ``// text``."""
         found = _COMMENT.fullmatch(cursor.text)
         if found is None:
             cursor.fail("a space is expected after '//'")
@@ -121,7 +121,7 @@ class LineParser:
             raise StringTextError(reason=str(error), place=place) from None
 
     def line(self, cursor: Cursor) -> AnyLine:
-        """Reads any line but a comment."""
+        """Read any line but a comment."""
         cursor.take_origin(self.text.origin)
         tokens = cursor.tokens
         first = tokens[0]
@@ -156,7 +156,7 @@ class LineParser:
         return self._called(cursor, targets)
 
     def _one(self, cursor: Cursor, targets: list[Target], kind: str, read: Reader) -> AnyLine:
-        """Reads a line that defines one name."""
+        """Read a line that defines one name."""
         name, found = targets[0]
         if len(targets) > 1 or found != kind:
             cursor.fail(f"'{cursor.next}' defines one {kind}", at=0)
@@ -179,7 +179,7 @@ class LineParser:
         return cursor.symbol(), "symbol"
 
     def _called(self, cursor: Cursor, targets: list[Target]) -> AnyLine:
-        """Reads a line that has results."""
+        """Read a line that has results."""
         word, known = cursor.next, self._openings
         read = known.calls.get(word)
         if read is None:
@@ -203,7 +203,7 @@ class LineParser:
         return KernelDefinition(name, (), TorchOp(schema, is_method), origin=cursor.origin)
 
     def code(self, cursor: Cursor) -> str:
-        """Reads the lines of source after a kernel's first line, which must end here."""
+        """Read the lines of source after a kernel's first line, which must end here."""
         cursor.end()
         lines: list[str] = []
         while (text := self.text.source_line()) is not None:
@@ -217,7 +217,7 @@ class LineParser:
         return "\n".join(lines)
 
     def regions(self, block: str, *, many: bool) -> Region | tuple[Region, ...]:
-        """Reads a region of a line; with ``many`` as many as come, which are numbered."""
+        """Read a region of a line; with ``many`` as many as come, which are numbered."""
         if not many:
             return self._region(block)
         found = [self._region(f"{block}0")]
@@ -226,7 +226,7 @@ class LineParser:
         return tuple(found)
 
     def _region(self, name: str) -> Region:
-        """Reads ``name (params) {`` and what follows up to ``}``."""
+        """Read ``name (params) {`` and what follows up to ``}``."""
         cursor = self.text.cursor(f"the region '{name} (...) {{'")
         cursor.expect(name)
         if self._depth >= MAX_DEPTH:

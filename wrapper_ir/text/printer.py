@@ -68,7 +68,7 @@ class TextLine(NamedTuple):
 
 
 def print_program(program: Program, *, origins: bool = False, strict: bool = True) -> str:
-    """The program as text, which :func:`wrapper_ir.parse` reads back as an equal program.
+    """Return the program as text, which :func:`wrapper_ir.parse` reads back as an equal program.
 
     Args:
         program: What to print.
@@ -86,7 +86,7 @@ def print_program(program: Program, *, origins: bool = False, strict: bool = Tru
 def text_lines(
     program: Program, *, origins: bool = False, strict: bool = True, paths: bool = False
 ) -> Iterator[TextLine]:
-    """The lines of :func:`print_program`; with ``paths`` each says what program line it starts."""
+    """Yield the lines of :func:`print_program`; with ``paths`` each says what program line it starts."""
     wrong = misfits(as_program(program, "wir.print_program"))
     if wrong:
         path, part, expected, found = wrong[0]
@@ -103,7 +103,7 @@ def text_lines(
 
 
 def print_line(line: AnyLine, program: Program) -> str:
-    """The first line of the text of one line of a program, for messages; refuses nothing."""
+    """Return the first line of the text of one line of a program, for messages; refuses nothing."""
     return first_line(ItemPrinter(program, strict=False), line)
 
 
@@ -118,7 +118,7 @@ class _ProgramPrinter:
         self._items = ItemPrinter(program, strict=strict)
 
     def lines(self) -> Iterator[TextLine]:
-        """Every line of the text."""
+        """Yield every line of the text."""
         yield from map(TextLine, self._head())
         yield from self._main()
         yield TextLine(self._items.returned("return", self._program.results))
@@ -167,7 +167,7 @@ class _ProgramPrinter:
         return [name for name in buffers if name not in defined]
 
     def _main(self) -> Iterator[TextLine]:
-        """The body; definitions stand at the margin, set apart by empty lines."""
+        """Yield the body; definitions stand at the margin, set apart by empty lines."""
         blank = TextLine("")
         before = "head"
         for index, line in enumerate(self._program.body):

@@ -72,7 +72,7 @@ UPGRADES: Final[Mapping[int, Callable[[str], str]]] = {1: _from_1}
 
 
 def upgrade(text: str) -> str:
-    """A text in this version: remarks, indentation and empty lines are kept.
+    """Return a text in this version: remarks, indentation and empty lines are kept.
 
     A text that does not say its version, or says a newer one, comes back as it is; parsing tells
     what is wrong with it.
@@ -103,7 +103,7 @@ def _is_aside(line: str) -> bool:
 
 
 def parse(text: str, *, source_name: str = "<text>") -> Program:
-    """Reads a program. A text of an older version is upgraded first.
+    """Read a program. A text of an older version is upgraded first.
 
     Args:
         text: What :func:`print_program` gave, or what a person wrote.
@@ -157,7 +157,7 @@ class _Reader:
         }
 
     def program(self) -> Program:
-        """Reads the text from first to last."""
+        """Read the text from first to last."""
         self._version()
         cursor = self._text.cursor("'program @name'")
         cursor.expect("program")
@@ -241,7 +241,7 @@ class _Reader:
             cursor.fail(reason, ConflictTextError, at=1, hint="declare it before it is used")
 
     def _read(self, cls: type[T], cursor: Cursor) -> T:
-        """Reads what stands behind the name of something that is declared."""
+        """Read what stands behind the name of something that is declared."""
         found: T = READERS[cls](self._items, cursor, None)
         return found
 
@@ -263,7 +263,7 @@ class _Reader:
         self._objects[name] = self._read(ObjectConstant, cursor)
 
     def _numbered(self, cls: type[T], known: list[T], cursor: Cursor) -> None:
-        """Reads what is declared by the number that comes next, counted from 1."""
+        """Read what is declared by the number that comes next, counted from 1."""
         word, number = cursor.tokens[0], self._items.integer(cursor, "a number")
         if number != len(known) + 1:
             reason = f"{word} {_short(number)} is declared where {word} {len(known) + 1} is next"
@@ -276,7 +276,7 @@ class _Reader:
         self._items.define(cursor, name)
 
     def _origins(self) -> tuple[Origin, ...]:
-        """Reads the table of origins, and that nothing follows it."""
+        """Read the table of origins, and that nothing follows it."""
         found: list[Origin] = []
         while (cursor := self._text.next()) is not None:
             if cursor.next != f"#{len(found)}":

@@ -70,31 +70,31 @@ class Cursor:
         return self.tokens[self.at]
 
     def take(self) -> str:
-        """Reads a token."""
+        """Read a token."""
         token = self.tokens[self.at]
         self.at += 1
         return token
 
     def accept(self, token: str) -> bool:
-        """Reads ``token`` if it comes next."""
+        """Read ``token`` if it comes next."""
         if self.tokens[self.at] != token:
             return False
         self.at += 1
         return True
 
     def expect(self, token: str) -> None:
-        """Reads ``token``, which must come next."""
+        """Read ``token``, which must come next."""
         if self.tokens[self.at] != token:
             self.fail_expecting(f"'{token}'")
         self.at += 1
 
     def end(self) -> None:
-        """The line must end here."""
+        """Return the line must end here."""
         if self.tokens[self.at]:
             self.fail_expecting("the end of the line")
 
     def take_origin(self, note: Callable[[int], int]) -> None:
-        """Takes ``loc(#3)`` off the end of the line, so that it need not be thought of anywhere."""
+        """Take ``loc(#3)`` off the end of the line, so that it need not be thought of anywhere."""
         tokens = self.tokens
         if len(tokens) < 6 or tokens[-3] != ")" or tokens[-4][0] != "#":
             return
@@ -103,7 +103,7 @@ class Cursor:
             del tokens[-6:-2]
 
     def rest(self) -> tuple[str, int]:
-        """Takes what is left of the line as it is written, and gives its column too."""
+        """Take what is left of the line as it is written, and gives its column too."""
         last = len(self.tokens) - 3
         if self.at > last:
             self.fail_expecting("more text")
@@ -113,7 +113,7 @@ class Cursor:
         return self.text[start : spans[last][1]], start + 1
 
     def buffer(self) -> str:
-        """Reads the name of a buffer, without its sign."""
+        """Read the name of a buffer, without its sign."""
         token = self.tokens[self.at]
         if token[:1] != "%" or len(token) == 1:
             self.fail_expecting("a buffer such as %x")
@@ -121,27 +121,27 @@ class Cursor:
         return intern(token[1:])
 
     def object(self) -> str:
-        """Reads the name of an object, without its sign."""
+        """Read the name of an object, without its sign."""
         return self._matching(IDENTIFIER, "an object such as &queue", sign="&")
 
     def class_name(self) -> str:
-        """Reads the name of a custom class, ``namespace::Class``."""
+        """Read the name of a custom class, ``namespace::Class``."""
         return self._matching(CLASS_NAME, "a class such as namespace::Class")
 
     def op(self, what: str) -> str:
-        """Reads the name of a library op, ``namespace::op`` or ``namespace::op.Overload``."""
+        """Read the name of a library op, ``namespace::op`` or ``namespace::op.Overload``."""
         return self._matching(QUALIFIED_OP_NAME, what)
 
     def identifier(self, what: str) -> str:
-        """Reads a bare name."""
+        """Read a bare name."""
         return self._matching(IDENTIFIER, what)
 
     def kernel(self) -> str:
-        """Reads the name of a kernel or program, without its sign."""
+        """Read the name of a kernel or program, without its sign."""
         return self._matching(IDENTIFIER, "a name such as @name", sign="@")
 
     def symbol(self) -> str:
-        """Reads the name of a symbol, without a dollar sign."""
+        """Read the name of a symbol, without a dollar sign."""
         sign = "$" if self.next[:1] == "$" else ""
         return self._matching(IDENTIFIER, "a symbol such as s0", sign)
 
@@ -154,7 +154,7 @@ class Cursor:
         return intern(token[len(sign) :])
 
     def string(self, what: str) -> str:
-        """Reads a string literal and gives its value."""
+        """Read a string literal and gives its value."""
         token = self.tokens[self.at]
         if token[:1] != '"' or len(token) == 1:
             self.fail_expecting(what)
@@ -166,7 +166,7 @@ class Cursor:
             raise StringTextError(reason=str(error), place=self.place(column)) from None
 
     def word(self, table: Mapping[str, T], what: str) -> T:
-        """Reads a word of a table and gives what it stands for."""
+        """Read a word of a table and gives what it stands for."""
         token = self.tokens[self.at]
         found = table.get(token)
         if found is None:
@@ -175,7 +175,7 @@ class Cursor:
         return found
 
     def fail_word(self, words: Iterable[str], what: str) -> NoReturn:
-        """Refuses the next token, which is none of ``words``."""
+        """Refuse the next token, which is none of ``words``."""
         self._refuse_foreign(what)
         token = self.tokens[self.at]
         if not IDENTIFIER.fullmatch(token):
@@ -185,7 +185,7 @@ class Cursor:
         self.fail(f"'{token}' is not {what}", WordTextError, hint=hint)
 
     def fail_expecting(self, what: str) -> NoReturn:
-        """Refuses the next token, since something else was expected."""
+        """Refuse the next token, since something else was expected."""
         self._refuse_foreign(what)
         token = self.tokens[self.at]
         if token == '"':
@@ -195,7 +195,7 @@ class Cursor:
         self.fail(f"{what} is expected, but {found}")
 
     def _refuse_foreign(self, what: str) -> None:
-        """Refuses the first character that no token may have: likely the cause of any trouble."""
+        """Refuse the first character that no token may have: likely the cause of any trouble."""
         if self.text.isascii():
             return
         for index, token in enumerate(self.tokens):
@@ -215,16 +215,16 @@ class Cursor:
         at: int | None = None,
         hint: str | None = None,
     ) -> NoReturn:
-        """Raises an error at a token, by default the next one."""
+        """Raise an error at a token, by default the next one."""
         column = self.column(self.at if at is None else at)
         raise kind(reason=reason, place=self.place(column), hint=hint)
 
     def place(self, column: int) -> Place:
-        """A place on this line."""
+        """Return a place on this line."""
         return Place(self.source, self.number, column, self.text)
 
     def column(self, index: int) -> int:
-        """The column of a token, from 1; the one after the last token where there are no more."""
+        """Return the column of a token, from 1; the one after the last token where there are no more."""
         end = 0
         for position, match in enumerate(_TOKEN.finditer(self.text)):
             if match[0].startswith(";") or position == index:

@@ -79,7 +79,7 @@ class EscapeError(ValueError):
 
 
 def escape(text: str) -> str:
-    """The text with everything that does not print, and backslashes, escaped."""
+    """Return the text with everything that does not print, and backslashes, escaped."""
     if text.isprintable() and "\\" not in text:
         return text
     return "".join(map(_escape_char, text))
@@ -93,7 +93,7 @@ def _escape_char(char: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """The string that :func:`escape` gave ``text`` for.
+    """Return the string that :func:`escape` gave ``text`` for.
 
     Raises:
         EscapeError: an escape that does not exist.
@@ -115,18 +115,18 @@ def _value(match: re.Match[str]) -> str:
 
 
 def quote(text: str) -> str:
-    """The text as a string literal in double quotes."""
+    """Return the text as a string literal in double quotes."""
     text = escape(text)
     return '"' + (text.replace('"', '\\"') if '"' in text else text) + '"'
 
 
 def rest_of_line(text: str) -> str:
-    """The text as the last thing of a line: escaped, trailing blanks too."""
+    """Return the text as the last thing of a line: escaped, trailing blanks too."""
     return _escape_trailing(escape(text))
 
 
 def source_lines(text: str) -> list[str]:
-    r"""A kernel's source as lines with a margin: ``| `` verbatim, ``|\ `` with escapes.
+    r"""Return a kernel's source as lines with a margin: ``| `` verbatim, ``|\ `` with escapes.
 
     Splitting is at ``\n`` alone and is exact: the last line is what follows the last ``\n``.
     """
@@ -142,7 +142,7 @@ def _source_line(line: str) -> str:
 
 
 def read_source_line(line: str) -> str:
-    """The line of source that :func:`source_lines` gave ``line`` for; ``line`` starts with ``|``.
+    """Return the line of source that :func:`source_lines` gave ``line`` for; ``line`` starts with ``|``.
 
     Raises:
         EscapeError: the margin is malformed or an escape does not exist.

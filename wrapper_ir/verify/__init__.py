@@ -36,7 +36,7 @@ _GOOD: Final[WeakValueDictionary[int, Program]] = WeakValueDictionary()
 
 
 def diagnose(program: Program, *, warnings: bool = False) -> tuple[Diagnostic, ...]:
-    """Every fault of ``program``, in the order of its text; none for a good one.
+    """Return every fault of ``program``, in the order of its text; none for a good one.
 
     Args:
         program: Any program.

@@ -80,7 +80,7 @@ _TAKEN: Final[dict[ScalarType, tuple[tuple[str, ...], int | None, int]]] = {
 
 
 def described(arg: Arg) -> str:
-    """An argument in words."""
+    """Return an argument in words."""
     if isinstance(arg, BufferArg):
         return f"buffer %{arg.buffer}"
     if isinstance(arg, ObjectArg):
@@ -91,17 +91,17 @@ def described(arg: Arg) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun in the right number."""
+    """Return a count with its noun in the right number."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def are(count: int) -> str:
-    """The verb that goes with a count."""
+    """Return the verb that goes with a count."""
     return "is" if count == 1 else "are"
 
 
 def shown(name: str) -> str:
-    """A kernel's or op's name as the text form writes it in calls."""
+    """Return a kernel's or op's name as the text form writes it in calls."""
     return name if "::" in name else f"@{name}"
 
 
@@ -117,7 +117,7 @@ class Kernels:
         self._schemas: dict[str, OpSchema] = {}
 
     def declare(self, line: KernelDefinition) -> None:
-        """Checks a declaration and enters it."""
+        """Check a declaration and enters it."""
         fault = partial(self.state.report, name=shown(line.name))
         if self.state.frame is not self.state.root:
             fault(rules.KERNEL_IN_REGION)
@@ -141,7 +141,7 @@ class Kernels:
             fault(rules.BAD_GROUP, sizes=", ".join(map(str, group)))
 
     def find(self, line: KernelCall | ExternKernel) -> KernelDefinition | None:
-        """The declaration of what a line calls; reports one that is missing, or for other lines."""
+        """Return the declaration of what a line calls; reports one that is missing, or for other lines."""
         name = effects(line).calls[0]
         fault = partial(self.state.report, name=shown(name))
         found = self._declared.get(name)
@@ -160,7 +160,7 @@ class Kernels:
         return None
 
     def schema(self, name: str) -> OpSchema | None:
-        """The schema of a declared op, ``None`` where it could not be read."""
+        """Return the schema of a declared op, ``None`` where it could not be read."""
         return self._schemas.get(name)
 
     def _check_op(self, line: KernelDefinition, source: TorchOp, fault: Fault) -> None:
@@ -198,7 +198,7 @@ class Calls:
         self.kernels = kernels
 
     def check(self, line: KernelCall) -> None:
-        """Checks one call against its kernel's definition."""
+        """Check one call against its kernel's definition."""
         kernel = self.kernels.find(line)
         if kernel is None:
             return
@@ -263,7 +263,7 @@ class Calls:
 
 
 def check_access(arg: BufferArg, expected: Access, source: str, fault: Fault) -> None:
-    """Checks that an argument's access is that of its declaration."""
+    """Check that an argument's access is that of its declaration."""
     if arg.access is not expected:
         given, wanted = arg.access.value, expected.value
         fault(rules.ARGUMENT_ACCESS, given=given, source=source, expected=wanted)

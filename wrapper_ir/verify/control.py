@@ -64,7 +64,7 @@ class Control:
     # Before the regions.
 
     def check_entry(self, line: RegionLine) -> None:
-        """Checks what decides, the operands and the parameters of each region."""
+        """Check what decides, the operands and the parameters of each region."""
         if isinstance(line, Cond):
             self._check_decider(rules.BAD_PREDICATE, line.predicate, "bool", (DType.BOOL,))
         elif isinstance(line, Switch):
@@ -81,7 +81,7 @@ class Control:
     def _check_decider(
         self, rule: Rule, arg: BufferArg | ScalarArg, kind: str, types: Sequence[DType]
     ) -> None:
-        """Checks what chooses a region: a number of a kind, or a buffer of one such element."""
+        """Check what chooses a region: a number of a kind, or a buffer of one such element."""
         if isinstance(arg, ScalarArg):
             self.symbols.check_kinds(arg.value, self.state.here())
             faults = [self._not_of(arg.value, kind)]
@@ -145,7 +145,7 @@ class Control:
     # After the regions.
 
     def check_results(self, line: RegionLine, frame: Frame, leaving: list[Storage | None]) -> None:
-        """Checks what one region gives, and what it did to its parameters.
+        """Check what one region gives, and what it did to its parameters.
 
         ``leaving`` has the storage of each of the region's results, in order.
         """
@@ -173,7 +173,7 @@ class Control:
             self._check_sharing(line, name, frame.region, [s for _, s in values])
 
     def check_carried(self, line: While) -> None:
-        """Checks that a loop has one result a carried value."""
+        """Check that a loop has one result a carried value."""
         if len(line.results) != len(line.carried):
             self._report_count("body", len(line.carried), len(line.results))
 
@@ -223,7 +223,7 @@ class Control:
     def _check_sharing(
         self, line: RegionLine, name: str, region: Region, leaving: list[Storage | None]
     ) -> None:
-        """Checks that what a result calls fresh is storage that nobody else holds."""
+        """Check that what a result calls fresh is storage that nobody else holds."""
         lent = {param: arg.buffer for param, arg in _lent(line, region)}
         seen: dict[Storage, int] = {}
         for position, (storage, result) in enumerate(zip(leaving, line.results, strict=True)):
@@ -243,7 +243,7 @@ class Control:
                 fault(position=position, what=what, result=result.out)
 
     def _check_writes(self, line: RegionLine, name: str, region: Region) -> None:
-        """Checks that an operand whose parameter a region changes is passed for writing."""
+        """Check that an operand whose parameter a region changes is passed for writing."""
         for param, arg in _lent(line, region):
             changed = any(s.first.written for s in self.lifetimes.storages(param))
             if changed and not arg.access.writes:
@@ -270,7 +270,7 @@ def _values_of_params(region: Region, operands: tuple[Arg, ...]) -> dict[str, Di
 
 
 def _with_values(layout: Layout, values: dict[str, Dim]) -> Layout:
-    """The layout as the caller sees it: with the operands in place of the scalar parameters."""
+    """Return the layout as the caller sees it: with the operands in place of the scalar parameters."""
     if not values or not layout.symbols & values.keys():
         return layout
     pairs = {symbol(name): value for name, value in values.items()}

@@ -119,7 +119,7 @@ class VerificationError(WrapperIRError):
 
 
 def _render(error: VerificationError) -> str:
-    """The error's message, and the program's text with each fault under its line."""
+    """Return the error's message, and the program's text with each fault under its line."""
     shown = error.diagnostics[:_MOST]
     parts = [f"{error.code}: {error.message}"]
     try:
@@ -132,7 +132,7 @@ def _render(error: VerificationError) -> str:
 
 
 def annotated(program: Program, diagnostics: Sequence[Diagnostic]) -> list[str]:
-    """The lines of a program's text with the diagnostics between them.
+    """Return the lines of a program's text with the diagnostics between them.
 
     Raises:
         UnprintableError: the program is too broken to be printed.
@@ -171,7 +171,7 @@ def _remark(diagnostic: Diagnostic) -> Iterator[str]:
 def _by_line(
     text: Sequence[TextLine], diagnostics: Iterable[Diagnostic]
 ) -> dict[int, list[Diagnostic]]:
-    """The diagnostics by the index of the line of text that each belongs under."""
+    """Return the diagnostics by the index of the line of text that each belongs under."""
     starts = {line.path: number for number, line in enumerate(text) if line.path is not None}
     result: defaultdict[int, list[Diagnostic]] = defaultdict(list)
     for diagnostic in diagnostics:
@@ -185,7 +185,7 @@ def _by_line(
 
 
 def _part(text: Sequence[TextLine], at: int, part: str, *, in_region: bool) -> int:
-    """The line of text that shows a part of the program or of a region of the line at ``at``."""
+    """Return the line of text that shows a part of the program or of a region of the line at ``at``."""
     if in_region:
         region, _, what = part.partition(".")
         end = _region_end(text, at, f"{region} (")
@@ -202,7 +202,7 @@ def _part(text: Sequence[TextLine], at: int, part: str, *, in_region: bool) -> i
 
 
 def _find(text: Sequence[TextLine], start: str, position: int) -> int:
-    """The line at ``position`` among those that begin with ``start``; 0 if there is none."""
+    """Return the line at ``position`` among those that begin with ``start``; 0 if there is none."""
     found = [n for n, line in enumerate(text) if line.text.startswith(start)]
     return found[position] if position < len(found) else 0
 

@@ -76,7 +76,7 @@ class Externs:
         self.kernels = kernels
 
     def check(self, line: ExternKernel) -> list[tuple[SchemaArg, Arg]]:
-        """Checks one call against its op's schema; gives each argument with what that says of it.
+        """Check one call against its op's schema; gives each argument with what that says of it.
 
         None where the op or its schema is not known.
         """
@@ -220,7 +220,7 @@ class Externs:
         bound: list[tuple[SchemaArg, Arg]],
         fault: Fault,
     ) -> None:
-        """Checks a result's relation to the arguments against the schema's alias sets."""
+        """Check a result's relation to the arguments against the schema's alias sets."""
         sets, relation = type_.alias_sets, result.relation
         legal = {
             buffer.buffer
@@ -245,7 +245,7 @@ class Externs:
 
 
 def check_alias_source(state: State, result: ResultBuffer, args: Iterable[Arg]) -> None:
-    """Checks that a view says of which argument, and that any other result is a view of none."""
+    """Check that a view says of which argument, and that any other result is a view of none."""
     args = list(args)
     known = {buffer.buffer for buffer in buffers_in(args)}
     stranger = next((name for name in result.of if name not in known), "")
@@ -269,7 +269,7 @@ def _worded(relation: Relation) -> str:
 
 
 def _resolve(schema: OpSchema, path: tuple[int | str, ...]) -> tuple[SchemaType | None, str]:
-    """The type at a path, or why there is none; types that are not modelled give neither."""
+    """Return the type at a path, or why there is none; types that are not modelled give neither."""
     returns = schema.returns
     if not returns:
         return None, ": it returns nothing"
@@ -309,12 +309,12 @@ class Objects:
         self._lifetimes = lifetimes
 
     def define_constants(self) -> None:
-        """Checks the table of objects that belong to the program."""
+        """Check the table of objects that belong to the program."""
         for name, constant in self._state.program.objects.items():
             self._enter(name, constant.class_name, self._state.here(f"objects.{name}"))
 
     def define(self, item: ObjectInput | ResultObject, place: Place) -> None:
-        """Enters an input of the program, or what an op returns; regions have no objects."""
+        """Enter an input of the program, or what an op returns; regions have no objects."""
         if self._state.frame is not self._state.root:
             self._refuse(item.object, place)
         elif item.object in self._state.objects:
@@ -334,7 +334,7 @@ class Objects:
         self._state.report(rules.OBJECT_NAME_TAKEN, place=place, name=name, other=other)
 
     def check(self, found: Effects) -> None:
-        """Checks the objects that a line hands on, and notes what they may hold then."""
+        """Check the objects that a line hands on, and notes what they may hold then."""
         for name in found.objects:
             if name not in self._state.objects or self._state.frame is not self._state.root:
                 self._refuse(name)

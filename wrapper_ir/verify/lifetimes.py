@@ -37,7 +37,7 @@ class Lifetimes:
     # Definitions.
 
     def define_constants(self) -> None:
-        """Defines the constants; tied ones share their storage."""
+        """Define the constants; tied ones share their storage."""
         program = self.state.program
         for name, constant in program.constants.items():
             buffer = self._add(name, self.state.here(f"constants.{name}"), Kind.CONSTANT)
@@ -51,13 +51,13 @@ class Lifetimes:
                 self.buffers[name].storages = holder.storages
 
     def define_borrowed(self, item: BufferInput, place: Place, kind: Kind) -> None:
-        """Defines an input of the program or a parameter of a region."""
+        """Define an input of the program or a parameter of a region."""
         buffer = self._add(item.name, place, kind, is_pending=True)
         for storage in buffer.storages:
             storage.donated = item.donated
 
     def define(self, name: str, aliases: Sequence[Alias], *, is_result: bool) -> None:
-        """Defines new storage, or what is, or may be, a view of other buffers' storage.
+        """Define new storage, or what is, or may be, a view of other buffers' storage.
 
         Symbols in the layouts of results may be bound later.
         """
@@ -86,7 +86,7 @@ class Lifetimes:
         return buffer
 
     def _buffer(self, name: str, place: Place, *, is_pending: bool = False) -> Buffer:
-        """A name whose storage is not known; its layout is none where that is unsound."""
+        """Return a name whose storage is not known; its layout is none where that is unsound."""
         layout = self.state.program.buffers.get(name)
         if layout is None:
             self.state.report(rules.NO_LAYOUT, place=place, name=name)
@@ -99,7 +99,7 @@ class Lifetimes:
         return Buffer(name, self.state.frame, place, layout, (), pending=pending)
 
     def _own(self, buffer: Buffer, storage: Storage) -> None:
-        """Makes a buffer the owner of storage, which begins where the buffer does."""
+        """Make a buffer the owner of storage, which begins where the buffer does."""
         buffer.storages, buffer.owns = (storage,), True
         if buffer.layout is not None and buffer.layout.offset != 0:
             offset = buffer.layout.offset
@@ -122,7 +122,7 @@ class Lifetimes:
         self.buffers[buffer.name] = buffer
 
     def _check_view(self, view: Buffer, source: Buffer, *, may: bool) -> None:
-        """Checks that a view lies on its source's device and within its storage."""
+        """Check that a view lies on its source's device and within its storage."""
         if view.layout is None or source.layout is None:
             return
         if not same_device(view.layout.device, source.layout.device):
@@ -142,7 +142,7 @@ class Lifetimes:
     # Uses.
 
     def find(self, name: str, place: Place | None = None) -> Buffer | None:
-        """The buffer, if it is defined and can be seen here; reports it otherwise."""
+        """Return the buffer, if it is defined and can be seen here; reports it otherwise."""
         buffer = self.buffers.get(name)
         if buffer is None:
             names = self.state.names.buffers
@@ -158,12 +158,12 @@ class Lifetimes:
         return buffer.frame is self.state.frame or buffer.is_global
 
     def storages(self, name: str) -> tuple[Storage, ...]:
-        """The storages that a name is a view of; none where it is not defined."""
+        """Return the storages that a name is a view of; none where it is not defined."""
         buffer = self.buffers.get(name)
         return () if buffer is None else buffer.storages
 
     def use(self, name: str, *, needs_layout: bool = True) -> None:
-        """Checks that a buffer is alive and, where its shape matters, its symbols are bound."""
+        """Check that a buffer is alive and, where its shape matters, its symbols are bound."""
         buffer = self.find(name)
         if buffer is None:
             return
@@ -179,7 +179,7 @@ class Lifetimes:
                 buffer.pending = frozenset()
 
     def write(self, name: str) -> None:
-        """Notes a change of the contents; :meth:`use` was called before."""
+        """Note a change of the contents; :meth:`use` was called before."""
         for storage in self.storages(name):
             storage.first.written = True
             storage.blank = False
@@ -191,7 +191,7 @@ class Lifetimes:
                 self.state.report(rules.WRITE_TO_CONSTANT, name=name, what=what)
 
     def check_contents(self, name: str) -> None:
-        """Warns of a read of storage that nothing has written to; no elements are no contents."""
+        """Warn of a read of storage that nothing has written to; no elements are no contents."""
         buffer = self.buffers.get(name)
         if buffer is None or not buffer.storages or buffer.layout is None:
             return
@@ -199,7 +199,7 @@ class Lifetimes:
             self.state.report(rules.UNWRITTEN_READ, name=name)
 
     def begin(self, name: str, *, blank: bool, kept: bool = False) -> None:
-        """Notes whether new storage has undefined contents, and may be kept for the next call."""
+        """Note whether new storage has undefined contents, and may be kept for the next call."""
         for storage in self.storages(name):
             storage.blank, storage.kept = blank, kept
 
@@ -209,14 +209,14 @@ class Lifetimes:
         return buffer is not None and all(storage.blank for storage in buffer.storages)
 
     def escape(self, name: str) -> None:
-        """Notes that code which may hold on to storage gets it, and with a slice its pool."""
+        """Note that code which may hold on to storage gets it, and with a slice its pool."""
         for storage in self.storages(name):
             storage.escapes = True
             if storage.slot is not None:
                 storage.slot.pool.escapes = True
 
     def peek(self, name: str) -> None:
-        """Checks that what a probe looks at is there."""
+        """Check that what a probe looks at is there."""
         buffer = self.buffers.get(name)
         if buffer is None or not self._is_seen(buffer):
             self.state.report(rules.DEAD_PEEK, name=name, why="which is not defined here")
@@ -235,7 +235,7 @@ class Lifetimes:
     # Ends.
 
     def kill(self, name: str) -> None:
-        """Frees the storage of ``name``."""
+        """Free the storage of ``name``."""
         buffer = self.find(name)
         if buffer is None or not buffer.storages:
             return
@@ -256,7 +256,7 @@ class Lifetimes:
             self._end(storage, End(self.state.here()))
 
     def take(self, donor: str, out: str) -> None:
-        """Lets the storage of ``donor`` go on as ``out``."""
+        """Let the storage of ``donor`` go on as ``out``."""
         buffer = self.find(donor)
         storage = self._takeable(buffer) if buffer is not None else None
         place = self.state.here()
@@ -280,7 +280,7 @@ class Lifetimes:
         self._enter(new)
 
     def _takeable(self, buffer: Buffer) -> Storage | None:
-        """The storage behind a donor, if it may go on under another name; reports it otherwise."""
+        """Return the storage behind a donor, if it may go on under another name; reports it otherwise."""
         if not buffer.storages:
             return None
         name, storage, report = buffer.name, buffer.storages[0], self.state.report
@@ -330,7 +330,7 @@ class Lifetimes:
     # What is left at the end of a region.
 
     def result(self, name: str, position: int, place: Place) -> Storage | None:
-        """Checks that a result is alive; its storage leaves the region, and is returned."""
+        """Check that a result is alive; its storage leaves the region, and is returned."""
         buffer = self.find(name, place)
         if buffer is None or not buffer.storages:
             return None
@@ -346,7 +346,7 @@ class Lifetimes:
         return buffer.storages[0]
 
     def end_region(self) -> None:
-        """Reports what is owned, alive and does not leave, in a program whose ends are explicit."""
+        """Report what is owned, alive and does not leave, in a program whose ends are explicit."""
         is_planned = self.state.program.stage is Stage.PLANNED
         for storage in self._owned.pop(self.state.frame, ()):
             fault = partial(self.state.report, place=storage.place, name=storage.owner)

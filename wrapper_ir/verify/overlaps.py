@@ -75,7 +75,7 @@ class Overlaps:
         self.lifetimes = lifetimes
 
     def check(self, line: ExternKernel, bound: Sequence[tuple[SchemaArg, Arg]]) -> None:
-        """Checks one call; ``bound`` is each argument with what the schema says of it."""
+        """Check one call; ``bound`` is each argument with what the schema says of it."""
         if not any(declared.type.writes for declared, _ in bound):
             return
         namespace = line.op.partition("::")[0]
@@ -93,7 +93,7 @@ class Overlaps:
                 fault(argument=written.declared.name, other=other.declared.name)
 
     def _given(self, bound: Sequence[tuple[SchemaArg, Arg]]) -> Iterator[_Given]:
-        """The buffers of which it is certain whose storage they are."""
+        """Yield the buffers of which it is certain whose storage they are."""
         for declared, arg in bound:
             for each in buffers_in([arg]):
                 buffer = self.lifetimes.buffers.get(each.buffer)
@@ -226,7 +226,7 @@ class Collectives:
         self._reading: dict[Storage, set[_Work]] = {}
 
     def check(self, line: AnyLine, found: Effects) -> None:
-        """Checks that a line touches nothing that is still worked on, or notes that it waits."""
+        """Check that a line touches nothing that is still worked on, or notes that it waits."""
         if not self._writing:
             return
         waits = waits_for_work(line)
@@ -243,14 +243,14 @@ class Collectives:
                     self._report(name, work)
 
     def check_result(self, name: str, place: Place) -> None:
-        """Checks that a result is not still worked on."""
+        """Check that a result is not still worked on."""
         for storage in self.lifetimes.storages(name):
             work = self._writing.get(storage)
             if work is not None:
                 self._report(name, work, place)
 
     def start(self, line: ExternKernel) -> None:
-        """Notes what a collective works on from here on; its results are defined already."""
+        """Note what a collective works on from here on; its results are defined already."""
         if begins_work(line):
             found = effects(line)
             written = [each for name in found.written for each in self.lifetimes.storages(name)]
@@ -261,7 +261,7 @@ class Collectives:
                 self._reading.setdefault(storage, set()).add(work)
 
     def _end(self, storage: Storage, work: _Work) -> None:
-        """Forgets work that was waited for; one wait may stand for all results of an op."""
+        """Forget work that was waited for; one wait may stand for all results of an op."""
         del self._writing[storage]
         for each in work.read:
             self._reading.get(each, set()).discard(work)

@@ -52,7 +52,7 @@ class Pools:
         self.lifetimes = lifetimes
 
     def enter_pool(self, line: AllocatePool) -> None:
-        """Makes what the line defined a pool and checks that it has one dimension."""
+        """Make what the line defined a pool and checks that it has one dimension."""
         buffer = self.lifetimes.buffers[line.out]
         for storage in buffer.storages:
             storage.space = PoolSpace()
@@ -60,7 +60,7 @@ class Pools:
             self.state.report(rules.POOL_RANK, name=line.out, rank=buffer.layout.rank)
 
     def enter_slice(self, line: AllocateFromPool) -> None:
-        """Enters what the line defined as a slice and checks its place in the pool."""
+        """Enter what the line defined as a slice and checks its place in the pool."""
         out = self.lifetimes.buffers[line.out]
         pool = self.lifetimes.buffers.get(line.pool)
         if pool is None or not pool.storages:
@@ -157,7 +157,7 @@ class Choices:
         )
 
     def _values(self, value: Dim) -> tuple[int | None, ...]:
-        """The value for each choice; nothing where the choice does not say."""
+        """Return the value for each choice; nothing where the choice does not say."""
         found = self._known.get(value)
         if found is None:
             values = (_value(value, choice) for choice in self.all)
@@ -212,7 +212,7 @@ def _holds(condition: Scalar, choice: Choice) -> bool:
 
 
 def _exact(condition: Scalar) -> Scalar:
-    """The condition about integers rather than floating-point numbers near them."""
+    """Return the condition about integers rather than floating-point numbers near them."""
     if isinstance(condition, sympy.Basic) and condition.has(ToFloat):
         try:
             return condition.replace(ToFloat, lambda value: value)
@@ -222,7 +222,7 @@ def _exact(condition: Scalar) -> Scalar:
 
 
 def _value(value: Scalar, choice: Choice) -> Scalar:
-    """The value for one choice, or an expression of what the choice does not say."""
+    """Return the value for one choice, or an expression of what the choice does not say."""
     if not isinstance(value, sympy.Basic) or grows(value):
         return value
     try:

@@ -64,7 +64,7 @@ class Frame:
     """Whether the region is being looked at: what it binds is visible only then."""
 
     def path(self, index: int) -> Path:
-        """The path of a line of this region."""
+        """Return the path of a line of this region."""
         holder = Path() if self.holder is None else self.holder.path
         return holder.then(self.name, index)
 
@@ -119,13 +119,13 @@ class State:
         self._found: dict[tuple[str, str, Place], tuple[tuple[int, ...], Diagnostic]] = {}
 
     def here(self, part: str = "") -> Place:
-        """The line being looked at."""
+        """Return the line being looked at."""
         return Place(self.frame, self.index, part)
 
     def report(
         self, rule: Rule, *, place: Place | None = None, part: str = "", **fields: object
     ) -> None:
-        """Notes a fault, by default at the line being looked at; the same one only once a place."""
+        """Note a fault, by default at the line being looked at; the same one only once a place."""
         where = place or self.here(part)
         message = rule.template.format_map(fields)
         key = (rule.code, message, where)
@@ -137,7 +137,7 @@ class State:
             self._found[key] = (where.order, diagnostic)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Everything found, in the order of the program."""
+        """Return everything found, in the order of the program."""
         found = sorted(self._found.values(), key=lambda item: item[0])
         return tuple(diagnostic for _, diagnostic in found)
 
@@ -154,7 +154,7 @@ class State:
         return " before this line" if name in names else ""
 
     def near(self, name: str, names: Collection[str]) -> str:
-        """A suggestion for a name that does not exist, or nothing."""
+        """Return a suggestion for a name that does not exist, or nothing."""
         if name in names or len(names) > _MOST_NAMES_TO_COMPARE or not self._suggestions:
             return ""
         self._suggestions -= 1
@@ -288,7 +288,7 @@ class Slot:
         return self.spans[choice] if choice < len(self.spans) else None
 
     def hand_on(self, heir: Storage | None) -> None:
-        """Gives the place to the storage that takes over, or gives it up."""
+        """Give the place to the storage that takes over, or gives it up."""
         if heir is not None:
             self.storage = heir
         elif self.pool.space is not None:
@@ -310,12 +310,12 @@ class PoolSpace:
         """Slices of no bytes: they overlap with nothing, and end before their pool all the same."""
 
     def alive(self) -> Iterator[Storage]:
-        """The storages of all slices that are alive."""
+        """Yield the storages of all slices that are alive."""
         for slot in (*self._static, *self._symbolic, *self._empty):
             yield slot.storage
 
     def overlapping(self, slot: Slot, facts: Facts) -> Slot | None:
-        """A slice alive that provably shares bytes with ``slot``."""
+        """Return a slice alive that provably shares bytes with ``slot``."""
         if not slot.is_static:
             others = (*self._symbolic, *self._static)[-_MOST_SYMBOLIC_PAIRS:]
             return next((o for o in others if _overlap(slot, o, facts)), None)
@@ -327,7 +327,7 @@ class PoolSpace:
         return next((o for o in others if _overlap(slot, o, facts)), None)
 
     def add(self, slot: Slot) -> None:
-        """Notes a slice that begins to live."""
+        """Note a slice that begins to live."""
         if not slot.is_static:
             self._symbolic[slot] = None
         elif slot.start == slot.end:
@@ -338,7 +338,7 @@ class PoolSpace:
             self._static.insert(at, slot)
 
     def remove(self, slot: Slot) -> None:
-        """Notes that a slice ended."""
+        """Note that a slice ended."""
         self._symbolic.pop(slot, None)
         self._empty.pop(slot, None)
         if slot.is_static:
@@ -351,7 +351,7 @@ class PoolSpace:
 
 
 def meeting(a: Slot, b: Slot) -> int | None:
-    """The first choice of the symbols for which both share a byte."""
+    """Return the first choice of the symbols for which both share a byte."""
     for choice in range(max(len(a.spans), len(b.spans))):
         one, other = a.span(choice), b.span(choice)
         if one is not None and other is not None and max(one[0], other[0]) < min(one[1], other[1]):

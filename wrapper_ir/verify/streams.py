@@ -60,7 +60,7 @@ class Streams(PartialLineVisitor[str]):
         self._is_faulty = False
 
     def check(self, line: AnyLine, found: Effects) -> None:
-        """Checks a line, once what it defines is entered."""
+        """Check a line, once what it defines is entered."""
         self._is_faulty = False
         self._check_numbers(line)
         if self._is_faulty or not self.state.program.streams:
@@ -83,7 +83,7 @@ class Streams(PartialLineVisitor[str]):
     # Numbers.
 
     def _check_numbers(self, line: AnyLine) -> None:
-        """Checks that streams, events and memory pools are declared, and of the right device."""
+        """Check that streams, events and memory pools are declared, and of the right device."""
         what = self.visit(line)
         if what and self.state.frame is not self.state.root:
             self.state.report(rules.STREAM_IN_REGION, mnemonic=line.mnemonic, what=what)
@@ -140,7 +140,7 @@ class Streams(PartialLineVisitor[str]):
         return "a memory pool"
 
     def _check_stream(self, stream: int, device: Device | None) -> str:
-        """Checks a line's stream; gives it in words unless it is the caller's."""
+        """Check a line's stream; gives it in words unless it is the caller's."""
         if stream == CALLER:
             return ""
         why = _why_not(stream, self.state.program.streams, device)
@@ -149,7 +149,7 @@ class Streams(PartialLineVisitor[str]):
         return f"stream {stream}"
 
     def _is_declared(self, event: int) -> bool:
-        """Checks that the program declares an event."""
+        """Check that the program declares an event."""
         if 0 < event <= len(self.state.program.events):
             return True
         self._report(rules.BAD_EVENT, event=event, why="it is not declared")
@@ -161,14 +161,14 @@ class Streams(PartialLineVisitor[str]):
         return is_own and not self.clocks.is_recorded(event)
 
     def _report(self, rule: Rule, **fields: str | int) -> None:
-        """Notes a fault that leaves it open where or when the line runs."""
+        """Note a fault that leaves it open where or when the line runs."""
         self._is_faulty = True
         self.state.report(rule, place=None, part="", **fields)
 
     # Order.
 
     def _do(self, work: Touch, position: int) -> None:
-        """Checks that what a line does to memory comes after what was done to it before."""
+        """Check that what a line does to memory comes after what was done to it before."""
         for names, writes in ((work.reads, False), (work.writes, True)):
             for name in names:
                 for storage in self.lifetimes.storages(name):
@@ -192,7 +192,7 @@ class Streams(PartialLineVisitor[str]):
                 self.state.report(rules.RACE, stream=stream, name=name, other=other, at=at)
 
     def _check_end(self, line: Free) -> None:
-        """Checks that nothing is at work on memory that others may get."""
+        """Check that nothing is at work on memory that others may get."""
         for storage in self.lifetimes.storages(line.buffer):
             history = self._history(storage)
             for other, position in history.before(writes=True):
@@ -203,7 +203,7 @@ class Streams(PartialLineVisitor[str]):
                     self.state.report(fault, name=line.buffer, other=other, stream=stream)
 
     def finish(self) -> None:
-        """Checks that the caller need not know of the program's own streams."""
+        """Check that the caller need not know of the program's own streams."""
         program = self.state.program
         for number, stream in enumerate(program.streams, start=1):
             self._check_branch(number, stream)
@@ -221,7 +221,7 @@ class Streams(PartialLineVisitor[str]):
             self.state.report(rules.NOT_JOINED, part=part, name=name, other=other)
 
     def _check_branch(self, number: int, stream: Stream) -> None:
-        """Checks that a stream of a captured graph is the program's own, and joined at the end."""
+        """Check that a stream of a captured graph is the program's own, and joined at the end."""
         if not stream.captured:
             return
         part = f"streams[{number - 1}]"

@@ -29,7 +29,7 @@ class Symbols:
         self._sound: set[sympy.Basic] = set()
 
     def check_table(self) -> None:
-        """Checks that no symbol's range is empty, and that None has neither range nor hint."""
+        """Check that no symbol's range is empty, and that None has neither range nor hint."""
         for name, info in self.state.program.symbols.items():
             fault = partial(self.state.report, part=f"symbols.{name}", name=name)
             if info.kind is SymbolKind.NONE and (info.lower, info.upper, info.hint) != (None,) * 3:
@@ -39,7 +39,7 @@ class Symbols:
                 fault(rules.EMPTY_RANGE, lower=info.lower, upper=info.upper)
 
     def bind(self, name: str, place: Place) -> None:
-        """Notes that ``name`` is bound at ``place``."""
+        """Note that ``name`` is bound at ``place``."""
         self._listed(name, place)
         if name in self.bound:
             first = self.bound[name]
@@ -53,11 +53,11 @@ class Symbols:
         return place is not None and place.frame.active
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """The names that are not visible, sorted."""
+        """Return the names that are not visible, sorted."""
         return sorted(name for name in names if not self.is_visible(name))
 
     def need(self, names: Iterable[str], place: Place, where: str = "") -> None:
-        """Reports those of ``names`` that have no value at ``place``."""
+        """Report those of ``names`` that have no value at ``place``."""
         for name in self.missing(names):
             self._listed(name, place)
             fault = partial(self.state.report, place=place, name=name)
@@ -74,13 +74,13 @@ class Symbols:
         self.state.report(rules.SYMBOL_KIND, place=place, name=name, kind=worded, what=what)
 
     def _listed(self, name: str, place: Place) -> None:
-        """Reports a symbol without an entry in the table, once."""
+        """Report a symbol without an entry in the table, once."""
         if name not in self.state.program.symbols and name not in self._seen_unlisted:
             self._seen_unlisted.add(name)
             self.state.report(rules.SYMBOL_UNLISTED, place=place, name=name)
 
     def check_layout(self, name: str, layout: Layout, place: Place) -> None:
-        """Checks that sizes, strides and offset are made of integer symbols."""
+        """Check that sizes, strides and offset are made of integer symbols."""
         for symbol in sorted(layout.symbols):
             info = self.state.program.symbols.get(symbol)
             if info is not None and info.kind is not SymbolKind.INT:
@@ -90,7 +90,7 @@ class Symbols:
             self.check_kinds(value, place)
 
     def check_kinds(self, value: Scalar, place: Place) -> None:
-        """Checks that an expression's symbols are of the kinds that the table gives them."""
+        """Check that an expression's symbols are of the kinds that the table gives them."""
         if not isinstance(value, sympy.Basic) or value in self._sound:
             return
         sound = True
@@ -107,7 +107,7 @@ class Symbols:
             self._sound.add(value)
 
     def check_value(self, name: str, value: Scalar, place: Place) -> None:
-        """Checks that ``value`` may be the value of symbol ``name``."""
+        """Check that ``value`` may be the value of symbol ``name``."""
         self.check_kinds(value, place)
         info = self.state.program.symbols.get(name)
         found = self.kind_of(value)
@@ -123,7 +123,7 @@ class Symbols:
         return _kind_of(value)
 
     def check_assert(self, line: AssertSymbol) -> None:
-        """Checks that what is asserted is true or false."""
+        """Check that what is asserted is true or false."""
         here = self.state.here()
         self.check_kinds(line.condition, here)
         kind = self.kind_of(line.condition)
@@ -132,7 +132,7 @@ class Symbols:
             self.state.report(rules.NOT_A_CONDITION, value=line.condition, found=found)
 
     def check_bind(self, line: BindSymbol) -> None:
-        """Checks that the buffer has the dimension or the element that the symbol is bound to."""
+        """Check that the buffer has the dimension or the element that the symbol is bound to."""
         source, here = line.source, self.state.here()
         name, is_item = source.buffer, isinstance(source, ItemOf)
         layout = self.state.program.buffers.get(name)
@@ -152,7 +152,7 @@ class Symbols:
 
 
 def _kinds_of(dtype: DType) -> tuple[SymbolKind, ...]:
-    """The kinds of symbol that can hold an element."""
+    """Return the kinds of symbol that can hold an element."""
     if dtype.is_floating:
         return (SymbolKind.FLOAT,)
     return () if dtype.is_complex else (SymbolKind.INT, SymbolKind.BOOL)

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 def check_name(state: State, name: str, what: str, place: Place | None = None) -> None:
-    """Checks that a name is ASCII letters, digits and underscores, not beginning with a digit."""
+    """Check that a name is ASCII letters, digits and underscores, not beginning with a digit."""
     if IDENTIFIER.fullmatch(name) is None:
         state.report(rules.BAD_NAME, place=place, name=name, what=what)
 
 
 def check_tables(state: State) -> None:
-    """Checks the tables of the program, before its lines are looked at."""
+    """Check the tables of the program, before its lines are looked at."""
     program = state.program
     check_name(state, program.name, "program", state.here())
     for name, constant in program.constants.items():
@@ -77,7 +77,7 @@ def _why_untied(state: State, name: str, tied: str | None) -> str:
 
 
 def check_layouts_used(state: State, defined: Container[str]) -> None:
-    """Checks that each layout belongs to something that is defined, once all lines are known."""
+    """Check that each layout belongs to something that is defined, once all lines are known."""
     for name in state.program.buffers:
         if name not in defined and name not in state.names.buffers:
             state.report(rules.LAYOUT_OF_NOTHING, part=f"buffers.{name}", name=name)
@@ -87,7 +87,7 @@ def check_layouts_used(state: State, defined: Container[str]) -> None:
 
 
 def check_layout(state: State, name: str, layout: Layout, place: Place) -> bool:
-    """Checks ranks, signs and the number of bytes; whether the layout's extent can be computed."""
+    """Check ranks, signs and the number of bytes; whether the layout's extent can be computed."""
     sizes, strides = layout.size, layout.stride
     if len(sizes) != len(strides):
         fault = partial(state.report, rules.RANKS_DIFFER, place=place, name=name)
@@ -112,13 +112,13 @@ def same_device(a: Device, b: Device) -> bool:
 
 
 def report_devices(state: State, name: str, given: Layout, other: str, expected: Layout) -> None:
-    """Reports a buffer that is not on the device of its storage."""
+    """Report a buffer that is not on the device of its storage."""
     fault = partial(state.report, rules.DEVICES_DIFFER, name=name, device=given.device)
     fault(other=f"%{other}", expected=expected.device)
 
 
 def check_alignment(state: State, name: str, layout: Layout, distance: Dim, source: str) -> None:
-    """Checks that a buffer begins a whole number of its own elements into its source."""
+    """Check that a buffer begins a whole number of its own elements into its source."""
     itemsize = layout.dtype.itemsize
     if type(distance) is int and distance % itemsize:
         fault = partial(state.report, rules.MISALIGNED, name=name, source=source)
@@ -173,7 +173,7 @@ class Opaque:
         )
 
     def check_tables(self) -> None:
-        """Checks packed constants, then that inputs and constants are strided."""
+        """Check packed constants, then that inputs and constants are strided."""
         program = self.state.program
         for name, constant in program.constants.items():
             if constant.packing is not None:
@@ -187,7 +187,7 @@ class Opaque:
             self._report_kind(name, "programs are given tensors with strides")
 
     def _check_packing(self, name: str, constant: Constant) -> None:
-        """Checks that a constant is packed by an op that packs, of constants that never change."""
+        """Check that a constant is packed by an op that packs, of constants that never change."""
         packing, constants = constant.packing, self.state.program.constants
         assert packing is not None
         faults = []
@@ -207,7 +207,7 @@ class Opaque:
             self._report(name, why, f"constants.{name}")
 
     def check_line(self, line: AnyLine, found: Effects) -> None:
-        """Checks that a line leaves such buffers alone, or is one that may have them."""
+        """Check that a line leaves such buffers alone, or is one that may have them."""
         if self.packed:
             mentioned = self.packed & {*found.touched, *found.peeks}
             if Trait.CALLS_OP in line.traits:
@@ -232,7 +232,7 @@ class Opaque:
         return kernel is not None and isinstance(kernel.source, DeviceKernel)
 
     def check_results(self) -> None:
-        """Checks that no region returns a packed constant."""
+        """Check that no region returns a packed constant."""
         for position, value in enumerate(self.state.frame.region.results):
             if isinstance(value, BufferValue) and value.buffer in self.packed:
                 self._report(value.buffer, "it is a result", f"results[{position}]")

@@ -61,7 +61,7 @@ _NOWHERE: Final = Program()
 
 
 def check_program(program: Program) -> tuple[Diagnostic, ...]:
-    """Every fault of a program, in the order of its text.
+    """Return every fault of a program, in the order of its text.
 
     Values of wrong types are all that is told of a program that has any: the checks rely on types.
     """
@@ -103,7 +103,7 @@ class _Verifier(PartialLineVisitor[None]):
         self.opaque = Opaque(self.state)
 
     def run(self) -> tuple[Diagnostic, ...]:
-        """Checks the whole program."""
+        """Check the whole program."""
         check_tables(self.state)
         self.opaque.check_tables()
         self.symbols.check_table()
@@ -114,7 +114,7 @@ class _Verifier(PartialLineVisitor[None]):
         return self.state.diagnostics()
 
     def region(self, frame: Frame, kind: Kind) -> list[Storage | None]:
-        """Checks a region; gives the storage of each of its results."""
+        """Check a region; gives the storage of each of its results."""
         state = self.state
         outside = state.frame, state.index
         state.frame, state.index = frame, None
@@ -131,7 +131,7 @@ class _Verifier(PartialLineVisitor[None]):
         return leaving
 
     def params(self, frame: Frame, kind: Kind) -> None:
-        """Defines inputs or parameters; numbers first, since layouts may mention them."""
+        """Define inputs or parameters; numbers first, since layouts may mention them."""
         part = "inputs" if kind is Kind.INPUT else "params"
         for position, item in enumerate(frame.region.params):
             if isinstance(item, ScalarInput):
@@ -144,7 +144,7 @@ class _Verifier(PartialLineVisitor[None]):
                 self.objects.define(item, place)
 
     def results(self, frame: Frame) -> list[Storage | None]:
-        """Checks what leaves a region."""
+        """Check what leaves a region."""
         self.opaque.check_results()
         leaving: list[Storage | None] = []
         for position, value in enumerate(frame.region.results):
@@ -160,7 +160,7 @@ class _Verifier(PartialLineVisitor[None]):
         return leaving
 
     def line(self, line: AnyLine) -> None:
-        """Checks one line: what it needs, its regions, what it ends, defines and is by itself."""
+        """Check one line: what it needs, its regions, what it ends, defines and is by itself."""
         state, lifetimes = self.state, self.lifetimes
         if line.origin is not None and not 0 <= line.origin < len(state.program.origins):
             count = len(state.program.origins)
@@ -195,7 +195,7 @@ class _Verifier(PartialLineVisitor[None]):
         self.visit(line)
 
     def lets_go(self, line: AnyLine, found: Effects) -> None:
-        """Notes the storage that code of others gets, and ends what the line ends."""
+        """Note the storage that code of others gets, and ends what the line ends."""
         if escapes_to(line, found):
             for name in found.touched:
                 self.lifetimes.escape(name)
@@ -203,7 +203,7 @@ class _Verifier(PartialLineVisitor[None]):
             self.lifetimes.kill(name)
 
     def defines(self, line: AnyLine, found: Effects) -> None:
-        """Enters the symbols, buffers and objects that a line defines."""
+        """Enter the symbols, buffers and objects that a line defines."""
         here = self.state.here()
         for name in found.defines_symbols:
             self.symbols.bind(name, here)
@@ -222,7 +222,7 @@ class _Verifier(PartialLineVisitor[None]):
                     self.objects.define(result, here)
 
     def regions(self, line: RegionLine) -> None:
-        """Checks the regions of a line and what crosses their borders."""
+        """Check the regions of a line and what crosses their borders."""
         self.control.check_entry(line)
         if loops(line):
             self.control.check_carried(line)
@@ -241,46 +241,46 @@ class _Verifier(PartialLineVisitor[None]):
         """Nothing more."""
 
     def visit_allocate(self, line: Allocate) -> None:
-        """Notes whether the contents are undefined, and the memory is kept."""
+        """Note whether the contents are undefined, and the memory is kept."""
         self.lifetimes.begin(line.out, blank=not line.zeroed, kept=line.kept)
 
     def visit_allocate_pool(self, line: AllocatePool) -> None:
-        """Notes that the buffer is a pool, of undefined contents."""
+        """Note that the buffer is a pool, of undefined contents."""
         self.pools.enter_pool(line)
         self.lifetimes.begin(line.out, blank=True, kept=line.kept)
 
     def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
-        """Checks the slice's place; its contents are what the pool's are."""
+        """Check the slice's place; its contents are what the pool's are."""
         self.symbols.check_kinds(line.offset, self.state.here())
         self.pools.enter_slice(line)
         self.lifetimes.begin(line.out, blank=self.lifetimes.is_blank(line.pool))
 
     def visit_kernel_definition(self, line: KernelDefinition) -> None:
-        """Enters the kernel."""
+        """Enter the kernel."""
         self.kernels.declare(line)
 
     def visit_kernel_call(self, line: KernelCall) -> None:
-        """Checks the arguments against the kernel's parameters."""
+        """Check the arguments against the kernel's parameters."""
         self.calls.check(line)
 
     def visit_extern_kernel(self, line: ExternKernel) -> None:
-        """Checks arguments and results against the op's schema, and what arguments share."""
+        """Check arguments and results against the op's schema, and what arguments share."""
         self.overlaps.check(line, self.externs.check(line))
         self.collectives.start(line)
 
     def visit_bind_symbol(self, line: BindSymbol) -> None:
-        """Checks that the buffer has what the symbol is bound to."""
+        """Check that the buffer has what the symbol is bound to."""
         self.symbols.check_bind(line)
 
     def visit_compute_symbol(self, line: ComputeSymbol) -> None:
-        """Checks that the symbol can hold the value."""
+        """Check that the symbol can hold the value."""
         self.symbols.check_value(line.symbol, line.value, self.state.here())
 
     def visit_assert_symbol(self, line: AssertSymbol) -> None:
-        """Checks that the condition is one."""
+        """Check that the condition is one."""
         self.symbols.check_assert(line)
 
     def visit_probe(self, line: Probe) -> None:
-        """Checks the kinds of the numbers shown."""
+        """Check the kinds of the numbers shown."""
         for value in line.scalars:
             self.symbols.check_kinds(value, self.state.here())
