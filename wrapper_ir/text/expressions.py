@@ -1,4 +1,4 @@
-"""Expressions and numbers as text: how they are printed, and how they are read back."""
+"""Expressions and numbers: printer and parser."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from wrapper_ir.text.tokens import Cursor
 
 
-#: An integer below this has few enough digits to be printed in decimal.
+#: The most bits of an integer that is printed in decimal.
 _DECIMAL_BITS: Final = int(MAX_DIGITS * 3.3)
 
 #: Relations, by operator.
@@ -59,10 +59,10 @@ COMPARISONS: Final[dict[str, type[sympy.Basic]]] = {
     ">=": sympy.Ge,
 }
 
-#: Operators of the level of products, besides ``*``.
+#: Operators with the precedence of products, except ``*``.
 DIVISIONS: Final[dict[str, type[sympy.Basic]]] = {"//": FloorDiv, "%": Mod, "/": TrueDiv}
 
-#: What is written as a call, by name.
+#: Functions that are written as calls, by name.
 CALLS: Final[dict[str, type[sympy.Basic]]] = {
     **{name: cls for name, cls in FUNCTIONS.items() if cls not in DIVISIONS.values()},
     "Max": sympy.Max,
@@ -72,12 +72,12 @@ CALLS: Final[dict[str, type[sympy.Basic]]] = {
 
 
 class TextExprPrinter(ExprPrinter):
-    """Prints expressions so that the parser gives back an equal one.
+    """Prints expressions so that they are parsed as equal ones.
 
     Args:
-        symbols: What is declared; a symbol that an expression takes for a real number and its
-            declaration for an integer cannot be printed, as it would read back as another.
-        strict: Whether names that are no identifiers are refused; else they are quoted.
+        symbols: The declared symbols. A symbol that is real in an expression but declared as an
+            integer, or vice versa, cannot be printed: it would be parsed as the other.
+        strict: True to refuse names that are not identifiers. Otherwise they are quoted.
     """
 
     target: ClassVar[str] = "the text form"
@@ -114,12 +114,12 @@ class TextExprPrinter(ExprPrinter):
             self._depth -= 1
 
     def integer(self, value: int) -> Piece:
-        """In decimal; in hexadecimal where that would take more than ``MAX_DIGITS`` digits."""
+        """Spell an integer in decimal, or in hexadecimal beyond ``MAX_DIGITS`` digits."""
         text = hex(value) if value.bit_length() > _DECIMAL_BITS else str(int(value))
         return Piece(text, Level.ATOM if value >= 0 else Level.UNARY)
 
     def real(self, value: float) -> Piece:
-        """Return the shortest decimal that reads back as the same double, ``inf`` or ``nan``."""
+        """Return the shortest decimal that is parsed as the same double, ``inf`` or ``nan``."""
         text = repr(float(value))
         return Piece(text, Level.UNARY if text.startswith("-") else Level.ATOM)
 
@@ -132,7 +132,7 @@ class TextExprPrinter(ExprPrinter):
         return Piece(f"complex({value.real!r}, {value.imag!r})")
 
     def symbol(self, name: str, *, is_real: bool) -> Piece:
-        """Return the bare name; with a dollar sign where it is a word of the text form."""
+        """Return the name, with a dollar sign if it is a keyword."""
         info = None if self._symbols is None else self._symbols.get(name)
         declared_real = info is not None and info.kind is SymbolKind.FLOAT
         if self._strict and self._symbols is not None and is_real != declared_real:
@@ -145,10 +145,10 @@ class TextExprPrinter(ExprPrinter):
 
 
 def symbol_text(name: str, *, strict: bool = True) -> str:
-    """Return a symbol's name as text.
+    """Return the text of a symbol.
 
     Raises:
-        UnprintableError: it is no identifier, and ``strict``.
+        UnprintableError: Its name is not an identifier, and ``strict`` is set.
     """
     if IDENTIFIER.fullmatch(name):
         return f"${name}" if name in RESERVED else name
@@ -166,17 +166,16 @@ def _kind(is_real: bool) -> str:  # noqa: FBT001 - the value is what is named
     return "a floating-point number" if is_real else "an integer"
 
 
-# Reading expressions and numbers.
+# Parsing.
 #
 # Each operation is built with all its operands at once, as :func:`wrapper_ir.lines.expr.scalar`
-# builds it: sympy evaluates ``Mul(2, s0 + 1)`` to ``2*s0 + 2`` but leaves ``Mul(2, s0 + 1, s1)``
-# alone, so building factor by factor would read another expression than was printed.
-
+# does. Sympy evaluates ``Mul(2, s0 + 1)`` to ``2*s0 + 2`` but leaves ``Mul(2, s0 + 1, s1)`` alone,
+# so building a product factor by factor would not restore the printed expression.
 
 Operand: TypeAlias = Any
-"""A Python number, or something of sympy's, which has no types."""
+"""A Python number or a sympy object. Sympy is untyped."""
 
-#: Bits of the largest power of two numbers that is worked out.
+#: The most bits of a constant power that is evaluated.
 _POWER_BITS: Final = 1 << 16
 
 _LEVELS: Final[dict[str, Level]] = {
@@ -197,16 +196,16 @@ _END: Final = frozenset((",", ")", "]", "}", ""))
 
 
 class ExprParser:
-    """Reads expressions; knows which symbols are floating-point numbers."""
+    """Parser of expressions. It knows which symbols are floating-point."""
 
     def __init__(self) -> None:
         self._symbols: dict[str, sympy.Symbol] = {}
         self._depth = 0
 
     def declare(self, name: str, *, is_real: bool) -> bool:
-        """Say what kind of number a symbol is; false if it was used as another kind before.
+        """Declare the kind of a symbol. Return False if it was used as the other kind before.
 
-        A symbol that is never declared is an integer.
+        Undeclared symbols are integers.
         """
         wanted = real_symbol(name) if is_real else symbol(name)
         return bool(self._symbols.setdefault(name, wanted) == wanted)
@@ -221,7 +220,7 @@ class ExprParser:
         return _computed(cursor, start, dim, [self._expr(cursor)])
 
     def scalar(self, cursor: Cursor) -> Scalar:
-        """Read a number, truth value or expression."""
+        """Read a number, boolean or expression."""
         token = cursor.tokens[cursor.at]
         if token.isdecimal() and len(token) < 19 and cursor.tokens[cursor.at + 1] in _END:
             cursor.at += 1
@@ -249,7 +248,7 @@ class ExprParser:
         return left
 
     def _enter(self, cursor: Cursor) -> None:
-        """Go one level deeper, and fail where that is too deep. A failure ends the reading."""
+        """Enter a nesting level; fail if that is too deep. A failure ends parsing."""
         if self._depth > MAX_DEPTH:
             cursor.fail(f"an expression is nested deeper than {MAX_DEPTH}", NestingTextError)
         self._depth += 1
@@ -263,7 +262,7 @@ class ExprParser:
         return _build(cursor, at, sympy.Add, terms)
 
     def _product(self, cursor: Cursor, *, negative: bool = False) -> Operand:
-        """Read factors up to an operator that binds less; a sign before them is of the product."""
+        """Read factors up to an operator that binds looser. A leading sign negates the product."""
         at = cursor.at
         if cursor.tokens[at] == "-":
             cursor.at += 1
@@ -410,8 +409,8 @@ def _number(cursor: Cursor) -> int | float:
     return value
 
 
-#: What sympy raises when it is given something that it cannot work out. Its constructors promise
-#: nothing, and text from outside may hold anything.
+#: Exceptions that sympy raises for something that it cannot evaluate. Its constructors promise
+#: nothing, and a text may contain anything.
 _SYMPY_ERRORS: Final = (
     TypeError,
     ValueError,
@@ -431,13 +430,13 @@ def _is_number(value: object) -> bool:
 
 
 def _build(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> Operand:
-    """Make an expression of checked operands, evaluated."""
+    """Check operands and build an evaluated expression of them."""
     _check(cursor, at, function, args)
     return _computed(cursor, at, function, args)
 
 
 def _computed(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> Operand:
-    """Call a function of sympy's or of ours, and report what it cannot work out."""
+    """Call a function of sympy or ours, and report what cannot be evaluated."""
     try:
         return function(*args)
     except UnsupportedExprError as error:
@@ -448,7 +447,7 @@ def _computed(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -
 
 
 def _check(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> None:
-    """Truth values are for ``&&``, ``||``, ``!``, ``==``, ``!=`` and conditions alone."""
+    """Check that booleans are operands of ``&&``, ``||``, ``!``, ``==``, ``!=`` and Where only."""
     if function in (sympy.And, sympy.Or, sympy.Not):
         numbers = False
     elif function in (sympy.Eq, sympy.Ne):
@@ -464,7 +463,7 @@ def _check(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> N
 
 
 def _signed(cursor: Cursor, at: int, factors: list[Operand], *, negative: bool) -> Operand:
-    """Return the product of the factors, or what has its sign changed."""
+    """Return the product of the factors, negated if ``negative``."""
     if len(factors) == 1:
         only = factors[0]
         if not negative:

@@ -1,4 +1,4 @@
-"""Reading the parts of lines: layouts, arguments, results, parameters."""
+"""Parser of the parts of lines: layouts, arguments, results, parameters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 TargetKind: TypeAlias = Literal["buffer", "symbol", "object"]
 
-#: What stands left of ``=``: a name, and of what.
+#: A name on the left side of ``=``, and its kind.
 Target: TypeAlias = tuple[str, TargetKind]
 
 _ACCESS: Final = {access.word: access for access in Access}
@@ -54,7 +54,7 @@ _INPUTS: Final = Choices.of(Input)
 
 
 class ItemParser:
-    """Reads parts of lines and gathers the layouts of the buffers that they define."""
+    """Parser of the parts of lines. Collects the layouts of the buffers that lines define."""
 
     lines: LineParser
     """Reads kernel sources and regions, which have lines of their own. It enters itself here."""
@@ -64,7 +64,7 @@ class ItemParser:
         self.buffers: dict[str, Layout] = {}
         self._layouts: dict[str, Layout] = {}
         self._devices: dict[str, Device] = {}
-        #: Arguments of one token, by that.
+        #: A cache of arguments that are one token, by token.
         self._args: dict[str, Arg] = {}
         self._depth = 0
 
@@ -91,7 +91,7 @@ class ItemParser:
         return device
 
     def layout(self, cursor: Cursor) -> Layout | None:
-        """Read a layout; ``None`` for ``?``. The same text gives the same object."""
+        """Read a layout; ``None`` for ``?``. Equal texts return the same object."""
         if cursor.accept("?"):
             return None
         tokens, start = cursor.tokens, cursor.at
@@ -126,7 +126,7 @@ class ItemParser:
         return Layout(dtype, device, size, strides, offset, kind)
 
     def define(self, cursor: Cursor, name: str) -> None:
-        """Read the layout of a buffer and keeps it."""
+        """Read the layout of a buffer and record it."""
         start = cursor.at
         layout = self.layout(cursor)
         if layout is None:
@@ -161,11 +161,11 @@ class ItemParser:
         return found
 
     def args(self, cursor: Cursor) -> tuple[Arg, ...]:
-        """Read arguments in round brackets."""
+        """Read arguments in parentheses."""
         return bracketed(cursor, "()", self.arg)
 
     def all_args(self, cursor: Cursor) -> tuple[tuple[Arg, ...], tuple[NamedArg, ...]]:
-        """Read arguments in round brackets, those with names last."""
+        """Read arguments in parentheses, keyword arguments last."""
         cursor.expect("(")
         args: list[Arg] = []
         kwargs: list[NamedArg] = []
@@ -181,7 +181,7 @@ class ItemParser:
         return tuple(args), tuple(kwargs)
 
     def mixed(self, cursor: Cursor) -> tuple[tuple[str, ...], tuple[Scalar, ...]]:
-        """Read buffers and then numbers, in round brackets."""
+        """Read buffers, then numbers, in parentheses."""
         cursor.expect("(")
         buffers: list[str] = []
         scalars: list[Scalar] = []
@@ -195,7 +195,7 @@ class ItemParser:
         return tuple(buffers), tuple(scalars)
 
     def region_results(self, cursor: Cursor, targets: list[Target]) -> tuple[CallResult, ...]:
-        """Read the types after a choice or a loop, which give no objects."""
+        """Read the result types of a line with regions, which cannot be objects."""
         found = self.results(cursor, targets)
         results = tuple(result for result in found if not isinstance(result, ResultObject))
         if len(results) < len(found):
@@ -203,7 +203,7 @@ class ItemParser:
         return results
 
     def results(self, cursor: Cursor, targets: list[Target]) -> tuple[OpResult, ...]:
-        """Read the types after a call and joins them with the names before it."""
+        """Read the result types of a call and join them with the names on its left side."""
         if not targets:
             return ()
         cursor.expect(":")
@@ -247,7 +247,7 @@ class ItemParser:
         return self.integer(cursor, "a step of a path")
 
     def values(self, cursor: Cursor) -> tuple[Value, ...]:
-        """Read results of the program or of a region, up to the end of the line."""
+        """Read the results of a program or region, up to the end of the line."""
         if not cursor.next:
             return ()
         found = [self._value(cursor)]
@@ -260,16 +260,16 @@ class ItemParser:
         return value
 
     def input(self, cursor: Cursor) -> Input:
-        """Read an input or the parameter of a region."""
+        """Read an input of a program or a parameter of a region."""
         item: Input = _INPUTS.read(self, cursor)
         return item
 
     def inputs(self, cursor: Cursor) -> tuple[Input, ...]:
-        """Read the parameters of a region, in round brackets."""
+        """Read the parameters of a region in parentheses."""
         return bracketed(cursor, "()", self.input)
 
     def params(self, cursor: Cursor) -> tuple[Param, ...]:
-        """Read the parameters of a kernel, in round brackets."""
+        """Read the parameters of a kernel in parentheses."""
         return bracketed(cursor, "()", self._param)
 
     def _param(self, cursor: Cursor) -> Param:
@@ -292,7 +292,7 @@ class ItemParser:
         return bracketed(cursor, "[]", self.exprs.dim)
 
     def passed(self, cursor: Cursor, word: str) -> tuple[Arg, ...]:
-        """Read arguments behind a word that is left out where there are none."""
+        """Read arguments after an optional keyword, which requires at least one."""
         at = cursor.at
         found = self.args(cursor)
         if not found:
@@ -300,7 +300,7 @@ class ItemParser:
         return found
 
     def range(self, cursor: Cursor) -> tuple[int | None, int | None]:
-        """Read ``[0, inf]``; nothing says nothing of either end."""
+        """Read a range such as ``[0, inf]``; if absent, both ends are open."""
         if not cursor.accept("["):
             return None, None
         lower: int | None = None
@@ -315,7 +315,7 @@ class ItemParser:
         return lower, upper
 
     def packing(self, cursor: Cursor) -> Packing:
-        """Read ``ns::op(args)[1]``: what packs a constant."""
+        """Read how a constant is packed: ``ns::op(args)[1]``."""
         op, args, position = cursor.op("the op that packs it"), self.args(cursor), None
         if cursor.accept("["):
             position = self.integer(cursor, "which of a list")
@@ -323,7 +323,7 @@ class ItemParser:
         return Packing(op, args, position)
 
     def frames(self, cursor: Cursor) -> tuple[Frame, ...]:
-        """Read ``at "file.py":12`` as often as it comes."""
+        """Read any number of frames such as ``at "file.py":12``."""
         found: list[Frame] = []
         while cursor.next == "at":
             found.append(READERS[Frame](self, cursor, None))

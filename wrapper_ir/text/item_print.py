@@ -1,4 +1,4 @@
-"""The parts of lines as text: names, layouts, arguments, results, parameters."""
+"""Printer of the parts of lines: names, layouts, arguments, results, parameters."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 class ItemPrinter:
-    """Prints the parts of a program's lines.
+    """Printer of the parts of lines.
 
     Args:
-        program: Whose layouts and symbols are meant.
-        strict: Whether to refuse what could not be read back; else it is quoted, for the eye.
+        program: The program, for its layouts and symbols.
+        strict: True to refuse what could not be parsed. Otherwise it is quoted, for display.
     """
 
     def __init__(self, program: Program, *, strict: bool = True) -> None:
@@ -76,11 +76,11 @@ class ItemPrinter:
         return "@" + self.identifier(name, "the kernel")
 
     def symbol(self, name: str) -> str:
-        """Return the name of a symbol."""
+        """Return the name of a symbol, with a dollar sign if it is a keyword."""
         return symbol_text(name, strict=self._strict)
 
     def identifier(self, name: str, what: str) -> str:
-        """Return a name, which must be one."""
+        """Return a name, which must be an identifier."""
         if IDENTIFIER.fullmatch(name):
             return name
         return self.refuse(quote(name), f"{what} {quote(name)}", NOT_AN_IDENTIFIER)
@@ -94,7 +94,7 @@ class ItemPrinter:
         )
 
     def refuse(self, shown: str, what: str, reason: str) -> str:
-        """Raise where printing is strict, else gives what is to be shown instead."""
+        """Raise if printing is strict; otherwise return ``shown``."""
         if self._strict:
             raise UnprintableError(what=what, reason=reason)
         return shown
@@ -104,15 +104,15 @@ class ItemPrinter:
         return str(value) if type(value) is int and -1e9 < value < 1e9 else self.exprs.print(value)
 
     def scalars(self, values: Iterable[Scalar]) -> str:
-        """Numbers or expressions with commas."""
+        """Return comma-separated numbers or expressions."""
         return ", ".join(map(self.scalar, values))
 
     def numbers(self, values: Iterable[Scalar]) -> str:
-        """Numbers or expressions in square brackets."""
+        """Return numbers or expressions in square brackets."""
         return f"[{self.scalars(values)}]"
 
     def strings(self, values: Iterable[str]) -> str:
-        """Strings in square brackets."""
+        """Return strings in square brackets."""
         return f"[{', '.join(map(quote, values))}]"
 
     def device(self, device: Device) -> str:
@@ -123,7 +123,7 @@ class ItemPrinter:
         return f"@{kind}" if device.index is None else f"@{kind}:{device.index}"
 
     def layout(self, layout: Layout) -> str:
-        """Return ``f32[s0, 64]{1, s0}+8 @cuda:0``; row-major strides and no offset are left out."""
+        """Return ``f32[s0, 64]{1, s0}+8 @cuda:0``, without row-major strides and offset 0."""
         text = self._layout_texts.get(layout)
         if text is None:
             text = self._layout_texts[layout] = self._layout(layout)
@@ -140,7 +140,7 @@ class ItemPrinter:
         return f"{text} {self.device(layout.device)}"
 
     def layout_of(self, name: str) -> str:
-        """Return the layout of a buffer, ``?`` where the program does not say."""
+        """Return the layout of a buffer; ``?`` if the program has none."""
         layout = self._layouts.get(name)
         return "?" if layout is None else self.layout(layout)
 
@@ -149,7 +149,7 @@ class ItemPrinter:
         return f"{self.buffer(name)} : {self.layout_of(name)}"
 
     def arg_list(self, items: tuple[Arg, ...]) -> str:
-        """Arguments in square brackets."""
+        """Return arguments in square brackets."""
         if self._depth >= MAX_DEPTH:
             self.refuse("", "a list", f"it is nested deeper than {MAX_DEPTH}")
         self._depth += 1
@@ -158,18 +158,18 @@ class ItemPrinter:
         return f"[{text}]"
 
     def args(self, args: tuple[Arg, ...], kwargs: tuple[NamedArg, ...] = ()) -> str:
-        """Arguments in round brackets, those with names last."""
+        """Return arguments in parentheses, keyword arguments last."""
         texts = list(map(self.show, args))
         for name, arg in kwargs:
             texts.append(f"{self.identifier(name, 'the argument')}={self.show(arg)}")
         return f"({', '.join(texts)})"
 
     def mixed(self, buffers: Iterable[str], scalars: Iterable[Scalar]) -> str:
-        """Buffers and then numbers, in round brackets."""
+        """Return buffers, then numbers, in parentheses."""
         return f"({', '.join([*map(self.buffer, buffers), *map(self.scalar, scalars)])})"
 
     def targets(self, results: tuple[OpResult, ...]) -> str:
-        """Return ``%a`` or ``(%a, u0)``, before a call."""
+        """Return the left side of a call: ``%a`` or ``(%a, u0)``."""
         names = list(map(self._target, results))
         return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
@@ -183,7 +183,7 @@ class ItemPrinter:
                 return self.object(result.object)
 
     def result_types(self, results: tuple[OpResult, ...]) -> str:
-        """Return ``type`` or ``(type, type)`` after a call."""
+        """Return the result types of a call: ``type`` or ``(type, type)``."""
         if len(results) == 1:
             return self._result(results[0], ())
         types = [self._result(result, (index,)) for index, result in enumerate(results)]
@@ -223,18 +223,18 @@ class ItemPrinter:
                 return f"{name}: {param.type.value}"
 
     def params(self, params: tuple[Param, ...]) -> str:
-        """Return the parameters of a kernel, in round brackets."""
+        """Return the parameters of a kernel in parentheses."""
         return f"({', '.join(map(self.param, params))})"
 
     def range(self, lower: int | None, upper: int | None) -> str:
-        """Return ``[0, inf]``; nothing where neither end is known."""
+        """Return ``[0, inf]``; empty if the range is unbounded."""
         if lower is None and upper is None:
             return ""
         least = "-inf" if lower is None else self.scalar(lower)
         return f" [{least}, {'inf' if upper is None else self.scalar(upper)}]"
 
     def packing(self, packing: Packing) -> str:
-        """Return ``ns::op(args)[1]``: what packs a constant."""
+        """Return how a constant is packed: ``ns::op(args)[1]``."""
         text = self.op(packing.op) + self.args(packing.args)
         return text if packing.position is None else f"{text}[{packing.position}]"
 
@@ -252,5 +252,5 @@ class ItemPrinter:
         return quote(value) if isinstance(value, str) else self.scalar(value)
 
     def key(self, name: str) -> str:
-        """Return a key of a table: bare where it is a name, else quoted."""
+        """Return a key of a table, quoted unless it is an identifier."""
         return name if IDENTIFIER.fullmatch(name) else quote(name)

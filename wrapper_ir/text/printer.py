@@ -1,7 +1,7 @@
-"""Printing programs.
+"""Printer of programs.
 
-The text is made line by line: each line of the program starts a line of text, so that a change of
-one line is a change of one line in a diff. Regions and kernel sources follow on lines of their own.
+Each line of the program starts a line of text, so that a change of one line is one line in a diff.
+Regions and kernel sources follow on lines of their own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 
-# The lines of a program as text.
+# Lines of a program.
 
 
 def first_line(items: ItemPrinter, line: AnyLine) -> str:
@@ -61,23 +61,23 @@ def _library_op(items: ItemPrinter, line: KernelDefinition, source: TorchOp) -> 
 
 
 class TextLine(NamedTuple):
-    """A line of text; ``path`` is the address of the program line that starts on it, if any."""
+    """A line of text. ``path`` is the address of the program line that starts on it, if any."""
 
     text: str
     path: Path | None = None
 
 
 def print_program(program: Program, *, origins: bool = False, strict: bool = True) -> str:
-    """Return the program as text, which :func:`wrapper_ir.parse` reads back as an equal program.
+    """Return the program as text. :func:`wrapper_ir.parse` reads it back as an equal program.
 
     Args:
-        program: What to print.
-        origins: Whether to say of each line where in the model it comes from.
-        strict: Whether to refuse what could not be read back. Without, faulty names are quoted: for
-            showing a program, not for keeping it.
+        program: The program.
+        origins: True to include the origins of lines.
+        strict: True to refuse what could not be parsed. Otherwise faulty names are quoted, and the
+            text is for display only.
 
     Raises:
-        UnprintableError: the program holds something that the text form cannot say.
+        UnprintableError: The text form cannot express the program.
     """
     lines = text_lines(program, origins=origins, strict=strict)
     return "".join([f"{line.text}\n" for line in lines])
@@ -86,7 +86,7 @@ def print_program(program: Program, *, origins: bool = False, strict: bool = Tru
 def text_lines(
     program: Program, *, origins: bool = False, strict: bool = True, paths: bool = False
 ) -> Iterator[TextLine]:
-    """Yield the lines of :func:`print_program`; with ``paths`` each says what program line it starts."""
+    """Yield the lines of :func:`print_program`, with ``paths`` with the paths of program lines."""
     wrong = misfits(as_program(program, "wir.print_program"))
     if wrong:
         path, part, expected, found = wrong[0]
@@ -103,12 +103,12 @@ def text_lines(
 
 
 def print_line(line: AnyLine, program: Program) -> str:
-    """Return the first line of the text of one line of a program, for messages; refuses nothing."""
+    """Return the first line of a line's text, for messages. Refuses nothing."""
     return first_line(ItemPrinter(program, strict=False), line)
 
 
 class _ProgramPrinter:
-    """Prints a whole program."""
+    """Printer of one program."""
 
     def __init__(self, program: Program, *, origins: bool, strict: bool, paths: bool) -> None:
         self._program = program
@@ -118,7 +118,7 @@ class _ProgramPrinter:
         self._items = ItemPrinter(program, strict=strict)
 
     def lines(self) -> Iterator[TextLine]:
-        """Yield every line of the text."""
+        """Yield all lines of the text."""
         yield from map(TextLine, self._head())
         yield from self._main()
         yield TextLine(self._items.returned("return", self._program.results))
@@ -157,7 +157,7 @@ class _ProgramPrinter:
             yield f"{word} {shown(name)} {self._items.show(each)}"
 
     def _strays(self) -> list[str]:
-        """Buffers with a layout that nothing defines: a fault, which a text must be able to say."""
+        """Return buffers with a layout but no definition: a fault that the text can express."""
         buffers = self._program.buffers
         if not buffers:
             return []
@@ -167,7 +167,7 @@ class _ProgramPrinter:
         return [name for name in buffers if name not in defined]
 
     def _main(self) -> Iterator[TextLine]:
-        """Yield the body; definitions stand at the margin, set apart by empty lines."""
+        """Yield the body. Definitions start at the margin and are set apart by empty lines."""
         blank = TextLine("")
         before = "head"
         for index, line in enumerate(self._program.body):
@@ -223,7 +223,7 @@ def _kind(line: AnyLine) -> str:
 
 
 def _defined_in(region: Region) -> Iterator[str]:
-    """Buffers that get a layout in the text where they are defined."""
+    """Yield the buffers whose definition in the text includes their layout."""
     for item in region.params:
         if isinstance(item, BufferInput):
             yield item.name
