@@ -1,10 +1,10 @@
-"""The rules as data, and the only list of them.
+"""The rules of the verifier as data.
 
-A rule's code never changes and is never given to another rule: people search for it and tools match
-on it. The table in ``docs/verifier.md`` is made from this list, and a test asks for an invalid
-program for each rule.
+A rule's code never changes and is never reused: people search for it and tools match on it. The
+table in ``docs/verifier.md`` is generated from this list, and a test requires an invalid program
+for each rule.
 
-Where a rule says "provably", the program has the benefit of the doubt.
+Where a rule says "provably", the program gets the benefit of the doubt.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that is checked.
+    """A rule of the verifier.
 
-    ``checks`` states the rule, as Markdown: what holds of a program that keeps to it. ``template``
-    and ``hint`` are format strings; the fields come with each violation. A warning may be about
-    something intended: it is reported on request only, and does not make the program invalid.
+    ``checks`` states the rule in Markdown, as a property of valid programs. ``template`` and
+    ``hint`` are format strings for the fields of a violation. A warning may be about something
+    intended, so it is reported on request only and does not make the program invalid.
     """
 
     code: str
