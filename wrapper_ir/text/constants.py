@@ -127,7 +127,9 @@ class _Packer:
         known = {*self._program.constants, *self._program.objects}
         strays = sorted(set(self._program.data) - known)
         if strays:
-            self._fail(f"there is a value for '{strays[0]}', which is no constant of the program")
+            self._fail(
+                f"there is a value for '{strays[0]}', which is not a constant of the program"
+            )
         for name in self.objects:
             self.tensors[name] = self._archive(name)
         storages: defaultdict[object, list[str]] = defaultdict(list)
@@ -154,14 +156,14 @@ class _Packer:
         if misfit := _misfit(tensor, self._layout(name)):
             self._fail(f"'{name}' {misfit}")
         if tensor.is_mkldnn:
-            self._fail(f"'{name}' is packed in a form that only this torch's libraries know")
+            self._fail(f"'{name}' is packed in a format that only the libraries of this torch know")
         if tensor.is_quantized or tensor.device.type == "meta":
             self._fail(f"'{name}' is a {tensor.device.type} tensor whose value cannot be stored")
 
     def _layout(self, name: str) -> Layout:
         layout = self._program.buffers.get(name)
         if layout is None or not layout.is_static:
-            self._fail(f"'{name}' has no layout of known numbers")
+            self._fail(f"'{name}' has no static layout")
         return layout
 
     def _pack_storage(self, names: Sequence[str]) -> None:
@@ -276,14 +278,14 @@ class _Loader:
         names = set(about["names"])
         strays = sorted(names - set(self._program.constants))
         if strays:
-            self.fail(f"it has a value for '{strays[0]}', which is no constant of the program")
+            self.fail(f"it has a value for '{strays[0]}', which is not a constant of the program")
         stored = set(opened.keys())
         found: dict[str, Tensor] = {}
         for name in (n for n in self._program.constants if n in names and n not in about["same"]):
             piece = about["pieces"].get(name)
             key = name if piece is None else piece["key"]
             if key not in stored:
-                self.fail(f"the value of '{name}' is missing in it")
+                self.fail(f"the value of '{name}' is missing")
             layout = self._layout(name)
             if piece is None:
                 found[name] = self._dense(name, layout, opened.get_tensor(name))
@@ -293,13 +295,13 @@ class _Loader:
                 found[name] = self._view(name, layout, piece)
         for name, root in about["same"].items():
             if root not in found or self._layout(name) != self._layout(root):
-                self.fail(f"'{name}' cannot be the same as '{root}'")
+                self.fail(f"'{name}' cannot share the value of '{root}'")
             found[name] = found[root].view_as(found[root])
         self._pack(found)
         ordered = {name: found[name] for name in self._program.constants if name in found}
         for name in about.get("objects", ()):
             if name not in stored or name not in self._program.objects:
-                self.fail(f"the object '{name}' is missing in it, or in the program")
+                self.fail(f"the object '{name}' is missing from it or from the program")
             ordered[name] = self._object(name, opened.get_tensor(name))
         return ordered
 
@@ -314,7 +316,7 @@ class _Loader:
             except (RuntimeError, IndexError) as error:
                 self.fail(f"'{name}' cannot be packed: {str(error).partition(chr(10))[0]}")
             if self._layout(name).size != tuple(made.shape):
-                self.fail(f"'{name}' is of another size when it is packed: {list(made.shape)}")
+                self.fail(f"'{name}' has another size once packed: {list(made.shape)}")
             found[name] = made
 
     def _packed(self, name: str, packing: Packing, values: Mapping[str, Tensor]) -> Tensor:
@@ -322,7 +324,7 @@ class _Loader:
         import torch  # noqa: PLC0415 - there is a tensor to pack
 
         if packing.op not in PACKING_OPS:
-            self.fail(f"'{name}' is packed by {packing.op}, which is no op that packs")
+            self.fail(f"'{name}' is packed by {packing.op}, which is not a packing op")
         namespace, _, op = packing.op.partition("::")
         with torch.no_grad():
             made = getattr(getattr(torch.ops, namespace), op)(
@@ -344,11 +346,11 @@ class _Loader:
             hint = f"load the library that has the class {class_name} first"
             self.fail(f"the object '{name}' cannot be read: {reason}", hint=hint)
         if given != "__torch__.torch.classes." + class_name.replace("::", "."):
-            self.fail(f"the object '{name}' is of class {given}, the program says {class_name}")
+            self.fail(f"the object '{name}' has class {given}, but the program says {class_name}")
         return found
 
     def _about(self, metadata: Mapping[str, str]) -> dict[str, Any]:
-        """Our metadata, checked: it comes from outside like everything in the file."""
+        """Return our metadata after validation, since the file is not trusted."""
         if METADATA not in metadata:
             self.fail("it was not written by wrapper_ir")
         about = json.loads(metadata[METADATA])
@@ -371,7 +373,7 @@ class _Loader:
     def _layout(self, name: str) -> Layout:
         layout = self._program.buffers.get(name)
         if layout is None or not layout.is_static:
-            self.fail(f"the constant '{name}' has no layout of known numbers")
+            self.fail(f"the constant '{name}' has no static layout")
         return layout
 
     def _dense(self, name: str, layout: Layout, stored: Tensor) -> Tensor:

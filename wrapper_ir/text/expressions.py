@@ -138,8 +138,7 @@ class TextExprPrinter(ExprPrinter):
         if self._strict and self._symbols is not None and is_real != declared_real:
             raise UnprintableError(
                 what=f"the expression with the symbol '{name}'",
-                reason=f"it takes it for {_kind(is_real)}, its declaration for "
-                f"{_kind(declared_real)}",
+                reason=f"it is {_kind(is_real)} here, but declared as " f"{_kind(declared_real)}",
             )
         return Piece(symbol_text(name, strict=self._strict))
 
@@ -243,7 +242,7 @@ class ExprParser:
                 else:
                     left = self._connective(cursor, cursor.next, left)
         except RecursionError:
-            cursor.fail("this expression is too deep to be worked out", NestingTextError)
+            cursor.fail("this expression is nested too deeply to be evaluated", NestingTextError)
         self._depth -= 1
         return left
 
@@ -338,13 +337,13 @@ class ExprParser:
         if not IDENTIFIER.fullmatch(token):
             if token[:1] != "%":
                 cursor.fail_expecting("an expression")
-            reason = f"an expression is expected, but the buffer '{token}' was found"
-            cursor.fail(reason, hint="a remainder has spaces: 's0 % s1'")
+            reason = f"expected an expression, but found the buffer '{token}'"
+            cursor.fail(reason, hint="the remainder operator needs spaces: 's0 % s1'")
         if cursor.tokens[cursor.at + 1] == "(":
             return self._call(cursor, token)
         if token in RESERVED:
-            hint = f"write ${token} for the symbol of this name"
-            cursor.fail(f"an expression is expected, but '{token}' was found", hint=hint)
+            hint = f"write ${token} for the symbol with this name"
+            cursor.fail(f"expected an expression, but found '{token}'", hint=hint)
         cursor.at += 1
         return self._symbol(token)
 
@@ -383,7 +382,7 @@ class ExprParser:
         start = cursor.at
         value = self._expr(cursor, Level.PRODUCT)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            cursor.fail("a number is expected", ExprTextError, at=start)
+            cursor.fail("expected a number", ExprTextError, at=start)
         try:
             return float(value)
         except OverflowError:
@@ -443,7 +442,7 @@ def _computed(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -
         cursor.fail(error.message, ExprTextError, at=at, hint=error.hint)
     except _SYMPY_ERRORS as error:
         reason = str(error).partition("\n")[0][:120] or type(error).__name__
-        cursor.fail(f"this expression cannot be worked out: {reason}", ExprTextError, at=at)
+        cursor.fail(f"this expression cannot be evaluated: {reason}", ExprTextError, at=at)
 
 
 def _check(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> None:
@@ -457,9 +456,9 @@ def _check(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> N
     for position, arg in enumerate(args):
         want_number = numbers and not (position == 0 and function is CALLS["Where"])
         if want_number and not _is_number(arg):
-            cursor.fail("a truth value stands where a number is needed", ExprTextError, at=at)
+            cursor.fail("expected a number, but found a boolean", ExprTextError, at=at)
         if not want_number and not (_is_truth(arg) or isinstance(arg, sympy.Symbol)):
-            cursor.fail("a number stands where a truth value is needed", ExprTextError, at=at)
+            cursor.fail("expected a boolean, but found a number", ExprTextError, at=at)
 
 
 def _signed(cursor: Cursor, at: int, factors: list[Operand], *, negative: bool) -> Operand:
@@ -476,8 +475,8 @@ def _signed(cursor: Cursor, at: int, factors: list[Operand], *, negative: bool) 
 def _power(cursor: Cursor, at: int, base: Operand, exponent: Operand) -> Operand:
     if isinstance(exponent, (int, sympy.Integer)):
         if exponent < 0:
-            cursor.fail("a power is not a natural number", ExprTextError, at=at)
+            cursor.fail("an exponent must not be negative", ExprTextError, at=at)
         bits = int(base).bit_length() if isinstance(base, (int, sympy.Integer)) else 0
         if bits * int(exponent) > _POWER_BITS:
-            cursor.fail("this power is too large a number", NumberTextError, at=at)
+            cursor.fail("this power is too large", NumberTextError, at=at)
     return _build(cursor, at, sympy.Pow, [base, exponent])

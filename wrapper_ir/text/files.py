@@ -96,7 +96,7 @@ def load(path: str | os.PathLike[str], *, data: bool = True) -> Program:
 def _beside(file: Path, action: str) -> Path:
     """Return the path of the constants that belong to the program in ``file``."""
     if file.suffix == _SUFFIX:
-        reason = f"the values of its constants go to a file of this name; call it {file.stem}.wir"
+        reason = f"the values of its constants need this name; call the program {file.stem}.wir"
         raise FileError(action=action, file=file, reason=reason)
     return beside_of(file)
 

@@ -73,7 +73,7 @@ class ItemParser:
         start = cursor.at
         value = self.exprs.scalar(cursor)
         if type(value) is not int:
-            cursor.fail(f"{what} is a literal integer", NumberTextError, at=start)
+            cursor.fail(f"{what} must be a literal integer", NumberTextError, at=start)
         return value
 
     def device(self, cursor: Cursor) -> Device:
@@ -85,7 +85,7 @@ class ItemParser:
                 cursor.fail_expecting("a device such as @cpu")
             kind, _, index = token[1:].partition(":")
             if len(index) > 9:
-                cursor.fail("no device has such an index", NumberTextError)
+                cursor.fail("the device index is too large", NumberTextError)
             device = self._devices[token] = Device(kind, int(index) if index else None)
         cursor.at += 1
         return device
@@ -134,7 +134,7 @@ class ItemParser:
         known = self.buffers.setdefault(name, layout)
         if known is not layout and known != layout:
             cursor.fail(
-                f"the buffer '%{name}' has another layout already", ConflictTextError, at=start
+                f"the buffer '%{name}' already has a different layout", ConflictTextError, at=start
             )
 
     def arg(self, cursor: Cursor) -> Arg:
@@ -175,7 +175,7 @@ class ItemParser:
                 cursor.at += 1
                 kwargs.append((name, self.arg(cursor)))
             elif kwargs:
-                cursor.fail("an argument without a name follows one with a name")
+                cursor.fail("a positional argument follows a keyword argument")
             else:
                 args.append(self.arg(cursor))
         return tuple(args), tuple(kwargs)
@@ -189,7 +189,7 @@ class ItemParser:
             if cursor.next[:1] != "%":
                 scalars.append(self.exprs.scalar(cursor))
             elif scalars:
-                cursor.fail("the buffers of a probe come before its numbers")
+                cursor.fail("the buffers of a probe must come before its numbers")
             else:
                 buffers.append(cursor.buffer())
         return tuple(buffers), tuple(scalars)
@@ -199,7 +199,7 @@ class ItemParser:
         found = self.results(cursor, targets)
         results = tuple(result for result in found if not isinstance(result, ResultObject))
         if len(results) < len(found):
-            cursor.fail("regions give no objects", at=0)
+            cursor.fail("regions cannot return objects", at=0)
         return results
 
     def results(self, cursor: Cursor, targets: list[Target]) -> tuple[OpResult, ...]:
@@ -296,7 +296,7 @@ class ItemParser:
         at = cursor.at
         found = self.args(cursor)
         if not found:
-            cursor.fail(f"'{word} ()' is left out where nothing is taken in", at=at)
+            cursor.fail(f"leave out '{word} ()' if there are no arguments", at=at)
         return found
 
     def range(self, cursor: Cursor) -> tuple[int | None, int | None]:
@@ -342,7 +342,7 @@ class ItemParser:
         at = cursor.at
         found = self.arg(cursor)
         if not isinstance(found, (BufferArg, ScalarArg)):
-            cursor.fail(f"{what} is a buffer or a number", at=at)
+            cursor.fail(f"{what} must be a buffer or a number", at=at)
         return found
 
     def types(self, cursor: Cursor) -> tuple[tuple[str, str], ...]:
@@ -351,7 +351,7 @@ class ItemParser:
         rows = self.table(cursor)
         types = tuple([(key, value) for key, value in rows if isinstance(value, str)])
         if len(types) != len(rows):
-            cursor.fail("the types of a signature are strings", at=at)
+            cursor.fail("the types of a signature must be strings", at=at)
         return types
 
     def options(self, cursor: Cursor) -> tuple[tuple[str, Scalar | str], ...]:

@@ -111,7 +111,7 @@ class LineParser:
         """Read ``// text``."""
         found = _COMMENT.fullmatch(cursor.text)
         if found is None:
-            cursor.fail("a space is expected after '//'")
+            cursor.fail("expected a space after '//'")
         origin = None if found[1] is None else self.text.origin(int(found[1]))
         try:
             return Comment(unescape(found[2] or ""), origin=origin)
@@ -136,7 +136,7 @@ class LineParser:
             cursor.at = 1
             line = self._declared(cursor, is_method=_LIBRARY_OPS[first])
         elif first[0] == "|":
-            cursor.fail("lines of source follow a 'kernel' line")
+            cursor.fail("lines of source must follow a 'kernel' line")
         else:
             words = (*known.statements, *_LIBRARY_OPS, *known.buffers, *known.symbols, *known.calls)
             cursor.fail_word((*words, "return"), "the start of a line")
@@ -167,7 +167,7 @@ class LineParser:
             return [self._target(cursor)]
         found = [self._target(cursor) for _ in listed(cursor, ")")]
         if not found:
-            cursor.fail("empty brackets define nothing", at=0)
+            cursor.fail("empty parentheses define nothing", at=0)
         return found
 
     def _target(self, cursor: Cursor) -> Target:
@@ -192,7 +192,7 @@ class LineParser:
     def _declared(self, cursor: Cursor, *, is_method: bool) -> KernelDefinition:
         schema, column = cursor.rest()
         if not is_plain_schema(schema):
-            reason = "a schema is one line of printable text without tabs"
+            reason = "a schema must be one line of printable text without tabs"
             raise SchemaTextError(reason=reason, place=cursor.place(column))
         try:
             name = parse_schema(schema).name

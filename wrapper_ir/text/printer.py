@@ -56,7 +56,7 @@ def _library_op(items: ItemPrinter, line: KernelDefinition, source: TorchOp) -> 
     except SchemaError as error:
         return refuse(shown, what, error.message)
     if name != line.name:
-        return refuse(shown, what, f"its schema is that of '{name}'")
+        return refuse(shown, what, f"its schema belongs to '{name}'")
     return refuse(shown, what, "it has parameters") if line.params else f"{word} {schema}"
 
 
@@ -92,7 +92,7 @@ def text_lines(
         path, part, expected, found = wrong[0]
         raise UnprintableError(
             what=part or "a line",
-            reason=f"it is {found}, where {expected} is wanted",
+            reason=f"it is {found}, but {expected} is needed",
             path=path,
             hint=None if part else LINES_ARE_CLOSED,
         )

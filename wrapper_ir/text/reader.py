@@ -113,15 +113,13 @@ def parse(text: str, *, source_name: str = "<text>") -> Program:
     """
     given: object = text
     if not isinstance(given, str):
-        hint = "it takes text; a file is read by wir.load(path)"
+        hint = "pass the text itself, or read a file with wir.load(path)"
         raise UnsupportedError(what=f"a {type(given).__name__}", where="wir.parse", hint=hint)
     lines = TextLines(text, source_name)
     try:
         return _Reader(lines).program()
     except RecursionError:
-        raise NestingTextError(
-            reason="this is nested too deeply to be read", place=lines.place()
-        ) from None
+        raise NestingTextError(reason="this is nested too deeply", place=lines.place()) from None
 
 
 class _Reader:
@@ -201,14 +199,16 @@ class _Reader:
     def _version(self) -> None:
         cursor = self._text.cursor(f"the first line 'wir {SCHEMA_VERSION}'")
         if cursor.next != "wir":
-            cursor.fail(f"a text starts with its version, 'wir {SCHEMA_VERSION}'", VersionTextError)
+            cursor.fail(
+                f"a text must start with its version, 'wir {SCHEMA_VERSION}'", VersionTextError
+            )
         cursor.take()
         at = cursor.at
         version = self._items.integer(cursor, "a version")
         cursor.end()
         if version > SCHEMA_VERSION:
             cursor.fail(
-                f"the text is of version {_short(version)}, this wrapper_ir reads up to version "
+                f"the text has version {_short(version)}, but this wrapper_ir reads up to version "
                 f"{SCHEMA_VERSION}",
                 VersionTextError,
                 at=at,
@@ -236,8 +236,8 @@ class _Reader:
             cursor.fail(f"the symbol '{name}' is declared twice", ConflictTextError, at=1)
         info = self._symbols[name] = self._read(SymbolInfo, cursor)
         if not self._exprs.declare(name, is_real=info.kind is SymbolKind.FLOAT):
-            reason = f"the symbol '{name}' was taken for an integer above"
-            cursor.fail(reason, ConflictTextError, at=1, hint="declare it before it is used")
+            reason = f"the symbol '{name}' was used as an integer above"
+            cursor.fail(reason, ConflictTextError, at=1, hint="declare it before its first use")
 
     def _read(self, cls: type[T], cursor: Cursor) -> T:
         """Read the part of a declaration after its name."""

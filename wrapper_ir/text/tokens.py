@@ -181,7 +181,7 @@ class Cursor:
         if not IDENTIFIER.fullmatch(token):
             self.fail_expecting(what)
         close = nearest(token, words)
-        hint = f"did you mean '{close}'?" if close else f"known are {', '.join(sorted(words))}"
+        hint = f"did you mean '{close}'?" if close else f"valid are {', '.join(sorted(words))}"
         self.fail(f"'{token}' is not {what}", WordTextError, hint=hint)
 
     def fail_expecting(self, what: str) -> NoReturn:
@@ -189,10 +189,11 @@ class Cursor:
         self._refuse_foreign(what)
         token = self.tokens[self.at]
         if token == '"':
-            self.fail("this string is not closed on its line", StringTextError)
+            self.fail("this string is not closed on this line", StringTextError)
         shown = token if len(token) <= 40 else token[:37] + "..."
-        found = f"'{shown}' was found" if token else "the line ends here"
-        self.fail(f"{what} is expected, but {found}")
+        self.fail(
+            f"expected {what}, but " + (f"found '{shown}'" if token else "the line ends here")
+        )
 
     def _refuse_foreign(self, what: str) -> None:
         """Fail at the first non-ASCII token, which is the likely cause of any problem."""
@@ -201,10 +202,10 @@ class Cursor:
         for index, token in enumerate(self.tokens):
             if not token.isascii() and token[0] != '"':
                 self.fail(
-                    f"{what} is expected, but '{token}' (U+{ord(token):04X}) is not ASCII",
+                    f"expected {what}, but '{token}' (U+{ord(token):04X}) is not ASCII",
                     CharacterTextError,
                     at=index,
-                    hint="names are ASCII; other letters may stand in strings and comments",
+                    hint="names are ASCII; other characters are allowed in strings and comments",
                 )
 
     def fail(
@@ -337,7 +338,7 @@ class TextLines:
             column = next(i for i, char in enumerate(plain, start=1) if not char.isprintable())
             code = f"{ord(plain[column - 1]):x}"
             raise CharacterTextError(
-                reason=f"the character U+{code.upper():0>4} does not print",
+                reason=f"the character U+{code.upper():0>4} is not printable",
                 place=Place(self._source, number, column, line),
                 hint=f"in a string or comment write \\u{{{code}}}",
             )

@@ -106,11 +106,11 @@ def _value(match: re.Match[str]) -> str:
         return _VALUES[match[1]]
     if match[2] is None:
         raise EscapeError(
-            'no such escape; there are \\\\, \\", \\n, \\t, \\r and \\u{hex}', match.start()
+            'unknown escape; valid are \\\\, \\", \\n, \\t, \\r and \\u{hex}', match.start()
         )
     code = int(match[2], 16)
     if code > 0x10FFFF:
-        raise EscapeError("no character has this number", match.start())
+        raise EscapeError("there is no character with this number", match.start())
     return chr(code)
 
 
@@ -156,7 +156,7 @@ def read_source_line(line: str) -> str:
             return unescape(line[3:])
         except EscapeError as error:
             raise EscapeError(str(error), error.position + 3) from None
-    raise EscapeError("a line of source starts with '| ', or with '|\\ ' where it has escapes", 1)
+    raise EscapeError("a line of source starts with '| ', or with '|\\ ' if it has escapes", 1)
 
 
 def _escape_trailing(text: str) -> str:

@@ -177,7 +177,7 @@ class Kernels:
         elif line.params:
             fault(rules.BAD_OP_DECLARATION, why="with parameters besides its schema")
         elif source.is_method and not _is_method(schema):
-            why = "as a method, but its first argument is no object of the class"
+            why = "as a method, but its first argument is not an object of its class"
             fault(rules.BAD_OP_DECLARATION, why=why)
         else:
             self._schemas[line.name] = schema

@@ -111,7 +111,7 @@ class Control:
         if len(params) != len(operands):
             expected = counted(len(params), "parameter")
             given = f"{counted(len(operands), 'operand')} {are(len(operands))} given"
-            fault(expected=expected, given=given, fix="give one parameter an operand, in order")
+            fault(expected=expected, given=given, fix="declare one parameter per operand, in order")
             return
         values = _values_of_params(region, operands)
         for position, (param, arg) in enumerate(zip(params, operands, strict=True)):
@@ -126,7 +126,7 @@ class Control:
                 else:
                     given = described(arg)
             if given:
-                fix = "dtype, device, sizes and strides of parameter and operand are equal"
+                fix = "dtype, device, sizes and strides of parameter and operand must be equal"
                 fault(expected=expected, given=f"the operand is {given}", fix=fix)
 
     def _param_fault(self, param: BufferInput, arg: Arg, values: dict[str, Dim]) -> str:

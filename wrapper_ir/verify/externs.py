@@ -99,7 +99,7 @@ class Externs:
         positional = schema.positional
         if len(line.args) > len(positional):
             expected = f"at most {counted(len(positional), 'argument')} by position"
-            fix = "arguments behind the '*' of the schema are given by name"
+            fix = "arguments after the '*' of the schema must be given by name"
             fault(rules.ARGUMENT_COUNT, expected=expected, given=f"{len(line.args)} are", fix=fix)
         bound = {d.name: (d, arg) for d, arg in zip(positional, line.args, strict=False)}
         for name, arg in line.kwargs:
@@ -114,9 +114,9 @@ class Externs:
                 bound[name] = (declared, arg)
         missing = [a.name for a in schema.args if a.default is None and a.name not in bound]
         if missing:
-            expected = f"{', '.join(missing)} as well"
+            expected = f"a value for {', '.join(missing)}"
             fix = "only arguments with a default may be left out"
-            fault(rules.ARGUMENT_COUNT, expected=expected, given="nothing is", fix=fix)
+            fault(rules.ARGUMENT_COUNT, expected=expected, given="none is", fix=fix)
         return list(bound.values())
 
     # Arguments.
@@ -252,11 +252,11 @@ def check_alias_source(state: State, result: ResultBuffer, args: Iterable[Arg]) 
     why = fix = ""
     if result.relation in (Relation.FRESH, Relation.HELD):
         if result.of:
-            why, fix = "but names what it is a view of", "declare it as alias or may-alias"
+            why, fix = "but names a source", "declare it as alias or may-alias"
         elif result.relation is Relation.HELD and not any(isinstance(a, ObjectArg) for a in args):
             why, fix = "but the call is given no object", "declare it as fresh"
     elif not result.of:
-        why, fix = "but not of what", "name the argument that it is a view of"
+        why, fix = "but names no source", "name the argument that it is a view of"
     elif stranger:
         why, fix = f"but %{stranger} is not an argument of the call", "name an argument"
     if fix:

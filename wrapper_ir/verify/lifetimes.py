@@ -358,8 +358,8 @@ class Lifetimes:
             if storage.kept and storage.held:
                 fault(rules.HELD_STORAGE, what="which is kept for the next call")
             elif storage.kept and storage.escapes:
-                why = "a region or an op of others gets it, which may hold on to it"
-                fault(rules.KEPT_RESULT, why=why, who="these may have")
+                why = "it is passed to a region or a third-party op, which may hold on to it"
+                fault(rules.KEPT_RESULT, why=why, who="they may hold")
 
 
 def _why(end: End) -> str:

@@ -226,7 +226,7 @@ class Streams(PartialLineVisitor[str]):
             return
         part = f"streams[{number - 1}]"
         if stream.user_object is not None:
-            why = "the user's streams are there in every call, not only in those that are captured"
+            why = "a user's stream exists in every call, not only in captured ones"
             self.state.report(rules.BAD_STREAM, part=part, stream=number, why=why)
         last = self._last_on.get(number)
         if last is not None and not self.clocks.sees(CALLER, number, last):
@@ -253,4 +253,4 @@ def _why_not(number: int, declared: Sequence[Stream | MemoryPool], device: Devic
     if not 0 < number <= len(declared):
         return "it is not declared"
     known = declared[number - 1].device
-    return f"it is of {known}, the line of {device}" if device not in (None, known) else ""
+    return f"it is on {known}, but the line is on {device}" if device not in (None, known) else ""

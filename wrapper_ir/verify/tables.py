@@ -55,9 +55,9 @@ def _why_no_tangents(program: Program) -> str:
     """Explain why a program's tangents are invalid; empty if they are valid."""
     tangents = program.tangents
     if program.role is not GraphRole.BACKWARD:
-        return "the program is no backward"
+        return "the program is not a backward"
     if min(tangents) < 0 or len(set(tangents)) < len(tangents):
-        return "they are no numbers of results, each once"
+        return "they are not distinct indices of results"
     last = program.inputs[-len(tangents) :]
     if len(last) < len(tangents) or not all(isinstance(each, BufferInput) for each in last):
         return "as many of the last inputs are not tensors"
@@ -184,7 +184,7 @@ class Opaque:
                 self._report(name, "tied to another constant", f"constants.{name}")
         inputs = [item.name for item in program.inputs if isinstance(item, BufferInput)]
         for name in sorted(self.not_strided.intersection((*inputs, *program.constants))):
-            self._report_kind(name, "programs are given tensors with strides")
+            self._report_kind(name, "inputs and constants must be strided")
 
     def _check_packing(self, name: str, constant: Constant) -> None:
         """Check that a constant is packed by a packing op from immutable constants."""
@@ -192,17 +192,17 @@ class Opaque:
         assert packing is not None
         faults = []
         if name not in self.packed:
-            faults.append("its kind is another")
+            faults.append("its kind is not 'packed'")
         if packing.op not in PACKING_OPS:
             faults.append(f"by '{packing.op}', which is none of {', '.join(PACKING_OPS)}")
         if not packing.sources or not all(map(_is_number, packing.args)):
-            faults.append("of something else than constants and numbers")
+            faults.append("from something other than constants and numbers")
         if packing.position is not None and packing.position < 0:
-            faults.append("at a place before the first of a list")
+            faults.append("at a negative position in a list")
         for source in packing.sources:
             found = constants.get(source)
             if found is None or source in self.packed or found.mutable:
-                faults.append(f"of %{source}, which is no constant that stays as it is")
+                faults.append(f"from %{source}, which is not an immutable constant")
         for why in faults:
             self._report(name, why, f"constants.{name}")
 
@@ -214,15 +214,17 @@ class Opaque:
                 changed = {*found.writes, *(alias.source for alias in found.aliases)}
                 mentioned -= self.packed.intersection(found.reads) - changed
             for name in sorted(mentioned):
-                self._report(name, f"'{line.mnemonic}' does more than read it by an op")
+                self._report(
+                    name, f"'{line.mnemonic}' does not just pass it to a library op that reads it"
+                )
         if self.not_strided and Trait.ANY_KIND not in line.traits:
             mentioned = self.not_strided & {*found.defines, *found.touched, *found.peeks}
             for name in sorted(mentioned):
                 is_opaque = self.state.program.buffers[name].is_opaque
                 if not is_opaque or not self._takes_opaque(line):
-                    self._report_kind(name, f"'{line.mnemonic}' wants strides")
+                    self._report_kind(name, f"'{line.mnemonic}' needs strides")
                 elif allocates_one(line) and not _is_plain(line):
-                    self._report_kind(name, "it is zeroed, or in memory that 'allocate' names")
+                    self._report_kind(name, "it is zeroed, or in memory other than the default")
 
     def _takes_opaque(self, line: AnyLine) -> bool:
         """Return whether a line accepts opaque buffers, for kernels in vendor languages only."""
