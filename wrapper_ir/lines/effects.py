@@ -105,7 +105,7 @@ def effects(line: AnyLine | Input, program: KnowsLayouts | None = None) -> Effec
     layouts are not included.
     """
     found = Effects()
-    _file(line, found)
+    _collect(line, found)
     if found.objects or found.defines_objects:
         found.held[:0] = dict.fromkeys((*found.reads, *found.writes))
     if found.defines_objects:
@@ -123,24 +123,24 @@ def effects(line: AnyLine | Input, program: KnowsLayouts | None = None) -> Effec
 
 # Collectors, one for each class: they add the names in a value to lists by role.
 
-_Filer: TypeAlias = Callable[[Any, Effects], None]
+_Collector: TypeAlias = Callable[[Any, Effects], None]
 
 
-def _file(value: Any, found: Effects) -> None:
+def _collect(value: Any, found: Effects) -> None:
     """Collect the names in a line or in a part of one."""
-    _FILERS[type(value)](value, found)
+    _COLLECTORS[type(value)](value, found)
 
 
-def _file_nothing(value: Any, found: Effects) -> None:
+def _collect_nothing(value: Any, found: Effects) -> None:
     """Collect nothing: the value names nothing, or is a region, which is isolated."""
 
 
-def _file_items(values: tuple[Any, ...], found: Effects) -> None:
+def _collect_items(values: tuple[Any, ...], found: Effects) -> None:
     for value in values:
-        _file(value, found)
+        _collect(value, found)
 
 
-def _file_symbols(value: sympy.Basic, found: Effects) -> None:
+def _collect_symbols(value: sympy.Basic, found: Effects) -> None:
     found.uses_symbols |= free_symbols(value)
 
 
@@ -167,12 +167,12 @@ _LISTS: Final = {
 _MAY: Final = {Role.VIEW: False, Role.ALIAS: False, Role.MAY_ALIAS: True}
 
 
-def _filer(cls: type) -> _Filer:
+def _collector(cls: type) -> _Collector:
     """Return the collector of a class."""
     if issubclass(cls, sympy.Basic):
-        return _file_symbols
+        return _collect_symbols
     if not dataclasses.is_dataclass(cls):
-        return _file_nothing
+        return _collect_nothing
     fields = NAMED_FIELDS[cls]
     made = tuple(field.name for field in fields if Role.DEFINE in field.roles)
     steps = [_step(field) if field.roles else _inside(field.name) for field in fields]
@@ -181,18 +181,18 @@ def _filer(cls: type) -> _Filer:
     if len(steps) == 1:
         return steps[0]
 
-    def file(value: Any, found: Effects) -> None:
+    def collect(value: Any, found: Effects) -> None:
         for step in steps:
             step(value, found)
 
-    return file if steps else _file_nothing
+    return collect if steps else _collect_nothing
 
 
-def _inside(name: str) -> _Filer:
-    return lambda value, found: _file(getattr(value, name), found)
+def _inside(name: str) -> _Collector:
+    return lambda value, found: _collect(getattr(value, name), found)
 
 
-def _step(field: NameField) -> _Filer:
+def _step(field: NameField) -> _Collector:
     """Return the collector of one field."""
     name, many = field.name, field.many
     fixed = tuple(_LISTS[r] for r in field.roles if isinstance(r, Role) and r in _LISTS)
@@ -206,7 +206,7 @@ def _step(field: NameField) -> _Filer:
             else:
                 getattr(found, each).append(names)
 
-    def file(value: Any, found: Effects) -> None:
+    def collect(value: Any, found: Effects) -> None:
         if fixed:
             put(value, found, fixed)
         for beside, table in tables:
@@ -214,7 +214,7 @@ def _step(field: NameField) -> _Filer:
             if lists:
                 put(value, found, lists)
 
-    return file
+    return collect
 
 
 def _tables(field: NameField) -> list[tuple[str, dict[object, tuple[str, ...]]]]:
@@ -233,10 +233,10 @@ def _is_aliased(field: NameField) -> bool:
     return any(role in _MAY for role in roles)
 
 
-def _aliasing(field: NameField, made: tuple[str, ...]) -> _Filer:
+def _aliasing(field: NameField, made: tuple[str, ...]) -> _Collector:
     """Return a collector that makes the defined names aliases of those in one field."""
 
-    def file(value: Any, found: Effects) -> None:
+    def collect(value: Any, found: Effects) -> None:
         sources = getattr(value, field.name)
         if not sources:
             return
@@ -244,8 +244,8 @@ def _aliasing(field: NameField, made: tuple[str, ...]) -> _Filer:
         for source in sources if field.many else (sources,):
             found.aliases.extend(Alias(getattr(value, each), source, may) for each in made)
 
-    return file
+    return collect
 
 
-_FILERS: Final = PerClass(_filer)
-_FILERS.update({tuple: _file_items, Region: _file_nothing})
+_COLLECTORS: Final = PerClass(_collector)
+_COLLECTORS.update({tuple: _collect_items, Region: _collect_nothing})

@@ -395,7 +395,7 @@ def _is_integral(expr: sympy.Basic) -> bool:
 
 
 def dims(values: Any) -> tuple[Dim, ...]:
-    """:func:`dim` of each value."""
+    """Apply :func:`dim` to each value."""
     return tuple(value if type(value) is int else dim(value) for value in values)
 
 

@@ -122,7 +122,7 @@ _HINTS: Final = PerClass(_constructor_hints)
 # The fast path: does a value match?
 
 
-def _made(hint: Any) -> Check:
+def _make_check(hint: Any) -> Check:
     """Return a check of a value and everything in it against a type."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in _UNIONS:
@@ -146,7 +146,7 @@ def _made(hint: Any) -> Check:
     return lambda value: isinstance(value, hint)
 
 
-_CHECKS: Final = PerClass(_made)
+_CHECKS: Final = PerClass(_make_check)
 
 
 def _any_of(args: tuple[Any, ...]) -> Check:
@@ -245,15 +245,15 @@ def _deepest(value: Any, hint: Any, part: str) -> tuple[str, str, str]:
     for step, item, kind in inner:
         if not _CHECKS[kind](item):
             return _deepest(item, kind, part + step)
-    return part, _said(hint), cls.__name__
+    return part, _type_name(hint), cls.__name__
 
 
-def _said(hint: Any) -> str:
+def _type_name(hint: Any) -> str:
     """Return a readable name for a type."""
     if get_origin(hint) in _UNIONS:
-        names = [_said(arg) for arg in get_args(hint)]
+        names = [_type_name(arg) for arg in get_args(hint)]
         return " or ".join(names) if len(names) < 6 else "a line"
     if get_origin(hint) in (tuple, FrozenMap):
         plain = "tuple" if get_origin(hint) is tuple else "mapping"
-        return f"{plain} of {_said(get_args(hint)[0])}"
+        return f"{plain} of {_type_name(get_args(hint)[0])}"
     return "None" if hint is type(None) else hint.__name__

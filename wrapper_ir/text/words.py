@@ -86,10 +86,12 @@ def escape(text: str) -> str:
 
 
 def _escape_char(char: str) -> str:
-    named = _NAMED.get(char)
-    if named is not None:
-        return named
-    return char if char.isprintable() else f"\\u{{{ord(char):x}}}"
+    return _NAMED.get(char) or (char if char.isprintable() else hex_escape(char))
+
+
+def hex_escape(char: str) -> str:
+    r"""Return ``\u{hex}`` for a character."""
+    return f"\\u{{{ord(char):x}}}"
 
 
 def unescape(text: str) -> str:
@@ -163,4 +165,4 @@ def _escape_trailing(text: str) -> str:
     found = _TRAILING.search(text)
     if found is None:
         return text
-    return text[: found.start()] + "".join(f"\\u{{{ord(c):x}}}" for c in found[0])
+    return text[: found.start()] + "".join(map(hex_escape, found[0]))

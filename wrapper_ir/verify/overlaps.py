@@ -59,7 +59,7 @@ _MOST_STEPS: Final = 4096
 """The search for a shared byte gives up after this many steps and reports nothing."""
 
 
-class _Given(NamedTuple):
+class _Passed(NamedTuple):
     """A buffer that is passed to an op, and the declaration of its argument."""
 
     declared: SchemaArg
@@ -81,9 +81,9 @@ class Overlaps:
         namespace = line.op.partition("::")[0]
         if namespace in _OF_TORCH and namespace != "aten":
             return
-        given = list(self._given(bound))
-        read = [each for each in given if not each.declared.type.writes]
-        for written in given:
+        passed = list(self._passed(bound))
+        read = [each for each in passed if not each.declared.type.writes]
+        for written in passed:
             if not written.declared.type.writes:
                 continue
             other = next((each for each in read if self._is_fault(line, written, each)), None)
@@ -92,15 +92,15 @@ class Overlaps:
                 fault = partial(fault, written=written.buffer.name, read=other.buffer.name)
                 fault(argument=written.declared.name, other=other.declared.name)
 
-    def _given(self, bound: Sequence[tuple[SchemaArg, Arg]]) -> Iterator[_Given]:
+    def _passed(self, bound: Sequence[tuple[SchemaArg, Arg]]) -> Iterator[_Passed]:
         """Yield the buffers whose storage is known."""
         for declared, arg in bound:
             for each in buffers_in([arg]):
                 buffer = self.lifetimes.buffers.get(each.buffer)
                 if buffer and buffer.layout and buffer.is_certain and len(buffer.storages) == 1:
-                    yield _Given(declared, buffer, buffer.layout)
+                    yield _Passed(declared, buffer, buffer.layout)
 
-    def _is_fault(self, line: ExternKernel, written: _Given, read: _Given) -> bool:
+    def _is_fault(self, line: ExternKernel, written: _Passed, read: _Passed) -> bool:
         """Return whether the op must not write one argument while it reads the other."""
         if written.buffer.storages != read.buffer.storages or _may_be_one(written, read):
             return False
@@ -110,7 +110,7 @@ class Overlaps:
         return share_a_byte(written.layout, read.layout, self.state.facts)
 
 
-def _may_be_one(a: _Given, b: _Given) -> bool:
+def _may_be_one(a: _Passed, b: _Passed) -> bool:
     """Return whether the schema has both arguments in one alias set."""
     ours, theirs = a.declared.type.alias_sets, b.declared.type.alias_sets
     return bool(ours & theirs) or "*" in ours or "*" in theirs

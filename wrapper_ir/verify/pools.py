@@ -109,8 +109,8 @@ class Pools:
         ends = (slot.start, slot.end, other.start, other.end)
         names = sorted(frozenset().union(*map(free_symbols, ends)))
         choice = self.choices.all[at]
-        said = [f"{name} is {choice[name]}" for name in names if name in choice]
-        return f", for example where {' and '.join(said)}"
+        values = [f"{name} is {choice[name]}" for name in names if name in choice]
+        return f", for example where {' and '.join(values)}"
 
 
 # Valid values of a program's symbols. An overlap for one choice of values is a fault.

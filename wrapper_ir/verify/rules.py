@@ -276,7 +276,7 @@ UNKNOWN_OBJECT = _rule(
     "outside regions may use them",
 )
 
-# Storage that goes on, and views.
+# Reuse and views.
 REUSE_DOES_NOT_FIT = _rule(
     1041,
     "reuse-does-not-fit",

@@ -196,9 +196,11 @@ class Streams(PartialLineVisitor[str]):
         for storage in self.lifetimes.storages(line.buffer):
             history = self._history(storage)
             for other, position in history.before(writes=True):
-                told = other in line.after and storage.slot is None  # slices have no allocator
+                is_covered = (
+                    other in line.after and storage.slot is None
+                )  # slices have no allocator
                 stream = history.stream
-                if not told and not self.clocks.sees(stream, other, position):
+                if not is_covered and not self.clocks.sees(stream, other, position):
                     fault = rules.ENDS_EARLY
                     self.state.report(fault, name=line.buffer, other=other, stream=stream)
 
