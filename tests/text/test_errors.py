@@ -197,7 +197,11 @@ TEXTS = [
     (f"{HEAD}symbol s0 : int [1.5, 2]\nreturn", NumberTextError, "a bound"),
     (f"{HEAD}symbol s0 : long\nreturn", WordTextError, "a kind of symbol"),
     (f'{HEAD}in_spec "a"\nin_spec "b"\nreturn', ConflictTextError, "given twice"),
-    (f"{HEAD}input %x : f32[2] @cpu\ninput %x : f32[3] @cpu\nreturn", ConflictTextError, "a different layout"),
+    (
+        f"{HEAD}input %x : f32[2] @cpu\ninput %x : f32[3] @cpu\nreturn",
+        ConflictTextError,
+        "different",
+    ),
     (f"{HEAD}input %x : f32[z] @cpu\nsymbol z : float\nreturn", ConflictTextError, "above"),
     (f"{HEAD}constant %x : ? = parameter\nreturn", SyntaxTextError, "name in the model"),
     (f'{HEAD}constant %x : ? = weight "w"\nreturn', WordTextError, "a kind of constant"),
