@@ -126,7 +126,7 @@ def test_an_object_of_a_model_is_a_constant_of_its_program(tmp_path: Path) -> No
     torch.testing.assert_close(wir.interpret(wir.plan_memory(again), x), (expected,))
     text = (tmp_path / "m.wir").read_text(encoding="utf-8")
     (tmp_path / "m.wir").write_text(text.replace("::_Foo =", "::_Other ="), encoding="utf-8")
-    with pytest.raises(wir.WrapperIRError, match=r"is of class .*_Foo, the program says .*_Other"):
+    with pytest.raises(wir.WrapperIRError, match=r"has class .*_Foo, but .* says .*_Other"):
         wir.load(tmp_path / "m.wir")
 
 

@@ -401,5 +401,5 @@ def test_the_set_of_lines_is_closed_and_says_so() -> None:
     class Nothing(ir.PartialLineVisitor[None]):
         pass
 
-    with pytest.raises(ir.NotALineError, match="DmaCopy is no class of lines"):
+    with pytest.raises(ir.NotALineError, match="DmaCopy is not a class of lines"):
         Nothing().visit(DmaCopy())

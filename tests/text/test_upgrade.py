@@ -54,7 +54,7 @@ def test_a_fault_in_an_old_text_is_reported_where_it_stands() -> None:
 
 
 def test_the_old_form_is_refused_in_a_new_text() -> None:
-    with pytest.raises(TextError, match=r"'with \(\)' is left out"):
+    with pytest.raises(TextError, match=r"leave out 'with \(\)'"):
         parse(VERSION_1.replace("wir 1", f"wir {SCHEMA_VERSION}"))
 
 
@@ -70,6 +70,6 @@ def test_a_newer_text_is_refused_with_both_versions() -> None:
     newer = SCHEMA_VERSION + 1
     with pytest.raises(VersionTextError) as caught:
         parse(VERSION_1.replace("wir 1", f"wir {newer}"))
-    assert f"of version {newer}, this wrapper_ir reads up to version {SCHEMA_VERSION}" in str(
+    assert f"has version {newer}, but this wrapper_ir reads up to version {SCHEMA_VERSION}" in str(
         caught.value
     )

@@ -172,7 +172,7 @@ def test_faults_that_the_text_form_cannot_say(code: str, path: str, faulty: Prog
 def test_a_value_of_a_wrong_type_is_not_printed() -> None:
     for code, _, faulty in UNWRITABLE:
         if code == "WIR1008":
-            with pytest.raises(UnprintableError, match="is wanted"):
+            with pytest.raises(UnprintableError, match="is needed"):
                 print_program(faulty)
 
 

@@ -125,8 +125,8 @@ def _shown(items: ItemPrinter, value: Any, mark: str = "") -> str:
     if isinstance(value, Region):
         return "{...}"
     shown: dict[Any, Callable[[Any], str]] = {
-        Arg: items.arg,
-        Value: items.value,
+        Arg: items.show,
+        Value: items.show,
         _NUMBERS: items.scalar,
         Layout: items.layout,
     }

@@ -27,7 +27,8 @@ from wrapper_ir.lines.traits import allocates, calls_op, declares, own_roles
 from wrapper_ir.lines.visitor import check_lines
 from wrapper_ir.lines.walk import Path, Renaming, regions_of
 from wrapper_ir.planning.sizes import Sizes, held_bytes, needed_bytes, peak
-from wrapper_ir.text.printer import LinePrinter
+from wrapper_ir.text.item_print import ItemPrinter
+from wrapper_ir.text.printer import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -140,7 +141,7 @@ class _Diff:
         to_after = Renaming(*(partial(new_name, table=table) for table in tables))
         self._fields = Fields(before, after, to_after)
         self._tables = Tables(programs, self._keys, self.names, self._fields)
-        self._printers = [LinePrinter(p, origins=False, strict=False) for p in programs]
+        self._items = [ItemPrinter(p, strict=False) for p in programs]
         self._matches: dict[tuple[int, int], Match] = {}
         self._regions = before.region, after.region
         self._tables.match_constants()
@@ -183,8 +184,8 @@ class _Diff:
                 fields = tuple(self._parts(old, new))
                 regions = tuple(self._inside(old, new, old_path, new_path))
             if fields or regions or kind is not Kind.CHANGED:
-                sides = zip(self._printers, (old, new), strict=True)
-                was, now = ["" if line is None else p.visit(line) for p, line in sides]
+                sides = zip(self._items, (old, new), strict=True)
+                was, now = ["" if line is None else first_line(p, line) for p, line in sides]
                 paths = (str(old_path), str(new_path))
                 yield LineChange(kind, *paths, was, now, fields, regions)
 

@@ -271,7 +271,7 @@ class Tables:
         layouts, items = self._programs[side].buffers, self._items[side]
         for n, param in enumerate(region.params):
             layout = layouts.get(param.name) if isinstance(param, BufferInput) else None
-            yield Entry(f"[{n}] {items.input(param)}", param, layout)
+            yield Entry(f"[{n}] {items.show(param)}", param, layout)
 
     def results(self, a: Region, b: Region) -> Iterator[ItemChange]:
         """Yield the changes to a region's results, without fields: the texts are enough."""
@@ -283,7 +283,7 @@ class Tables:
     def _result_entries(self, side: int, region: Region) -> Iterator[Entry]:
         items = self._items[side]
         for n, value in enumerate(region.results):
-            text = f"[{n}] {items.value(value)}"
+            text = f"[{n}] {items.show(value)}"
             if isinstance(value, BufferValue):
                 text += f" : {items.layout_of(value.buffer)}"
             yield Entry(text, value)

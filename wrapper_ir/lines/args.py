@@ -1,4 +1,4 @@
-"""Arguments of calls, values of results: small closed unions of plain data."""
+"""Arguments of calls and values of results: small closed unions of plain data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Access(enum.Enum):
 
     @property
     def word(self) -> str:
-        """The word for it in the text form."""
+        """The keyword in the text form."""
         return {"read": "in", "write": "out", "readwrite": "inout"}[self.value]
 
     @property
@@ -37,9 +37,10 @@ class Access(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class BufferArg:
-    """A buffer, with what the callee does to it.
+    """A buffer and the callee's access to it.
 
-    The access is copied from the kernel's parameter or the op's schema; the verifier compares.
+    The access repeats that of the kernel's parameter or the op's schema. The verifier compares
+    them.
     """
 
     syntax: ClassVar[str] = "[{access} ]{buffer}"
@@ -64,10 +65,10 @@ class ScalarArg(ByScalars):
 
 @dataclass(frozen=True, slots=True)
 class ObjectArg:
-    """An object of a custom class: an input or a constant of the program, or what an op returned.
+    """An object of a custom class: an input or constant of the program, or the result of an op.
 
-    It has state that no line shows, so calls that are given one are made in the program's order and
-    never left out. It may keep what such a call is given, and give it out again.
+    An object has state that no line shows, so calls that take one are neither reordered nor
+    removed. It may hold on to the other arguments of a call and return them later.
     """
 
     syntax: ClassVar[str] = "{object}"
@@ -106,7 +107,7 @@ class DeviceArg:
 
 
 class EnumKind(enum.Enum):
-    """Kinds of torch's named constants in an :class:`EnumArg`."""
+    """Kind of a named constant of torch in an :class:`EnumArg`."""
 
     LAYOUT = "layout"
     MEMORY_FORMAT = "memory_format"
@@ -124,14 +125,14 @@ class EnumArg:
 
 @dataclass(frozen=True, slots=True)
 class ListArg:
-    """A list of arguments, nested as deep as the op wants."""
+    """A list of arguments, which may be lists themselves."""
 
     syntax: ClassVar[str] = "{items:list}"
     items: tuple[Arg, ...]
 
 
 def buffers_in(args: Iterable[Arg]) -> Iterator[BufferArg]:
-    """The buffers among arguments, those in lists included."""
+    """Yield the buffers among arguments, including those in lists."""
     for arg in args:
         if isinstance(arg, BufferArg):
             yield arg
@@ -150,23 +151,23 @@ Arg: TypeAlias = (
     | EnumArg
     | ListArg
 )
-"""What a call passes."""
+"""An argument of a call."""
 
 #: A keyword argument.
 NamedArg: TypeAlias = tuple[str, Arg]
 
 
 class Relation(enum.Enum):
-    """Relation of a result's storage to the call's arguments."""
+    """Relation of a result's storage to the arguments of the call."""
 
     FRESH = "fresh"
-    """New storage that nobody else holds."""
+    """New storage that nothing else holds."""
     ALIAS = "alias"
     """A view of an argument."""
     MAY_ALIAS = "may_alias"
-    """New storage or a view, known only at run time: an alias for liveness, borrowed for reuse."""
+    """New storage or a view, known only at run time. An alias for liveness, never reused."""
     HELD = "held"
-    """Storage that an object of the call may hold, now or from before: it is never reused."""
+    """Storage that an object of the call may hold, so it is never reused."""
 
 
 _CERTAIN: Final = (Relation.FRESH, Relation.ALIAS, Relation.HELD)
@@ -174,7 +175,7 @@ _CERTAIN: Final = (Relation.FRESH, Relation.ALIAS, Relation.HELD)
 
 @dataclass(frozen=True, slots=True)
 class ResultBuffer:
-    """A buffer that a call defines: the leaf at ``path`` of its result."""
+    """A buffer defined by a call: the leaf at ``path`` of its result."""
 
     out: Annotated[str, Role.DEFINE, RoleIf(Role.HOLD, "relation", (Relation.HELD,))]
     path: tuple[int | str, ...] = ()
@@ -192,7 +193,7 @@ class ResultBuffer:
 
 @dataclass(frozen=True, slots=True)
 class ResultSymbol:
-    """A number that a call defines: the leaf at ``path`` of its result, bound to a symbol."""
+    """A symbol bound by a call to the number at ``path`` of its result."""
 
     symbol: DefSymbol
     path: tuple[int | str, ...] = ()
@@ -200,9 +201,9 @@ class ResultSymbol:
 
 @dataclass(frozen=True, slots=True)
 class ResultObject:
-    """An object that a call of an op defines: the leaf at ``path`` of its result.
+    """An object created by an op call: the leaf at ``path`` of its result.
 
-    It may hold what the call is given, and goes when the program ends.
+    It may hold the call's arguments, and lives until the program ends.
     """
 
     object: DefObject
@@ -211,10 +212,10 @@ class ResultObject:
 
 
 CallResult: TypeAlias = ResultBuffer | ResultSymbol
-"""What a call defines: a buffer, or a symbol."""
+"""A result of a call: a buffer or a symbol."""
 
 OpResult: TypeAlias = CallResult | ResultObject
-"""What a call of an op defines: objects as well."""
+"""A result of an op call, which may also be an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,4 +245,4 @@ class NoneValue:
 
 
 Value: TypeAlias = BufferValue | ScalarValue | NoneValue
-"""What a program or a region gives."""
+"""A result of a program or a region."""

@@ -1,11 +1,11 @@
 """Roles and the base class of all wrapper lines.
 
-Convention: *what a line does to a buffer is stated by the type of the field that names it*, in the
-line itself and in its arguments and results alike. A field of type :data:`Def` defines a buffer,
-one of type :data:`Kill` ends its storage, and so on; :class:`RoleIf` gives a role that a field
-beside it decides. :func:`wrapper_ir.lines.effects.effects` and the renaming of names read the
-roles; the verifier, liveness, the planner, probes and the diff ask those two, so a new line needs
-no edit in any of them.
+Convention: *the type of a field states what the line does to the buffer that the field names*. This
+holds for lines and for their arguments and results. A field of type :data:`Def` defines a buffer,
+one of type :data:`Kill` ends its storage, and so on. A :class:`RoleIf` applies only if a sibling
+field has a certain value. :func:`wrapper_ir.lines.effects.effects` and renaming read the roles. The
+verifier, liveness analysis, the planner, probes and the diff all build on those two, so a new line
+requires no change to them.
 """
 
 from __future__ import annotations
@@ -18,102 +18,102 @@ from typing import Annotated, ClassVar, TypeAlias
 
 
 class Role(enum.Enum):
-    """What a line does to the buffer or symbol that a field names."""
+    """The effect of a line on the buffer, symbol, object or kernel that a field names."""
 
-    __hash__ = object.__hash__  # an enumeration's own is slow, and is asked for each line
+    __hash__ = object.__hash__  # Enum.__hash__ is slow and this is called for each line
 
     DEFINE = "define"
-    """The name is defined here, once in the program."""
+    """Defines the buffer. A buffer is defined once in a program."""
     USE = "use"
-    """The buffer must be alive; its contents are not touched (metadata only)."""
+    """Needs the buffer alive but does not touch its contents (metadata only)."""
     VIEW = "view"
-    """Like ``USE``, and the buffer that the line defines is a view of the same storage."""
+    """Like ``USE``; the buffer that the line defines is a view of the same storage."""
     READ = "read"
-    """The contents are read."""
+    """Reads the contents."""
     WRITE = "write"
-    """The contents are written."""
+    """Writes the contents."""
     KILL = "kill"
-    """The storage, and with it every alias of it, ends here."""
+    """Ends the storage, and with it all its aliases."""
     TAKE = "take"
-    """Every name of the storage ends here and the storage goes on under the defined name."""
+    """Ends all names of the storage; the defined buffer takes the storage over."""
     PEEK = "peek"
-    """Looked at by a probe: neither extends a lifetime nor orders anything."""
+    """Observed by a probe. Neither extends a live range nor imposes an order."""
     DEFINE_SYMBOL = "define-symbol"
-    """The symbol is bound here, once in the program."""
+    """Binds the symbol. A symbol is bound once in a program."""
     ALIAS = "alias"
-    """The buffer that the same part of the line defines is a view of this one's storage."""
+    """The buffer defined by the same part of the line is a view of this one's storage."""
     MAY_ALIAS = "may-alias"
-    """The buffer that the same part of the line defines is perhaps a view of this one's storage."""
+    """The buffer defined by the same part of the line may be a view of this one's storage."""
     HOLD = "hold"
-    """An object, or a tensor of the caller's, may hold the storage from here on."""
+    """An object or one of the caller's tensors may hold the storage from here on."""
     OBJECT = "object"
-    """An object that is handed on: its state may be read and changed."""
+    """Passes the object on. Its state may be read and changed."""
     DEFINE_OBJECT = "define-object"
-    """The object is made here, once in the program."""
+    """Creates the object. An object is created once in a program."""
     CALL = "call"
-    """A kernel of the program is called."""
+    """Calls a kernel of the program."""
     CALL_OP = "call-op"
-    """A library op is called, by the name that its library has for it."""
+    """Calls a library op by its qualified name."""
     DECLARE = "declare"
-    """The kernel is defined here, once in the program."""
+    """Declares the kernel. A kernel is declared once in a program."""
     DECLARE_OP = "declare-op"
-    """The library op is declared here, under its own name."""
+    """Declares the library op under its qualified name."""
 
 
 class Trait(enum.Enum):
-    """A property of a class of lines that its roles do not say."""
+    """A property of a class of lines that its roles do not express."""
 
-    __hash__ = object.__hash__  # as of roles
+    __hash__ = object.__hash__  # as for Role
 
     DECLARES = "declares"
-    """It says what lines may call, and does nothing when the program runs."""
+    """Declares what lines may call. Does nothing at run time."""
     REMARK = "remark"
-    """It is for the reader alone."""
+    """A remark for the reader."""
     SHOWS = "shows"
-    """It shows values, and neither keeps them alive nor orders anything."""
+    """Shows values without keeping them alive or imposing an order."""
     ALLOCATES = "allocates"
-    """It takes new storage from an allocator, in the memory that it names."""
+    """Allocates new storage in the memory that it names."""
     POOL = "pool"
-    """Its storage is there to be cut up by others."""
+    """Allocates a pool that slices are cut from."""
     SLICES = "slices"
-    """What it defines is a part of a pool, which ends before the pool does."""
+    """Defines a slice of a pool. The slice ends before the pool does."""
     RETAKES = "retakes"
-    """It goes on with the storage of another name, and does nothing else."""
+    """Takes over the storage of another buffer and does nothing else."""
     ENDS = "ends"
-    """It ends storage, and does nothing else."""
+    """Ends storage and does nothing else."""
     WORKS = "works"
-    """It puts work, or takes memory, on the stream that it names."""
+    """Launches work or allocates memory on the stream that it names."""
     ORDERS = "orders"
-    """It has a stream, or the host, wait for work, or says what can be waited for."""
+    """Makes a stream or the host wait for work, or records what can be waited for."""
     TAKES_MEMORY = "takes-memory"
-    """What it defines is from the memory pool that it names."""
+    """Allocates what it defines from the memory pool that it names."""
     CALLS_OP = "calls-op"
-    """It calls a library op, which may do what only its schema says."""
+    """Calls a library op, whose effects only its schema states."""
     MAKES_RESULTS = "makes-results"
-    """Its results exist whatever their layouts say; symbols in those may be bound later."""
+    """Its results do not depend on their layouts, whose symbols may be bound later."""
     NO_NUMBERS = "no-numbers"
-    """It asks for no numbers in the layouts of what it uses."""
+    """Needs no values of the symbols in the layouts of what it uses."""
     ANY_KIND = "any-kind"
-    """It takes tensors that are not strided."""
+    """Accepts tensors that are not strided."""
     OPAQUE = "opaque"
-    """It takes buffers whose layout only the device understands, besides strided ones."""
+    """Accepts strided buffers and those with an opaque layout."""
     ASSERTS = "asserts"
-    """Its ``condition`` holds from here on."""
+    """Guarantees its ``condition`` from here on."""
     COMPUTES = "computes"
-    """Its symbol is its ``value``."""
+    """Binds its symbol to its ``value``."""
     BINDS = "binds"
-    """Its symbol is what its ``source`` finds in a buffer."""
+    """Binds its symbol to what its ``source`` reads from a buffer."""
     CHECKS_LAYOUT = "checks-layout"
-    """The buffer that it uses is as its layout says from here on, and as its ``alignment`` does."""
+    """Guarantees the layout and the ``alignment`` of the buffer that it uses from here on."""
     LOOPS = "loops"
-    """It runs a region until another one says that it is done."""
+    """Runs a region for as long as another region gives true."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleIf:
-    """A role that a field has where the field beside it called ``field`` holds one of ``among``.
+    """A role that applies if the sibling field called ``field`` holds one of ``among``.
 
-    What counts is the value of an enumeration, and of other values the class.
+    Enumeration members are compared by value, all other values by class.
     """
 
     role: Role
@@ -138,9 +138,9 @@ OpCallee: TypeAlias = Annotated[str, Role.CALL_OP]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The name of a region in paths and in the text form, where not that of its field.
+    """The name of a region in paths and in the text form, if it differs from the field's.
 
-    Of a tuple of regions it is the word before their numbers.
+    For a tuple of regions, the prefix of their numbered names.
     """
 
     name: str
@@ -154,19 +154,18 @@ OriginId: TypeAlias = int
 class Line:
     """One host-side action of a wrapper program; data only.
 
-    Lines hold names, numbers and expressions: no tensors, no emitters, no rendered text (kernel
-    sources aside). Two lines are equal when
-    they do the same; where they came from does not count.
+    Lines hold names, numbers and expressions: no tensors, no emitters and, apart from kernel
+    sources, no rendered text. Lines that do the same are equal, whatever their origins.
     """
 
     mnemonic: ClassVar[str]
-    """The word that opens the line in the text form."""
+    """The keyword of the line in the text form."""
     syntax: ClassVar[str]
-    """How the line is written; :mod:`wrapper_ir.lines.syntax` has the format."""
+    """The text form of the line, in the format of :mod:`wrapper_ir.lines.syntax`."""
     traits: ClassVar[frozenset[Trait]] = frozenset()
-    """What the class is like, where its roles do not say so."""
+    """Properties of the class that its roles do not express."""
     nouns: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """What messages call what fields hold, where not ``a`` and the field's name."""
+    """Nouns for field values in error messages; by default ``a`` and the field's name."""
 
     origin: OriginId | None = field(default=None, compare=False, repr=False)
-    """Where in the model the line comes from: an index into ``Program.origins``."""
+    """The line's source in the model: an index into ``Program.origins``."""

@@ -1,6 +1,6 @@
 """Control flow: lines that hold regions.
 
-A region holds lines of any class, so the union of all classes stands here, too.
+A region may hold lines of any class, so the union of all line classes is defined here too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from wrapper_ir.lines.trace import Comment, Probe
 class BufferInput:
     """A buffer that the caller passes in.
 
-    It is borrowed, unless ``donated``: then its storage may be taken over.
+    It is borrowed unless ``donated``: the program may take over the storage of a donated buffer.
     """
 
     syntax: ClassVar[str] = "{name} : {name:layout}[ donated]"
@@ -53,23 +53,23 @@ class ScalarInput:
 
 @dataclass(frozen=True, slots=True)
 class ObjectInput:
-    """An object of a custom class that the caller passes in; calls may change its state."""
+    """An object of a custom class that the caller passes in. Calls may change its state."""
 
     syntax: ClassVar[str] = "{object} : {class_name:class}"
     object: DefObject
     class_name: str
-    """The class as torch registers it: ``namespace::Class``."""
+    """The name under which torch registers the class: ``namespace::Class``."""
 
 
 SELECTOR_TYPES: Final = tuple(t for t in DType if t.is_integral and t is not DType.UINT64)
-"""Element types of a buffer that says which of many regions runs; torch clamps no ``u64``."""
+"""Element types of a ``switch`` selector buffer. Torch cannot clamp ``u64``."""
 
 Input: TypeAlias = BufferInput | ScalarInput | ObjectInput
-"""What the caller of a program passes."""
+"""An input of a program, or a parameter of a region."""
 
 
 def input_name(item: Input) -> str:
-    """Return the name of an input: that of its buffer, its symbol or its object."""
+    """Return the name of the buffer, symbol or object that an input defines."""
     match item:
         case BufferInput():
             return item.name
@@ -81,10 +81,10 @@ def input_name(item: Input) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A block of lines with explicit inputs and results, isolated from the buffers around it.
+    """A block of lines with explicit parameters and results, isolated from enclosing buffers.
 
-    A region sees its parameters and its own definitions; kernels, constants and symbols bound
-    before it are global.
+    A region sees its parameters and its own definitions. Kernels, constants and symbols that are
+    bound before it are global.
     """
 
     params: tuple[Input, ...]
@@ -97,7 +97,7 @@ class Region:
 class Cond(Line):
     """``%results = cond predicate with (operands) then {...} else {...}`` — runs one of two.
 
-    The region that runs takes the operands; its results become the line's.
+    The selected region takes the operands, and its results become those of the line.
     """
 
     mnemonic: ClassVar[str] = "cond"
@@ -111,19 +111,14 @@ class Cond(Line):
     then: Region
     orelse: Annotated[Region, Block("else")]
 
-    @property
-    def passed(self) -> tuple[Arg, ...]:
-        """The arguments that the parameters of each region stand for, in order."""
-        return self.operands
-
 
 @final
 @dataclass(frozen=True, slots=True)
 class Switch(Line):
     """``%results = switch selector with (operands) case0 {...} case1 {...}`` — runs one of many.
 
-    ``selector`` is the number of the region that runs. A number below 0 runs the first, one that is
-    too large the last, as in ``torch.switch``.
+    ``selector`` is the index of the region to run. As in ``torch.switch``, a negative index selects
+    the first region and one that is too large the last.
     """
 
     mnemonic: ClassVar[str] = "switch"
@@ -136,23 +131,18 @@ class Switch(Line):
     operands: tuple[Arg, ...]
     cases: Annotated[tuple[Region, ...], Block("case")]
 
-    @property
-    def passed(self) -> tuple[Arg, ...]:
-        """The arguments that the parameters of each region stand for, in order."""
-        return self.operands
-
 
 @final
 @dataclass(frozen=True, slots=True)
 class While(Line):
     """``%results = while (carried) with (captured) condition {...} body {...}`` — a loop.
 
-    ``body`` runs as long as ``condition`` gives true.
+    ``body`` runs for as long as ``condition`` gives true. Both regions take the carried values,
+    followed by the captured ones. ``condition`` has one result, ``body`` one for each carried
+    value.
 
-    Both regions take the carried values and then the captured ones. ``condition`` has one result,
-    ``body`` one for each carried value. With
-    ``stacked`` every carried value of each round is stacked along a new first dimension of the
-    results; a loop that never runs gives what it was to begin with, as the only row.
+    With ``stacked``, the results hold the carried values of all iterations, stacked along a new
+    first dimension. If the loop never runs, the only row holds the initial value.
     """
 
     mnemonic: ClassVar[str] = "while"
@@ -167,19 +157,14 @@ class While(Line):
     body: Region
     stacked: bool = False
 
-    @property
-    def passed(self) -> tuple[Arg, ...]:
-        """The arguments that the parameters of each region stand for, in order."""
-        return (*self.carried, *self.captured)
-
 
 RegionLine: TypeAlias = Cond | Switch | While
 """A line that holds regions."""
 
 
 def passed_to_regions(line: RegionLine) -> tuple[Arg, ...]:
-    """Return the arguments that the parameters of each of a line's regions stand for, in order."""
-    return line.passed
+    """Return the arguments that are bound to the parameters of each region, in order."""
+    return (*line.carried, *line.captured) if isinstance(line, While) else line.operands
 
 
 AnyLine: TypeAlias = (

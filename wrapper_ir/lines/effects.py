@@ -1,8 +1,8 @@
-"""Effects of a line on buffers and symbols, read off the roles of its fields.
+"""Effects of a line on buffers and symbols, derived from the roles of its fields.
 
-The verifier, liveness, the planner, probes and the diff ask :func:`effects`; none of them looks at
-line classes for dataflow. What files the names of a class is made of its roles once a class, so a
-new line costs nothing here.
+The verifier, liveness analysis, the planner, probes and the diff get dataflow from :func:`effects`
+and never from line classes. A collector is built from the roles of a class on first use, so a new
+line needs no code here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wrapper_ir.lines.traits import NAMED_FIELDS, NameField, PerClass, decisive
 
 
 class Alias(NamedTuple):
-    """``name`` is, or with ``may`` perhaps is, a view of the storage of ``source``."""
+    """``name`` is a view of the storage of ``source``, or with ``may`` possibly one."""
 
     name: str
     source: str
@@ -32,12 +32,12 @@ class Alias(NamedTuple):
 class Effects:
     """Effects of one line, each in the order of the line's fields.
 
-    Regions inside the line are not looked into.
+    Regions inside the line are not included.
     """
 
     defines: list[str] = dataclasses.field(default_factory=list)
     uses: list[str] = dataclasses.field(default_factory=list)
-    """Buffers that must be alive but whose contents are not touched, view sources included."""
+    """Buffers that must be alive but whose contents are untouched, sources of views included."""
     reads: list[str] = dataclasses.field(default_factory=list)
     writes: list[str] = dataclasses.field(default_factory=list)
     kills: list[str] = dataclasses.field(default_factory=list)
@@ -46,39 +46,35 @@ class Effects:
     aliases: list[Alias] = dataclasses.field(default_factory=list)
     defines_symbols: list[str] = dataclasses.field(default_factory=list)
     uses_symbols: set[str] = dataclasses.field(default_factory=set)
-    """Symbols that the line mentions, in its own fields and in the layouts of what it defines."""
+    """Symbols in the line's own fields and in the layouts of what it defines."""
     objects: list[str] = dataclasses.field(default_factory=list)
-    """Objects that the line hands on: their state may be read and changed."""
+    """Objects that the line passes on. Their state may be read and changed."""
     defines_objects: list[str] = dataclasses.field(default_factory=list)
-    """Objects that the line makes, which may hold what it reads, writes and defines."""
+    """Objects that the line creates. They may hold what it reads, writes and defines."""
     calls: list[str] = dataclasses.field(default_factory=list)
     """Kernels and library ops that the line calls."""
     declares: list[str] = dataclasses.field(default_factory=list)
     """Kernels and library ops that lines may call from here on."""
     held: list[str] = dataclasses.field(default_factory=list)
-    """Buffers whose storage such an object, or a tensor of the caller's, may hold from here on: its
-    owner may let it go, but it is never given to anything else."""
+    """Buffers whose storage an object or one of the caller's tensors may hold from here on.
+
+    The owner may free it, but nothing may reuse it.
+    """
 
     @property
     def written(self) -> list[str]:
-        """Every buffer that holds something new after the line: written or defined.
-
-        Without repeats, in order.
-        """
+        """Buffers with new contents after the line: written or defined, without repeats."""
         return list(dict.fromkeys((*self.writes, *self.defines)))
 
     @property
     def touched(self) -> list[str]:
-        """Every buffer that must be alive when the line runs, peeks excepted.
-
-        Without repeats, in order.
-        """
+        """Buffers that must be alive when the line runs, except peeks, without repeats."""
         return list(
             dict.fromkeys((*self.uses, *self.reads, *self.writes, *self.kills, *self.takes))
         )
 
 
-#: Ops that make their first argument a view of another one's storage, and the position of that.
+#: Ops that make their first argument a view of another argument's storage, by its position.
 _HANDING_OVER: Final = {
     "aten::set_.source_Tensor": 1,
     "aten::set_.source_Tensor_storage_offset": 1,
@@ -86,16 +82,16 @@ _HANDING_OVER: Final = {
 
 
 def handed_over(op: str) -> int | None:
-    """Return the position of the argument whose storage an op gives to its first argument, if any.
+    """Return the position of the argument whose storage an op moves into its first one, if any.
 
-    What the first argument held before goes; its tensor, which the caller may have, keeps the new
-    storage for good. Schemas do not say so.
+    The first argument drops its old storage. Its tensor may belong to the caller and then holds the
+    new storage indefinitely. Schemas do not state this.
     """
     return _HANDING_OVER.get(op)
 
 
 class KnowsLayouts(Protocol):
-    """Anything that knows the layouts of buffers, as a program does."""
+    """Anything with a table of layouts, such as a program."""
 
     @property
     def buffers(self) -> Mapping[str, Layout]:
@@ -103,12 +99,13 @@ class KnowsLayouts(Protocol):
 
 
 def effects(line: AnyLine | Input, program: KnowsLayouts | None = None) -> Effects:
-    """Return what ``line`` does in ``program``, which gives the layouts of what it defines.
+    """Return the effects of ``line``.
 
-    Without a program the symbols in those layouts are left out.
+    ``program`` provides the layouts of what the line defines. Without it, the symbols in those
+    layouts are not included.
     """
     found = Effects()
-    _file(line, found)
+    _collect(line, found)
     if found.objects or found.defines_objects:
         found.held[:0] = dict.fromkeys((*found.reads, *found.writes))
     if found.defines_objects:
@@ -124,26 +121,26 @@ def effects(line: AnyLine | Input, program: KnowsLayouts | None = None) -> Effec
     return found
 
 
-# From roles to lists of names: what files the names in a value is made once for each class.
+# Collectors, one for each class: they add the names in a value to lists by role.
 
-_Filer: TypeAlias = Callable[[Any, Effects], None]
-
-
-def _file(value: Any, found: Effects) -> None:
-    """File the names in a line, or in a part of one."""
-    _FILERS[type(value)](value, found)
+_Collector: TypeAlias = Callable[[Any, Effects], None]
 
 
-def _file_nothing(value: Any, found: Effects) -> None:
-    """Leave out what names nothing; regions are isolated."""
+def _collect(value: Any, found: Effects) -> None:
+    """Collect the names in a line or in a part of one."""
+    _COLLECTORS[type(value)](value, found)
 
 
-def _file_items(values: tuple[Any, ...], found: Effects) -> None:
+def _collect_nothing(value: Any, found: Effects) -> None:
+    """Collect nothing: the value names nothing, or is a region, which is isolated."""
+
+
+def _collect_items(values: tuple[Any, ...], found: Effects) -> None:
     for value in values:
-        _file(value, found)
+        _collect(value, found)
 
 
-def _file_symbols(value: sympy.Basic, found: Effects) -> None:
+def _collect_symbols(value: sympy.Basic, found: Effects) -> None:
     found.uses_symbols |= free_symbols(value)
 
 
@@ -166,37 +163,37 @@ _LISTS: Final = {
     Role.DECLARE_OP: "declares",
 }
 
-#: Roles of what the names that the same part defines are views of, and whether that is not certain.
+#: Roles of the sources of views, and whether the relation is only possible.
 _MAY: Final = {Role.VIEW: False, Role.ALIAS: False, Role.MAY_ALIAS: True}
 
 
-def _filer(cls: type) -> _Filer:
-    """Return what files the names in a value of a class."""
+def _collector(cls: type) -> _Collector:
+    """Return the collector of a class."""
     if issubclass(cls, sympy.Basic):
-        return _file_symbols
+        return _collect_symbols
     if not dataclasses.is_dataclass(cls):
-        return _file_nothing
+        return _collect_nothing
     fields = NAMED_FIELDS[cls]
     made = tuple(field.name for field in fields if Role.DEFINE in field.roles)
     steps = [_step(field) if field.roles else _inside(field.name) for field in fields]
-    # After the names that the part defines.
+    # Aliases come after the names that the part defines.
     steps += [_aliasing(field, made) for field in fields if made and _is_aliased(field)]
     if len(steps) == 1:
         return steps[0]
 
-    def file(value: Any, found: Effects) -> None:
+    def collect(value: Any, found: Effects) -> None:
         for step in steps:
             step(value, found)
 
-    return file if steps else _file_nothing
+    return collect if steps else _collect_nothing
 
 
-def _inside(name: str) -> _Filer:
-    return lambda value, found: _file(getattr(value, name), found)
+def _inside(name: str) -> _Collector:
+    return lambda value, found: _collect(getattr(value, name), found)
 
 
-def _step(field: NameField) -> _Filer:
-    """Return what files the names that one field holds."""
+def _step(field: NameField) -> _Collector:
+    """Return the collector of one field."""
     name, many = field.name, field.many
     fixed = tuple(_LISTS[r] for r in field.roles if isinstance(r, Role) and r in _LISTS)
     tables = _tables(field)
@@ -209,7 +206,7 @@ def _step(field: NameField) -> _Filer:
             else:
                 getattr(found, each).append(names)
 
-    def file(value: Any, found: Effects) -> None:
+    def collect(value: Any, found: Effects) -> None:
         if fixed:
             put(value, found, fixed)
         for beside, table in tables:
@@ -217,11 +214,11 @@ def _step(field: NameField) -> _Filer:
             if lists:
                 put(value, found, lists)
 
-    return file
+    return collect
 
 
 def _tables(field: NameField) -> list[tuple[str, dict[object, tuple[str, ...]]]]:
-    """Return the fields that decide roles, each with the lists by what it holds."""
+    """Return the fields that decide roles, each with the lists to fill by the field's value."""
     tables: dict[str, dict[object, tuple[str, ...]]] = {}
     for role in field.roles:
         if not isinstance(role, Role) and role.role in _LISTS:
@@ -236,10 +233,10 @@ def _is_aliased(field: NameField) -> bool:
     return any(role in _MAY for role in roles)
 
 
-def _aliasing(field: NameField, made: tuple[str, ...]) -> _Filer:
-    """Return what says that the names a part defines are views of those in one of its fields."""
+def _aliasing(field: NameField, made: tuple[str, ...]) -> _Collector:
+    """Return a collector that makes the defined names aliases of those in one field."""
 
-    def file(value: Any, found: Effects) -> None:
+    def collect(value: Any, found: Effects) -> None:
         sources = getattr(value, field.name)
         if not sources:
             return
@@ -247,8 +244,8 @@ def _aliasing(field: NameField, made: tuple[str, ...]) -> _Filer:
         for source in sources if field.many else (sources,):
             found.aliases.extend(Alias(getattr(value, each), source, may) for each in made)
 
-    return file
+    return collect
 
 
-_FILERS: Final = PerClass(_filer)
-_FILERS.update({tuple: _file_items, Region: _file_nothing})
+_COLLECTORS: Final = PerClass(_collector)
+_COLLECTORS.update({tuple: _collect_items, Region: _collect_nothing})

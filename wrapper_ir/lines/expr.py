@@ -1,13 +1,14 @@
-"""Symbolic integers and scalars: sympy, fenced into a closed vocabulary.
+"""Symbolic integers and scalars: sympy restricted to a closed vocabulary.
 
-Convention: every expression that enters a program is *rebuilt, evaluated, in our vocabulary* by
-:func:`dim` or :func:`scalar`. Two reasons. ``Mul(2, s0 + 1, evaluate=False) != 2*s0 + 2`` to sympy,
-so unevaluated input would break equality and the text form's round trip; and sympy's own printers
-print functions that they do not know verbatim, so an open vocabulary would end as broken generated
-code. Here an unknown function raises :class:`UnsupportedExprError`; it never prints.
+Convention: :func:`dim` and :func:`scalar` *rebuild every expression that enters a program in our
+vocabulary, with evaluation on*. There are two reasons. For sympy,
+``Mul(2, s0 + 1, evaluate=False) != 2*s0 + 2``, so unevaluated input would break equality and the
+round trip through text. And sympy's printers print unknown functions verbatim, so an open
+vocabulary would lead to broken generated code. Here an unknown function raises
+:class:`UnsupportedExprError`.
 
-Symbols carry no sign assumption: ``Max(1, s)`` folds or not by assumption, and an assumption is a
-fact about a program, not about an expression. Ranges and hints live in ``Program.symbols``.
+Symbols carry no sign assumptions: they decide whether ``Max(1, s)`` folds, but a range is a fact
+about a program, not about an expression. Ranges and hints live in ``Program.symbols``.
 """
 
 from __future__ import annotations
@@ -69,14 +70,14 @@ __all__ = [
     "symbol",
 ]
 
-# The functions of expressions that sympy lacks, or folds otherwise than a program may.
+# Functions that sympy lacks, or folds in ways that a program must not.
 #
-# Convention: a function folds what is known, and nothing else. It is integer valued unless it
-# derives from :class:`_Real`.
+# Convention: a function folds constants and nothing else. It is integer-valued unless it derives
+# from :class:`_Real`.
 
 
 class _Function(sympy.Function):  # type: ignore[misc]
-    """Base of our own functions: integer valued unless said otherwise."""
+    """Base of our own functions, integer-valued by default."""
 
     is_real: ClassVar[bool] = True
 
@@ -85,13 +86,13 @@ class _Function(sympy.Function):  # type: ignore[misc]
 
 
 class _OfIntegers(_Function):
-    """Base of our functions of two integers, which are folded where both are known."""
+    """Base of our functions of two integers, folded if both are constants."""
 
     fold: ClassVar[Callable[[int, int], int]]
 
     @classmethod
     def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
-        """Folds integers, but for a division by zero."""
+        """Fold constants, except a division by zero."""
         if not (isinstance(a, sympy.Integer) and isinstance(b, sympy.Integer)):
             return None
         try:
@@ -100,40 +101,39 @@ class _OfIntegers(_Function):
             return None
 
 
-class FloorDiv(_OfIntegers):
-    """``a // b``, rounding towards minus infinity (Python's rule)."""
-
-    fold = operator.floordiv
+class _Division(_OfIntegers):
+    """Base of divisions of integers."""
 
     @classmethod
     def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
-        """Folds integers and division by one."""
+        """Fold constants and division by one."""
         return a if b == 1 else super().eval(a, b)
+
+
+class FloorDiv(_Division):
+    """``a // b``, rounded towards minus infinity as in Python."""
+
+    fold = operator.floordiv
 
 
 def _ceiling(a: int, b: int) -> int:
     return -(-a // b)
 
 
-class CeilDiv(_OfIntegers):
+class CeilDiv(_Division):
     """``ceil(a / b)`` over the integers."""
 
     fold = _ceiling
 
-    @classmethod
-    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
-        """Folds integers and division by one."""
-        return a if b == 1 else super().eval(a, b)
-
 
 class Mod(_OfIntegers):
-    """``a % b`` with the sign of ``b`` (Python's rule)."""
+    """``a % b`` with the sign of ``b`` as in Python."""
 
     fold = operator.mod
 
     @classmethod
     def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
-        """Folds integers and the modulus of one."""
+        """Fold constants and the modulus one."""
         return sympy.S.Zero if b == 1 else super().eval(a, b)
 
 
@@ -144,7 +144,7 @@ class Where(_Function):
 
     @classmethod
     def eval(cls, condition: Boolean, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
-        """Folds a known condition and equal branches."""
+        """Fold a constant condition and equal branches."""
         if condition == sympy.true:
             return a
         if condition == sympy.false:
@@ -199,11 +199,11 @@ class BitXor(_OfIntegers):
 
 
 class _Shift(_OfIntegers):
-    """Base of shifts, which are folded where a machine could do them."""
+    """Base of shifts, folded for shift counts from 0 to 63."""
 
     @classmethod
     def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
-        """Folds integers."""
+        """Fold constants if the count is in range."""
         is_of_machine = isinstance(b, sympy.Integer) and 0 <= b < 64
         return super().eval(a, b) if is_of_machine else None
 
@@ -234,7 +234,7 @@ class ToFloat(_Real):
 
 
 class TrueDiv(_Real):
-    """``a / b`` in double precision, correctly rounded for integers (Python's rule)."""
+    """``a / b`` in double precision, correctly rounded for integers as in Python."""
 
     nargs = (2,)
 
@@ -295,9 +295,9 @@ FUNCTIONS: Final[dict[str, type[sympy.Function]]] = {
         *(ToFloat, TrueDiv, FloatPow, Sqrt, Exp, Log, Log2, Sin, Cos, Tanh),
     )
 }
-"""Every function by the name that the text form calls it."""
+"""Every function, by its name in the text form."""
 
-#: Functions of Python that are what a part of an expression computes, given all its arguments.
+#: Python functions that compute a node of an expression from all its arguments.
 PYTHON_FUNCTIONS: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
     sympy.Pow: operator.pow,
     sympy.Abs: abs,
@@ -307,17 +307,11 @@ PYTHON_FUNCTIONS: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
     sympy.Le: operator.le,
     sympy.Gt: operator.gt,
     sympy.Ge: operator.ge,
-    FloorDiv: operator.floordiv,
-    Mod: operator.mod,
+    **{cls: cls.fold for cls in (FloorDiv, Mod, BitAnd, BitOr, BitXor, ShiftLeft, ShiftRight)},
     Truncate: math.trunc,
     Floor: math.floor,
     Ceil: math.ceil,
     Round: round,
-    BitAnd: operator.and_,
-    BitOr: operator.or_,
-    BitXor: operator.xor,
-    ShiftLeft: operator.lshift,
-    ShiftRight: operator.rshift,
     TrueDiv: operator.truediv,
 }
 
@@ -326,25 +320,25 @@ Dim: TypeAlias = int | sympy.Expr
 """A size, stride, offset or count: an ``int`` or an integer-valued expression."""
 
 Scalar: TypeAlias = bool | int | float | complex | sympy.Basic
-"""A number that a call takes or that a program returns."""
+"""A number that is passed to a call or returned by a program."""
 
-_UNKNOWN: Final = "something that cannot be worked out"
+_UNKNOWN: Final = "something that cannot be evaluated"
 
 INT64_MAX: Final = 2**63 - 1
 """The largest size, offset or number of bytes."""
 
 
 class UnsupportedExprError(WrapperIRError):
-    """An expression uses a function or an atom outside the closed vocabulary."""
+    """An expression contains a function or an atom outside the closed vocabulary."""
 
     code = "WIR0101"
-    template = "the expression '{expr}' uses {what}, which wrapper_ir's vocabulary does not have"
+    template = "the expression '{expr}' uses {what}, which is not in wrapper_ir's vocabulary"
 
 
-#: What is an integer if its arguments are, whether sympy says so or not.
+#: Classes that are integer-valued for integer arguments, even if sympy cannot tell.
 _OPEN: Final = (sympy.Add, sympy.Mul, sympy.Pow, sympy.Max, sympy.Min, sympy.Abs)
 
-#: Every class that an expression of a program may be made of.
+#: Every class of node that an expression of a program may contain.
 VOCABULARY: Final[frozenset[type[sympy.Basic]]] = frozenset(
     (
         *(sympy.Add, sympy.Mul, sympy.Pow, sympy.Max, sympy.Min, sympy.Abs, sympy.Symbol),
@@ -356,23 +350,23 @@ VOCABULARY: Final[frozenset[type[sympy.Basic]]] = frozenset(
 
 
 def symbol(name: str) -> sympy.Symbol:
-    """The integer symbol called ``name``; the one constructor of integer symbols."""
+    """Return the integer symbol called ``name``. All integer symbols are made here."""
     return sympy.Symbol(name, integer=True)
 
 
 def real_symbol(name: str) -> sympy.Symbol:
-    """The floating-point symbol called ``name``."""
+    """Return the floating-point symbol called ``name``."""
     return sympy.Symbol(name, real=True)
 
 
 def dim(value: Any) -> Dim:
-    """Checks and canonicalises a size, stride, offset or count.
+    """Check and canonicalise a size, stride, offset or count.
 
-    Returns an ``int`` for a known number, else the expression rebuilt in the vocabulary.
+    Returns:
+        An ``int`` for a constant, else the expression rebuilt in the vocabulary.
 
     Raises:
-        UnsupportedExprError: the value is not integer valued or uses something outside the
-        vocabulary.
+        UnsupportedExprError: The value is not an integer or is outside the vocabulary.
     """
     if type(value) is int:
         return value
@@ -394,21 +388,21 @@ def dim(value: Any) -> Dim:
 
 @lru_cache(maxsize=65536)
 def _is_integral(expr: sympy.Basic) -> bool:
-    """Return whether an expression is made of integers; sympy leaves powers of symbols open."""
+    """Return whether an expression is integer-valued. Sympy cannot tell for powers of symbols."""
     if expr.is_integer is not None or not isinstance(expr, _OPEN):
         return bool(expr.is_integer)
     return all(_is_integral(arg) for arg in expr.args)
 
 
 def dims(values: Any) -> tuple[Dim, ...]:
-    """:func:`dim` of each value."""
+    """Apply :func:`dim` to each value."""
     return tuple(value if type(value) is int else dim(value) for value in values)
 
 
 def scalar_key(value: Scalar) -> tuple[str, object]:
-    """Return the key by which two scalars are the same.
+    """Return a key that is equal for identical scalars.
 
-    Tells ``1``, ``1.0`` and ``True`` apart, ``0.0`` from ``-0.0``; a NaN equals itself.
+    It distinguishes ``1``, ``1.0`` and ``True``, and ``0.0`` from ``-0.0``. A NaN equals itself.
     """
     if isinstance(value, (float, complex)):
         return (type(value).__name__, repr(value))
@@ -416,10 +410,10 @@ def scalar_key(value: Scalar) -> tuple[str, object]:
 
 
 class ByScalars:
-    """Equality of frozen dataclasses that hold scalars, which are the same by :func:`scalar_key`.
+    """Equality and hash for frozen dataclasses with scalars, compared by :func:`scalar_key`.
 
-    Two are equal if they are of one class and all their fields are the same. Classes of lines,
-    which have no base but ``Line``, take the two methods alone.
+    Instances are equal if they have the same class and identical fields. Classes of lines, whose
+    only base is ``Line``, copy the two methods instead of inheriting.
     """
 
     __slots__ = ()
@@ -446,17 +440,17 @@ def _same_as(value: Any) -> object:
     return tuple(map(_same_as, value)) if kind is tuple else scalar_key(value)
 
 
-#: By class, the fields that are compared.
+#: The fields that are compared, by class.
 _COMPARED: Final[dict[type, tuple[str, ...]]] = {}
 
 
 def scalar(value: Any) -> Scalar:
-    """Checks and canonicalises a scalar.
+    """Check and canonicalise a scalar.
 
     Numbers stay Python numbers, expressions are rebuilt in the vocabulary.
 
     Raises:
-        UnsupportedExprError: the value uses something outside the vocabulary.
+        UnsupportedExprError: The value is outside the vocabulary.
     """
     if isinstance(value, (bool, int, float, complex)):
         return value
@@ -476,10 +470,7 @@ def scalar(value: Any) -> Scalar:
 
 @lru_cache(maxsize=65536)
 def _rebuild(expr: sympy.Basic) -> sympy.Basic:
-    """The expression made again from its leaves with evaluation on.
-
-    Refuses what the vocabulary lacks.
-    """
+    """Rebuild an expression from its leaves in our vocabulary, with evaluation on."""
     if isinstance(expr, (sympy.Integer, sympy.Float, BooleanAtom)):
         return sympy.Float(float(expr)) if isinstance(expr, sympy.Float) else expr
     if isinstance(expr, sympy.Symbol):
@@ -493,12 +484,12 @@ def _rebuild(expr: sympy.Basic) -> sympy.Basic:
     try:
         return kind(*args)
     except (TypeError, ValueError) as error:
-        # sympy cannot order what has no symbols and that it cannot evaluate, such as ``3 // 0``.
+        # Max, Min and relations need an order, which ``3 // 0`` does not have.
         raise UnsupportedExprError(expr=expr, what=f"{_UNKNOWN} ({error})") from error
 
 
 def _translated(expr: sympy.Basic) -> sympy.Basic:
-    """Translate what Python's ``//`` and ``%`` make of symbols; refuse all else."""
+    """Translate the results of Python's ``//`` and ``%`` on symbols; refuse anything else."""
     if isinstance(expr, sympy.Mod):
         return Mod(*map(_rebuild, expr.args))
     if isinstance(expr, (sympy.floor, sympy.ceiling)):
@@ -513,7 +504,7 @@ def _translated(expr: sympy.Basic) -> sympy.Basic:
 
 
 def _plain_symbol(expr: sympy.Symbol) -> sympy.Symbol:
-    """A symbol without sign assumptions; a floating-point one stays one."""
+    """Return a symbol without sign assumptions; a floating-point symbol stays one."""
     if expr.is_integer is not True and expr.is_real:
         return real_symbol(expr.name)
     return symbol(expr.name)
@@ -525,7 +516,7 @@ def _is_natural_power(expr: sympy.Basic) -> bool:
 
 
 def free_symbols(value: Any) -> frozenset[str]:
-    """Names of the symbols that a dim or scalar mentions."""
+    """Return the names of the symbols in a dim or scalar."""
     if isinstance(value, sympy.Basic):
         return _symbol_names(value)
     return _NO_NAMES
@@ -545,7 +536,7 @@ def is_relation(value: Any) -> bool:
 
 
 def product(values: tuple[Dim, ...]) -> Dim:
-    """The product of dims; an ``int`` where all are known."""
+    """Return the product of dims, an ``int`` if all are constants."""
     result: Dim = 1
     for value in values:
         result = result * value
@@ -553,19 +544,19 @@ def product(values: tuple[Dim, ...]) -> Dim:
 
 
 def quotient(value: Dim, divisor: int) -> Dim | None:
-    """``value / divisor`` where that is known to be a whole number, else nothing."""
+    """Return ``value / divisor`` if that is provably an integer, else None."""
     if isinstance(value, int):
         return value // divisor if value % divisor == 0 else None
     found = value / divisor
     if not found.is_integer:
         return None
-    # Half of a maximum of even numbers is whole too, but sympy writes it with fractions.
+    # Half a maximum of even numbers is an integer too, but sympy writes it with fractions.
     is_plain = all(n.is_integer for n in found.atoms(sympy.Rational))
     return dim(found if is_plain else FloorDiv(value, divisor))
 
 
 def ceil_divided(value: Dim, divisor: int) -> Dim:
-    """``value / divisor``, rounded up."""
+    """Return ``value / divisor``, rounded up."""
     if isinstance(value, int):
         return -(-value // divisor)
     exact = quotient(value, divisor)
@@ -573,13 +564,12 @@ def ceil_divided(value: Dim, divisor: int) -> Dim:
 
 
 def substitute(value: Any, bindings: dict[str, int]) -> Any:
-    """``value`` with symbols replaced by integers; numbers come back as Python numbers.
+    """Replace symbols by integers. Symbols without a binding stay.
 
-    Symbols that ``bindings`` lacks stay.
+    Constant results are returned as Python numbers.
 
     Raises:
-        UnsupportedExprError: what comes out cannot be worked out, such as the larger of ``1 // 0``
-        and 3.
+        UnsupportedExprError: The result cannot be evaluated, such as ``Max(1 // 0, 3)``.
     """
     if not isinstance(value, sympy.Basic):
         return value

@@ -1,14 +1,12 @@
-"""Printing expressions: one strict, precedence-aware walk that every target's printer shares.
+"""Base of expression printers: a strict, precedence-aware walk shared by all targets.
 
-A target subclasses :class:`ExprPrinter`, spells literals and symbols, and gives a table from the
-classes of the vocabulary to *forms*: functions that turn an expression into a :class:`Piece`, text
-with how tightly it holds together. :func:`infix`, :func:`prefix`, :func:`call` and their like make
-the usual forms. A class without a form raises :class:`UnsupportedExprError`; nothing is ever
-printed by its own name by accident.
+A target subclasses :class:`ExprPrinter`, spells literals and symbols, and maps the classes of the
+vocabulary to *forms*: functions that turn an expression into a :class:`Piece`, which is text with a
+precedence. :func:`infix`, :func:`prefix`, :func:`call` and others build the usual forms. A class
+without a form raises :class:`UnsupportedExprError`; no expression is printed by its sympy name.
 
-Arguments of commutative operations come in an order of ours (:func:`ordered_args`), the same for
-every target, process and hash seed: so text is stable, and floating-point sums round alike
-everywhere.
+Arguments of commutative operations have a fixed order (:func:`ordered_args`), the same for every
+target, process and hash seed. So text is stable, and floating-point sums round alike everywhere.
 """
 
 from __future__ import annotations
@@ -40,10 +38,10 @@ __all__ = [
 
 
 class Level(enum.IntEnum):
-    """Precedence of operators, loosest first.
+    """Precedence of operators, loosest first, as in Python.
 
-    The order is Python's. In C comparisons bind tighter than ``& | ^``: a printer for such a target
-    gives those a form that sets its own brackets, see :func:`bracketed`.
+    In C, comparisons bind tighter than ``& | ^``. A printer for C parenthesizes those itself, see
+    :func:`bracketed`.
     """
 
     LOWEST = 0
@@ -64,68 +62,68 @@ class Level(enum.IntEnum):
 
 
 class Piece(NamedTuple):
-    """Printed text and the level of its outermost operator."""
+    """Printed text and the precedence of its outermost operator."""
 
     text: str
     level: int = Level.ATOM
 
     def within(self, level: int) -> str:
-        """The text as an operand that must bind at least as tightly as ``level``."""
+        """Return the text, parenthesized unless it binds at least as tightly as ``level``."""
         return self.text if self.level >= level else f"({self.text})"
 
 
 class ExprPrinter(ABC):
-    """Base of the printers of expressions, one subclass a target.
+    """Base of expression printers, with one subclass per target.
 
-    An instance holds no state but a cache, so one may serve a whole program.
+    An instance holds no state but a cache, so it may serve a whole program.
     """
 
     target: ClassVar[str]
-    """What is printed, in words, for messages: ``the text form``."""
+    """The name of the target in messages, such as ``the text form``."""
 
     forms: ClassVar[Mapping[type[sympy.Basic], Form]]
-    """How each class of the vocabulary is printed, symbols excepted."""
+    """The form of each class of the vocabulary except symbols."""
 
     def __init__(self) -> None:
         self._pieces: dict[sympy.Basic, Piece] = {}
 
     def print(self, value: Scalar, level: int = Level.LOWEST) -> str:
-        """The value as an operand that must bind at least as tightly as ``level``.
+        """Print a value as an operand that must bind at least as tightly as ``level``.
 
         Raises:
-            UnsupportedExprError: the target has no form for something in it.
+            UnsupportedExprError: The target has no form for part of the value.
         """
         return self.piece(value).within(level)
 
     @abstractmethod
     def integer(self, value: int) -> Piece:
-        """Spells an integer; a negative one is not an atom."""
+        """Spell an integer. A negative one is not an atom."""
 
     @abstractmethod
     def real(self, value: float) -> Piece:
-        """Spells a double, infinities and NaN included."""
+        """Spell a double, infinities and NaN included."""
 
     @abstractmethod
     def boolean(self, value: bool) -> Piece:  # noqa: FBT001 - the value is what is printed
-        """Spells a truth value."""
+        """Spell a truth value."""
 
     @abstractmethod
     def symbol(self, name: str, *, is_real: bool) -> Piece:
-        """Spells a symbol; ``is_real`` tells a floating-point one from an integer one."""
+        """Spell a symbol: floating-point if ``is_real``, else an integer."""
 
     def complex(self, value: complex) -> Piece:
-        """Spells a complex number; a target that has none leaves this as it is.
+        """Spell a complex number. Targets without complex numbers do not override this.
 
         Raises:
-            UnsupportedExprError: unless overridden.
+            UnsupportedExprError: Always, unless overridden.
         """
         raise UnsupportedExprError(expr=value, what="a complex number", hint=self._hint())
 
     def piece(self, value: Scalar) -> Piece:
-        """The value with the level of its outermost operator.
+        """Print a value with the precedence of its outermost operator.
 
         Raises:
-            UnsupportedExprError: the target has no form for something in it.
+            UnsupportedExprError: The target has no form for part of the value.
         """
         if isinstance(value, bool):
             return self.boolean(value)
@@ -161,11 +159,11 @@ class ExprPrinter(ABC):
 
 
 Form: TypeAlias = Callable[[ExprPrinter, sympy.Basic], Piece]
-"""Turns an expression of one class into text; asks the printer for its arguments."""
+"""A function that prints expressions of one class, using the printer for the arguments."""
 
 
 def infix(operator: str, level: Level, *, spaced: bool = True) -> Form:
-    """``a op b op c``: groups to the left, or, for comparisons, not at all."""
+    """Return the form ``a op b op c``: left-associative, or non-associative for comparisons."""
     joint = f" {operator} " if spaced else operator
     first = level + 1 if level == Level.COMPARE else level
 
@@ -178,7 +176,7 @@ def infix(operator: str, level: Level, *, spaced: bool = True) -> Form:
 
 
 def prefix(operator: str, level: Level) -> Form:
-    """``op a``."""
+    """Return the form ``op a``."""
 
     def form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
         return Piece(operator + printer.print(expr.args[0], level), level)
@@ -187,7 +185,7 @@ def prefix(operator: str, level: Level) -> Form:
 
 
 def call(name: str) -> Form:
-    """``name(a, b, c)``."""
+    """Return the form ``name(a, b, c)``."""
 
     def form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
         return Piece(f"{name}({', '.join(map(printer.print, ordered_args(expr)))})")
@@ -196,7 +194,7 @@ def call(name: str) -> Form:
 
 
 def nested_call(name: str) -> Form:
-    """``name(a, name(b, c))``, for functions of two arguments that the expression gives more to."""
+    """Return the form ``name(a, name(b, c))``, for functions of exactly two arguments."""
 
     def form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
         *rest, text = map(printer.print, ordered_args(expr))
@@ -208,7 +206,7 @@ def nested_call(name: str) -> Form:
 
 
 def bracketed(form: Form) -> Form:
-    """Return a form that puts brackets around what ``form`` gives."""
+    """Return a form that parenthesizes the text of ``form``."""
 
     def bracket(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
         return Piece(f"({form(printer, expr).text})")
@@ -217,7 +215,7 @@ def bracketed(form: Form) -> Form:
 
 
 def power(operator: str = "**") -> Form:
-    """``a**b``, which groups to the right."""
+    """Return the form ``a**b``, which is right-associative."""
 
     def form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
         base, exponent = expr.args
@@ -228,7 +226,7 @@ def power(operator: str = "**") -> Form:
 
 
 def sum_form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
-    """A sum, with ``-`` before the terms whose coefficient is negative and the number last."""
+    """Print a sum, with ``-`` for negative coefficients and the constant last."""
     text = ""
     for term in ordered_args(expr):
         negative, magnitude = _split_sign(printer, term)
@@ -242,13 +240,13 @@ def sum_form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
 
 
 def product_form(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
-    """A product, ``-`` before it where the coefficient is negative and the number first."""
+    """Print a product, with ``-`` for a negative coefficient and the constant first."""
     negative, magnitude = _split_sign(printer, expr)
     return Piece(f"-{magnitude.text}", Level.PRODUCT) if negative else magnitude
 
 
 def _split_sign(printer: ExprPrinter, term: sympy.Basic) -> tuple[bool, Piece]:
-    """Return whether a term is negative, and its magnitude printed."""
+    """Return whether a term is negative, and the text of its magnitude."""
     if isinstance(term, (sympy.Integer, sympy.Float)):
         negative = bool(term < 0)
         return negative, printer.piece(-term if negative else term)
@@ -263,20 +261,20 @@ def _split_sign(printer: ExprPrinter, term: sympy.Basic) -> tuple[bool, Piece]:
 
 
 def _factors(printer: ExprPrinter, factors: Sequence[sympy.Basic]) -> Piece:
-    """The factors of a product; each must bind tighter, as a sign may come to stand before it."""
+    """Print factors. Each must bind tighter than a product, since a sign may be put in front."""
     return Piece("*".join(printer.print(f, Level.PRODUCT + 1) for f in factors), Level.PRODUCT)
 
 
 _COMMUTATIVE: Final = (sympy.Mul, sympy.Max, sympy.Min, sympy.And, sympy.Or)
 
 COMMUTATIVE: Final = (sympy.Add, *_COMMUTATIVE)
-"""Classes whose arguments have no order of their own."""
+"""Classes whose arguments may be reordered."""
 
 
 def ordered_args(expr: sympy.Basic) -> tuple[sympy.Basic, ...]:
-    """The arguments of an expression, those of commutative operations in our own fixed order.
+    """Return the arguments of an expression, in a fixed order for commutative operations.
 
-    The number of a sum comes last, that of any other operation first.
+    The constant of a sum comes last, that of any other operation first.
     """
     if isinstance(expr, sympy.Add):
         terms = sorted(expr.args, key=_key)
@@ -288,7 +286,7 @@ def ordered_args(expr: sympy.Basic) -> tuple[sympy.Basic, ...]:
 
 @lru_cache(maxsize=65536)
 def _key(expr: sympy.Basic) -> tuple[int, str, str]:
-    """Numbers first, then by the text of the structure; coefficients count last."""
+    """Return a sort key: numbers first, then by structure, with coefficients as tie-breakers."""
     if expr.is_Number:
         return (0, "", str(expr))
     if isinstance(expr, sympy.Mul) and ordered_args(expr)[0].is_Number:

@@ -1,4 +1,4 @@
-"""Checks that what is given is a program, and that its fields hold what their types say."""
+"""Type checks: an argument is a program, and the fields of a program match their annotations."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.args import Arg, ListArg
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.program import AnyLine, FrozenMap, Program
-from wrapper_ir.lines.traits import REGION_FIELDS
+from wrapper_ir.lines.traits import REGION_FIELDS, PerClass
 from wrapper_ir.lines.walk import Path, regions_of
 
-# Refusing what is no program where one is wanted: a model, a text, a file's name.
+# Arguments that are not programs, such as a model, a text or a file name.
 
 
 class NotAProgramError(WrapperIRError):
-    """A function that works on programs was given something else.
+    """A function that takes a program was called with something else.
 
-    Fields: ``where`` is the function, ``what`` says what it was given.
+    Fields: ``where`` is the function, ``what`` describes the argument.
     """
 
     code = "WIR0104"
@@ -30,74 +30,73 @@ class NotAProgramError(WrapperIRError):
 
 
 def as_program(given: object, where: str) -> Program:
-    """Return the argument, if it is a program.
+    """Return the argument if it is a program.
 
     Args:
-        given: What a user passed.
-        where: The function that it was passed to, for the message.
+        given: A user's argument.
+        where: The function that was called, for the message.
 
     Raises:
-        NotAProgramError: It is none.
+        NotAProgramError: The argument is not a program.
     """
     if not isinstance(given, Program):
         raise NotAProgramError(where=where, what=f"an object of type {type(given).__name__}")
     return given
 
 
-# Checks that the fields of a program hold what their types say.
+# Checks of field values against their annotations.
 #
-# Python does not look at annotations: a program made by hand may hold a number where a name
-# belongs, or text where a number does. Everything that reads programs relies on the types, so they
-# are looked at first. The checks are made from the types of a class's fields once a class, as roles
-# are.
+# Python does not enforce annotations: a program built by hand may hold a number in place of a name,
+# or text in place of a number. All code that reads programs relies on the types, so they are
+# checked first. The check of a class is built on first use from the annotations of its fields.
 
 Check = Callable[[Any], bool]
 
 _UNIONS: Final = (typing.Union, types.UnionType)
 _EXACT: Final = (int, bool, float, complex)
-"""``True`` is an ``int`` to Python, but no size, and a subclass may print as anything."""
+"""``True`` is an ``int`` in Python but not a size, and a subclass may print as anything."""
 
 
 _DEPTH: Final = 64
-"""Lists nest no deeper: ``MAX_DEPTH`` of the text form."""
+"""The deepest nesting of lists: ``MAX_DEPTH`` of the text form."""
 
 
 class Misfit(NamedTuple):
-    """A value that is not of the type of its field."""
+    """A value that does not have the type of its field."""
 
     path: Path
-    """The line that it is in; empty where it is in the program's own tables."""
+    """The line with the field; empty for the program's own tables."""
     part: str
-    """The way from there to the value, such as ``args[0].value``."""
+    """The access path from there to the value, such as ``args[0].value``."""
     expected: str
     found: str
 
 
 def misfits(program: Program) -> tuple[Misfit, ...]:
-    """Return values that are not of their field's type: at most one a line, and one a table.
+    """Return values that do not have their field's type, at most one per line and per table.
 
-    Constants' values are not looked at, nor regions nested too deep for Python.
+    Values of constants are not checked, nor regions nested too deep for Python.
     """
     found = []
     try:
         for misfit in _in_tables(program):
-            found.append(misfit)  # noqa: PERF402 - kept when the next one cannot be reached
+            found.append(misfit)  # noqa: PERF402 - keep those found before a RecursionError
     except RecursionError:
         pass
     return tuple(found)
 
 
 def _in_tables(program: Program) -> Iterator[Misfit]:
-    for name, hint in _hints(Program).items():
+    for name, hint in _HINTS[Program].items():
         value = getattr(program, name)
         if name == "body" and type(value) is tuple:
             yield from _in_lines(value, Path(), "body")
-        elif not _check(hint)(value):
+        elif not _CHECKS[hint](value):
             yield Misfit(Path(), *_deepest(value, hint, name))
 
 
 def _in_lines(body: tuple[AnyLine, ...], holder: Path, region: str) -> Iterator[Misfit]:
-    check = _check(AnyLine)
+    check = _CHECKS[AnyLine]
     for index, line in enumerate(body):
         if not check(line):
             yield Misfit(holder.then(region, index), *_deepest(line, AnyLine, ""))
@@ -107,37 +106,24 @@ def _in_lines(body: tuple[AnyLine, ...], holder: Path, region: str) -> Iterator[
                 yield from _in_lines(inner.body, path, name)
 
 
-def _hints(cls: Any) -> Mapping[str, Any]:
-    """The types of the fields that a class's constructor takes."""
-    if cls in _HINTS:
-        return _HINTS[cls]
+def _constructor_hints(cls: Any) -> Mapping[str, Any]:
+    """Return the types of the fields that the constructor takes."""
     hints = typing.get_type_hints(cls, localns={"AnyLine": AnyLine})
     fields = [field for field in dataclasses.fields(cls) if field.init and field.name != "data"]
     found = {field.name: hints[field.name] for field in fields}
     if cls is Region:
-        found["body"] = tuple  # its lines are looked at one by one
-    _HINTS[cls] = found
+        found["body"] = tuple  # its lines are checked one by one
     return found
 
 
-_HINTS: Final[dict[Any, Mapping[str, Any]]] = {}
+_HINTS: Final = PerClass(_constructor_hints)
 
 
-# Quickly: whether a value is right.
+# The fast path: does a value match?
 
 
-def _check(hint: Any) -> Check:
-    """Return a check that a value, with all that is in it, is of a type."""
-    check = _CHECKS.get(hint)
-    if check is None:
-        check = _CHECKS[hint] = _made(hint)
-    return check
-
-
-_CHECKS: Final[dict[Any, Check]] = {}
-
-
-def _made(hint: Any) -> Check:
+def _make_check(hint: Any) -> Check:
+    """Return a check of a value and everything in it against a type."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in _UNIONS:
         return _any_of(args)
@@ -155,9 +141,12 @@ def _made(hint: Any) -> Check:
         return lambda value: (
             type(value) is tuple
             and len(value) == len(args)
-            and all(_check(arg)(part) for arg, part in zip(args, value, strict=True))
+            and all(_CHECKS[arg](part) for arg, part in zip(args, value, strict=True))
         )
     return lambda value: isinstance(value, hint)
+
+
+_CHECKS: Final = PerClass(_make_check)
 
 
 def _any_of(args: tuple[Any, ...]) -> Check:
@@ -168,9 +157,9 @@ def _any_of(args: tuple[Any, ...]) -> Check:
         if cls in classes:
             return classes[cls](value)
         if cls in args:
-            classes[cls] = _check(cls)
+            classes[cls] = _CHECKS[cls]
             return classes[cls](value)
-        return any(_check(arg)(value) for arg in args)
+        return any(_CHECKS[arg](value) for arg in args)
 
     return fits
 
@@ -180,7 +169,7 @@ def _all_are(arg: Any) -> Check:
         if type(values) is not tuple:
             return False
         if values:
-            check = _check(arg)
+            check = _CHECKS[arg]
             for value in values:
                 if not check(value):
                     return False
@@ -190,7 +179,7 @@ def _all_are(arg: Any) -> Check:
 
 
 def _map_of(arg: Any) -> Check:
-    check = _check(arg)
+    check = _CHECKS[arg]
 
     def fits(values: Any) -> bool:
         return isinstance(values, Mapping) and all(
@@ -201,14 +190,14 @@ def _map_of(arg: Any) -> Check:
 
 
 def _instance_of(cls: Any) -> Check:
-    names = tuple(_hints(cls))
+    names = tuple(_HINTS[cls])
     checks: list[Check] = []
 
     def fits(value: Any) -> bool:
         if type(value) is not cls:
             return False
-        if not checks:  # not before: classes may hold themselves
-            checks.extend(map(_check, _hints(cls).values()))
+        if not checks:  # built late: classes may be recursive
+            checks.extend(map(_CHECKS.__getitem__, _HINTS[cls].values()))
         for name, check in zip(names, checks, strict=True):  # noqa: SIM110 - half as quick
             if not check(getattr(value, name)):
                 return False
@@ -218,7 +207,7 @@ def _instance_of(cls: Any) -> Check:
 
 
 def _is_list(value: Any) -> bool:
-    """Lists hold lists, and what reads them recurses: neither may this, nor may they be deep."""
+    """Check a list without recursion, since its depth is not known to be bounded yet."""
     todo = [(value, 1)]
     while todo:
         found, depth = todo.pop()
@@ -227,16 +216,16 @@ def _is_list(value: Any) -> bool:
         for item in found.items:
             if type(item) is ListArg:
                 todo.append((item, depth + 1))
-            elif not _check(Arg)(item):
+            elif not _CHECKS[Arg](item):
                 return False
     return True
 
 
-# Slowly, once something is wrong: what it is.
+# The slow path, once a check failed: find the value to blame.
 
 
 def _deepest(value: Any, hint: Any, part: str) -> tuple[str, str, str]:
-    """The innermost value that is wrong, of one that is: where it is, what it should and is."""
+    """Return the access path, expected type and actual type of the innermost wrong value."""
     if hint is ListArg:
         return part, f"a list of arguments nested at most {_DEPTH} deep", "another value"
     cls = type(value)
@@ -246,7 +235,7 @@ def _deepest(value: Any, hint: Any, part: str) -> tuple[str, str, str]:
     inner: list[tuple[str, Any, Any]] = []
     if dataclasses.is_dataclass(hint) and cls is hint:
         dot = "." if part else ""
-        inner = [(f"{dot}{n}", getattr(value, n), kind) for n, kind in _hints(hint).items()]
+        inner = [(f"{dot}{n}", getattr(value, n), kind) for n, kind in _HINTS[hint].items()]
     elif origin is tuple and cls is tuple:
         kinds = [args[0]] * len(value) if args[1:] == (...,) else list(args)
         if len(kinds) == len(value):
@@ -254,17 +243,17 @@ def _deepest(value: Any, hint: Any, part: str) -> tuple[str, str, str]:
     elif origin is FrozenMap and isinstance(value, Mapping):
         inner = [(f".{key}", item, args[0]) for key, item in value.items() if isinstance(key, str)]
     for step, item, kind in inner:
-        if not _check(kind)(item):
+        if not _CHECKS[kind](item):
             return _deepest(item, kind, part + step)
-    return part, _said(hint), cls.__name__
+    return part, _type_name(hint), cls.__name__
 
 
-def _said(hint: Any) -> str:
-    """A type in words."""
+def _type_name(hint: Any) -> str:
+    """Return a readable name for a type."""
     if get_origin(hint) in _UNIONS:
-        names = [_said(arg) for arg in get_args(hint)]
+        names = [_type_name(arg) for arg in get_args(hint)]
         return " or ".join(names) if len(names) < 6 else "a line"
     if get_origin(hint) in (tuple, FrozenMap):
         plain = "tuple" if get_origin(hint) is tuple else "mapping"
-        return f"{plain} of {_said(get_args(hint)[0])}"
+        return f"{plain} of {_type_name(get_args(hint)[0])}"
     return "None" if hint is type(None) else hint.__name__

@@ -1,4 +1,4 @@
-"""Kernels, library ops and streams, and the lines that call them and put them in order."""
+"""Kernels, library ops and streams, and the lines that call and order them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ScalarType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class BufferParam:
-    """A kernel parameter that takes a pointer to elements of ``dtype``."""
+    """A pointer parameter to elements of ``dtype``."""
 
     name: str
     dtype: DType
@@ -36,7 +36,7 @@ class BufferParam:
 
 @dataclass(frozen=True, slots=True)
 class ScalarParam:
-    """A kernel parameter that takes a number."""
+    """A number parameter."""
 
     name: str
     type: ScalarType = ScalarType.INT64
@@ -50,7 +50,7 @@ Param: TypeAlias = BufferParam | ScalarParam
 class CppKernel:
     """Source of an ``extern "C" void`` function in C++.
 
-    ``isa`` and ``flags`` say how to compile it and hold no paths; empty means the toolchain's
+    ``isa`` and ``flags`` are for the compiler and contain no paths. Empty means the toolchain's
     defaults.
     """
 
@@ -69,10 +69,10 @@ class CppKernel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TritonKernel(ByScalars):
-    """Source of a Triton kernel, with what its launch needs.
+    """Source of a Triton kernel and its launch configuration.
 
-    ``signature`` gives each run-time parameter's Triton type (``*fp32``, ``i32``), ``constants``
-    the values of ``tl.constexpr`` parameters.
+    ``signature`` maps run-time parameters to Triton types (``*fp32``, ``i32``), ``constants`` maps
+    ``tl.constexpr`` parameters to values.
     """
 
     language: ClassVar[KernelLanguage] = TRITON
@@ -96,11 +96,11 @@ class TritonKernel(ByScalars):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceKernel(ByScalars):
-    """Source of a kernel in a language that the vendor of a device brings.
+    """Source of a kernel in a language provided by a device's vendor.
 
-    Nothing here looks into it: what compiles and launches it is the language's
-    (:attr:`wrapper_ir.devices.KernelLanguage.launcher`). ``group`` is the size of a work-group, in
-    up to three dimensions, empty if the launcher chooses; ``options`` are the launcher's.
+    The source is opaque to this package. The language's launcher compiles and launches it
+    (:attr:`wrapper_ir.devices.KernelLanguage.launcher`). ``group`` is the size of a work-group in
+    up to three dimensions, or empty to let the launcher choose. ``options`` are for the launcher.
     """
 
     syntax: ClassVar[str] = (
@@ -119,7 +119,7 @@ class DeviceKernel(ByScalars):
 
     @property
     def language(self) -> KernelLanguage:
-        """The language, as the registered kinds of devices know it."""
+        """The language as registered with the kinds of devices."""
         return vendor_language(self.language_name)
 
 
@@ -127,8 +127,8 @@ class DeviceKernel(ByScalars):
 class TorchOp:
     """An operator of torch's registry, declared by its schema.
 
-    For example ``aten::relu(Tensor self) -> Tensor``. A method of a custom class is called like
-    one: ``ns::Queue.push(__torch__.torch.classes.ns.Queue self, Tensor x) -> NoneType``.
+    For example ``aten::relu(Tensor self) -> Tensor``. Methods of custom classes are declared
+    likewise: ``ns::Queue.push(__torch__.torch.classes.ns.Queue self, Tensor x) -> NoneType``.
     """
 
     language: ClassVar[None] = None
@@ -140,18 +140,17 @@ KernelCode: TypeAlias = CppKernel | TritonKernel | DeviceKernel
 """Source to compile."""
 
 KernelSource: TypeAlias = KernelCode | TorchOp
-"""What a kernel is: source to compile, or a library op."""
+"""The implementation of a kernel: source to compile, or a library op."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class KernelDefinition(Line):
-    """``kernel @name(params) ...`` or ``extern schema`` — declares what a call may name.
+    """``kernel @name(params) ...`` or ``extern schema`` — declares a kernel or library op.
 
-    It is global, and stands outside every region.
-
-    For a :class:`TorchOp` the name is the qualified name of its schema (``aten::addmm.out``) and
-    ``params`` is empty: the schema says it all.
+    Declarations are global and not allowed in regions. For a :class:`TorchOp`, the name is the
+    qualified name of its schema (``aten::addmm.out``) and ``params`` is empty, since the schema
+    gives the parameters.
     """
 
     mnemonic: ClassVar[str] = "kernel"
@@ -169,9 +168,9 @@ class KernelDefinition(Line):
 @final
 @dataclass(frozen=True, slots=True)
 class KernelCall(Line):
-    """``call @kernel(args)`` — launches a kernel on the device's stream.
+    """``call @kernel(args)`` — launches a kernel on a stream of the device.
 
-    ``grid`` is empty where the kernel has none.
+    ``grid`` is empty for kernels without a grid.
     """
 
     mnemonic: ClassVar[str] = "call"
@@ -192,8 +191,8 @@ class KernelCall(Line):
 class ExternKernel(Line):
     """``%results = op(args, name=kwargs)`` — calls a library op.
 
-    The accesses and relations say what it reads, writes and aliases. What it allocates is from
-    ``mempool``, a memory pool of the program's, or for 0 from the allocator's own.
+    The accesses of its arguments and the relations of its results state what it reads, writes and
+    aliases. It allocates from memory pool ``mempool`` of the program; 0 is the allocator's own.
     """
 
     mnemonic: ClassVar[str] = "extern"
@@ -213,13 +212,12 @@ class ExternKernel(Line):
     mempool: int = 0
 
 
-# Streams, events, and the lines that put work on streams in order.
+# Streams, events, and the lines that order work on streams.
 #
-# Convention: what is on which stream is a field of the line that puts it there; that one stream
-# waits for another is a line. Stream 0 is the one that is current where the program is called;
-# stream *n* is the *n*-th that the program declares, and so are events and memory pools. One that
-# names an object of the user's is that object, looked up anew for each call; the others are made
-# where the program is loaded, and nobody outside knows them.
+# Convention: a line's stream is a field; a wait of one stream for another is a line. Stream 0 is
+# the current stream of the caller. Stream *n* is the *n*-th that the program declares; events and
+# memory pools are numbered likewise. One that names a user's object is that object, looked up again
+# for each call. The others are created when the program is loaded and are private to it.
 
 
 _USERS = {"user_object": "the number of a user's object"}
@@ -227,11 +225,11 @@ _USERS = {"user_object": "the number of a user's object"}
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A queue of work on a device that the program uses besides the caller's.
+    """A queue of work on a device, besides the caller's stream.
 
-    ``user_object`` is the number under which the front end keeps the user's stream. One that is
-    ``captured`` is there while a call is captured into a CUDA graph, as a branch of that; in other
-    calls it is the caller's.
+    ``user_object`` is the front end's number for the user's stream. A ``captured`` stream exists
+    only while a call is captured into a CUDA graph, as a branch of it. In other calls it is the
+    caller's stream.
     """
 
     syntax: ClassVar[str] = " {device}[ user {user_object}][ captured]"
@@ -243,9 +241,9 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A mark that is set in one stream and waited for in others.
+    """A mark that is recorded on one stream and waited for by others.
 
-    ``user_object`` is the number under which the front end keeps the user's event.
+    ``user_object`` is the front end's number for the user's event.
     """
 
     syntax: ClassVar[str] = "[ user {user_object}]"
@@ -255,9 +253,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPool:
-    """Memory that allocations are taken from in place of the allocator's own.
+    """A memory pool to allocate from instead of the allocator's own memory.
 
-    ``user_object`` is the number under which the front end keeps the user's pool.
+    ``user_object`` is the front end's number for the user's pool.
     """
 
     syntax: ClassVar[str] = " {device}[ user {user_object}]"
@@ -269,9 +267,9 @@ class MemoryPool:
 @final
 @dataclass(frozen=True, slots=True)
 class RecordEvent(Line):
-    """``record_event n @device stream m`` — sets a mark behind all that is on a stream so far.
+    """``record_event n @device stream m`` — sets a mark behind all work on a stream so far.
 
-    An event that is recorded again stands for the later place only.
+    Recording an event again moves the mark.
     """
 
     mnemonic: ClassVar[str] = "record_event"
@@ -286,9 +284,9 @@ class RecordEvent(Line):
 @final
 @dataclass(frozen=True, slots=True)
 class WaitEvent(Line):
-    """``wait_event n @device stream m`` — what comes on the stream from here on waits for a mark.
+    """``wait_event n @device stream m`` — makes later work on the stream wait for a mark.
 
-    On the CPU the host itself waits.
+    On the CPU, the host itself waits.
     """
 
     mnemonic: ClassVar[str] = "wait_event"
@@ -303,7 +301,7 @@ class WaitEvent(Line):
 @final
 @dataclass(frozen=True, slots=True)
 class Synchronize(Line):
-    """``synchronize @device`` — the host waits for all that is on any stream of a device."""
+    """``synchronize @device`` — makes the host wait for all streams of a device."""
 
     mnemonic: ClassVar[str] = "synchronize"
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ORDERS})

@@ -1,22 +1,23 @@
-"""Element types, devices and layouts: what a buffer name denotes, besides its storage."""
+"""Element types, devices and layouts: everything about a buffer except its storage."""
 
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from wrapper_ir.devices import DeviceKind, kind_of
 from wrapper_ir.lines.expr import Dim, dim, dims, free_symbols, product
 
-# Element types, named as the text form and torch name them.
+# Element types.
 
 
 class DType(enum.Enum):
     """The type of one element of a buffer.
 
-    The member's name is upper-case torch's (``DType.FLOAT32`` is ``torch.float32``), its value the
-    short name of the text form (``f32``).
+    A member's name is torch's in upper case (``DType.FLOAT32`` is ``torch.float32``), its value the
+    short name in the text form (``f32``).
     """
 
     FLOAT64 = "f64"
@@ -57,7 +58,7 @@ class DType(enum.Enum):
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element."""
+        """Size of one element in bytes."""
         return _ITEMSIZE[self]
 
     @property
@@ -72,57 +73,34 @@ class DType(enum.Enum):
 
     @property
     def is_integral(self) -> bool:
-        """True if the type is a signed or unsigned integer (bool and quantised types are not)."""
+        """True for signed and unsigned integers, but not for bool and quantised types."""
         return self.name.startswith(("INT", "UINT"))
 
     @classmethod
     def from_torch_name(cls, name: str) -> DType:
-        """The type that torch calls ``name`` (``"float32"`` or ``"torch.float32"``).
+        """Return the type that torch calls ``name`` (``"float32"`` or ``"torch.float32"``).
 
         Raises:
-            KeyError: torch has such a type but the IR does not.
+            KeyError: The IR has no such type.
         """
         return cls[name.removeprefix("torch.").upper()]
 
 
+#: A short name starts with the width in bits; no element takes less than a byte.
 _ITEMSIZE: Final[dict[DType, int]] = {
-    DType.FLOAT64: 8,
-    DType.FLOAT32: 4,
-    DType.FLOAT16: 2,
-    DType.BFLOAT16: 2,
-    DType.FLOAT8_E4M3FN: 1,
-    DType.FLOAT8_E4M3FNUZ: 1,
-    DType.FLOAT8_E5M2: 1,
-    DType.FLOAT8_E5M2FNUZ: 1,
-    DType.FLOAT8_E8M0FNU: 1,
-    DType.FLOAT4_E2M1FN_X2: 1,
-    DType.COMPLEX32: 4,
-    DType.COMPLEX64: 8,
-    DType.COMPLEX128: 16,
-    DType.INT64: 8,
-    DType.INT32: 4,
-    DType.INT16: 2,
-    DType.INT8: 1,
-    DType.UINT64: 8,
-    DType.UINT32: 4,
-    DType.UINT16: 2,
-    DType.UINT8: 1,
-    DType.BOOL: 1,
-    DType.QINT32: 4,
-    DType.QINT8: 1,
-    DType.QUINT8: 1,
+    d: max(1, int("".join(re.findall(r"\d+", d.short)[:1]) or 8) // 8) for d in DType
 }
 
 #: The text form's short name of each type.
 DTYPE_BY_SHORT_NAME: Final[dict[str, DType]] = {d.short: d for d in DType}
 
 
-# Devices and layouts: what a buffer name denotes, besides its storage.
+# Devices and layouts.
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device: type and, where it matters, index."""
+    """A device: a type and an optional index."""
 
     type: str
     index: int | None = None
@@ -132,17 +110,17 @@ class Device:
 
     @classmethod
     def parse(cls, text: str) -> Device:
-        """The device spelled as torch spells it: ``cpu``, ``cuda:1``.
+        """Parse a device in torch's spelling: ``cpu``, ``cuda:1``.
 
         Raises:
-            ValueError: the index is not a number.
+            ValueError: The index is not a number.
         """
         kind, _, index = text.partition(":")
         return cls(kind, int(index) if index else None)
 
     @property
     def kind(self) -> DeviceKind:
-        """The kind of its type: memory, languages of kernels, names in emitted code."""
+        """The kind of device: memory, kernel languages, names in emitted code."""
         return kind_of(self.type)
 
 
@@ -151,7 +129,7 @@ CPU: Final = Device("cpu")
 
 
 class LayoutKind(enum.Enum):
-    """Kind of a tensor's layout, by torch's name for it."""
+    """Kind of a layout, under torch's name."""
 
     STRIDED = "strided"
     SPARSE_COO = "sparse_coo"
@@ -163,40 +141,39 @@ class LayoutKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class OpaqueKind:
-    """Kind of a layout that only the device understands: padded, tiled, or whatever it likes.
+    """Kind of a layout that only the device understands, such as padded or tiled.
 
     Attributes:
-        name: Its name among the device's (``wrapper_ir.devices.Memory.layouts``), an identifier.
+        name: An identifier: a key of the device's ``wrapper_ir.devices.Memory.layouts``.
 
     Raises:
-        ValueError: The name is none.
+        ValueError: The name is not an identifier.
     """
 
     name: str
 
     def __post_init__(self) -> None:
         if not (self.name.isascii() and self.name.isidentifier()):
-            raise ValueError(f"{self.name!r} is no name of a layout: it takes an identifier")
+            raise ValueError(f"{self.name!r} is not an identifier, so it cannot name a layout")
 
     @property
     def value(self) -> str:
-        """As the text form and messages name it."""
+        """The name in the text form and in messages."""
         return f"opaque {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Type, device, size, stride and storage offset of a view; counts are in elements of ``dtype``.
+    """Type, device, sizes, strides and storage offset of a view, in elements of ``dtype``.
 
-    ``offset`` counts from the first element of the *storage's owner* (the definition that allocated
-    it, or the first element of an input or
-    constant), so a layout says by itself which part of its storage a view covers. Ownership is not
-    part of a layout: it is in the defining
-    line. Immutable; expressions are canonical (see :mod:`wrapper_ir.lines.expr`).
+    ``offset`` counts from the first element of the *storage's owner* (an allocation, an input or a
+    constant), so a layout alone tells which part of its storage a view covers. Ownership is not
+    part of a layout; the defining line states it. Layouts are immutable, and their expressions are
+    canonical (see :mod:`wrapper_ir.lines.expr`).
 
-    A layout of another ``kind`` than strided has no elements at strides: library ops make such
-    buffers and take them, and nothing else looks inside. One that is opaque is also allocated, and
-    given to kernels in the language of the device's vendor.
+    A ``kind`` other than strided has no strides to address elements by. Only library ops create and
+    take such buffers. Opaque ones may also be allocated and passed to kernels in a language of the
+    device's vendor.
     """
 
     dtype: DType
@@ -206,7 +183,7 @@ class Layout:
     offset: Dim = 0
     kind: LayoutKind | OpaqueKind = LayoutKind.STRIDED
     _symbols: frozenset[str] | None = field(default=None, init=False, compare=False, repr=False)
-    """Kept once looked for: every pass asks it of every line."""
+    """A cache, since every pass asks for the symbols at every line."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", dims(self.size))
@@ -215,7 +192,7 @@ class Layout:
 
     @classmethod
     def contiguous(cls, dtype: DType, size: Any, device: Device = CPU) -> Layout:
-        """A row-major layout without gaps."""
+        """Return a dense row-major layout."""
         return cls(dtype, device, size, contiguous_strides(dims(size)))
 
     @property
@@ -225,17 +202,17 @@ class Layout:
 
     @property
     def is_opaque(self) -> bool:
-        """True if only the device understands it."""
+        """True if only the device understands the layout."""
         return isinstance(self.kind, OpaqueKind)
 
     @property
     def is_contiguous(self) -> bool:
-        """True if the strides are the row-major ones."""
+        """True if the layout is dense and row-major."""
         return self.stride == contiguous_strides(self.size)
 
     @property
     def is_dense(self) -> bool:
-        """True if it is row-major without gaps, in some order of its dimensions."""
+        """True if the layout is dense and row-major for some permutation of its dimensions."""
         left = [pair for pair in zip(self.stride, self.size, strict=True) if pair[1] != 1]
         step: Dim = 1
         while left:
@@ -248,12 +225,12 @@ class Layout:
 
     @property
     def is_static(self) -> bool:
-        """True if size, stride and offset are all known numbers."""
+        """True if sizes, strides and offset contain no symbols."""
         return not self.symbols
 
     @property
     def symbols(self) -> frozenset[str]:
-        """Names of the symbols that size, stride and offset mention."""
+        """Names of the symbols in sizes, strides and offset."""
         found = self._symbols
         if found is None:
             values = (*self.size, *self.stride, self.offset)
@@ -268,12 +245,10 @@ class Layout:
 
     @property
     def extent(self) -> Dim:
-        """Elements from the first to the last one inclusive, gaps counted.
+        """Number of elements from the first to the last one, gaps included.
 
-        0 when a size is known to be 0.
-
-        For symbolic sizes the expression is the extent *where no size is zero*; it is never less
-        than the true extent then.
+        The extent is 0 if a size is the constant 0. For symbolic sizes it is exact *if no size is
+        zero*, and an upper bound otherwise.
         """
         if 0 in self.size:
             return 0
@@ -285,12 +260,12 @@ class Layout:
 
     @property
     def nbytes(self) -> Dim:
-        """Bytes that the view spans, ``extent`` times the item size."""
+        """Number of bytes that the view spans: ``extent`` times the item size."""
         return dim(self.extent * self.dtype.itemsize)
 
 
 def contiguous_strides(size: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """Row-major strides in elements; a zero size counts as one, as in torch."""
+    """Return row-major strides in elements. A size of zero counts as one, as in torch."""
     strides: list[Dim] = []
     step: Dim = 1
     for extent in reversed(size):

@@ -1,4 +1,4 @@
-"""Lines that make, end and re-name storage."""
+"""Lines that allocate, free, reuse and reinterpret storage."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
 
 class MemoryKind(enum.Enum):
-    """Memory of the device that a buffer lives in."""
+    """Kind of memory that a buffer lives in."""
 
     DEFAULT = "default"
     PINNED = "pinned"
     """Page-locked host memory."""
     SYMMETRIC = "symmetric"
-    """Memory that the peers of a process group can address."""
+    """Memory that is addressable by the peers of a process group."""
 
 
 class Place(NamedTuple):
-    """Memory of a device that storage lies in, and stays in: reuse and arenas are of one place."""
+    """Memory of a device that storage lies in. Reuse and arenas do not cross places."""
 
     memory: MemoryKind = MemoryKind.DEFAULT
     space: str = ""
 
 
 USUAL: Final = Place()
-"""What a device allocates where nothing is said."""
+"""The place that a device allocates by default."""
 
 
 @final
@@ -42,11 +42,11 @@ USUAL: Final = Place()
 class Allocate(Line):
     """``%out = allocate : layout`` — new storage, owned by ``out``.
 
-    Its contents are undefined unless ``zeroed``. Work on ``stream`` may use it at once, since what
-    the memory was used for before is done on that stream. ``mempool`` is a memory pool of the
-    program's, 0 the allocator's own. ``space`` names one of the device's own memory spaces, empty
-    for the usual one. If ``kept``, a target may keep the memory for the next call: nothing looks at
-    it after the program has freed it.
+    The contents are undefined unless ``zeroed``. Work on ``stream`` may use the memory at once,
+    since its previous use completes on that stream. ``mempool`` is a memory pool of the program; 0
+    is the allocator's own. ``space`` names one of the device's own memory spaces, empty for the
+    default. If ``kept``, a target may keep the memory for the next call: nothing uses it after it
+    is freed.
     """
 
     mnemonic: ClassVar[str] = "allocate"
@@ -68,18 +68,18 @@ class Allocate(Line):
 
     @property
     def place(self) -> Place:
-        """The memory of its device that it takes."""
+        """The memory of the device that is allocated."""
         return Place(self.memory, self.space)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Free(Line):
-    """``free %buffer`` — ends the storage and every alias of it.
+    """``free %buffer`` — ends the storage and all its aliases.
 
-    Of an input it drops the caller's reference, so that the caller's memory can go as soon as the
-    caller lets go of it too. Others get the memory when the stream that it was allocated on has
-    come so far, and the streams in ``after``.
+    For an input, this drops the program's reference, so that the memory is released as soon as the
+    caller drops its own. The memory can be reused once the stream that allocated it, and the
+    streams in ``after``, have reached this line.
     """
 
     mnemonic: ClassVar[str] = "free"
@@ -93,9 +93,9 @@ class Free(Line):
 @final
 @dataclass(frozen=True, slots=True)
 class Reuse(Line):
-    """``%out = reuse %donor : layout`` — the donor's storage goes on under a new name and layout.
+    """``%out = reuse %donor : layout`` — gives the donor's storage a new name and layout.
 
-    Contents are kept, old names end.
+    Contents are preserved. The old names end.
     """
 
     mnemonic: ClassVar[str] = "reuse"
@@ -108,7 +108,7 @@ class Reuse(Line):
 @final
 @dataclass(frozen=True, slots=True)
 class Reinterpret(Line):
-    """``%out = reinterpret %source : layout`` — a second view of the same storage; copies nothing.
+    """``%out = reinterpret %source : layout`` — a view of the same storage, without a copy.
 
     The layout's offset counts from the start of the storage, in elements of the layout's own dtype.
     """
@@ -122,10 +122,9 @@ class Reinterpret(Line):
 @final
 @dataclass(frozen=True, slots=True)
 class AllocatePool(Line):
-    """``%out = allocate_pool : layout`` — storage to be cut up by ``allocate_from_pool``.
+    """``%out = allocate_pool : layout`` — storage that ``allocate_from_pool`` cuts slices from.
 
-    Its layout is one-dimensional. It may be ``kept``, and lie in a ``space``, as the storage of
-    ``allocate`` may.
+    Its layout is one-dimensional. ``kept`` and ``space`` are as for ``allocate``.
     """
 
     mnemonic: ClassVar[str] = "allocate_pool"
@@ -139,7 +138,7 @@ class AllocatePool(Line):
 
     @property
     def place(self) -> Place:
-        """The memory of its device that it takes."""
+        """The memory of the device that is allocated."""
         return Place(self.memory, self.space)
 
 
@@ -148,10 +147,8 @@ class AllocatePool(Line):
 class AllocateFromPool(Line):
     """``%out = allocate_from_pool %pool[offset] : layout`` — a slice of a pool as storage.
 
-    ``offset`` is in bytes from the start of the pool.
-
-    ``out`` is owned: it is freed, taken or returned like an allocation, and must end before the
-    pool does.
+    ``offset`` is in bytes from the start of the pool. ``out`` owns the slice: it is freed, reused
+    or returned like an allocation, and must end before the pool does.
     """
 
     mnemonic: ClassVar[str] = "allocate_from_pool"
@@ -165,18 +162,21 @@ class AllocateFromPool(Line):
         object.__setattr__(self, "offset", dim(self.offset))
 
 
-# Memory of a device that its kind declares: who allocates what a line asks for.
+# Memory that is declared by the kind of a device, and its allocators.
 
 
 class OwnMemory(NamedTuple):
-    """Memory of a device that its kind declares: an opaque layout or a memory space."""
+    """Memory that the kind of a device declares: an opaque layout or a memory space."""
 
     name: str
     kind: DeviceKind
     declared: OpaqueLayout | MemorySpace | None
 
     def problem(self, allocator: str, where: str) -> str:
-        """Why it is not allocated somewhere, by a function of which that is the name, or none."""
+        """Explain why ``where`` cannot allocate it.
+
+        The result is empty if it can, with the function ``allocator``.
+        """
         if self.declared is None:
             return f"devices of the kind '{self.kind.type}' have no {self.name}"
         if allocator:
@@ -185,17 +185,17 @@ class OwnMemory(NamedTuple):
 
     @property
     def python(self) -> str:
-        """The function that allocates it in Python; empty for none."""
+        """The Python function that allocates it; empty if there is none."""
         return "" if self.declared is None else self.declared.allocator
 
     @property
     def cpp(self) -> str:
-        """The function that allocates it in C++; empty for none."""
+        """The C++ function that allocates it; empty if there is none."""
         return "" if self.declared is None else self.declared.cpp_allocator
 
 
 def own_memory(line: Allocate | AllocatePool, layout: Layout) -> OwnMemory | None:
-    """Return the memory of the device's own that a line allocates; None if it is the usual one."""
+    """Return the device-specific memory that a line allocates; None for the default memory."""
     kind, space = layout.device.kind, line.space
     if isinstance(layout.kind, OpaqueKind):
         made = kind.memory.layouts.get(layout.kind.name)

@@ -1,4 +1,4 @@
-"""A whole wrapper program: what is passed in, what there is, what is done, what comes out."""
+"""Whole wrapper programs: inputs, declarations, lines and results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from wrapper_ir.lines.args import Arg, BufferArg, Value
 from wrapper_ir.lines.base import Use
-from wrapper_ir.lines.control import AnyLine as AnyLine  # beside the program made of them
+from wrapper_ir.lines.control import AnyLine as AnyLine  # re-exported next to Program
 from wrapper_ir.lines.control import Input, Region
 from wrapper_ir.lines.effects import Effects, effects
 from wrapper_ir.lines.kernels import Event, KernelDefinition, MemoryPool, Stream
@@ -23,8 +23,7 @@ from wrapper_ir.lines.traits import declares, lines_in
 
 # Origins of lines in the model.
 
-
-#: torch's own modules, wherever it is installed.
+#: Paths of torch's own modules, wherever it is installed.
 _TORCHS_OWN: Final = re.compile(r"(?:^|[\\/])(?:site|dist)-packages[\\/]torch[\\/]")
 
 
@@ -51,9 +50,9 @@ class Frame:
 
     @property
     def portable(self) -> Frame:
-        """The frame as other machines may see it, without the code.
+        """The frame without its code and without machine-specific directories.
 
-        Of the file's path there is only what begins with ``site-packages``, or the last directory.
+        The file's path is cut to what starts at ``site-packages``, or to the last directory.
         """
         folders = self.file.replace("\\", "/").split("/")
         below = folders.index("site-packages") if "site-packages" in folders else -2
@@ -76,26 +75,26 @@ class Origin:
         "handle": "a call's handle",
     }
     nodes: tuple[str, ...] = ()
-    """Names of fx nodes, in the order of the graph."""
+    """Names of fx nodes in graph order."""
     ops: tuple[str, ...] = ()
     """Qualified names of the ATen ops, such as ``aten.addmm``."""
     frames: tuple[Frame, ...] = ()
-    """Frames of the model's source, innermost last; those of torch's own modules included."""
+    """Stack frames of the model, innermost last, including those in torch's own modules."""
     module: str = ""
     """Path of the ``nn.Module`` in the model, such as ``encoder.layers.0.linear1``."""
     values: tuple[str, ...] = ()
-    """Of a call: for each buffer of ``Effects.written`` the fx node whose value it holds then.
+    """For a call: the fx node whose value each buffer of ``Effects.written`` holds afterwards.
 
-    Of a node that gives several tensors ``sort[1]`` is one; empty where none is known for certain.
+    ``sort[1]`` is one of several tensors of a node. Empty strings stand for unknown nodes.
     """
     handle: str = ""
-    """Of a call: its name in Inductor's provenance, if that is tracked: ``cpp_fused_add_0:1``."""
+    """For a call: its name in Inductor's provenance tracking, such as ``cpp_fused_add_0:1``."""
 
     @property
     def frame(self) -> Frame | None:
-        """The frame to show a user: the innermost outside torch's own modules, else the innermost.
+        """The frame to show a user: the innermost one outside torch, else the innermost one.
 
-        A layer of the model runs inside ``torch/nn``, which is not where anybody would look first.
+        Layers run inside ``torch/nn``, which is of little interest to users.
         """
         for frame in reversed(self.frames):
             if not is_torchs_own(frame.file):
@@ -104,12 +103,12 @@ class Origin:
 
     @property
     def place(self) -> str:
-        """``file.py:12`` of :attr:`frame`; empty where nothing is known."""
+        """The position ``file.py:12`` of :attr:`frame`; empty if unknown."""
         frame = self.frame
         return "" if frame is None else f"{frame.file}:{frame.line}"
 
 
-# A whole wrapper program: what is passed in, what there is, what is done, what comes out.
+# Programs.
 
 SCHEMA_VERSION: Final = 2
 """Version of the program's structure and of its text form."""
@@ -118,10 +117,7 @@ V = TypeVar("V")
 
 
 class FrozenMap(Mapping[str, V], Generic[V]):
-    """An immutable, ordered, hashable mapping from names.
-
-    It equals any mapping with the same items.
-    """
+    """An immutable, ordered, hashable mapping from names, equal to any mapping with its items."""
 
     __slots__ = ("_hash", "_items")
 
@@ -141,10 +137,10 @@ class FrozenMap(Mapping[str, V], Generic[V]):
     def __contains__(self, key: object) -> bool:
         return key in self._items
 
-    if not TYPE_CHECKING:  # the inherited one is typed well, but goes by exceptions
+    if not TYPE_CHECKING:  # the inherited one is slow, as it catches KeyError
 
         def get(self, key: str, default: V | None = None) -> V | None:
-            """The value of ``key``, else ``default``."""
+            """Return the value of ``key``, or ``default``."""
             return self._items.get(key, default)
 
     def __hash__(self) -> int:
@@ -159,14 +155,15 @@ class FrozenMap(Mapping[str, V], Generic[V]):
         return (FrozenMap, (self._items,))
 
     def set(self, **items: V) -> FrozenMap[V]:
-        """The mapping with ``items`` added or replaced."""
+        """Return a copy with ``items`` added or replaced."""
         return FrozenMap({**self._items, **items})
 
 
 class SymbolKind(enum.Enum):
     """Kind of value that a symbol stands for.
 
-    ``NONE`` is no number: an input for which the caller passes None. No expression may use it.
+    ``NONE`` is not a number: it is an input for which the caller passes None. No expression may use
+    it.
     """
 
     INT = "int"
@@ -179,9 +176,8 @@ class SymbolKind(enum.Enum):
 class SymbolInfo:
     """Facts about a symbol.
 
-    Its kind, inclusive range (``None`` is unbounded), a typical value and whether data decides it.
-
-    A hint is for planning only; it is never used as truth.
+    These are its kind, its inclusive range (``None`` is unbounded), a typical value as a hint, and
+    whether it is unbacked, that is, depends on data. Hints are for planning and prove nothing.
     """
 
     syntax: ClassVar[str] = ": {kind}{lower, upper:range}[ hint {hint}][ unbacked]"
@@ -196,8 +192,8 @@ class SymbolInfo:
 class ConstantKind(enum.Enum):
     """Kind of a constant in the model.
 
-    ``PACKED`` is a weight in the form that a library keeps it in (oneDNN's and MKL's): only calls
-    of library ops may read it. Its layout has its dtype and size; its strides say nothing.
+    ``PACKED`` is a weight in a format of oneDNN or MKL that only library ops can read. Its layout
+    has its dtype and sizes; its strides are meaningless.
     """
 
     PARAMETER = "parameter"
@@ -218,15 +214,15 @@ PACKING_OPS: Final = (
     "onednn::qconv_prepack",
     "onednn::qlinear_prepack",
 )
-"""The library ops that may pack constants: they do nothing else, so files may name them."""
+"""The library ops that may pack constants. They have no other effects, so files may name them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Recipe for a packed constant from plain ones, wherever the program's values are loaded.
+    """Recipe for packing a constant from plain ones when the program's values are loaded.
 
-    ``args`` are those of the op: constants of the program, and numbers. Of an op that returns a
-    list, ``position`` says which tensor it is.
+    ``args`` are the op's arguments: constants of the program, and numbers. For an op that returns a
+    list, ``position`` is the index of the tensor.
     """
 
     op: str
@@ -235,7 +231,7 @@ class Packing:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The constants that it is made of."""
+        """The constants that are packed."""
         return tuple(arg.buffer for arg in self.args if isinstance(arg, BufferArg))
 
 
@@ -245,10 +241,9 @@ class Constant:
 
     Its layout is in ``Program.buffers`` under the constant's name.
 
-    ``qualified_name`` is the module's name for it (``encoder.0.weight``), a plain string.
-    ``mutable`` says that calls may write to it (batch-norm
-    statistics). ``tied_to`` names the constant whose storage this one shares. ``packing`` says how
-    a packed one is made; without it its value cannot be stored.
+    ``qualified_name`` is its name in the module, such as ``encoder.0.weight``. If ``mutable``,
+    calls may write to it (batch-norm statistics). ``tied_to`` names the constant whose storage it
+    shares. ``packing`` is the recipe for a packed constant; without it, the value cannot be stored.
     """
 
     syntax: ClassVar[str] = (
@@ -269,15 +264,15 @@ class Constant:
 class ObjectConstant:
     """An object of a custom class that belongs to the program.
 
-    Calls may change its state, which then lasts.
+    Calls may change its state, which persists across calls.
     """
 
     syntax: ClassVar[str] = ": {class_name:class} = {qualified_name}"
     nouns: ClassVar[Mapping[str, str]] = {"qualified_name": "the object's name in the model"}
     class_name: str
-    """The class as torch registers it: ``namespace::Class``."""
+    """The name under which torch registers the class: ``namespace::Class``."""
     qualified_name: str = ""
-    """The module's name for it, a plain string."""
+    """Its name in the module."""
 
 
 class GraphRole(enum.Enum):
@@ -289,9 +284,10 @@ class GraphRole(enum.Enum):
 
 
 class Stage(enum.Enum):
-    """Stage of a program: how explicit the ends of storage are.
+    """Stage of a program.
 
-    ``LOGICAL``: none need be stated. ``PLANNED``: every one is; emitters take these.
+    In a ``LOGICAL`` program, ends of storage may be implicit. In a ``PLANNED`` one, which emitters
+    take, all are explicit.
     """
 
     LOGICAL = "logical"
@@ -302,29 +298,29 @@ class Stage(enum.Enum):
 class Program:
     """A wrapper program: the host code around scheduled kernels, as data.
 
-    Invariants are checked by :func:`wrapper_ir.verify`, not here, so that a faulty program can be
-    looked at and printed.
+    :func:`wrapper_ir.verify` checks the invariants. The constructor does not, so that faulty
+    programs can be inspected and printed.
 
     Attributes:
-        inputs: what the caller passes, in order.
-        results: what the caller gets, in order.
-        body: the lines.
-        buffers: layout of every buffer name, those of regions included.
-        symbols: what is known of every symbol.
-        constants: the tensors that belong to the program.
-        objects: the objects of custom classes that belong to the program.
-        streams: the streams besides the caller's, counted from 1.
-        events: the events, counted from 1.
-        mempools: the memory pools besides the allocator's own, counted from 1.
-        role: which graph of a model this is.
-        stage: whether storage ends are explicit.
-        in_spec: the pytree of the user's arguments, JSON as torch writes it, or empty.
-        out_spec: the pytree of the user's results, likewise.
-        tangents: of a backward: which results of its forward its last inputs are the gradients of,
-            in order. Its inputs before are what the forward kept, numbers first; that many are the
-            last results of the forward, tensors first. Empty where it is not known.
-        origins: where lines come from; not part of equality.
-        data: values of constants and objects by name, opaque to this package; not part of equality.
+        inputs: The inputs in order.
+        results: The results in order.
+        body: The lines.
+        buffers: The layout of every buffer, including those in regions.
+        symbols: Facts about every symbol.
+        constants: The tensors that belong to the program.
+        objects: The objects of custom classes that belong to the program.
+        streams: The streams besides the caller's, numbered from 1.
+        events: The events, numbered from 1.
+        mempools: The memory pools besides the allocator's own, numbered from 1.
+        role: The program's role among the graphs of the model.
+        stage: Tells whether ends of storage are explicit.
+        in_spec: The pytree of the user's arguments as JSON in torch's format, or empty.
+        out_spec: The pytree of the user's results, likewise.
+        tangents: For a backward program, the indices of the forward's results whose gradients are
+            its last inputs, in order. The inputs before are those saved by the forward, numbers
+            first. They are as many last results of the forward, tensors first. Empty if unknown.
+        origins: Sources of lines in the model; not part of equality.
+        data: Values of constants and objects by name, opaque to this package; not part of equality.
     """
 
     name: str = "program"
@@ -348,7 +344,7 @@ class Program:
 
     @cached_property
     def qualified_names(self) -> Mapping[str, str]:
-        """Names in the model of constants, and of buffers that are views of one."""
+        """Names in the model, for constants and for buffers that are views of one."""
         found = {name: constant.qualified_name for name, constant in self.constants.items()}
         for line in lines_in(self.body):
             done = effects(line) if found else Effects()
@@ -358,12 +354,13 @@ class Program:
         return {name: qualified for name, qualified in found.items() if qualified}
 
     def shown_names(self, line: Probe) -> list[str]:
-        """Return a probe's names for its buffers: constants by their names in the model.
+        """Return the names that a probe shows for its buffers.
 
-        A view of a constant goes by the constant's name, unless the constant is shown beside it.
+        Constants have their names in the model. A view of a constant has the constant's name,
+        unless the probe shows the constant too.
         """
         names = line.buffers
-        # Constants first, so that they keep their names where a view of one is shown beside it.
+        # Constants come first so that they keep their names if a view is shown too.
         taken: dict[str, str] = {}
         for name in sorted(names, key=lambda name: name not in self.constants):
             taken.setdefault(self.qualified_names.get(name, name), name)
@@ -372,7 +369,7 @@ class Program:
 
     @cached_property
     def kernels(self) -> Mapping[str, KernelDefinition]:
-        """The definitions of the body by name; the first one counts."""
+        """The kernel definitions of the body by name. Of duplicates, the first one counts."""
         found: dict[str, KernelDefinition] = {}
         for line in self.body:
             if declares(line):
@@ -381,37 +378,37 @@ class Program:
 
     @property
     def region(self) -> Region:
-        """The program's body as a region, for code that treats both alike."""
+        """The program's body as a region, for code that handles both alike."""
         return Region(self.inputs, self.body, self.results)
 
     def replace(self, **changes: Any) -> Program:
-        """The program with fields replaced."""
+        """Return a copy with fields replaced."""
         return dataclasses.replace(self, **changes)
 
     def origin_of(self, line: AnyLine) -> Origin | None:
-        """Return where a line comes from; None where it does not say, or says what is not there."""
+        """Return a line's origin; None if it has none or its index is out of range."""
         number = line.origin
         if number is None or not 0 <= number < len(self.origins):
             return None
         return self.origins[number]
 
     def place_of(self, line: AnyLine) -> str:
-        """Return the model's source line behind a line, ``file.py:12``; empty where unknown."""
+        """Return the source position of a line in the model, ``file.py:12``; empty if unknown."""
         origin = self.origin_of(line)
         return "" if origin is None else origin.place
 
     def layout(self, name: str) -> Layout:
-        """The layout of a buffer.
+        """Return the layout of a buffer.
 
         Raises:
-            KeyError: the program has no such buffer.
+            KeyError: The program has no such buffer.
         """
         return self.buffers[name]
 
     def canonical(self) -> Program:
-        """Return the program under names that depend on nothing but what it does.
+        """Return the program with names that depend on its structure alone.
 
-        What the machine or the directory decided is left out: ``wrapper_ir.diffing.canonical``.
+        Machine-specific parts are removed, see ``wrapper_ir.diffing.canonical``.
         """
         found: Program = _public("canonical")(self)
         return found
@@ -420,16 +417,13 @@ class Program:
         return str(_public("print_program")(self))
 
     def save(self, path: Any) -> None:
-        """Write the text form to ``path``.
-
-        The constants' values, where there are any, go to a safetensors file beside it.
-        """
+        """Write the text form to ``path``, and any values of constants to a safetensors file."""
         _public("text").save(self, path)
 
 
 def _public(name: str) -> Any:
-    """Return a public name of the package, which knows the layer that has it.
+    """Return a public name of the package.
 
-    So a program's short methods reach functions of layers above, which this one does not know.
+    This lets short methods of a program call functions of higher layers without importing them.
     """
     return getattr(sys.modules[__name__.partition(".")[0]], name)

@@ -1,10 +1,9 @@
 """Schemas of torch's operators, parsed without torch.
 
-The grammar is that of ``torch.ops.aten.addmm.out._schema`` as text:
+The grammar is that of ``str(torch.ops.aten.addmm.out._schema)``:
 ``aten::addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1,
-Tensor(a!) out) -> Tensor(a!)``. It tells how many
-arguments there are, which of them are written, and how results alias arguments; so a program can be
-verified with torch absent.
+Tensor(a!) out) -> Tensor(a!)``. A schema tells how many arguments there are, which of them are
+written, and how results alias arguments. So programs can be verified without torch.
 """
 
 from __future__ import annotations
@@ -24,18 +23,16 @@ T = TypeVar("T")
 QUALIFIED_OP_NAME = re.compile(
     r"[A-Za-z_][A-Za-z0-9_]*::[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII
 )
-"""``namespace::name`` with an optional ``.overload``.
-
-Torch's unnamed overload is spelled without one.
-"""
-
+"""``namespace::name`` with an optional ``.overload``, which torch's default overload lacks."""
 
 CLASS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*::[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-"""``namespace::Class``: what torch registers a custom class as."""
+"""``namespace::Class``: the name under which torch registers a custom class."""
 
 GENERATOR: Final = "torch::Generator"
-"""The class of generators of random numbers, which torch has a type of its own for."""
+"""The class of random number generators, which have their own type in schemas."""
 
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_GENERIC: Final = frozenset(("Dict", "Future", "Await", "RRef"))
 _CLASS_PREFIX: Final = "__torch__.torch.classes."
 
 
@@ -53,24 +50,21 @@ class SchemaType:
     base: str
     suffix: str = ""
     alias: str = ""
-    """Alias set as written between the brackets: ``a``, ``a!``, ``a -> *``.
-
-    Empty where there is none.
-    """
+    """Alias annotation without its parentheses: ``a``, ``a!``, ``a -> *``. Empty if absent."""
 
     @property
     def writes(self) -> bool:
-        """True if the annotation says that the callee writes."""
+        """True if the annotation marks the argument as written."""
         return "!" in self.alias
 
     @property
     def is_tensor(self) -> bool:
-        """True if the type is a tensor, or a list or optional of tensors."""
+        """True for a tensor, or a list or optional of tensors."""
         return self.base == "Tensor"
 
     @property
     def class_name(self) -> str:
-        """The class, ``namespace::Class``, where the type is one of objects; else empty."""
+        """The custom class, ``namespace::Class``; empty for other types."""
         if self.base == "Generator":
             return GENERATOR
         namespace, _, name = self.base.removeprefix(_CLASS_PREFIX).partition(".")
@@ -78,17 +72,17 @@ class SchemaType:
 
     @property
     def is_list(self) -> bool:
-        """True if the type is a list (an optional list included)."""
+        """True for a list or an optional list."""
         return "[" in self.suffix
 
     @property
     def is_optional(self) -> bool:
-        """True if ``None`` is allowed for the whole."""
+        """True if ``None`` is allowed."""
         return self.suffix.endswith("?")
 
     @property
     def alias_sets(self) -> frozenset[str]:
-        """Names of the alias sets that the value is in."""
+        """Names of the alias sets that contain the value."""
         before = self.alias.partition("->")[0].replace("!", "")
         return frozenset(name.strip() for name in before.split("|") if name.strip())
 
@@ -101,7 +95,7 @@ class SchemaArg:
     type: SchemaType
     keyword_only: bool = False
     default: str | None = None
-    """The default as written, ``None`` where the argument must be given."""
+    """The default as written; ``None`` for a required argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,30 +107,30 @@ class OpSchema:
     args: tuple[SchemaArg, ...]
     returns: tuple[SchemaType, ...]
     returns_tuple: bool = False
-    """Whether the results come as a tuple: more or fewer than one return."""
+    """True if the op returns a tuple, that is, not exactly one value."""
 
     @property
     def positional(self) -> tuple[SchemaArg, ...]:
-        """The arguments that may be given by position."""
+        """The arguments that may be passed by position."""
         return tuple(a for a in self.args if not a.keyword_only)
 
     def arg(self, name: str) -> SchemaArg | None:
-        """The argument called ``name``."""
+        """Return the argument called ``name``, if any."""
         return next((a for a in self.args if a.name == name), None)
 
     def given(self, args: Iterable[T], kwargs: Iterable[tuple[str, T]]) -> dict[str, T]:
-        """Return a call's values for the arguments, by their names."""
+        """Bind a call's values to argument names."""
         names = (a.name for a in self.positional)
         return {**dict(zip(names, args, strict=False)), **dict(kwargs)}
 
     def sharing(self, sets: frozenset[str], given: Mapping[str, T]) -> Iterator[T]:
-        """Return a call's values for the arguments that are in any of these alias sets."""
+        """Yield a call's values for the arguments in any of these alias sets."""
         for a in self.args:
             if a.name in given and ("*" in sets or sets & a.type.alias_sets):
                 yield given[a.name]
 
     def type_at(self, path: tuple[int | str, ...]) -> SchemaType | None:
-        """The type of the result at a path, by its first step."""
+        """Return the type of the result at a path, as far as the first step determines it."""
         first = path[0] if self.returns_tuple and path else 0
         known = isinstance(first, int) and 0 <= first < len(self.returns)
         return self.returns[int(first)] if known else None
@@ -144,16 +138,16 @@ class OpSchema:
 
 @lru_cache(maxsize=8192)
 def parse_schema(text: str) -> OpSchema:
-    """Reads a schema.
+    """Parse a schema.
 
     Raises:
-        SchemaError: the text does not follow the grammar.
+        SchemaError: The text does not follow the grammar.
     """
     return _Parser(text).schema()
 
 
 class _Parser:
-    """Recursive descent over one schema."""
+    """A recursive-descent parser of one schema."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -179,7 +173,7 @@ class _Parser:
                 keyword_only = True
                 continue
             kind = self.type()
-            name = self.match(re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII), "an argument name")
+            name = self.match(_NAME, "an argument name")
             result.append(
                 SchemaArg(name, kind, keyword_only, self.default() if self.accept("=") else None)
             )
@@ -197,7 +191,7 @@ class _Parser:
 
     def named_type(self) -> SchemaType:
         kind = self.type()
-        self.accept_pattern(re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII))
+        self.accept_pattern(_NAME)
         return kind
 
     def type(self) -> SchemaType:
@@ -208,10 +202,10 @@ class _Parser:
             found = self.accept_pattern(re.compile(r"\[\d*\]|\?"))
             if found:
                 suffix += found
-            elif not alias and self.peek("(") and base not in {"Dict", "Future", "Await", "RRef"}:
-                alias = self.bracketed()
-            elif base in {"Dict", "Future", "Await", "RRef"} and self.peek("("):
+            elif base in _GENERIC and self.peek("("):
                 base += f"({self.bracketed()})"
+            elif not alias and self.peek("("):
+                alias = self.bracketed()
             else:
                 return SchemaType(base, suffix, alias)
 
@@ -221,7 +215,7 @@ class _Parser:
         return self.match(re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII), "a type")
 
     def bracketed(self) -> str:
-        """The text between matching round brackets."""
+        """Return the text between matching parentheses."""
         self.expect("(")
         start, depth = self.at, 1
         while depth:

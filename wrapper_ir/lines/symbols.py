@@ -43,7 +43,7 @@ class StorageOffsetOf:
 
 @dataclass(frozen=True, slots=True)
 class ItemOf:
-    """The only element of a buffer, read on the host (waits for the device)."""
+    """The only element of a buffer, read on the host, which waits for the device."""
 
     method: ClassVar[str] = "item"
     syntax: ClassVar[str] = "item {buffer}"
@@ -51,20 +51,20 @@ class ItemOf:
 
 
 SymbolSource: TypeAlias = SizeOf | StrideOf | StorageOffsetOf | ItemOf
-"""Where a symbol's value is found; ``method`` is the one of ``torch.Tensor`` that gives it."""
+"""The source of a symbol's value. ``method`` is the ``torch.Tensor`` method that returns it."""
 
 
 def dims_of(source: SymbolSource) -> tuple[int, ...]:
-    """Return what the method of a source is given: the dimension that is asked for, if any."""
+    """Return the arguments of a source's method: its dimension, if it has one."""
     return (source.dim,) if isinstance(source, (SizeOf, StrideOf)) else ()
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class BindSymbol(Line):
-    """``s0 = size %buffer, 0`` — gives a symbol the value found in a buffer.
+    """``s0 = size %buffer, 0`` — binds a symbol to a value read from a buffer.
 
-    It is found in the metadata, or, with ``item``, in the contents.
+    The value comes from the metadata or, with ``item``, from the contents.
     """
 
     mnemonic: ClassVar[str] = "bind"
@@ -77,7 +77,7 @@ class BindSymbol(Line):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ComputeSymbol(Line):
-    """``u1 = compute s0*4 + 1`` — gives a symbol the value of an expression."""
+    """``u1 = compute s0*4 + 1`` — binds a symbol to the value of an expression."""
 
     mnemonic: ClassVar[str] = "compute"
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.COMPUTES})
@@ -95,11 +95,11 @@ class ComputeSymbol(Line):
 @final
 @dataclass(frozen=True, slots=True)
 class AssertLayout(Line):
-    """``assert_layout %buffer, "what"`` — the buffer is as its layout declares.
+    """``assert_layout %buffer, "what"`` — checks that the buffer has its declared layout.
 
-    Checked are rank, dtype, device, sizes and strides. Strides of dimensions of size one, and of
-    buffers without elements, do not count. ``alignment`` is in bytes, 0 for none. ``subject``
-    names in words what is checked: an input, or the op whose result it is.
+    Rank, dtype, device, sizes and strides are checked, except for strides of dimensions of size one
+    and of buffers without elements. ``alignment`` is in bytes, 0 for none. ``subject`` names the
+    checked buffer in messages: an input, or the op that returned it.
     """
 
     mnemonic: ClassVar[str] = "assert_layout"
@@ -117,7 +117,7 @@ class AssertLayout(Line):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class AssertSymbol(Line):
-    """``assert condition, "message"`` — a relation among symbols holds."""
+    """``assert condition, "message"`` — checks a relation among symbols."""
 
     mnemonic: ClassVar[str] = "assert"
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ASSERTS})

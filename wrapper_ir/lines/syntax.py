@@ -1,14 +1,14 @@
-"""The assembly format: how a class of lines, or of parts of lines, is written as text.
+"""The assembly format: declarative syntax for lines and their parts.
 
-A class declares its text once, in ``syntax``, and the text form's printer and parser follow it::
+A class declares its text once, in ``syntax``. Printer and parser of the text form both follow it::
 
     "{out} = allocate[ {memory}][ zeroed][ stream {stream}] : {out:layout}"
 
-``{field}`` stands for a field, written as the field's type wants it. ``{field:form}`` stands for
-one written in another form, and ``{field, field}`` for two that are written as one list. What is in
-square brackets is left out where its field has its default; a bracket that holds a word alone is a
-truth value of that name. ``[! ...]`` may be left out of a text, but is always printed. Brackets
-that are meant as such are doubled. All else is written as it stands.
+``{field}`` stands for a field, in the form of its type. ``{field:form}`` selects another form, and
+``{field, field}`` writes two fields as one list. A group in square brackets is left out if its
+field has the default. A group that consists of one word is a boolean field of that name.
+``[! ...]`` is optional on input but always printed. Literal square brackets are doubled. All other
+text is literal.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from wrapper_ir.lines.traits import REGION_FIELDS, PerClass, hints_of
 
 
 class Words(NamedTuple):
-    """Text that is written as it stands, spaces included."""
+    """Literal text, spaces included."""
 
     text: str
 
 
 class Slot(NamedTuple):
-    """The place of a field, or of two that are one list."""
+    """A placeholder for a field, or for two that form one list."""
 
     fields: tuple[str, ...]
     form: str
 
 
 class Group(NamedTuple):
-    """Parts that are left out where ``field``, the first one in them, has its default."""
+    """Parts that are left out if ``field``, the first one in them, has its default."""
 
     parts: tuple[Part, ...]
     field: str
     is_flag: bool
-    """Whether it is a word alone: a truth value."""
+    """True for a single word: a boolean field."""
     always: bool
-    """Whether it is printed in any case."""
+    """True if the group is printed even for the default."""
 
 
 Part: TypeAlias = Words | Slot | Group
 
 
 class BadSyntaxError(TypeError):
-    """The ``syntax`` of a class does not say how its fields are written."""
+    """The ``syntax`` of a class is malformed or does not cover its fields."""
 
 
 _PIECE: Final = re.compile(r"\[\[|\]\]|\[!?|\]|\{[^}]*\}|[^\[\]{}]+")
@@ -58,7 +58,7 @@ _SLOT: Final = re.compile(r"\{(\w+(?:, \w+)*)(?::(\w+))?\}")
 
 
 def slots(parts: tuple[Part, ...]) -> list[tuple[str, bool]]:
-    """Return the fields that parts stand for, each with whether it can be left out."""
+    """Return the fields in parts, each with whether it is optional."""
     found: list[tuple[str, bool]] = []
     for part in parts:
         if isinstance(part, Slot):
@@ -70,22 +70,22 @@ def slots(parts: tuple[Part, ...]) -> list[tuple[str, bool]]:
 
 
 def _read(cls: Any) -> tuple[Part, ...]:
-    """The parts of a class's syntax, which nest one deep."""
+    """Return the parts of a class's syntax. Groups do not nest."""
     parts: list[Part] = []
     group: list[Part] | None = None
     always = False
     for piece in _PIECE.findall(cls.syntax):
         into = parts if group is None else group
         if piece in ("[", "[!"):
-            _require(group is None, cls, "a bracket stands in a bracket")
+            _require(group is None, cls, "brackets do not nest")
             group, always = [], piece == "[!"
         elif piece == "]":
-            _require(bool(group), cls, "a bracket is empty, or is not open")
+            _require(bool(group), cls, "a bracket is empty or was not opened")
             parts.append(_group(tuple(group or ()), always=always))
             group = None
         elif piece[0] == "{":
             match = _SLOT.fullmatch(piece)
-            _require(match is not None, cls, f"'{piece}' is no field")
+            _require(match is not None, cls, f"'{piece}' is not a field")
             assert match is not None
             into.append(Slot(tuple(match[1].split(", ")), match[2] or ""))
         else:
@@ -110,7 +110,7 @@ def _text(parts: tuple[Part, ...]) -> str:
 
 
 def _checked(cls: Any, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """The parts, if they and the fields of the class agree."""
+    """Return the parts after checking them against the fields of the class."""
     regions = {field.name for field in REGION_FIELDS[cls]}
     fields = {
         field.name: field
@@ -127,15 +127,15 @@ def _checked(cls: Any, parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return parts
 
 
-#: What a field without a default holds where the text leaves it out, by its type.
+#: Defaults, by type, of optional fields that declare none.
 _DEFAULTS: Final[Mapping[Any, object]] = {Device: CPU, str: ""}
 
 
 def default_of(cls: Any, name: str) -> object:
-    """Return what a field holds where the text leaves it out.
+    """Return the value of a field that the text leaves out.
 
     Raises:
-        BadSyntaxError: Nothing says so.
+        BadSyntaxError: The field has no default.
     """
     field = next(field for field in dataclasses.fields(cls) if field.name == name)
     if field.default is not dataclasses.MISSING:
@@ -151,8 +151,8 @@ def _require(condition: bool, cls: type, problem: str) -> None:  # noqa: FBT001 
 
 
 SYNTAX: Final = PerClass(lambda cls: _checked(cls, _read(cls)))
-"""By class, the parts of its ``syntax``.
+"""The parts of each class's ``syntax``.
 
-Looking a class up raises ``BadSyntaxError`` if the syntax is malformed, lacks a field, or leaves
-one out that has no default.
+A lookup raises ``BadSyntaxError`` if the syntax is malformed, lacks a field, or makes one optional
+that has no default.
 """

@@ -1,4 +1,4 @@
-"""Lines that do nothing to the program's values: comments and probes."""
+"""Lines without effect on the program's values: comments and probes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Comment(Line):
 
 
 class When(enum.Enum):
-    """On which side of its call a probe stands."""
+    """Position of a probe relative to its call."""
 
     BEFORE = "before"
     AFTER = "after"
 
 
 class ProbeLevel(enum.Enum):
-    """Action of a probe on what it sees; the first three are Inductor's levels 1 to 3."""
+    """Action of a probe. The first three are Inductor's levels 1 to 3."""
 
     SAVE = "save"
     PRINT = "print"
@@ -47,7 +47,7 @@ class ProbeLevel(enum.Enum):
 class Probe(Line):
     """``probe before "label" print(%buffers, scalars)`` — shows values next to a call.
 
-    It extends no lifetime and orders nothing.
+    It extends no live range and imposes no order.
     """
 
     mnemonic: ClassVar[str] = "probe"

@@ -1,4 +1,4 @@
-"""Declarations of classes of lines: the names in their fields, their regions, their traits."""
+"""Queries on classes of lines: which fields hold names or regions, and which traits are set."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from wrapper_ir.lines.trace import Probe
 T = TypeVar("T")
 
 
-class PerClass(dict[type, T], Generic[T]):
-    """A table by class, whose entries are made when they are first asked for.
+class PerClass(dict[Any, T], Generic[T]):
+    """A table keyed by class or type hint whose entries are made on first use.
 
     Args:
         make: Makes the entry of a class.
     """
 
-    def __init__(self, make: Callable[[type], T]) -> None:
+    def __init__(self, make: Callable[[Any], T]) -> None:
         super().__init__()
         self._make = make
 
-    def __missing__(self, cls: type) -> T:
+    def __missing__(self, cls: Any) -> T:
         found = self[cls] = self._make(cls)
         return found
 
@@ -52,15 +52,15 @@ Roles: TypeAlias = tuple[Role | RoleIf, ...]
 
 
 class NameField(NamedTuple):
-    """A field that names can be in: as its value, or, where ``roles`` is empty, inside of it."""
+    """A field that can hold names: as its value or, if ``roles`` is empty, nested inside it."""
 
     name: str
     roles: Roles
     many: bool
-    """Whether the value is a tuple of names."""
+    """True if the value is a tuple of names."""
 
     def among(self, part: object) -> tuple[Role, ...]:
-        """Return the roles that the names have in one part of a line."""
+        """Return the roles of the names in one part of a line."""
         return tuple(
             role if isinstance(role, Role) else role.role
             for role in self.roles
@@ -69,12 +69,12 @@ class NameField(NamedTuple):
 
 
 def decisive(value: object) -> object:
-    """Return what :class:`RoleIf` compares: an enumeration's value, else a value's class."""
+    """Return what :class:`RoleIf` compares: a member of an enumeration, else the class."""
     return value if isinstance(value, enum.Enum) else type(value)
 
 
 def own_roles(line: object) -> tuple[Role, ...]:
-    """Return the roles of names in a line's own fields, those of its arguments left out."""
+    """Return the roles in a line's own fields, without those of its arguments."""
     return _OWN_ROLES[type(line)]
 
 
@@ -84,16 +84,16 @@ def _own_roles(cls: type) -> tuple[Role, ...]:
 
 
 def hints_of(cls: type) -> dict[str, Any]:
-    """Return the types of a class's fields, roles included."""
+    """Return the types of a class's fields, with their roles."""
     return get_type_hints(cls, include_extras=True, localns={"AnyLine": object})
 
 
 class RegionField(NamedTuple):
-    """A field that holds a region, or with ``many`` a tuple of them, which are numbered."""
+    """A field that holds a region or, with ``many``, a numbered tuple of regions."""
 
     name: str
     block: str
-    """What paths and the text form call the region."""
+    """The name of the region in paths and in the text form."""
     many: bool
 
 
@@ -120,14 +120,14 @@ def _read(cls: type) -> Iterator[NameField]:
 
 
 def _roles(hint: Any) -> Roles:
-    """The roles in ``Annotated[str, roles]`` or in a tuple or optional of it."""
+    """Return the roles in ``Annotated[str, roles]``, also inside a tuple or optional."""
     if get_origin(hint) is Annotated:
         return tuple(extra for extra in hint.__metadata__ if isinstance(extra, (Role, RoleIf)))
     return next(filter(None, map(_roles, get_args(hint))), ())
 
 
 def _can_name(hint: Any, seen: tuple[Any, ...]) -> bool:
-    """Return whether a value of this type can name something; yes where that is not certain."""
+    """Return whether a value of this type can hold names. When in doubt, true."""
     if hint in _PLAIN or hint in seen:
         return False
     if get_origin(hint) is Annotated:
@@ -145,16 +145,16 @@ def _can_name(hint: Any, seen: tuple[Any, ...]) -> bool:
 
 
 NAMED_FIELDS: Final = PerClass(lambda cls: tuple(_read(cls)))
-"""By class, the fields that can name something."""
+"""The fields that can hold names, by class."""
 
 REGION_FIELDS: Final = PerClass(lambda cls: tuple(_read_regions(cls)))
-"""By class, the fields that hold regions, in order."""
+"""The fields that hold regions in order, by class."""
 
 _OWN_ROLES: Final = PerClass(_own_roles)
 
 
 def regions_of(line: AnyLine) -> tuple[tuple[str, Region], ...]:
-    """The regions that a line holds, with the names that paths call them."""
+    """Return the regions of a line with their names in paths."""
     fields = REGION_FIELDS[type(line)]
     return tuple(_regions_in(line, fields)) if fields else ()
 
@@ -169,20 +169,20 @@ def _regions_in(line: AnyLine, fields: tuple[RegionField, ...]) -> Iterator[tupl
 
 
 def lines_in(body: Iterable[AnyLine]) -> Iterator[AnyLine]:
-    """Yield every line of a body, a line before the lines of its regions."""
+    """Yield every line of a body in pre-order, regions included."""
     for line in body:
         yield line
         for _, region in regions_of(line):
             yield from lines_in(region.body)
 
 
-# Questions about lines that their traits answer, for code that may not ask for a class.
+# Predicates on traits, for code that must not test for classes.
 #
-# Each holds for a new line that declares the trait and has the fields that its users read.
+# They also hold for any new line that declares the trait and has the fields its users read.
 
 
 def declares(line: AnyLine) -> TypeGuard[KernelDefinition]:
-    """Return whether a line says what lines may call, and does nothing else."""
+    """Return whether a line only declares what lines may call."""
     return Trait.DECLARES in line.traits
 
 
@@ -199,12 +199,12 @@ def calls_kernel(line: AnyLine) -> TypeGuard[KernelCall]:
 
 
 def op_of(line: AnyLine) -> str:
-    """Return the library op that a line calls, empty if it calls none."""
+    """Return the library op that a line calls; empty if it calls none."""
     return line.op if calls_op(line) else ""
 
 
 def works(line: AnyLine) -> TypeGuard[Allocate | KernelCall | ExternKernel]:
-    """Return whether a line puts work, or takes memory, on the stream that it names."""
+    """Return whether a line launches work or allocates memory on the stream that it names."""
     return Trait.WORKS in line.traits
 
 
@@ -214,57 +214,57 @@ def takes_memory(line: AnyLine) -> TypeGuard[Allocate | ExternKernel]:
 
 
 def allocates_one(line: AnyLine | None) -> TypeGuard[Allocate]:
-    """Return whether a line takes new storage for one buffer, which is no pool."""
+    """Return whether a line allocates one buffer that is not a pool."""
     if line is None:
         return False
     return Trait.ALLOCATES in line.traits and Trait.POOL not in line.traits
 
 
 def ends(line: AnyLine) -> TypeGuard[Free]:
-    """Return whether a line ends storage, and does nothing else."""
+    """Return whether a line only ends storage."""
     return Trait.ENDS in line.traits
 
 
 def shows(line: AnyLine) -> TypeGuard[Probe]:
-    """Return whether a line shows values, and does nothing else."""
+    """Return whether a line only shows values."""
     return Trait.SHOWS in line.traits
 
 
 def loops(line: AnyLine) -> TypeGuard[While]:
-    """Return whether a line runs a region until another one says that it is done."""
+    """Return whether a line is a loop over a region."""
     return Trait.LOOPS in line.traits
 
 
 def asserts(line: AnyLine) -> TypeGuard[AssertSymbol]:
-    """Return whether a line says that its condition holds."""
+    """Return whether a line asserts a condition."""
     return Trait.ASSERTS in line.traits
 
 
 def computes(line: AnyLine) -> TypeGuard[ComputeSymbol]:
-    """Return whether a line gives a symbol the value of an expression."""
+    """Return whether a line binds a symbol to the value of an expression."""
     return Trait.COMPUTES in line.traits
 
 
 def asserted(line: AnyLine) -> Scalar | None:
-    """Return what holds of symbols from a line on, if it says so."""
+    """Return the condition on symbols that a line asserts, if any."""
     return line.condition if asserts(line) else None
 
 
 def binds(line: AnyLine) -> TypeGuard[BindSymbol]:
-    """Return whether a line gives a symbol the value that it finds in a buffer."""
+    """Return whether a line binds a symbol to a value read from a buffer."""
     return Trait.BINDS in line.traits
 
 
 def allocates(line: AnyLine) -> TypeGuard[Allocate | AllocatePool]:
-    """Return whether a line takes new storage from an allocator, in the memory that it names."""
+    """Return whether a line allocates new storage in the memory that it names."""
     return Trait.ALLOCATES in line.traits
 
 
 def is_slice(line: AnyLine) -> TypeGuard[AllocateFromPool]:
-    """Return whether a line defines a part of a pool."""
+    """Return whether a line defines a slice of a pool."""
     return Trait.SLICES in line.traits
 
 
 def checks_layout(line: AnyLine) -> TypeGuard[AssertLayout]:
-    """Return whether a buffer is as its layout says from a line on."""
+    """Return whether a line checks a buffer against its layout."""
     return Trait.CHECKS_LAYOUT in line.traits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import Final, Generic, NoReturn, TypeVar, final, get_args
+from typing import Final, Generic, TypeVar, final, get_args
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.control import Cond, Switch, While
@@ -33,28 +33,28 @@ T = TypeVar("T")
 
 
 LINES_ARE_CLOSED: Final = (
-    "the kinds of lines are a closed set (docs/adr/0001): what none of them says is a call of an"
-    " op, ExternKernel, or of a kernel in a language of your own, DeviceKernel (docs/devices.md)"
+    "the set of lines is closed (docs/adr/0001): express anything else as a call of an op"
+    " (ExternKernel) or of a kernel in your own language (DeviceKernel, docs/devices.md)"
 )
-"""The advice about an object of another class among the lines of a program."""
+"""The hint for an object of another class among the lines of a program."""
 
 
 class NotALineError(WrapperIRError, TypeError):
-    """An object that is no line stands where one is wanted.
+    """An object that is not a line was found in place of one.
 
     Fields: ``given`` is its class.
     """
 
     code = "WIR0105"
-    template = "{given} is no class of lines"
+    template = "{given} is not a class of lines"
     default_hint = LINES_ARE_CLOSED
 
 
 class LineVisitor(ABC, Generic[T]):
-    """One method a line.
+    """A visitor with one method per class of lines.
 
-    A line without a method fails when this module is imported, a visitor without one in mypy and
-    when it is made.
+    A class of lines without a method makes the import of this module fail. A visitor that lacks a
+    method fails in mypy and when it is instantiated.
     """
 
     @final
@@ -62,7 +62,7 @@ class LineVisitor(ABC, Generic[T]):
         """Call the method of the line's class.
 
         Raises:
-            NotALineError: It is no line.
+            NotALineError: ``line`` is not a line.
         """
         name = _METHODS.get(type(line))
         if name is None:
@@ -115,10 +115,10 @@ class LineVisitor(ABC, Generic[T]):
 
 
 def _method(cls: type) -> str:
-    """Return the method of a class of lines, such as ``visit_allocate_pool``.
+    """Return the name of the method for a class of lines, such as ``visit_allocate_pool``.
 
     Raises:
-        TypeError: There is none.
+        TypeError: ``LineVisitor`` has no such method.
     """
     name = "visit_" + re.sub(r"(?<!^)([A-Z])", r"_\1", cls.__name__).lower()
     if name not in LineVisitor.__abstractmethods__:
@@ -127,43 +127,40 @@ def _method(cls: type) -> str:
 
 
 def check_lines(program: Program) -> None:
-    """Return if all that stands among a program's lines is one.
+    """Check that all lines of a program are lines.
 
     Raises:
-        NotALineError: Something is not; the error has its path.
+        NotALineError: An object is not a line. The error has its path.
     """
     for path, line in walk(program):
         if type(line) not in _METHODS:
             raise NotALineError(given=type(line).__name__, path=path)
 
 
-#: The method of each class: a line that was forgotten is found when this module is imported.
+#: The method of each class. A missing method is found when this module is imported.
 _METHODS: Final = {cls: _method(cls) for cls in get_args(AnyLine)}
 
 
 class UnvisitedLineError(WrapperIRError):
-    """A partial visitor met a line that it has no method for."""
+    """A partial visitor reached a line that it has no method for."""
 
     code = "WIR0102"
     template = "{visitor} does not handle '{mnemonic}' lines"
 
 
 class PartialLineVisitor(LineVisitor[T]):
-    """For visitors outside this package.
+    """Base of visitors outside this package.
 
-    Every line ends in :meth:`visit_unsupported` unless its method is overridden: a line added in
-    a later version is then a diagnostic, not a ``TypeError``.
+    Lines whose methods are not overridden go to :meth:`visit_unsupported`, so a line that a later
+    version adds leads to a diagnostic, not to a ``TypeError``.
     """
 
     def visit_unsupported(self, line: AnyLine) -> T:
-        """Called for each line without a method of its own.
+        """Handle a line without a method of its own.
 
         Raises:
-            UnvisitedLineError: always, unless overridden.
+            UnvisitedLineError: Always, unless overridden.
         """
-        self._refuse(line)
-
-    def _refuse(self, line: AnyLine) -> NoReturn:
         raise UnvisitedLineError(visitor=type(self).__name__, mnemonic=line.mnemonic)
 
     def visit_allocate(self, line: Allocate) -> T:

@@ -1,13 +1,13 @@
 """Walking and rewriting the lines of a program, regions included.
 
 A line's address is its *path*: ``body[3].then[2]`` is the third line of the ``then`` region of the
-fourth line of the program.
-Diagnostics, source maps and diffs use it.
+fourth line of the program. Diagnostics, source maps and diffs use paths.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -20,7 +20,7 @@ from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import real_symbol, symbol
 from wrapper_ir.lines.program import AnyLine, FrozenMap, Program
 from wrapper_ir.lines.traits import NAMED_FIELDS, REGION_FIELDS, NameField
-from wrapper_ir.lines.traits import regions_of as regions_of  # a part of walking
+from wrapper_ir.lines.traits import regions_of as regions_of  # re-exported for walkers
 
 
 class Step(NamedTuple):
@@ -42,15 +42,15 @@ class Path(tuple[Step, ...]):
         return f"Path({str(self)!r})"
 
     def then(self, region: str, index: int) -> Path:
-        """The path of a line in a region of this line."""
+        """Return the path of a line in one of this line's regions."""
         return Path((*self, Step(region, index)))
 
     @classmethod
     def parse(cls, text: str) -> Path:
-        """The path that ``str`` gives ``text`` for.
+        """Parse a path as printed by ``str``.
 
         Raises:
-            ValueError: the text is not a path.
+            ValueError: The text is not a path.
         """
         if not text:
             return cls()
@@ -64,12 +64,12 @@ class Path(tuple[Step, ...]):
 
 
 def made_objects(program: Program) -> tuple[str, ...]:
-    """The objects that ops of a program return, in order; regions have none."""
+    """Return the objects that a program's ops return, in order. Regions have none."""
     return tuple(name for line in program.body for name in effects(line).defines_objects)
 
 
 def walk(whole: Program | Region) -> Iterator[tuple[Path, AnyLine]]:
-    """Every line of a program or region with its path, a line before the lines of its regions."""
+    """Return an iterator over all lines with their paths, in pre-order."""
     return _walk(whole.body, Path(), "body")
 
 
@@ -82,7 +82,7 @@ def _walk(body: Iterable[AnyLine], parent: Path, region: str) -> Iterator[tuple[
 
 
 def walk_regions(program: Program) -> Iterator[tuple[Path, str, Region]]:
-    """Every region: the path of the line that holds it, its name and itself; outer before inner.
+    """Yield every region, outer before inner, with its holder's path and its name.
 
     The path of the program's own region is empty.
     """
@@ -93,10 +93,10 @@ def walk_regions(program: Program) -> Iterator[tuple[Path, str, Region]]:
 
 
 def line_at(program: Program, path: Path) -> AnyLine:
-    """The line at a path.
+    """Return the line at a path.
 
     Raises:
-        LookupError: there is none.
+        LookupError: The program has no such line.
     """
     body, found = program.body, None
     regions: dict[str, Region] = {"body": program.region}
@@ -115,14 +115,14 @@ Rewrite = Callable[[AnyLine], Iterable[AnyLine]]
 
 
 def rewrite_lines(body: Iterable[AnyLine], rewrite: Rewrite) -> tuple[AnyLine, ...]:
-    """The lines with each replaced by what ``rewrite`` gives for it, inner regions first."""
+    """Replace each line by the result of ``rewrite``, inner regions first."""
     return _rewritten(body, Path(), "body", lambda _, line: rewrite(line))
 
 
 def rewrite_paths(
     program: Program, rewrite: Callable[[Path, AnyLine], Iterable[AnyLine]]
 ) -> Program:
-    """The program with each line replaced by what ``rewrite`` gives for its path and it."""
+    """Replace each line of a program by the result of ``rewrite`` for its path and itself."""
     return program.replace(body=_rewritten(program.body, Path(), "body", rewrite))
 
 
@@ -135,7 +135,7 @@ def _rewritten(
     result: list[AnyLine] = []
     for index, line in enumerate(body):
         path = parent.then(name, index)
-        names = iter([inner for inner, _ in regions_of(line)])  # the order in which they are mapped
+        names = iter([inner for inner, _ in regions_of(line)])  # in the order of map_regions
 
         def inside(region: Region, path: Path = path, names: Iterator[str] = names) -> Region:
             lines = _rewritten(region.body, path, next(names), rewrite)
@@ -146,7 +146,7 @@ def _rewritten(
 
 
 def map_regions(line: AnyLine, change: Callable[[Region], Region]) -> AnyLine:
-    """The line with its regions changed; lines without regions come back as they are."""
+    """Apply ``change`` to the regions of a line. Lines without regions are returned unchanged."""
     changes: dict[str, Any] = {}
     for name, _, many in REGION_FIELDS[type(line)]:
         value = getattr(line, name)
@@ -154,15 +154,15 @@ def map_regions(line: AnyLine, change: Callable[[Region], Region]) -> AnyLine:
     return dataclasses.replace(line, **changes) if changes else line
 
 
-# Programs under other names: of buffers, kernels and symbols.
+# Renaming buffers, kernels and symbols.
 #
-# Which fields hold names is read off their types, as roles are, so a new line needs no edit here.
-# What is text for people (comments, messages, labels) keeps its words.
+# The roles of fields tell which of them hold names, so a new line needs no code here. Text for
+# people (comments, messages, labels) is left alone.
 
 T = TypeVar("T")
 
-#: What names of a role are names of, where not of buffers or objects, which share theirs. Library
-#: ops have none but their own.
+#: The namespace of the names of a role, if not that of buffers and objects. Library ops are not
+#: renamed.
 _TABLES: Final = {
     Role.DEFINE_SYMBOL: "symbols",
     Role.CALL: "kernels",
@@ -173,12 +173,12 @@ _TABLES: Final = {
 
 
 class Renaming:
-    """Gives values with other names; equal parts come back as they are.
+    """Renames values. Parts without a renamed name are returned unchanged, not copied.
 
     Args:
-        buffers: The new name of a buffer, or of an object: they share no names.
-        kernels: The new name of a kernel; library ops have none but their own.
-        symbols: The new name of a symbol.
+        buffers: Maps the names of buffers and objects, which share a namespace.
+        kernels: Maps the names of kernels. Library ops are not renamed.
+        symbols: Maps the names of symbols.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class Renaming:
         self._exprs: dict[sympy.Basic, sympy.Basic] = {}
 
     def program(self, program: Program) -> Program:
-        """The program, its tables in the order that they have."""
+        """Rename a program. Its tables keep their order."""
         buffers, symbols = self._tables["buffers"], self._tables["symbols"]
         region: Region = self.value(program.region)
         return program.replace(
@@ -206,7 +206,7 @@ class Renaming:
         )
 
     def value(self, value: T) -> T:
-        """A line, or any part of one."""
+        """Rename a line or any part of one."""
         return cast("T", self._value(value))
 
     def _value(self, value: Any) -> Any:
@@ -214,7 +214,7 @@ class Renaming:
             return self._expr(value)
         if type(value) is tuple:
             items = tuple(map(self._value, value))
-            return value if all(map(_is, items, value)) else items
+            return value if all(map(operator.is_, items, value)) else items
         if not dataclasses.is_dataclass(value) or isinstance(value, type):
             return value
         changes = {}
@@ -226,7 +226,7 @@ class Renaming:
         return dataclasses.replace(value, **changes) if changes else value
 
     def _named(self, value: Any, field: NameField, part: Any) -> Any:
-        """Return the value of a field, a name or several, under other names."""
+        """Rename the value of a field: a name or a tuple of names."""
         table = next((_TABLES.get(role, "buffers") for role in field.among(part)), "")
         if not value or not table:
             return value
@@ -246,7 +246,3 @@ class Renaming:
             }
             found = self._exprs[expr] = expr.xreplace(pairs)
         return found
-
-
-def _is(a: object, b: object) -> bool:
-    return a is b

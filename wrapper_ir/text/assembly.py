@@ -1,8 +1,8 @@
-"""Printers and parsers of classes, made of what the classes declare.
+"""Printers and parsers of classes, generated from their declarations.
 
-A class says in ``syntax`` how it is written (:mod:`wrapper_ir.lines.syntax`), and in the types of
-its fields what they hold. Each type has one :class:`Kind` here: how a value of it is printed, and
-how it is read. From both come, once a class, a function that prints and one that reads.
+A class declares its text in ``syntax`` (:mod:`wrapper_ir.lines.syntax`) and the types of its
+fields. Each type has one :class:`Kind` here, which says how values are printed and parsed. A print
+function and a read function are generated for each class on first use.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ if TYPE_CHECKING:
     from wrapper_ir.text.tokens import Cursor
 
 Value: TypeAlias = Any
-"""What a field holds; its kind knows its type."""
+"""A field value, whose type its kind knows."""
 
 Parts: TypeAlias = Any
-"""The printer or the parser of parts, whose methods the templates below name."""
+"""The printer or parser of parts, whose methods are named in the templates below."""
 
 Show: TypeAlias = "Callable[[Parts, Value], str]"
 
 
 class Kind(NamedTuple):
-    """The form of values of one type, with what tells that a value comes next."""
+    """The text form of a type, and how to recognize a value."""
 
     show: str
-    """The expression that prints a value: a template, in which ``p`` is the printer of parts."""
+    """Template of the expression that prints a value. ``p`` is the printer of parts."""
     read: str
-    """The expression that reads a value: a template, in which ``p`` is the parser of parts, ``c``
-    the cursor and ``{what}`` what messages call the value."""
+    """Template of the expression that reads a value. ``p`` is the parser of parts, ``c`` the cursor
+    and ``{what}`` the noun for messages."""
     sign: str = ""
-    """The character that the first token of a value begins with, if that tells."""
+    """The first character of every value, if that identifies the type."""
     words: Mapping[str, object] = {}
-    """The words that a value is, if it is one of them."""
+    """The keywords that the values are, by keyword, if the type is a set of keywords."""
     known: object = None
-    """What ``{known}`` is in the template that reads."""
+    """The object that ``{known}`` stands for in ``read``."""
 
     def is_next(self, token: str) -> bool:
-        """Return whether a value begins with a token; yes where nothing tells."""
+        """Return whether a value may start with a token."""
         if self.sign:
             return token[:1] == self.sign
         return token in self.words if self.words else True
@@ -92,7 +92,7 @@ _TYPES: Final[tuple[tuple[Any, Kind], ...]] = (
     (Device, Kind("p.device({})", "p.device(c)", "@")),
     (tuple[Arg, ...], Kind("p.args({})", "p.args(c)")),
     (tuple[Param, ...], Kind("p.params({})", "p.params(c)")),
-    (BufferArg | ScalarArg, Kind("p.arg({})", "p.selector(c, {what})")),
+    (BufferArg | ScalarArg, Kind("p.show({})", "p.selector(c, {what})")),
     (tuple[str, ...], Kind("p.strings({})", "p.strings(c, {what})")),
     (tuple[int, ...], Kind("p.numbers({})", "p.integers(c, {what})")),
     (tuple[Dim, ...], Kind("p.numbers({})", "p.dims(c)")),
@@ -125,7 +125,7 @@ def _word(member: enum.Enum) -> str:
 
 
 def _word_kind(cls: type[enum.Enum], default: object = None) -> Kind:
-    """Return how members of an enumeration are written, but for one that is left out."""
+    """Return the kind of an enumeration without the member that is never written."""
     words = {_word(member): member for member in cls if member is not default}
     return Kind(
         "{}.word" if hasattr(cls, "word") else "{}.value",
@@ -135,14 +135,14 @@ def _word_kind(cls: type[enum.Enum], default: object = None) -> Kind:
     )
 
 
-# Forms that a class asks for by name.
+# Forms that a syntax selects by name.
 
 
 def _identifier(noun: str) -> Kind:
     return Kind(f"p.identifier({{}}, {noun!r})", f"c.identifier({f'the name of {noun}'!r})")
 
 
-#: Forms of a field's value, or of two; layouts and results are written with what is defined.
+#: Forms of one field or of two. Layouts and results are written next to the defined names.
 _FORMS: Final[dict[str, Kind]] = {
     "class": Kind("p.class_name({})", "c.class_name()"),
     "list": Kind("p.arg_list({})", "p.arg_list(c)", "["),
@@ -163,10 +163,10 @@ _FORMS: Final[dict[str, Kind]] = {
 
 
 def _shower(cls: type) -> Show:
-    """Return what prints a class: one function of one expression, as if written by hand."""
+    """Generate the print function of a class: a single expression, as fast as one by hand."""
     known = {"quote": quote, "rest_of_line": rest_of_line, "SHOWERS": SHOWERS}
     text = _expression(cls, SYNTAX[cls], known)
-    # Nothing from outside is in it: words are literals, the rest stands in this file.
+    # Safe to evaluate: it consists of literals from class declarations and templates above.
     made: Show = eval(f"lambda p, v: {text}", known)
     return made
 
@@ -205,7 +205,7 @@ def _slot_kind(cls: type, slot: Slot) -> Kind:
 
 
 def _pair(cls: type, slot: Slot) -> Kind:
-    """Return how two fields are written as one list, or in the form that the class asks for."""
+    """Return the kind of two fields that are written as one list."""
     if slot.form:
         return _FORMS[slot.form]
     is_call = hints_of(cls)[slot.fields[1]] == tuple[NamedArg, ...]
@@ -213,24 +213,24 @@ def _pair(cls: type, slot: Slot) -> Kind:
 
 
 SHOWERS: Final = PerClass(_shower)
-"""By class, what prints a line, or the first line of its text, or a part of one."""
+"""Print functions by class, for lines (the first line of their text) and for parts of lines."""
 
 
 # Reading.
 
 Reader: TypeAlias = "Callable[[Parts, Cursor, Value], Value]"
-"""Reads what stands right of ``=``, given what stands left of it, or all of a line."""
+"""A function that reads the right side of ``=``, given the left side, or a whole line."""
 
 _TOKEN: Final = re.compile(r"\w+|//|\S")
 
 
 def tokens_of(text: str) -> list[str]:
-    """Return the tokens in the words of a syntax."""
+    """Return the tokens in the literal text of a syntax."""
     return _TOKEN.findall(text)
 
 
 def left_side(cls: type) -> Slot | None:
-    """Return what stands before ``=``, if anything does."""
+    """Return the left side of ``=``, if any."""
     parts = SYNTAX[cls]
     first = parts[0].parts[0] if isinstance(parts[0], Group) else parts[0]
     if not isinstance(first, Slot):
@@ -241,7 +241,7 @@ def left_side(cls: type) -> Slot | None:
 
 
 def right_side(cls: type) -> tuple[Part, ...]:
-    """Return the parts behind ``=``, or all of them where nothing is defined."""
+    """Return the parts to the right of ``=``, or all parts without ``=``."""
     parts = SYNTAX[cls]
     if left_side(cls) is None:
         return parts
@@ -253,7 +253,7 @@ def right_side(cls: type) -> tuple[Part, ...]:
 
 
 def opening_words(cls: type) -> tuple[str, ...]:
-    """Return the words that tell a line, or its right side, from others; none for a library op."""
+    """Return the keywords that identify a line or its right side; none for a library op."""
     first = right_side(cls)[0]
     if isinstance(first, Words):
         return (tokens_of(first.text)[0],)
@@ -263,14 +263,14 @@ def opening_words(cls: type) -> tuple[str, ...]:
 
 
 def _choices(hint: Value) -> list[type]:
-    """Return the classes of a union that say how they are written."""
+    """Return the classes of a union that have a ``syntax``."""
     return [choice for choice in get_args(hint) if hasattr(choice, "syntax")]
 
 
 def _reader(cls: type, *, is_bare: bool = False) -> Reader:
-    """Return what reads a class: one function, as if written by hand.
+    """Generate the read function of a class, as fast as one written by hand.
 
-    With ``is_bare`` what may be left out first is.
+    With ``is_bare``, the optional first part is absent.
     """
     known: dict[str, object] = {"cls": cls}
     names = [f.name for f in dataclasses.fields(cls) if f.init and f.name != "origin"]
@@ -290,7 +290,7 @@ def _reader(cls: type, *, is_bare: bool = False) -> Reader:
     ]
     values += ["origin=c.origin"] if issubclass(cls, Line) else []
     body.append(f"return cls({', '.join(values)})")
-    # Nothing from outside is in it: words are literals, the rest stands in this file.
+    # Safe to execute: it consists of literals from class declarations and templates above.
     exec("def read(p, c, t):\n    " + "\n    ".join(body), known)
     made: Reader = known["read"]  # type: ignore[assignment]
     return made
@@ -302,7 +302,7 @@ def _known(known: dict[str, object], name: str, value: object) -> str:
 
 
 def _statements(cls: type, part: Part, known: dict[str, object]) -> list[str]:
-    """Return what reads one part."""
+    """Return the statements that read one part."""
     if isinstance(part, Words):
         return [f"c.expect({token!r})" for token in tokens_of(part.text)]
     if isinstance(part, Slot):
@@ -321,7 +321,7 @@ def _statements(cls: type, part: Part, known: dict[str, object]) -> list[str]:
 
 
 def _unless_left_out(cls: type, group: Group, slot: Slot, known: dict[str, object]) -> str:
-    """Return what reads a part that may be missing."""
+    """Return the statement that reads an optional part."""
     field = group.field
     kind = _part_kind(cls, Group(group.parts[-1:], field, is_flag=False, always=False))
     words = [t for part in group.parts if isinstance(part, Words) for t in tokens_of(part.text)]
@@ -345,18 +345,18 @@ def _reading(cls: type, name: str, kind: Kind, known: dict[str, object]) -> str:
 
 
 READERS: Final = PerClass(_reader)
-"""By class, what reads a line, or its right side, or a part of one."""
+"""Read functions by class, for lines, right sides of lines and parts of lines."""
 
 
-# Choices: which of several classes a text is of, by its first tokens.
+# Unions, whose class is identified by the first tokens.
 
 
 class Choices:
-    """Reads one of several classes."""
+    """Parser of a union of classes."""
 
     @classmethod
     def of(cls, union: Value) -> Choices:
-        """Return what reads one of the classes of a union."""
+        """Return the parser of a union."""
         return cls(_choices(union))
 
     def __init__(self, classes: list[type]) -> None:
@@ -391,7 +391,7 @@ class Choices:
         return self.read_word(parser, cursor) if read is None else read(parser, cursor, None)
 
     def read_word(self, parser: Parts, cursor: Cursor) -> Value:
-        """Read a value of one of the classes that no sign tells from others."""
+        """Read a value of a class that is not identified by a first character."""
         read, behind = self.by_word.get(cursor.tokens[cursor.at], (self.otherwise, None))
         if behind is not None and not behind.is_next(cursor.tokens[cursor.at + 1]):
             read = self.otherwise
@@ -402,7 +402,7 @@ class Choices:
 
 
 def _part_kind(cls: type, part: Part) -> Kind:
-    """Return the kind of what a part begins with."""
+    """Return the kind of the start of a part."""
     if isinstance(part, Words):
         return Kind("", "", sign=part.text.strip()[:1])
     if isinstance(part, Slot):

@@ -1,12 +1,12 @@
-"""Values of constants in safetensors files; the only part of the text form that knows torch.
+"""Values of constants in safetensors files. Only this part of the text form uses torch.
 
-Convention: a constant is stored under its own name, dense, with its own dtype, so that other tools
-can read the file. Where that cannot say it all (tensors that overlap in memory, or themselves, and
-dtypes that the format lacks) the bytes are stored, and the file's metadata says what lies where.
-Strides come from the program's layouts; storages that were shared are shared after loading.
+Convention: a constant is stored densely under its own name and dtype, so that other tools can read
+the file. If that is not possible (tensors that overlap with others or with themselves, dtypes that
+the format lacks), its bytes are stored, and the file's metadata gives their layout. Strides come
+from the program's layouts. Storages that were shared are shared again after loading.
 
-Objects of custom classes are stored as torch's own archives of them, in bytes. Reading one makes an
-object of a class that is registered in the process, by that class's own code, and nothing else.
+Objects of custom classes are stored as bytes in torch's archive format. Loading one runs the
+unpickling code of a class that is registered in the process, and nothing else.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Tensor: TypeAlias = Any
-"""A ``torch.Tensor``; torch is imported when there is one, and not before."""
+"""A ``torch.Tensor``. Torch is imported only if there is one."""
 
 Opened: TypeAlias = Any
-"""An open safetensors file, for which that package has no type."""
+"""An open safetensors file, for which the package has no type."""
 
 #: The key of our metadata in the file.
 METADATA: Final = "wrapper_ir"
 
-#: In it, the name of the program's file. Of two keys in the file the order would be chance.
+#: Within it, the key of the program's file name. Two top-level keys would have no fixed order.
 OWNER: Final = "of"
 
-#: Types that every version of the format has; others are stored as bytes.
+#: Types that all versions of the format support. Others are stored as bytes.
 _NATIVE: Final = frozenset(
     (
         *(DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.BOOL),
@@ -53,12 +53,12 @@ _NATIVE: Final = frozenset(
     )
 )
 
-#: Byte offsets in a stored piece of memory are multiples of this, as those in the memory were.
+#: Stored pieces of memory start at a multiple of this many bytes, which preserves alignment.
 _ALIGN: Final = 64
 
 
 class Piece(NamedTuple):
-    """Place of a constant's value, if not under its own name: in the bytes ``key``."""
+    """Location of a constant's value within the stored bytes ``key``."""
 
     key: str
     offset: int
@@ -66,12 +66,12 @@ class Piece(NamedTuple):
 
 
 def save_constants(program: Program, file: Path, shown: Path, *, owner: str) -> None:
-    """Writes the values of a program's constants to ``file``, called ``shown`` in messages.
+    """Write the values of a program's constants to ``file``, called ``shown`` in messages.
 
-    ``owner`` is the name of the program's file, to which they belong.
+    ``owner`` is the name of the program's file.
 
     Raises:
-        ConstantsError: a value does not fit its layout, or is of no constant.
+        ConstantsError: A value does not match its layout or belongs to no constant.
     """
     packer = _Packer(program, str(shown))
     packer.pack()
@@ -95,9 +95,9 @@ def save_constants(program: Program, file: Path, shown: Path, *, owner: str) -> 
 
 
 def owner_of(metadata: Mapping[str, str]) -> str | None:
-    """The name of the program's file to which constants belong, empty if it is not said.
+    """Return the name of the program's file from the metadata of a constants file.
 
-    None if the metadata is of another kind of file.
+    The name is empty if not recorded. The result is None for other kinds of files.
     """
     try:
         about = json.loads(metadata.get(METADATA, ""))
@@ -107,7 +107,7 @@ def owner_of(metadata: Mapping[str, str]) -> str | None:
 
 
 class _Packer:
-    """Finds for each constant how it is stored."""
+    """Decides how each constant is stored."""
 
     def __init__(self, program: Program, shown: str) -> None:
         self.names = [
@@ -123,11 +123,13 @@ class _Packer:
         self._shown = shown
 
     def pack(self) -> None:
-        """Goes over the storages."""
+        """Pack all objects and storages."""
         known = {*self._program.constants, *self._program.objects}
         strays = sorted(set(self._program.data) - known)
         if strays:
-            self._fail(f"there is a value for '{strays[0]}', which is no constant of the program")
+            self._fail(
+                f"there is a value for '{strays[0]}', which is not a constant of the program"
+            )
         for name in self.objects:
             self.tensors[name] = self._archive(name)
         storages: defaultdict[object, list[str]] = defaultdict(list)
@@ -139,11 +141,11 @@ class _Packer:
             self._pack_storage(names)
 
     def _archive(self, name: str) -> Tensor:
-        """An object as torch stores it, in bytes."""
-        import torch  # noqa: PLC0415 - there is an object, so torch is there already
+        """Return an object in torch's archive format, as bytes."""
+        import torch  # noqa: PLC0415 - an object means torch is loaded
 
         try:
-            # Of the form that torch's own packages have objects in.
+            # torch's own packages store objects in this format.
             data = torch._C._pickle_save(self._program.data[name])  # noqa: SLF001
         except (RuntimeError, TypeError) as error:
             reason = str(error).partition("\n")[0]
@@ -151,26 +153,21 @@ class _Packer:
         return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
     def _check(self, name: str, tensor: Tensor) -> None:
-        layout = self._layout(name)
-        for what, found, wanted in (
-            ("dtype", str(tensor.dtype).removeprefix("torch."), layout.dtype.torch_name),
-            ("size", tuple(tensor.shape), layout.size),
-        ):
-            if found != wanted:
-                self._fail(f"the {what} of '{name}' is {found}, its layout says {wanted}")
+        if misfit := _misfit(tensor, self._layout(name)):
+            self._fail(f"'{name}' {misfit}")
         if tensor.is_mkldnn:
-            self._fail(f"'{name}' is packed in a form that only this torch's libraries know")
+            self._fail(f"'{name}' is packed in a format that only the libraries of this torch know")
         if tensor.is_quantized or tensor.device.type == "meta":
             self._fail(f"'{name}' is a {tensor.device.type} tensor whose value cannot be stored")
 
     def _layout(self, name: str) -> Layout:
         layout = self._program.buffers.get(name)
         if layout is None or not layout.is_static:
-            self._fail(f"'{name}' has no layout of known numbers")
+            self._fail(f"'{name}' has no static layout")
         return layout
 
     def _pack_storage(self, names: Sequence[str]) -> None:
-        """Stores constants that share memory, or one that shares it with none."""
+        """Store one constant, or several that share memory."""
         first = names[0]
         tensors = {n: self._program.data[n].detach().resolve_conj().resolve_neg() for n in names}
         root = tensors[first]
@@ -181,7 +178,7 @@ class _Packer:
             return
         start = min(map(_start, tensors.values())) // _ALIGN * _ALIGN
         end = max(start, *map(_end, tensors.values()))
-        import torch  # noqa: PLC0415 - there is a tensor, so torch is there already
+        import torch  # noqa: PLC0415 - a tensor means torch is loaded
 
         memory = torch.empty(0, dtype=torch.uint8, device=root.device)
         memory.set_(root.untyped_storage(), start, (end - start,), (1,))
@@ -194,13 +191,21 @@ class _Packer:
 
 
 def _is_repeatable(constant: Constant, program: Program) -> bool:
-    """Return whether a constant is packed of others whose values are stored, and so need not be."""
+    """Return whether a constant can be packed again from stored ones, so need not be stored."""
     packing = constant.packing
     return packing is not None and set(packing.sources) <= program.data.keys()
 
 
+def _misfit(tensor: Tensor, layout: Layout) -> str:
+    """Describe how a tensor's dtype or size differs from its layout; empty if it does not."""
+    dtype, size = str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
+    if dtype != layout.dtype.torch_name:
+        return f"has dtype {dtype}, but the program says {layout.dtype.torch_name}"
+    return "" if size == layout.size else f"has size {size}, but the program says {layout.size}"
+
+
 def _storage_key(name: str, tensor: Tensor) -> object:
-    """The same for tensors that share memory and so must be stored together."""
+    """Return a key that is equal for tensors that share memory and must be stored together."""
     if tensor.is_conj() or tensor.is_neg() or tensor.numel() == 0:
         return name
     return (str(tensor.device), tensor.untyped_storage().data_ptr())
@@ -227,7 +232,7 @@ def _end(tensor: Tensor) -> int:
 
 
 def _overlaps(tensor: Tensor) -> bool:
-    """Return whether two elements may lie in one place; true where that is not plain to see."""
+    """Return whether elements may share memory. When in doubt, true."""
     reach = 0
     for step, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size > 1:
@@ -238,10 +243,10 @@ def _overlaps(tensor: Tensor) -> bool:
 
 
 def load_constants(program: Program, file: Path) -> dict[str, Any]:
-    """Reads the values of a program's constants, as the program lays them out, and its objects.
+    """Read the values of a program's constants, in the program's layouts, and its objects.
 
     Raises:
-        ConstantsError: the file is missing or damaged, or does not fit the program.
+        ConstantsError: The file is missing or damaged, or does not match the program.
     """
     loader = _Loader(program, str(file))
     if not file.exists():
@@ -256,7 +261,7 @@ def load_constants(program: Program, file: Path) -> dict[str, Any]:
 
 
 class _Loader:
-    """Reads one file."""
+    """Reader of one file."""
 
     def __init__(self, program: Program, file: str) -> None:
         self._program = program
@@ -264,23 +269,23 @@ class _Loader:
         self._memory: dict[str, Tensor] = {}
 
     def fail(self, reason: str, hint: str | None = None) -> NoReturn:
-        """Raises the one error of this module."""
+        """Raise an error about the file."""
         raise ConstantsError(file=self._file, reason=reason, hint=hint)
 
     def load(self, opened: Opened) -> dict[str, Any]:
-        """Every value that the file has, in the order of the program's constants."""
+        """Return all values in the file, in the order of the program's constants."""
         about = self._about(opened.metadata() or {})
         names = set(about["names"])
         strays = sorted(names - set(self._program.constants))
         if strays:
-            self.fail(f"it has a value for '{strays[0]}', which is no constant of the program")
+            self.fail(f"it has a value for '{strays[0]}', which is not a constant of the program")
         stored = set(opened.keys())
         found: dict[str, Tensor] = {}
         for name in (n for n in self._program.constants if n in names and n not in about["same"]):
             piece = about["pieces"].get(name)
             key = name if piece is None else piece["key"]
             if key not in stored:
-                self.fail(f"the value of '{name}' is missing in it")
+                self.fail(f"the value of '{name}' is missing")
             layout = self._layout(name)
             if piece is None:
                 found[name] = self._dense(name, layout, opened.get_tensor(name))
@@ -290,18 +295,18 @@ class _Loader:
                 found[name] = self._view(name, layout, piece)
         for name, root in about["same"].items():
             if root not in found or self._layout(name) != self._layout(root):
-                self.fail(f"'{name}' cannot be the same as '{root}'")
+                self.fail(f"'{name}' cannot share the value of '{root}'")
             found[name] = found[root].view_as(found[root])
         self._pack(found)
         ordered = {name: found[name] for name in self._program.constants if name in found}
         for name in about.get("objects", ()):
             if name not in stored or name not in self._program.objects:
-                self.fail(f"the object '{name}' is missing in it, or in the program")
+                self.fail(f"the object '{name}' is missing from it or from the program")
             ordered[name] = self._object(name, opened.get_tensor(name))
         return ordered
 
     def _pack(self, found: dict[str, Tensor]) -> None:
-        """Adds the constants that a library packs of others."""
+        """Add the constants that a library packs from others."""
         for name, constant in self._program.constants.items():
             packing = constant.packing
             if packing is None or not set(packing.sources) <= found.keys():
@@ -311,15 +316,15 @@ class _Loader:
             except (RuntimeError, IndexError) as error:
                 self.fail(f"'{name}' cannot be packed: {str(error).partition(chr(10))[0]}")
             if self._layout(name).size != tuple(made.shape):
-                self.fail(f"'{name}' is of another size when it is packed: {list(made.shape)}")
+                self.fail(f"'{name}' has another size once packed: {list(made.shape)}")
             found[name] = made
 
     def _packed(self, name: str, packing: Packing, values: Mapping[str, Tensor]) -> Tensor:
-        """A constant that a library packs of others."""
+        """Return a constant that a library packs from others."""
         import torch  # noqa: PLC0415 - there is a tensor to pack
 
         if packing.op not in PACKING_OPS:
-            self.fail(f"'{name}' is packed by {packing.op}, which is no op that packs")
+            self.fail(f"'{name}' is packed by {packing.op}, which is not a packing op")
         namespace, _, op = packing.op.partition("::")
         with torch.no_grad():
             made = getattr(getattr(torch.ops, namespace), op)(
@@ -329,7 +334,7 @@ class _Loader:
         return result
 
     def _object(self, name: str, stored: Tensor) -> object:
-        """The object that bytes hold; it has to be of the class that the program says."""
+        """Return the object stored in bytes, after checking its class."""
         import torch  # noqa: PLC0415 - there is an object to make
 
         class_name = self._program.objects[name].class_name
@@ -341,17 +346,17 @@ class _Loader:
             hint = f"load the library that has the class {class_name} first"
             self.fail(f"the object '{name}' cannot be read: {reason}", hint=hint)
         if given != "__torch__.torch.classes." + class_name.replace("::", "."):
-            self.fail(f"the object '{name}' is of class {given}, the program says {class_name}")
+            self.fail(f"the object '{name}' has class {given}, but the program says {class_name}")
         return found
 
     def _about(self, metadata: Mapping[str, str]) -> dict[str, Any]:
-        """Our metadata, checked: it comes from outside like everything in the file."""
+        """Return our metadata after validation, since the file is not trusted."""
         if METADATA not in metadata:
             self.fail("it was not written by wrapper_ir")
         about = json.loads(metadata[METADATA])
         objects = about.pop("objects", []) if isinstance(about, dict) else None
         if isinstance(about, dict):
-            about.pop(OWNER, None)  # files may have been renamed together
+            about.pop(OWNER, None)  # both files may have been renamed
         if not _fits(about, {"names": list, "same": dict, "pieces": dict}):
             self.fail("its metadata is damaged")
         pieces = about["pieces"].values()
@@ -368,18 +373,14 @@ class _Loader:
     def _layout(self, name: str) -> Layout:
         layout = self._program.buffers.get(name)
         if layout is None or not layout.is_static:
-            self.fail(f"the constant '{name}' has no layout of known numbers")
+            self.fail(f"the constant '{name}' has no static layout")
         return layout
 
     def _dense(self, name: str, layout: Layout, stored: Tensor) -> Tensor:
         import torch  # noqa: PLC0415 - there is a tensor to make
 
-        for what, found, wanted in (
-            ("dtype", str(stored.dtype).removeprefix("torch."), layout.dtype.torch_name),
-            ("size", tuple(stored.shape), layout.size),
-        ):
-            if found != wanted:
-                self.fail(f"the {what} of '{name}' is {found}, the program says {wanted}")
+        if misfit := _misfit(stored, layout):
+            self.fail(f"'{name}' {misfit}")
         result = torch.empty_strided(layout.size, layout.stride, dtype=stored.dtype)
         return self._placed(result.copy_(stored), layout)
 
@@ -400,7 +401,7 @@ class _Loader:
 
 
 def _argument(arg: Arg, values: Mapping[str, Tensor]) -> object:
-    """An argument of an op that packs."""
+    """Return the value of an argument of a packing op."""
     match arg:
         case BufferArg():
             return values[arg.buffer]
@@ -413,7 +414,7 @@ def _argument(arg: Arg, values: Mapping[str, Tensor]) -> object:
 
 
 def _fits(value: object, kinds: Mapping[str, type]) -> bool:
-    """Return whether a value from JSON is an object with these members, and no others."""
+    """Return whether a JSON value is an object with exactly these members."""
     return (
         isinstance(value, dict)
         and value.keys() == kinds.keys()

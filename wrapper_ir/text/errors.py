@@ -1,4 +1,4 @@
-"""Errors of texts, of programs to be printed, and of files of constants."""
+"""Errors of parsing, printing, and loading and saving files."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from wrapper_ir.errors import WrapperIRError
 
-#: Columns of the offending line that a message shows at most.
+#: The most columns of the offending line that a message shows.
 _WINDOW = 96
 
 
 class Place(NamedTuple):
-    """A place in a text: the file's name, line and column from 1, and the line's text."""
+    """A place in a text: file name, line and column from 1, and the text of the line."""
 
     source: str = "<text>"
     line: int = 1
@@ -23,15 +23,15 @@ class Place(NamedTuple):
 
 
 class TextError(WrapperIRError):
-    """Base of all errors of reading text; shows the place, the line and a caret under the column.
+    """Base of all parse errors. Shows the place, and the line with a caret under the column.
 
     Args:
-        reason: What is wrong, in words.
-        place: Where.
+        reason: A description of the problem.
+        place: The place in the text.
         hint: As in the base class.
-        path: Unused here: a place in a text is said by line and column.
+        path: Unused, since line and column tell the place.
         origin: As in the base class.
-        excerpt: The line with its caret; made from ``place`` when absent.
+        excerpt: The line with a caret; by default made from ``place``.
     """
 
     code = "WIR0200"
@@ -69,75 +69,75 @@ class TextError(WrapperIRError):
 
 
 class SyntaxTextError(TextError):
-    """Something else was expected here."""
+    """An unexpected token."""
 
     code = "WIR0201"
 
 
 class VersionTextError(TextError):
-    """The text is of a version that this wrapper_ir does not know, or does not say its version."""
+    """The text does not state its version, or states one that this wrapper_ir cannot read."""
 
     code = "WIR0202"
 
 
 class CharacterTextError(TextError):
-    """A character that a text may not hold, or not here."""
+    """A character that is not allowed in a text, or not here."""
 
     code = "WIR0203"
 
 
 class StringTextError(TextError):
-    """A string literal is not closed or holds an escape that does not exist."""
+    """A string literal is not closed, or contains an unknown escape."""
 
     code = "WIR0204"
 
 
 class NumberTextError(TextError):
-    """A number is malformed, or too large to be one."""
+    """A number is malformed or too large."""
 
     code = "WIR0205"
 
 
 class WordTextError(TextError):
-    """A word that means nothing here: an unknown mnemonic, dtype, role or flag."""
+    """An unknown keyword: a mnemonic, dtype, role or flag."""
 
     code = "WIR0206"
 
 
 class NestingTextError(TextError):
-    """Brackets or regions are nested deeper than a program needs."""
+    """Brackets or regions are nested too deeply."""
 
     code = "WIR0207"
 
 
 class ExprTextError(TextError):
-    """An expression that is well-formed text but no expression of ours."""
+    """An expression is well-formed but not valid in a program."""
 
     code = "WIR0208"
 
 
 class ConflictTextError(TextError):
-    """One name is declared twice, in two different ways."""
+    """A name is declared twice or inconsistently."""
 
     code = "WIR0209"
 
 
 class OriginTextError(TextError):
-    """A line refers to an origin that the text does not have."""
+    """A line refers to an origin that is not in the text."""
 
     code = "WIR0210"
 
 
 class SchemaTextError(TextError):
-    """The schema after ``extern`` cannot be read."""
+    """The schema after ``extern`` cannot be parsed."""
 
     code = "WIR0211"
 
 
 class UnprintableError(WrapperIRError):
-    """A program holds something that the text form has no way to say.
+    """A program contains something that the text form cannot express.
 
-    Printing it anyway would make text that reads back as another program, or as none.
+    Printed anyway, it would parse as another program or not at all.
     """
 
     code = "WIR0220"
@@ -145,26 +145,26 @@ class UnprintableError(WrapperIRError):
 
 
 class FileError(WrapperIRError):
-    """A file of a program cannot be read or written."""
+    """A program's file cannot be read or written."""
 
     code = "WIR0230"
     template = "cannot {action} '{file}': {reason}"
 
 
 class ConstantsError(WrapperIRError):
-    """The values of constants do not fit the program, or are not there."""
+    """The values of constants are missing or do not match the program."""
 
     code = "WIR0231"
     template = "constants of '{file}': {reason}"
 
 
 def visible(text: str) -> str:
-    """The text with every character that does not print shown as an escape."""
+    """Return the text with non-printing characters escaped."""
     return "".join(c if c.isprintable() or c == "\t" else f"\\u{{{ord(c):x}}}" for c in text)
 
 
 def _excerpt(text: str, column: int) -> str:
-    """The line with a caret under the column, cut to a window where it is long."""
+    """Return the line with a caret under the column. Long lines are cut to a window."""
     if not text:
         return ""
     at = max(0, min(column - 1, len(text)))

@@ -1,9 +1,9 @@
-"""Expressions and numbers as text: how they are printed, and how they are read back."""
+"""Expressions and numbers: printer and parser."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import sympy
 from sympy.logic.boolalg import Boolean
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from wrapper_ir.text.tokens import Cursor
 
 
-#: An integer below this has few enough digits to be printed in decimal.
+#: The most bits of an integer that is printed in decimal.
 _DECIMAL_BITS: Final = int(MAX_DIGITS * 3.3)
 
 #: Relations, by operator.
@@ -59,10 +59,10 @@ COMPARISONS: Final[dict[str, type[sympy.Basic]]] = {
     ">=": sympy.Ge,
 }
 
-#: Operators of the level of products, besides ``*``.
+#: Operators with the precedence of products, except ``*``.
 DIVISIONS: Final[dict[str, type[sympy.Basic]]] = {"//": FloorDiv, "%": Mod, "/": TrueDiv}
 
-#: What is written as a call, by name.
+#: Functions that are written as calls, by name.
 CALLS: Final[dict[str, type[sympy.Basic]]] = {
     **{name: cls for name, cls in FUNCTIONS.items() if cls not in DIVISIONS.values()},
     "Max": sympy.Max,
@@ -72,12 +72,12 @@ CALLS: Final[dict[str, type[sympy.Basic]]] = {
 
 
 class TextExprPrinter(ExprPrinter):
-    """Prints expressions so that the parser gives back an equal one.
+    """Prints expressions so that they are parsed as equal ones.
 
     Args:
-        symbols: What is declared; a symbol that an expression takes for a real number and its
-            declaration for an integer cannot be printed, as it would read back as another.
-        strict: Whether names that are no identifiers are refused; else they are quoted.
+        symbols: The declared symbols. A symbol that is real in an expression but declared as an
+            integer, or vice versa, cannot be printed: it would be parsed as the other.
+        strict: True to refuse names that are not identifiers. Otherwise they are quoted.
     """
 
     target: ClassVar[str] = "the text form"
@@ -114,41 +114,40 @@ class TextExprPrinter(ExprPrinter):
             self._depth -= 1
 
     def integer(self, value: int) -> Piece:
-        """In decimal; in hexadecimal where that would take more than ``MAX_DIGITS`` digits."""
+        """Spell an integer in decimal, or in hexadecimal beyond ``MAX_DIGITS`` digits."""
         text = hex(value) if value.bit_length() > _DECIMAL_BITS else str(int(value))
         return Piece(text, Level.ATOM if value >= 0 else Level.UNARY)
 
     def real(self, value: float) -> Piece:
-        """The shortest decimal that reads back as the same double, ``inf`` or ``nan``."""
+        """Return the shortest decimal that is parsed as the same double, ``inf`` or ``nan``."""
         text = repr(float(value))
         return Piece(text, Level.UNARY if text.startswith("-") else Level.ATOM)
 
     def boolean(self, value: bool) -> Piece:  # noqa: FBT001 - the value is what is printed
-        """``true`` or ``false``."""
+        """Return ``true`` or ``false``."""
         return Piece("true" if value else "false")
 
     def complex(self, value: complex) -> Piece:
-        """``complex(real, imaginary)``."""
+        """Return ``complex(real, imaginary)``."""
         return Piece(f"complex({value.real!r}, {value.imag!r})")
 
     def symbol(self, name: str, *, is_real: bool) -> Piece:
-        """The bare name; with a dollar sign where it is a word of the text form."""
+        """Return the name, with a dollar sign if it is a keyword."""
         info = None if self._symbols is None else self._symbols.get(name)
         declared_real = info is not None and info.kind is SymbolKind.FLOAT
         if self._strict and self._symbols is not None and is_real != declared_real:
             raise UnprintableError(
                 what=f"the expression with the symbol '{name}'",
-                reason=f"it takes it for {_kind(is_real)}, its declaration for "
-                f"{_kind(declared_real)}",
+                reason=f"it is {_kind(is_real)} here, but declared as " f"{_kind(declared_real)}",
             )
         return Piece(symbol_text(name, strict=self._strict))
 
 
 def symbol_text(name: str, *, strict: bool = True) -> str:
-    """A symbol's name as text.
+    """Return the text of a symbol.
 
     Raises:
-        UnprintableError: it is no identifier, and ``strict``.
+        UnprintableError: Its name is not an identifier, and ``strict`` is set.
     """
     if IDENTIFIER.fullmatch(name):
         return f"${name}" if name in RESERVED else name
@@ -166,17 +165,16 @@ def _kind(is_real: bool) -> str:  # noqa: FBT001 - the value is what is named
     return "a floating-point number" if is_real else "an integer"
 
 
-# Reading expressions and numbers.
+# Parsing.
 #
 # Each operation is built with all its operands at once, as :func:`wrapper_ir.lines.expr.scalar`
-# builds it: sympy evaluates ``Mul(2, s0 + 1)`` to ``2*s0 + 2`` but leaves ``Mul(2, s0 + 1, s1)``
-# alone, so building factor by factor would read another expression than was printed.
-
+# does. Sympy evaluates ``Mul(2, s0 + 1)`` to ``2*s0 + 2`` but leaves ``Mul(2, s0 + 1, s1)`` alone,
+# so building a product factor by factor would not restore the printed expression.
 
 Operand: TypeAlias = Any
-"""A Python number, or something of sympy's, which has no types."""
+"""A Python number or a sympy object. Sympy is untyped."""
 
-#: Bits of the largest power of two numbers that is worked out.
+#: The most bits of a constant power that is evaluated.
 _POWER_BITS: Final = 1 << 16
 
 _LEVELS: Final[dict[str, Level]] = {
@@ -197,35 +195,31 @@ _END: Final = frozenset((",", ")", "]", "}", ""))
 
 
 class ExprParser:
-    """Reads expressions; knows which symbols are floating-point numbers."""
+    """Parser of expressions. It knows which symbols are floating-point."""
 
     def __init__(self) -> None:
         self._symbols: dict[str, sympy.Symbol] = {}
         self._depth = 0
 
     def declare(self, name: str, *, is_real: bool) -> bool:
-        """Says what kind of number a symbol is; false if it was used as another kind before.
+        """Declare the kind of a symbol. Return False if it was used as the other kind before.
 
-        A symbol that is never declared is an integer.
+        Undeclared symbols are integers.
         """
         wanted = real_symbol(name) if is_real else symbol(name)
         return bool(self._symbols.setdefault(name, wanted) == wanted)
 
     def dim(self, cursor: Cursor) -> Dim:
-        """Reads an integer-valued expression."""
+        """Read an integer-valued expression."""
         token = cursor.tokens[cursor.at]
         if token.isdecimal() and len(token) < 19 and cursor.tokens[cursor.at + 1] in _END:
             cursor.at += 1
             return int(token)
         start = cursor.at
-        value = self._expr(cursor)
-        try:
-            return dim(value)
-        except _SYMPY_ERRORS as error:
-            _refuse(cursor, error, start)
+        return _computed(cursor, start, dim, [self._expr(cursor)])
 
     def scalar(self, cursor: Cursor) -> Scalar:
-        """Reads a number, truth value or expression."""
+        """Read a number, boolean or expression."""
         token = cursor.tokens[cursor.at]
         if token.isdecimal() and len(token) < 19 and cursor.tokens[cursor.at + 1] in _END:
             cursor.at += 1
@@ -233,47 +227,41 @@ class ExprParser:
         start = cursor.at
         if token == "complex" and cursor.tokens[cursor.at + 1] == "(":
             return self._complex(cursor)
-        value = self._expr(cursor)
-        try:
-            return scalar(value)
-        except _SYMPY_ERRORS as error:
-            _refuse(cursor, error, start)
+        return _computed(cursor, start, scalar, [self._expr(cursor)])
 
     def _expr(self, cursor: Cursor, level: Level = Level.OR) -> Operand:
-        """Reads an expression whose operators bind at least as tightly as ``level``."""
-        if self._depth > MAX_DEPTH:
-            cursor.fail(f"an expression is nested deeper than {MAX_DEPTH}", NestingTextError)
-        self._depth += 1
+        """Read an expression whose operators bind at least as tightly as ``level``."""
+        self._enter(cursor)
         try:
             left = self._product(cursor)
-            while True:
-                at = cursor.at
-                operator = cursor.tokens[at]
-                found = _LEVELS.get(operator)
-                if found is None or found < level:
-                    return left
+            while (found := _LEVELS.get(cursor.next)) is not None and found >= level:
                 if found is Level.SUM:
                     left = self._sum(cursor, left)
                 elif found is Level.COMPARE:
                     left = self._comparison(cursor, left)
                 else:
-                    left = self._connective(cursor, operator, left)
+                    left = self._connective(cursor, cursor.next, left)
         except RecursionError:
-            cursor.fail("this expression is too deep to be worked out", NestingTextError)
-        finally:
-            self._depth -= 1
+            cursor.fail("this expression is nested too deeply to be evaluated", NestingTextError)
+        self._depth -= 1
+        return left
+
+    def _enter(self, cursor: Cursor) -> None:
+        """Enter a nesting level; fail if that is too deep. A failure ends parsing."""
+        if self._depth > MAX_DEPTH:
+            cursor.fail(f"an expression is nested deeper than {MAX_DEPTH}", NestingTextError)
+        self._depth += 1
 
     def _sum(self, cursor: Cursor, first: Operand) -> Operand:
         at = cursor.at
         terms = [first]
         while (operator := cursor.tokens[cursor.at]) in ("+", "-"):
             cursor.at += 1
-            term = self._product(cursor, negative=operator == "-")
-            terms.append(term)
+            terms.append(self._product(cursor, negative=operator == "-"))
         return _build(cursor, at, sympy.Add, terms)
 
     def _product(self, cursor: Cursor, *, negative: bool = False) -> Operand:
-        """Reads factors up to an operator that binds less; a sign before them is of the product."""
+        """Read factors up to an operator that binds looser. A leading sign negates the product."""
         at = cursor.at
         if cursor.tokens[at] == "-":
             cursor.at += 1
@@ -314,14 +302,10 @@ class ExprParser:
         at = cursor.at
         token = cursor.tokens[at]
         if token in ("-", "!"):
-            if self._depth > MAX_DEPTH:
-                cursor.fail(f"an expression is nested deeper than {MAX_DEPTH}", NestingTextError)
+            self._enter(cursor)
             cursor.at += 1
-            self._depth += 1
-            try:
-                operand = self._unary(cursor)
-            finally:
-                self._depth -= 1
+            operand = self._unary(cursor)
+            self._depth -= 1
             if token == "-":
                 return _signed(cursor, at, [operand], negative=True)
             return _build(cursor, at, sympy.Not, [operand])
@@ -330,13 +314,10 @@ class ExprParser:
             return base
         at = cursor.at
         cursor.at += 1
-        self._depth += 1
-        try:
-            if self._depth > MAX_DEPTH:
-                cursor.fail(f"an expression is nested deeper than {MAX_DEPTH}", NestingTextError)
-            return _power(cursor, at, base, self._unary(cursor))
-        finally:
-            self._depth -= 1
+        self._enter(cursor)
+        exponent = self._unary(cursor)
+        self._depth -= 1
+        return _power(cursor, at, base, exponent)
 
     def _primary(self, cursor: Cursor) -> Operand:
         token = cursor.tokens[cursor.at]
@@ -354,19 +335,15 @@ class ExprParser:
             cursor.at += 1
             return self._symbol(token[1:])
         if not IDENTIFIER.fullmatch(token):
-            hint = "a remainder has spaces: 's0 % s1'" if token[:1] == "%" else None
-            (
+            if token[:1] != "%":
                 cursor.fail_expecting("an expression")
-                if hint is None
-                else cursor.fail(
-                    f"an expression is expected, but the buffer '{token}' was found", hint=hint
-                )
-            )
+            reason = f"expected an expression, but found the buffer '{token}'"
+            cursor.fail(reason, hint="the remainder operator needs spaces: 's0 % s1'")
         if cursor.tokens[cursor.at + 1] == "(":
             return self._call(cursor, token)
         if token in RESERVED:
-            hint = f"write ${token} for the symbol of this name"
-            cursor.fail(f"an expression is expected, but '{token}' was found", hint=hint)
+            hint = f"write ${token} for the symbol with this name"
+            cursor.fail(f"expected an expression, but found '{token}'", hint=hint)
         cursor.at += 1
         return self._symbol(token)
 
@@ -405,7 +382,7 @@ class ExprParser:
         start = cursor.at
         value = self._expr(cursor, Level.PRODUCT)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            cursor.fail("a number is expected", ExprTextError, at=start)
+            cursor.fail("expected a number", ExprTextError, at=start)
         try:
             return float(value)
         except OverflowError:
@@ -431,10 +408,9 @@ def _number(cursor: Cursor) -> int | float:
     return value
 
 
-#: What sympy raises when it is given something that it cannot work out. Its constructors promise
-#: nothing, and text from outside may hold anything.
+#: Exceptions that sympy raises for something that it cannot evaluate. Its constructors promise
+#: nothing, and a text may contain anything.
 _SYMPY_ERRORS: Final = (
-    UnsupportedExprError,
     TypeError,
     ValueError,
     ArithmeticError,
@@ -453,16 +429,24 @@ def _is_number(value: object) -> bool:
 
 
 def _build(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> Operand:
-    """Makes an expression of checked operands, evaluated."""
+    """Check operands and build an evaluated expression of them."""
     _check(cursor, at, function, args)
+    return _computed(cursor, at, function, args)
+
+
+def _computed(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> Operand:
+    """Call a function of sympy or ours, and report what cannot be evaluated."""
     try:
         return function(*args)
+    except UnsupportedExprError as error:
+        cursor.fail(error.message, ExprTextError, at=at, hint=error.hint)
     except _SYMPY_ERRORS as error:
-        _refuse(cursor, error, at)
+        reason = str(error).partition("\n")[0][:120] or type(error).__name__
+        cursor.fail(f"this expression cannot be evaluated: {reason}", ExprTextError, at=at)
 
 
 def _check(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> None:
-    """Truth values are for ``&&``, ``||``, ``!``, ``==``, ``!=`` and conditions alone."""
+    """Check that booleans are operands of ``&&``, ``||``, ``!``, ``==``, ``!=`` and Where only."""
     if function in (sympy.And, sympy.Or, sympy.Not):
         numbers = False
     elif function in (sympy.Eq, sympy.Ne):
@@ -472,13 +456,13 @@ def _check(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> N
     for position, arg in enumerate(args):
         want_number = numbers and not (position == 0 and function is CALLS["Where"])
         if want_number and not _is_number(arg):
-            cursor.fail("a truth value stands where a number is needed", ExprTextError, at=at)
+            cursor.fail("expected a number, but found a boolean", ExprTextError, at=at)
         if not want_number and not (_is_truth(arg) or isinstance(arg, sympy.Symbol)):
-            cursor.fail("a number stands where a truth value is needed", ExprTextError, at=at)
+            cursor.fail("expected a boolean, but found a number", ExprTextError, at=at)
 
 
 def _signed(cursor: Cursor, at: int, factors: list[Operand], *, negative: bool) -> Operand:
-    """The product of the factors, or what has its sign changed."""
+    """Return the product of the factors, negated if ``negative``."""
     if len(factors) == 1:
         only = factors[0]
         if not negative:
@@ -491,15 +475,8 @@ def _signed(cursor: Cursor, at: int, factors: list[Operand], *, negative: bool) 
 def _power(cursor: Cursor, at: int, base: Operand, exponent: Operand) -> Operand:
     if isinstance(exponent, (int, sympy.Integer)):
         if exponent < 0:
-            cursor.fail("a power is not a natural number", ExprTextError, at=at)
+            cursor.fail("an exponent must not be negative", ExprTextError, at=at)
         bits = int(base).bit_length() if isinstance(base, (int, sympy.Integer)) else 0
         if bits * int(exponent) > _POWER_BITS:
-            cursor.fail("this power is too large a number", NumberTextError, at=at)
+            cursor.fail("this power is too large", NumberTextError, at=at)
     return _build(cursor, at, sympy.Pow, [base, exponent])
-
-
-def _refuse(cursor: Cursor, error: Exception, at: int) -> NoReturn:
-    if isinstance(error, UnsupportedExprError):
-        cursor.fail(error.message, ExprTextError, at=at, hint=error.hint)
-    reason = str(error).partition("\n")[0][:120] or type(error).__name__
-    cursor.fail(f"this expression cannot be worked out: {reason}", ExprTextError, at=at)

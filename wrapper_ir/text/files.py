@@ -1,4 +1,4 @@
-"""Programs in files: text, and beside it the values of constants."""
+"""Programs in files: the text, and a second file with the values of constants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SUFFIX = ".safetensors"
 
 
 def _is_program(file: Path) -> bool:
-    """Return whether the first line of a file that is no remark begins a program."""
+    """Return whether a file begins like a program, remarks aside."""
     with file.open("rb") as opened:
         for line in opened:
             words = line.split()
@@ -37,24 +37,24 @@ PROGRAM = Kind("a wrapper program", _is_program)
 
 
 def save(program: Program, path: str | os.PathLike[str]) -> None:
-    """Writes a program's text to ``path``, and the values of its constants beside it.
+    """Write a program's text to ``path`` and the values of its constants to a file beside it.
 
-    ``m.wir`` has its constants in ``m.safetensors``, a file of another ending (``m.txt``) in one of
-    its whole name (``m.txt.safetensors``); a program without constants has none. Origins are kept.
-    Each file appears whole or not at all.
+    The constants of ``m.wir`` are in ``m.safetensors``, those of a file with another ending such as
+    ``m.txt`` in ``m.txt.safetensors``. A program without constants has no such file. Origins are
+    saved. Files are replaced atomically.
 
     Raises:
-        OverwriteError: the file for the constants exists and is not that of this program.
-        FileError: a file cannot be written.
-        ConstantsError: a value does not fit its layout.
-        UnprintableError: the program has no text.
+        OverwriteError: The file for the constants exists and belongs to something else.
+        FileError: A file cannot be written.
+        ConstantsError: A value does not match its layout.
+        UnprintableError: The text form cannot express the program.
     """
     file = Path(path)
     text = print_program(program, origins=True)
     has_values = program.constants or program.objects
     beside = _beside(file, "write") if has_values else None
     with contextlib.ExitStack() as stack:
-        # Left in reverse order: the constants are in place before the text that needs them.
+        # The stack unwinds in reverse: the constants are in place before the text that needs them.
         temporary = stack.enter_context(_replacing(file, PROGRAM))
         temporary.write_text(text, encoding="utf-8", newline="\n")
         if beside is not None:
@@ -66,16 +66,16 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], *, data: bool = True) -> Program:
-    """Reads a program from a file.
+    """Read a program from a file.
 
     Args:
-        path: The text; constants are in the file beside it, as :func:`save` writes them.
-        data: Whether to read the values of constants too. Without, torch is not needed.
+        path: The file of the text. Constants are in the file that :func:`save` writes beside it.
+        data: True to load the values of constants too, which needs torch.
 
     Raises:
-        FileError: the file cannot be read.
-        TextError: its text is not a program.
-        ConstantsError: the values are missing or damaged, or do not fit the program.
+        FileError: The file cannot be read.
+        TextError: The text is not a program.
+        ConstantsError: The values are missing or damaged, or do not match the program.
     """
     file = Path(path)
     note_read(file)
@@ -94,9 +94,9 @@ def load(path: str | os.PathLike[str], *, data: bool = True) -> Program:
 
 
 def _beside(file: Path, action: str) -> Path:
-    """The file of the constants of a program in ``file``."""
+    """Return the path of the constants that belong to the program in ``file``."""
     if file.suffix == _SUFFIX:
-        reason = f"the values of its constants go to a file of this name; call it {file.stem}.wir"
+        reason = f"the values of its constants need this name; call the program {file.stem}.wir"
         raise FileError(action=action, file=file, reason=reason)
     return beside_of(file)
 
@@ -116,7 +116,7 @@ def _decoded(raw: bytes, source: str) -> str:
 
 @contextlib.contextmanager
 def _replacing(file: Path, kind: Kind) -> Iterator[Path]:
-    """A file to write to, which takes the place of ``file`` when all went well."""
+    """Yield a temporary file that replaces ``file`` on success."""
     with _reporting("write", file), replacing(file, kind) as temporary:
         yield temporary
 

@@ -1,11 +1,10 @@
-"""Reading the parts of lines: layouts, arguments, results, parameters."""
+"""Parser of the parts of lines: layouts, arguments, results, parameters."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from wrapper_ir.lines import (
-    CPU,
     Access,
     Arg,
     BufferArg,
@@ -22,7 +21,6 @@ from wrapper_ir.lines import (
     OpResult,
     Packing,
     Param,
-    Region,
     Relation,
     ResultBuffer,
     ResultObject,
@@ -35,21 +33,19 @@ from wrapper_ir.lines import (
 )
 from wrapper_ir.text.assembly import READERS, Choices
 from wrapper_ir.text.errors import ConflictTextError, NestingTextError, NumberTextError
-from wrapper_ir.text.tokens import listed
+from wrapper_ir.text.tokens import Cursor, bracketed, listed
 from wrapper_ir.text.words import DTYPES, MAX_DEPTH, RELATIONS, SCALAR_TYPES
 
 if TYPE_CHECKING:
     from wrapper_ir.text.expressions import ExprParser
-    from wrapper_ir.text.tokens import Cursor
+    from wrapper_ir.text.line_parse import LineParser
 
 TargetKind: TypeAlias = Literal["buffer", "symbol", "object"]
 
-#: What stands left of ``=``: a name, and of what.
+#: A name on the left side of ``=``, and its kind.
 Target: TypeAlias = tuple[str, TargetKind]
 
-_ACCESS: Final = {"in": Access.READ, "out": Access.WRITE, "inout": Access.READ_WRITE}
-_FIRST_RELATION: Final = frozenset(RELATIONS)
-_CPU_TEXT: Final = "@cpu"
+_ACCESS: Final = {access.word: access for access in Access}
 _KINDS: Final = {kind.value: kind for kind in LayoutKind if kind is not LayoutKind.STRIDED}
 
 _ARGS: Final = Choices.of(Arg)
@@ -57,41 +53,31 @@ _VALUES: Final = Choices.of(Value)
 _INPUTS: Final = Choices.of(Input)
 
 
-class Lines(Protocol):
-    """Reads the parts of a line that stand on lines of text of their own."""
-
-    def code(self, cursor: Cursor) -> str:
-        """Read the source of a kernel."""
-
-    def regions(self, block: str, *, many: bool) -> Region | tuple[Region, ...]:
-        """Read a region, or with ``many`` as many as come."""
-
-
 class ItemParser:
-    """Reads parts of lines and gathers the layouts of the buffers that they define."""
+    """Parser of the parts of lines. Collects the layouts of the buffers that lines define."""
 
-    lines: Lines
-    """Reads what stands on lines of its own; whoever reads lines enters itself here."""
+    lines: LineParser
+    """Reads kernel sources and regions, which have lines of their own. It enters itself here."""
 
     def __init__(self, exprs: ExprParser) -> None:
         self.exprs: ExprParser = exprs
         self.buffers: dict[str, Layout] = {}
         self._layouts: dict[str, Layout] = {}
-        self._devices: dict[str, Device] = {_CPU_TEXT: CPU}
-        #: Arguments of one token, by that.
+        self._devices: dict[str, Device] = {}
+        #: A cache of arguments that are one token, by token.
         self._args: dict[str, Arg] = {}
         self._depth = 0
 
     def integer(self, cursor: Cursor, what: str) -> int:
-        """Reads a literal integer."""
+        """Read a literal integer."""
         start = cursor.at
         value = self.exprs.scalar(cursor)
         if type(value) is not int:
-            cursor.fail(f"{what} is a literal integer", NumberTextError, at=start)
+            cursor.fail(f"{what} must be a literal integer", NumberTextError, at=start)
         return value
 
     def device(self, cursor: Cursor) -> Device:
-        """Reads ``@cuda:0``."""
+        """Read ``@cuda:0``."""
         token = cursor.tokens[cursor.at]
         device = self._devices.get(token)
         if device is None:
@@ -99,13 +85,13 @@ class ItemParser:
                 cursor.fail_expecting("a device such as @cpu")
             kind, _, index = token[1:].partition(":")
             if len(index) > 9:
-                cursor.fail("no device has such an index", NumberTextError)
+                cursor.fail("the device index is too large", NumberTextError)
             device = self._devices[token] = Device(kind, int(index) if index else None)
         cursor.at += 1
         return device
 
     def layout(self, cursor: Cursor) -> Layout | None:
-        """Reads a layout; ``None`` for ``?``. The same text gives the same object."""
+        """Read a layout; ``None`` for ``?``. Equal texts return the same object."""
         if cursor.accept("?"):
             return None
         tokens, start = cursor.tokens, cursor.at
@@ -124,11 +110,11 @@ class ItemParser:
 
     def _layout(self, cursor: Cursor) -> Layout:
         dtype = cursor.word(DTYPES, "an element type")
-        cursor.expect("[")
-        size = tuple(self.exprs.dim(cursor) for _ in listed(cursor, "]"))
-        stride = None
-        if cursor.accept("{"):
-            stride = tuple(self.exprs.dim(cursor) for _ in listed(cursor, "}"))
+        size = self.dims(cursor)
+        is_strided = cursor.next == "{"
+        strides = (
+            bracketed(cursor, "{}", self.exprs.dim) if is_strided else contiguous_strides(size)
+        )
         offset = self.exprs.dim(cursor) if cursor.accept("+") else 0
         kind: LayoutKind | OpaqueKind
         if cursor.accept("opaque"):
@@ -137,11 +123,10 @@ class ItemParser:
             words = (kind for word, kind in _KINDS.items() if cursor.accept(word))
             kind = next(words, LayoutKind.STRIDED)
         device = self.device(cursor)
-        strides = contiguous_strides(size) if stride is None else stride
         return Layout(dtype, device, size, strides, offset, kind)
 
     def define(self, cursor: Cursor, name: str) -> None:
-        """Reads the layout of a buffer and keeps it."""
+        """Read the layout of a buffer and record it."""
         start = cursor.at
         layout = self.layout(cursor)
         if layout is None:
@@ -149,11 +134,11 @@ class ItemParser:
         known = self.buffers.setdefault(name, layout)
         if known is not layout and known != layout:
             cursor.fail(
-                f"the buffer '%{name}' has another layout already", ConflictTextError, at=start
+                f"the buffer '%{name}' already has a different layout", ConflictTextError, at=start
             )
 
     def arg(self, cursor: Cursor) -> Arg:
-        """Reads an argument."""
+        """Read an argument."""
         token = cursor.tokens[cursor.at]
         found = self._args.get(token)
         if found is not None:
@@ -167,22 +152,20 @@ class ItemParser:
         return arg
 
     def arg_list(self, cursor: Cursor) -> tuple[Arg, ...]:
-        """Reads arguments in square brackets."""
+        """Read arguments in square brackets."""
         if self._depth >= MAX_DEPTH:
             cursor.fail(f"a list is nested deeper than {MAX_DEPTH}", NestingTextError)
-        cursor.expect("[")
         self._depth += 1
-        found = tuple([self.arg(cursor) for _ in listed(cursor, "]")])
+        found = bracketed(cursor, "[]", self.arg)
         self._depth -= 1
         return found
 
     def args(self, cursor: Cursor) -> tuple[Arg, ...]:
-        """Reads arguments in round brackets."""
-        cursor.expect("(")
-        return tuple([self.arg(cursor) for _ in listed(cursor, ")")])
+        """Read arguments in parentheses."""
+        return bracketed(cursor, "()", self.arg)
 
     def all_args(self, cursor: Cursor) -> tuple[tuple[Arg, ...], tuple[NamedArg, ...]]:
-        """Reads arguments in round brackets, those with names last."""
+        """Read arguments in parentheses, keyword arguments last."""
         cursor.expect("(")
         args: list[Arg] = []
         kwargs: list[NamedArg] = []
@@ -192,13 +175,13 @@ class ItemParser:
                 cursor.at += 1
                 kwargs.append((name, self.arg(cursor)))
             elif kwargs:
-                cursor.fail("an argument without a name follows one with a name")
+                cursor.fail("a positional argument follows a keyword argument")
             else:
                 args.append(self.arg(cursor))
         return tuple(args), tuple(kwargs)
 
     def mixed(self, cursor: Cursor) -> tuple[tuple[str, ...], tuple[Scalar, ...]]:
-        """Reads buffers and then numbers, in round brackets."""
+        """Read buffers, then numbers, in parentheses."""
         cursor.expect("(")
         buffers: list[str] = []
         scalars: list[Scalar] = []
@@ -206,21 +189,21 @@ class ItemParser:
             if cursor.next[:1] != "%":
                 scalars.append(self.exprs.scalar(cursor))
             elif scalars:
-                cursor.fail("the buffers of a probe come before its numbers")
+                cursor.fail("the buffers of a probe must come before its numbers")
             else:
                 buffers.append(cursor.buffer())
         return tuple(buffers), tuple(scalars)
 
     def region_results(self, cursor: Cursor, targets: list[Target]) -> tuple[CallResult, ...]:
-        """Reads the types after a choice or a loop, which give no objects."""
+        """Read the result types of a line with regions, which cannot be objects."""
         found = self.results(cursor, targets)
         results = tuple(result for result in found if not isinstance(result, ResultObject))
         if len(results) < len(found):
-            cursor.fail("regions give no objects", at=0)
+            cursor.fail("regions cannot return objects", at=0)
         return results
 
     def results(self, cursor: Cursor, targets: list[Target]) -> tuple[OpResult, ...]:
-        """Reads the types after a call and joins them with the names before it."""
+        """Read the result types of a call and join them with the names on its left side."""
         if not targets:
             return ()
         cursor.expect(":")
@@ -247,18 +230,16 @@ class ItemParser:
         self.define(cursor, name)
         relation = Relation.FRESH
         of: tuple[str, ...] = ()
-        if cursor.tokens[cursor.at] in _FIRST_RELATION:
+        if cursor.tokens[cursor.at] in RELATIONS:
             relation = RELATIONS[cursor.take()]
             if relation is not Relation.HELD or cursor.next == "(":
-                cursor.expect("(")
-                of = tuple([cursor.buffer() for _ in listed(cursor, ")")])
+                of = bracketed(cursor, "()", Cursor.buffer)
         return ResultBuffer(name, self._path(cursor, usual_path), relation, of)
 
     def _path(self, cursor: Cursor, usual_path: tuple[int | str, ...]) -> tuple[int | str, ...]:
         if not cursor.accept("at"):
             return usual_path
-        cursor.expect("[")
-        return tuple([self._step(cursor) for _ in listed(cursor, "]")])
+        return bracketed(cursor, "[]", self._step)
 
     def _step(self, cursor: Cursor) -> int | str:
         if cursor.tokens[cursor.at][:1] == '"':
@@ -266,7 +247,7 @@ class ItemParser:
         return self.integer(cursor, "a step of a path")
 
     def values(self, cursor: Cursor) -> tuple[Value, ...]:
-        """Reads results of the program or of a region, up to the end of the line."""
+        """Read the results of a program or region, up to the end of the line."""
         if not cursor.next:
             return ()
         found = [self._value(cursor)]
@@ -279,19 +260,17 @@ class ItemParser:
         return value
 
     def input(self, cursor: Cursor) -> Input:
-        """Reads an input or the parameter of a region."""
+        """Read an input of a program or a parameter of a region."""
         item: Input = _INPUTS.read(self, cursor)
         return item
 
     def inputs(self, cursor: Cursor) -> tuple[Input, ...]:
-        """Reads the parameters of a region, in round brackets."""
-        cursor.expect("(")
-        return tuple([self.input(cursor) for _ in listed(cursor, ")")])
+        """Read the parameters of a region in parentheses."""
+        return bracketed(cursor, "()", self.input)
 
     def params(self, cursor: Cursor) -> tuple[Param, ...]:
-        """Reads the parameters of a kernel, in round brackets."""
-        cursor.expect("(")
-        return tuple([self._param(cursor) for _ in listed(cursor, ")")])
+        """Read the parameters of a kernel in parentheses."""
+        return bracketed(cursor, "()", self._param)
 
     def _param(self, cursor: Cursor) -> Param:
         name = cursor.identifier("the name of a parameter")
@@ -305,25 +284,23 @@ class ItemParser:
         return BufferParam(name, cursor.word(DTYPES, "an element type"), access)
 
     def integers(self, cursor: Cursor, what: str) -> tuple[int, ...]:
-        """Reads literal integers in square brackets."""
-        cursor.expect("[")
-        return tuple([self.integer(cursor, what) for _ in listed(cursor, "]")])
+        """Read literal integers in square brackets."""
+        return bracketed(cursor, "[]", lambda cursor: self.integer(cursor, what))
 
     def dims(self, cursor: Cursor) -> tuple[Dim, ...]:
-        """Reads integer-valued expressions in square brackets."""
-        cursor.expect("[")
-        return tuple([self.exprs.dim(cursor) for _ in listed(cursor, "]")])
+        """Read integer-valued expressions in square brackets."""
+        return bracketed(cursor, "[]", self.exprs.dim)
 
     def passed(self, cursor: Cursor, word: str) -> tuple[Arg, ...]:
-        """Reads arguments behind a word that is left out where there are none."""
+        """Read arguments after an optional keyword, which requires at least one."""
         at = cursor.at
         found = self.args(cursor)
         if not found:
-            cursor.fail(f"'{word} ()' is left out where nothing is taken in", at=at)
+            cursor.fail(f"leave out '{word} ()' if there are no arguments", at=at)
         return found
 
     def range(self, cursor: Cursor) -> tuple[int | None, int | None]:
-        """Reads ``[0, inf]``; nothing says nothing of either end."""
+        """Read a range such as ``[0, inf]``; if absent, both ends are open."""
         if not cursor.accept("["):
             return None, None
         lower: int | None = None
@@ -338,7 +315,7 @@ class ItemParser:
         return lower, upper
 
     def packing(self, cursor: Cursor) -> Packing:
-        """Reads ``ns::op(args)[1]``: what packs a constant."""
+        """Read how a constant is packed: ``ns::op(args)[1]``."""
         op, args, position = cursor.op("the op that packs it"), self.args(cursor), None
         if cursor.accept("["):
             position = self.integer(cursor, "which of a list")
@@ -346,28 +323,26 @@ class ItemParser:
         return Packing(op, args, position)
 
     def frames(self, cursor: Cursor) -> tuple[Frame, ...]:
-        """Reads ``at "file.py":12`` as often as it comes."""
+        """Read any number of frames such as ``at "file.py":12``."""
         found: list[Frame] = []
         while cursor.next == "at":
             found.append(READERS[Frame](self, cursor, None))
         return tuple(found)
 
     def strings(self, cursor: Cursor, what: str) -> tuple[str, ...]:
-        """Reads strings in square brackets."""
-        cursor.expect("[")
-        return tuple([cursor.string(what) for _ in listed(cursor, "]")])
+        """Read strings in square brackets."""
+        return bracketed(cursor, "[]", lambda cursor: cursor.string(what))
 
     def table(self, cursor: Cursor) -> tuple[tuple[str, Scalar | str | None], ...]:
-        """Reads ``{key: value, ...}``."""
-        cursor.expect("{")
-        return tuple([self._row(cursor) for _ in listed(cursor, "}")])
+        """Read ``{key: value, ...}``."""
+        return bracketed(cursor, "{}", self._row)
 
     def selector(self, cursor: Cursor, what: str) -> BufferArg | ScalarArg:
         """Read an argument that is a buffer or a number."""
         at = cursor.at
         found = self.arg(cursor)
         if not isinstance(found, (BufferArg, ScalarArg)):
-            cursor.fail(f"{what} is a buffer or a number", at=at)
+            cursor.fail(f"{what} must be a buffer or a number", at=at)
         return found
 
     def types(self, cursor: Cursor) -> tuple[tuple[str, str], ...]:
@@ -376,7 +351,7 @@ class ItemParser:
         rows = self.table(cursor)
         types = tuple([(key, value) for key, value in rows if isinstance(value, str)])
         if len(types) != len(rows):
-            cursor.fail("the types of a signature are strings", at=at)
+            cursor.fail("the types of a signature must be strings", at=at)
         return types
 
     def options(self, cursor: Cursor) -> tuple[tuple[str, Scalar | str], ...]:

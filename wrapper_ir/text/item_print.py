@@ -1,16 +1,14 @@
-"""The parts of lines as text: names, layouts, arguments, results, parameters."""
+"""Printer of the parts of lines: names, layouts, arguments, results, parameters."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.lines import (
-    Access,
     Arg,
     BufferParam,
     Device,
     Frame,
-    Input,
     Layout,
     LayoutKind,
     NamedArg,
@@ -37,15 +35,13 @@ from wrapper_ir.text.words import IDENTIFIER, MAX_DEPTH, quote
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_PARAM_ACCESS: Final = {Access.READ: "in ", Access.WRITE: "out ", Access.READ_WRITE: "inout "}
-
 
 class ItemPrinter:
-    """Prints the parts of a program's lines.
+    """Printer of the parts of lines.
 
     Args:
-        program: Whose layouts and symbols are meant.
-        strict: Whether to refuse what could not be read back; else it is quoted, for the eye.
+        program: The program, for its layouts and symbols.
+        strict: True to refuse what could not be parsed. Otherwise it is quoted, for display.
     """
 
     def __init__(self, program: Program, *, strict: bool = True) -> None:
@@ -57,18 +53,18 @@ class ItemPrinter:
         self._layout_texts: dict[Layout, str] = {}
 
     def buffer(self, name: str) -> str:
-        """``%name``."""
+        """Return ``%name``."""
         text = self._names.get(name)
         if text is None:
             text = self._names[name] = "%" + self.identifier(name, "the buffer")
         return text
 
     def object(self, name: str) -> str:
-        """``&name``."""
+        """Return ``&name``."""
         return "&" + self.identifier(name, "the object")
 
     def class_name(self, name: str) -> str:
-        """``namespace::Class``."""
+        """Return ``namespace::Class``."""
         if CLASS_NAME.fullmatch(name):
             return name
         return self.refuse(
@@ -76,21 +72,21 @@ class ItemPrinter:
         )
 
     def kernel(self, name: str) -> str:
-        """``@name``."""
+        """Return ``@name``."""
         return "@" + self.identifier(name, "the kernel")
 
     def symbol(self, name: str) -> str:
-        """The name of a symbol."""
+        """Return the name of a symbol, with a dollar sign if it is a keyword."""
         return symbol_text(name, strict=self._strict)
 
     def identifier(self, name: str, what: str) -> str:
-        """A name, which must be one."""
+        """Return a name, which must be an identifier."""
         if IDENTIFIER.fullmatch(name):
             return name
         return self.refuse(quote(name), f"{what} {quote(name)}", NOT_AN_IDENTIFIER)
 
     def op(self, name: str) -> str:
-        """``namespace::name.overload``."""
+        """Return ``namespace::name.overload``."""
         if QUALIFIED_OP_NAME.fullmatch(name):
             return name
         return self.refuse(
@@ -98,36 +94,36 @@ class ItemPrinter:
         )
 
     def refuse(self, shown: str, what: str, reason: str) -> str:
-        """Raises where printing is strict, else gives what is to be shown instead."""
+        """Raise if printing is strict; otherwise return ``shown``."""
         if self._strict:
             raise UnprintableError(what=what, reason=reason)
         return shown
 
     def scalar(self, value: Scalar) -> str:
-        """A number or expression."""
+        """Return a number or expression."""
         return str(value) if type(value) is int and -1e9 < value < 1e9 else self.exprs.print(value)
 
     def scalars(self, values: Iterable[Scalar]) -> str:
-        """Numbers or expressions with commas."""
+        """Return comma-separated numbers or expressions."""
         return ", ".join(map(self.scalar, values))
 
     def numbers(self, values: Iterable[Scalar]) -> str:
-        """Numbers or expressions in square brackets."""
+        """Return numbers or expressions in square brackets."""
         return f"[{self.scalars(values)}]"
 
     def strings(self, values: Iterable[str]) -> str:
-        """Strings in square brackets."""
+        """Return strings in square brackets."""
         return f"[{', '.join(map(quote, values))}]"
 
     def device(self, device: Device) -> str:
-        """``@cuda:0``."""
+        """Return ``@cuda:0``."""
         if device.index is not None and device.index < 0:
             return self.refuse(f"@{device}", f"the device '{device}'", "its index is negative")
         kind = self.identifier(device.type, "the device type")
         return f"@{kind}" if device.index is None else f"@{kind}:{device.index}"
 
     def layout(self, layout: Layout) -> str:
-        """``f32[s0, 64]{1, s0}+8 @cuda:0``; row-major strides and no offset are left out."""
+        """Return ``f32[s0, 64]{1, s0}+8 @cuda:0``, without row-major strides and offset 0."""
         text = self._layout_texts.get(layout)
         if text is None:
             text = self._layout_texts[layout] = self._layout(layout)
@@ -144,40 +140,36 @@ class ItemPrinter:
         return f"{text} {self.device(layout.device)}"
 
     def layout_of(self, name: str) -> str:
-        """The layout of a buffer, ``?`` where the program does not say."""
+        """Return the layout of a buffer; ``?`` if the program has none."""
         layout = self._layouts.get(name)
         return "?" if layout is None else self.layout(layout)
 
     def defined(self, name: str) -> str:
-        """``%name : layout``."""
+        """Return ``%name : layout``."""
         return f"{self.buffer(name)} : {self.layout_of(name)}"
 
-    def arg(self, arg: Arg) -> str:
-        """An argument of a call."""
-        return SHOWERS[type(arg)](self, arg)
-
     def arg_list(self, items: tuple[Arg, ...]) -> str:
-        """Arguments in square brackets."""
+        """Return arguments in square brackets."""
         if self._depth >= MAX_DEPTH:
             self.refuse("", "a list", f"it is nested deeper than {MAX_DEPTH}")
         self._depth += 1
-        text = ", ".join(map(self.arg, items))
+        text = ", ".join(map(self.show, items))
         self._depth -= 1
         return f"[{text}]"
 
     def args(self, args: tuple[Arg, ...], kwargs: tuple[NamedArg, ...] = ()) -> str:
-        """Arguments in round brackets, those with names last."""
-        texts = [SHOWERS[type(arg)](self, arg) for arg in args]
+        """Return arguments in parentheses, keyword arguments last."""
+        texts = list(map(self.show, args))
         for name, arg in kwargs:
-            texts.append(f"{self.identifier(name, 'the argument')}={self.arg(arg)}")
+            texts.append(f"{self.identifier(name, 'the argument')}={self.show(arg)}")
         return f"({', '.join(texts)})"
 
     def mixed(self, buffers: Iterable[str], scalars: Iterable[Scalar]) -> str:
-        """Buffers and then numbers, in round brackets."""
+        """Return buffers, then numbers, in parentheses."""
         return f"({', '.join([*map(self.buffer, buffers), *map(self.scalar, scalars)])})"
 
     def targets(self, results: tuple[OpResult, ...]) -> str:
-        """``%a`` or ``(%a, u0)``, before a call."""
+        """Return the left side of a call: ``%a`` or ``(%a, u0)``."""
         names = list(map(self._target, results))
         return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
@@ -191,7 +183,7 @@ class ItemPrinter:
                 return self.object(result.object)
 
     def result_types(self, results: tuple[OpResult, ...]) -> str:
-        """``type`` or ``(type, type)`` after a call."""
+        """Return the result types of a call: ``type`` or ``(type, type)``."""
         if len(results) == 1:
             return self._result(results[0], ())
         types = [self._result(result, (index,)) for index, result in enumerate(results)]
@@ -213,53 +205,45 @@ class ItemPrinter:
         steps = [quote(s) if isinstance(s, str) else self.scalar(s) for s in result.path]
         return f"{text} at [{', '.join(steps)}]"
 
-    def value(self, value: Value) -> str:
-        """A result of the program or of a region."""
-        return SHOWERS[type(value)](self, value)
-
     def returned(self, word: str, values: tuple[Value, ...]) -> str:
-        """``return %a, s0, none``."""
-        return f"{word} {', '.join(map(self.value, values))}" if values else word
+        """Return ``return %a, s0, none``."""
+        return f"{word} {', '.join(map(self.show, values))}" if values else word
 
-    def input(self, item: Input) -> str:
-        """``%x : layout donated``, ``s0`` or ``&queue : namespace::Class``."""
-        return SHOWERS[type(item)](self, item)
-
-    def declared(self, item: Any) -> str:  # noqa: ANN401 - of whatever class declares its text
-        """Return how a program declares something, behind its name."""
+    def show(self, item: Any) -> str:  # noqa: ANN401 - of any class that declares its text
+        """Return the text of an item: an argument, an input, a result, a declaration."""
         return SHOWERS[type(item)](self, item)
 
     def param(self, param: Param) -> str:
-        """``name: in f32`` or ``name: i64``."""
+        """Return ``name: in f32`` or ``name: i64``."""
         name = self.identifier(param.name, "the parameter")
         match param:
             case BufferParam():
-                return f"{name}: {_PARAM_ACCESS[param.access]}{param.dtype.short}"
+                return f"{name}: {param.access.word} {param.dtype.short}"
             case ScalarParam():
                 return f"{name}: {param.type.value}"
 
     def params(self, params: tuple[Param, ...]) -> str:
-        """The parameters of a kernel, in round brackets."""
+        """Return the parameters of a kernel in parentheses."""
         return f"({', '.join(map(self.param, params))})"
 
     def range(self, lower: int | None, upper: int | None) -> str:
-        """``[0, inf]``; nothing where neither end is known."""
+        """Return ``[0, inf]``; empty if the range is unbounded."""
         if lower is None and upper is None:
             return ""
         least = "-inf" if lower is None else self.scalar(lower)
         return f" [{least}, {'inf' if upper is None else self.scalar(upper)}]"
 
     def packing(self, packing: Packing) -> str:
-        """``ns::op(args)[1]``: what packs a constant."""
+        """Return how a constant is packed: ``ns::op(args)[1]``."""
         text = self.op(packing.op) + self.args(packing.args)
         return text if packing.position is None else f"{text}[{packing.position}]"
 
     def frames(self, frames: Iterable[Frame]) -> str:
-        """``at "file.py":12`` for each frame."""
-        return "".join(SHOWERS[Frame](self, frame) for frame in frames)
+        """Return ``at "file.py":12`` for each frame."""
+        return "".join(map(self.show, frames))
 
     def table(self, rows: Iterable[tuple[str, Scalar | str | None]]) -> str:
-        """``{key: value, ...}``."""
+        """Return ``{key: value, ...}``."""
         return "{" + ", ".join(f"{self.key(key)}: {self._entry(v)}" for key, v in rows) + "}"
 
     def _entry(self, value: Scalar | str | None) -> str:
@@ -268,5 +252,5 @@ class ItemPrinter:
         return quote(value) if isinstance(value, str) else self.scalar(value)
 
     def key(self, name: str) -> str:
-        """A key of a table: bare where it is a name, else quoted."""
+        """Return a key of a table, quoted unless it is an identifier."""
         return name if IDENTIFIER.fullmatch(name) else quote(name)

@@ -1,7 +1,6 @@
-"""Reading the lines of a body.
+"""Parser of the lines of a body.
 
-What a line is can be told from its first words, or from those behind ``=``; how it goes on is what
-its class declares.
+The first words of a line, or those after ``=``, determine its class. The class declares the rest.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ _COMMENT: Final = re.compile(r"[ \t]*//(?:loc\(\#(\d{1,9})\))?(?: (.*)|)", re.AS
 
 
 class _Openings(NamedTuple):
-    """Readers of lines, by the word that tells which one it is."""
+    """Readers of lines, by the keyword that identifies the class."""
 
     statements: dict[str, Reader]
     buffers: dict[str, Reader]
-    """Behind ``%name =``."""
+    """After ``%name =``."""
     symbols: dict[str, Reader]
-    """Behind ``name =``."""
+    """After ``name =``."""
     calls: dict[str, Reader]
-    """Behind the names of any number of results."""
+    """After any number of results."""
     op: Reader
-    """What begins with the name of a library op."""
+    """The reader of a line that starts with the name of a library op."""
 
 
 @cache
@@ -70,13 +69,13 @@ def _openings() -> _Openings:
 
 
 def _is_comment(cls: type) -> bool:
-    """Return whether the text of a class is the rest of its line, whatever stands there."""
+    """Return whether a class takes the rest of its line verbatim."""
     groups = [part.parts for part in SYNTAX[cls] if isinstance(part, Group)]
     return any(isinstance(p, Slot) and p.form == "rest" for parts in groups for p in parts)
 
 
 def _defined(cls: type) -> str:
-    """Return what the names before ``=`` are names of."""
+    """Return the kind of names before ``=``."""
     left = left_side(cls)
     if left is None or left.form:
         return "calls" if left else ""
@@ -86,7 +85,7 @@ def _defined(cls: type) -> str:
 
 
 class LineParser:
-    """Reads the lines of a body, each with the lines of text that belong to it."""
+    """Parser of the lines of a body, with their source code and regions."""
 
     items: ItemParser
 
@@ -98,7 +97,7 @@ class LineParser:
         self._openings = _openings()
 
     def body(self, last_word: str) -> tuple[tuple[AnyLine, ...], Cursor]:
-        """Read lines up to the one that starts with ``last_word``, whose cursor comes back too."""
+        """Read lines up to the one that starts with ``last_word``, and return its cursor too."""
         found: list[AnyLine] = []
         while True:
             cursor = self.text.cursor(f"'{last_word}'")
@@ -109,10 +108,10 @@ class LineParser:
             found.append(self.comment(cursor) if tokens[0] == "//" else self.line(cursor))
 
     def comment(self, cursor: Cursor) -> Comment:
-        """Reads ``// text``."""
+        """Read ``// text``."""
         found = _COMMENT.fullmatch(cursor.text)
         if found is None:
-            cursor.fail("a space is expected after '//'")
+            cursor.fail("expected a space after '//'")
         origin = None if found[1] is None else self.text.origin(int(found[1]))
         try:
             return Comment(unescape(found[2] or ""), origin=origin)
@@ -121,7 +120,7 @@ class LineParser:
             raise StringTextError(reason=str(error), place=place) from None
 
     def line(self, cursor: Cursor) -> AnyLine:
-        """Reads any line but a comment."""
+        """Read any line except a comment."""
         cursor.take_origin(self.text.origin)
         tokens = cursor.tokens
         first = tokens[0]
@@ -137,7 +136,7 @@ class LineParser:
             cursor.at = 1
             line = self._declared(cursor, is_method=_LIBRARY_OPS[first])
         elif first[0] == "|":
-            cursor.fail("lines of source follow a 'kernel' line")
+            cursor.fail("lines of source must follow a 'kernel' line")
         else:
             words = (*known.statements, *_LIBRARY_OPS, *known.buffers, *known.symbols, *known.calls)
             cursor.fail_word((*words, "return"), "the start of a line")
@@ -156,7 +155,7 @@ class LineParser:
         return self._called(cursor, targets)
 
     def _one(self, cursor: Cursor, targets: list[Target], kind: str, read: Reader) -> AnyLine:
-        """Reads a line that defines one name."""
+        """Read a line that defines one name."""
         name, found = targets[0]
         if len(targets) > 1 or found != kind:
             cursor.fail(f"'{cursor.next}' defines one {kind}", at=0)
@@ -168,7 +167,7 @@ class LineParser:
             return [self._target(cursor)]
         found = [self._target(cursor) for _ in listed(cursor, ")")]
         if not found:
-            cursor.fail("empty brackets define nothing", at=0)
+            cursor.fail("empty parentheses define nothing", at=0)
         return found
 
     def _target(self, cursor: Cursor) -> Target:
@@ -179,7 +178,7 @@ class LineParser:
         return cursor.symbol(), "symbol"
 
     def _called(self, cursor: Cursor, targets: list[Target]) -> AnyLine:
-        """Reads a line that has results."""
+        """Read a line that has results."""
         word, known = cursor.next, self._openings
         read = known.calls.get(word)
         if read is None:
@@ -193,7 +192,7 @@ class LineParser:
     def _declared(self, cursor: Cursor, *, is_method: bool) -> KernelDefinition:
         schema, column = cursor.rest()
         if not is_plain_schema(schema):
-            reason = "a schema is one line of printable text without tabs"
+            reason = "a schema must be one line of printable text without tabs"
             raise SchemaTextError(reason=reason, place=cursor.place(column))
         try:
             name = parse_schema(schema).name
@@ -203,7 +202,7 @@ class LineParser:
         return KernelDefinition(name, (), TorchOp(schema, is_method), origin=cursor.origin)
 
     def code(self, cursor: Cursor) -> str:
-        """Reads the lines of source after a kernel's first line, which must end here."""
+        """Read the lines of source after a kernel's first line, which ends here."""
         cursor.end()
         lines: list[str] = []
         while (text := self.text.source_line()) is not None:
@@ -217,7 +216,7 @@ class LineParser:
         return "\n".join(lines)
 
     def regions(self, block: str, *, many: bool) -> Region | tuple[Region, ...]:
-        """Reads a region of a line; with ``many`` as many as come, which are numbered."""
+        """Read a region of a line, or with ``many`` all its numbered regions."""
         if not many:
             return self._region(block)
         found = [self._region(f"{block}0")]
@@ -226,7 +225,7 @@ class LineParser:
         return tuple(found)
 
     def _region(self, name: str) -> Region:
-        """Reads ``name (params) {`` and what follows up to ``}``."""
+        """Read a region from ``name (params) {`` to ``}``."""
         cursor = self.text.cursor(f"the region '{name} (...) {{'")
         cursor.expect(name)
         if self._depth >= MAX_DEPTH:
@@ -249,5 +248,5 @@ def _is_op(token: str) -> bool:
     return "::" in token and token[0] != '"'
 
 
-#: Declarations of library ops, whose names and parameters their schemas say; which are methods.
+#: Keywords that declare library ops by schema, and whether the op is a method.
 _LIBRARY_OPS: Final = {"extern": False, "method": True}

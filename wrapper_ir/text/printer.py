@@ -1,12 +1,12 @@
-"""Printing programs.
+"""Printer of programs.
 
-The text is made line by line: each line of the program starts a line of text, so that a change of
-one line is a change of one line in a diff. Regions and kernel sources follow on lines of their own.
+Each line of the program starts a line of text, so that a change of one line is one line in a diff.
+Regions and kernel sources follow on lines of their own.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wrapper_ir.lines import (
     SCHEMA_VERSION,
@@ -26,7 +26,6 @@ from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.fields import as_program, misfits
 from wrapper_ir.lines.traits import declares
 from wrapper_ir.lines.visitor import LINES_ARE_CLOSED
-from wrapper_ir.text.assembly import SHOWERS, Show
 from wrapper_ir.text.errors import UnprintableError
 from wrapper_ir.text.item_print import ItemPrinter
 from wrapper_ir.text.words import MAX_DEPTH, is_plain_schema, quote, source_lines
@@ -35,37 +34,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 
-# The lines of a program as text.
+# Lines of a program.
 
 
-class LinePrinter:
-    """Prints the first, and mostly only, line of each line's text, as its class declares it."""
-
-    def __init__(self, program: Program, *, origins: bool, strict: bool) -> None:
-        self.items = ItemPrinter(program, strict=strict)
-        self._origins = len(program.origins) if origins else 0
-
-    def line(self, line: AnyLine) -> str:
-        """The line with its origin."""
-        text = self.visit(line)
-        origin = line.origin
-        if origin is None or not 0 <= origin < self._origins:
-            return text
-        if text.startswith("//"):
-            return f"//loc(#{origin}){text[2:]}"
-        return f"{text} loc(#{origin})"
-
-    def visit(self, line: AnyLine) -> str:
-        """The line by itself."""
-        cls = type(line)
-        return (_SHOWN.get(cls) or SHOWERS[cls])(self.items, line)
+def first_line(items: ItemPrinter, line: AnyLine) -> str:
+    """Return the first line of a line's text: all of it, but for source code and regions."""
+    if declares(line) and isinstance(line.source, TorchOp):
+        return _library_op(items, line, line.source)
+    return items.show(line)
 
 
-def _definition(items: ItemPrinter, line: KernelDefinition) -> str:
-    """The text of a kernel, or of a library op: its schema says its name and its parameters."""
-    source = line.source
-    if not isinstance(source, TorchOp):
-        return SHOWERS[KernelDefinition](items, line)
+def _library_op(items: ItemPrinter, line: KernelDefinition, source: TorchOp) -> str:
+    """Return the declaration of a library op. Its schema gives its name and its parameters."""
     refuse, schema = items.refuse, source.schema
     word = "method" if source.is_method else "extern"
     shown, what = f"{word} {quote(schema)}", f"the declaration of '{line.name}'"
@@ -76,32 +56,28 @@ def _definition(items: ItemPrinter, line: KernelDefinition) -> str:
     except SchemaError as error:
         return refuse(shown, what, error.message)
     if name != line.name:
-        return refuse(shown, what, f"its schema is that of '{name}'")
+        return refuse(shown, what, f"its schema belongs to '{name}'")
     return refuse(shown, what, "it has parameters") if line.params else f"{word} {schema}"
 
 
-#: What is not printed as its class declares it, or not always.
-_SHOWN: Final[dict[type, Show]] = {KernelDefinition: _definition}
-
-
 class TextLine(NamedTuple):
-    """A line of text; ``path`` is the address of the program line that starts on it, if any."""
+    """A line of text. ``path`` is the address of the program line that starts on it, if any."""
 
     text: str
     path: Path | None = None
 
 
 def print_program(program: Program, *, origins: bool = False, strict: bool = True) -> str:
-    """The program as text, which :func:`wrapper_ir.parse` reads back as an equal program.
+    """Return the program as text. :func:`wrapper_ir.parse` reads it back as an equal program.
 
     Args:
-        program: What to print.
-        origins: Whether to say of each line where in the model it comes from.
-        strict: Whether to refuse what could not be read back. Without, faulty names are quoted: for
-            showing a program, not for keeping it.
+        program: The program.
+        origins: True to include the origins of lines.
+        strict: True to refuse what could not be parsed. Otherwise faulty names are quoted, and the
+            text is for display only.
 
     Raises:
-        UnprintableError: the program holds something that the text form cannot say.
+        UnprintableError: The text form cannot express the program.
     """
     lines = text_lines(program, origins=origins, strict=strict)
     return "".join([f"{line.text}\n" for line in lines])
@@ -110,13 +86,13 @@ def print_program(program: Program, *, origins: bool = False, strict: bool = Tru
 def text_lines(
     program: Program, *, origins: bool = False, strict: bool = True, paths: bool = False
 ) -> Iterator[TextLine]:
-    """The lines of :func:`print_program`; with ``paths`` each says what program line it starts."""
+    """Yield the lines of :func:`print_program`, with ``paths`` with the paths of program lines."""
     wrong = misfits(as_program(program, "wir.print_program"))
     if wrong:
         path, part, expected, found = wrong[0]
         raise UnprintableError(
             what=part or "a line",
-            reason=f"it is {found}, where {expected} is wanted",
+            reason=f"it is {found}, but {expected} is needed",
             path=path,
             hint=None if part else LINES_ARE_CLOSED,
         )
@@ -127,33 +103,32 @@ def text_lines(
 
 
 def print_line(line: AnyLine, program: Program) -> str:
-    """The first line of the text of one line of a program, for messages; refuses nothing."""
-    return LinePrinter(program, origins=False, strict=False).visit(line)
+    """Return the first line of a line's text, for messages. Refuses nothing."""
+    return first_line(ItemPrinter(program, strict=False), line)
 
 
 class _ProgramPrinter:
-    """Prints a whole program."""
+    """Printer of one program."""
 
     def __init__(self, program: Program, *, origins: bool, strict: bool, paths: bool) -> None:
         self._program = program
-        self._origins = origins
+        self._origins = program.origins if origins else ()
         self._paths = paths
         self._strict = strict
-        self._printer = LinePrinter(program, origins=origins, strict=strict)
+        self._items = ItemPrinter(program, strict=strict)
 
     def lines(self) -> Iterator[TextLine]:
-        """Every line of the text."""
-        items = self._printer.items
+        """Yield all lines of the text."""
         yield from map(TextLine, self._head())
         yield from self._main()
-        yield TextLine(items.returned("return", self._program.results))
-        if self._origins and self._program.origins:
+        yield TextLine(self._items.returned("return", self._program.results))
+        if self._origins:
             yield TextLine("")
-            for index, origin in enumerate(self._program.origins):
-                yield TextLine(f"#{index} = loc{items.declared(origin)}")
+            for index, origin in enumerate(self._origins):
+                yield TextLine(f"#{index} = loc{self._items.show(origin)}")
 
     def _head(self) -> Iterator[str]:
-        program, items = self._program, self._printer.items
+        program, items = self._program, self._items
         name = items.identifier(program.name, "the program")
         yield f"wir {SCHEMA_VERSION}"
         yield f"program @{name} {program.role.value} {program.stage.value}"
@@ -166,12 +141,12 @@ class _ProgramPrinter:
         yield ""
         yield from self._named("symbol", items.symbol, program.symbols)
         for item in program.inputs:
-            yield f"input {items.input(item)}"
+            yield f"input {items.show(item)}"
         yield from self._named("constant", items.defined, program.constants)
         yield from self._named("object", items.object, program.objects)
         for word in ("stream", "event", "mempool"):
             for number, each in enumerate(getattr(program, f"{word}s"), start=1):
-                yield f"{word} {number}{items.declared(each)}"
+                yield f"{word} {number}{items.show(each)}"
         for stray in self._strays():
             yield f"buffer {items.defined(stray)}"
 
@@ -179,10 +154,10 @@ class _ProgramPrinter:
         self, word: str, shown: Callable[[str], str], table: Mapping[str, object]
     ) -> Iterator[str]:
         for name, each in table.items():
-            yield f"{word} {shown(name)} {self._printer.items.declared(each)}"
+            yield f"{word} {shown(name)} {self._items.show(each)}"
 
     def _strays(self) -> list[str]:
-        """Buffers with a layout that nothing defines: a fault, which a text must be able to say."""
+        """Return buffers with a layout but no definition: a fault that the text can express."""
         buffers = self._program.buffers
         if not buffers:
             return []
@@ -192,7 +167,7 @@ class _ProgramPrinter:
         return [name for name in buffers if name not in defined]
 
     def _main(self) -> Iterator[TextLine]:
-        """The body; definitions stand at the margin, set apart by empty lines."""
+        """Yield the body. Definitions start at the margin and are set apart by empty lines."""
         blank = TextLine("")
         before = "head"
         for index, line in enumerate(self._program.body):
@@ -207,7 +182,7 @@ class _ProgramPrinter:
 
     def _line(self, line: AnyLine, path: Path | None, depth: int) -> Iterator[TextLine]:
         indent = "  " * depth
-        yield TextLine(indent + self._printer.line(line), path)
+        yield TextLine(indent + self._with_origin(line), path)
         if declares(line):
             if not isinstance(line.source, TorchOp):
                 for text in source_lines(line.source.code):
@@ -215,6 +190,14 @@ class _ProgramPrinter:
             return
         for name, region in regions_of(line):
             yield from self._region(name, region, path, depth + 1)
+
+    def _with_origin(self, line: AnyLine) -> str:
+        text, origin = first_line(self._items, line), line.origin
+        if origin is None or not 0 <= origin < len(self._origins):
+            return text
+        if text.startswith("//"):
+            return f"//loc(#{origin}){text[2:]}"
+        return f"{text} loc(#{origin})"
 
     def _region(
         self, name: str, region: Region, parent: Path | None, depth: int
@@ -224,12 +207,12 @@ class _ProgramPrinter:
                 what="a region", reason=f"it is nested deeper than {MAX_DEPTH}", path=parent
             )
         indent = "  " * depth
-        params = ", ".join(map(self._printer.items.input, region.params))
+        params = ", ".join(map(self._items.show, region.params))
         yield TextLine(f"{indent}{name} ({params}) {{")
         for index, line in enumerate(region.body):
             path = None if parent is None else parent.then(name, index)
             yield from self._line(line, path, depth + 1)
-        yield TextLine(f"{indent}  {self._printer.items.returned('yield', region.results)}")
+        yield TextLine(f"{indent}  {self._items.returned('yield', region.results)}")
         yield TextLine(indent + "}")
 
 
@@ -240,7 +223,7 @@ def _kind(line: AnyLine) -> str:
 
 
 def _defined_in(region: Region) -> Iterator[str]:
-    """Buffers that get a layout in the text where they are defined."""
+    """Yield the buffers whose definition in the text includes their layout."""
     for item in region.params:
         if isinstance(item, BufferInput):
             yield item.name

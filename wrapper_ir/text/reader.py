@@ -1,7 +1,7 @@
-"""Reading a whole text.
+"""Parser of whole texts.
 
-The reader goes over the text once, line by line. Every line stands for itself: what it is can be
-told from its first words, and an error on it is reported with its number.
+The text is read once, line by line. The first words of a line determine what it is. Errors are
+reported with line numbers.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-# Texts of older versions, made into texts of this one.
+# Upgrades of older texts.
 #
-# A version of the form is a step in :data:`UPGRADES`, and nothing else knows of it: the reader
-# reads this version alone. Steps go line by line, and a line keeps its number, so an error in an
-# old file is reported where it stands. Sources of kernels and remarks stay as they are.
+# Each older version has one step in :data:`UPGRADES`, and no other code knows about it: the parser
+# reads the current version only. Steps rewrite single lines and keep their numbers, so errors in an
+# old file are reported at the right place. Kernel sources and remarks are left alone.
 
 _HEAD: Final = re.compile(r"([ \t]*wir[ \t]+)(\d{1,9})([ \t\r]*(?:;.*)?)", re.DOTALL)
 
-#: How lines begin that no version has changed: remarks, comments, sources of kernels.
+#: Starts of lines that no upgrade touches: remarks, comments, kernel sources.
 _ASIDE: Final = (";", "//", "|")
 
 _STRING: Final = r'"(?:[^"\\]|\\.)*"'
@@ -62,20 +62,19 @@ _EMPTY_CAPTURES: Final = re.compile(rf'((?:{_STRING}|[^";])*?)\bwith[ \t]*\([ \t
 
 
 def _from_1(line: str) -> str:
-    """Version 1 wrote ``with ()`` where a choice or loop takes nothing; version 2 leaves it out."""
+    """Remove an empty ``with ()`` from lines with regions, which version 2 leaves out."""
     found = _EMPTY_CAPTURES.match(line) if "with" in line else None
     return line if found is None else found[1].rstrip(" \t") + line[found.end() :]
 
 
 UPGRADES: Final[Mapping[int, Callable[[str], str]]] = {1: _from_1}
-"""By version: what makes a line of that version one of the next."""
+"""Functions that upgrade one line to the next version, by version."""
 
 
 def upgrade(text: str) -> str:
-    """A text in this version: remarks, indentation and empty lines are kept.
+    """Upgrade a text to the current version, keeping remarks, indentation and empty lines.
 
-    A text that does not say its version, or says a newer one, comes back as it is; parsing tells
-    what is wrong with it.
+    A text without a version or with a newer one is returned unchanged. Parsing reports the problem.
     """
     lines = text.split("\n")
     for number, line in enumerate(lines):
@@ -90,7 +89,7 @@ def upgrade(text: str) -> str:
 
 
 def upgraded_lines(lines: list[str], version: int) -> list[str]:
-    """Lines of an older version as lines of this one, as many and in the same places."""
+    """Upgrade lines of an older version, one by one."""
     for number in range(version, SCHEMA_VERSION):
         step = UPGRADES[number]
         lines = [line if _is_aside(line) else step(line) for line in lines]
@@ -103,30 +102,28 @@ def _is_aside(line: str) -> bool:
 
 
 def parse(text: str, *, source_name: str = "<text>") -> Program:
-    """Reads a program. A text of an older version is upgraded first.
+    """Parse a program. A text of an older version is upgraded first.
 
     Args:
-        text: What :func:`print_program` gave, or what a person wrote.
-        source_name: The file's name, for messages.
+        text: The text, printed by :func:`print_program` or written by hand.
+        source_name: The file name for messages.
 
     Raises:
-        TextError: the text is not a program; says the line and the column.
+        TextError: The text is not a program. The error has the line and column.
     """
     given: object = text
     if not isinstance(given, str):
-        hint = "it takes text; a file is read by wir.load(path)"
+        hint = "pass the text itself, or read a file with wir.load(path)"
         raise UnsupportedError(what=f"a {type(given).__name__}", where="wir.parse", hint=hint)
     lines = TextLines(text, source_name)
     try:
         return _Reader(lines).program()
     except RecursionError:
-        raise NestingTextError(
-            reason="this is nested too deeply to be read", place=lines.place()
-        ) from None
+        raise NestingTextError(reason="this is nested too deeply", place=lines.place()) from None
 
 
 class _Reader:
-    """Goes over the lines of a text and gathers a program."""
+    """Parser of one text."""
 
     def __init__(self, text: TextLines) -> None:
         self._text = text
@@ -157,7 +154,7 @@ class _Reader:
         }
 
     def program(self) -> Program:
-        """Reads the text from first to last."""
+        """Read the whole text."""
         self._version()
         cursor = self._text.cursor("'program @name'")
         cursor.expect("program")
@@ -202,14 +199,16 @@ class _Reader:
     def _version(self) -> None:
         cursor = self._text.cursor(f"the first line 'wir {SCHEMA_VERSION}'")
         if cursor.next != "wir":
-            cursor.fail(f"a text starts with its version, 'wir {SCHEMA_VERSION}'", VersionTextError)
+            cursor.fail(
+                f"a text must start with its version, 'wir {SCHEMA_VERSION}'", VersionTextError
+            )
         cursor.take()
         at = cursor.at
         version = self._items.integer(cursor, "a version")
         cursor.end()
         if version > SCHEMA_VERSION:
             cursor.fail(
-                f"the text is of version {_short(version)}, this wrapper_ir reads up to version "
+                f"the text has version {_short(version)}, but this wrapper_ir reads up to version "
                 f"{SCHEMA_VERSION}",
                 VersionTextError,
                 at=at,
@@ -237,11 +236,11 @@ class _Reader:
             cursor.fail(f"the symbol '{name}' is declared twice", ConflictTextError, at=1)
         info = self._symbols[name] = self._read(SymbolInfo, cursor)
         if not self._exprs.declare(name, is_real=info.kind is SymbolKind.FLOAT):
-            reason = f"the symbol '{name}' was taken for an integer above"
-            cursor.fail(reason, ConflictTextError, at=1, hint="declare it before it is used")
+            reason = f"the symbol '{name}' was used as an integer above"
+            cursor.fail(reason, ConflictTextError, at=1, hint="declare it before its first use")
 
     def _read(self, cls: type[T], cursor: Cursor) -> T:
-        """Reads what stands behind the name of something that is declared."""
+        """Read the part of a declaration after its name."""
         found: T = READERS[cls](self._items, cursor, None)
         return found
 
@@ -263,7 +262,7 @@ class _Reader:
         self._objects[name] = self._read(ObjectConstant, cursor)
 
     def _numbered(self, cls: type[T], known: list[T], cursor: Cursor) -> None:
-        """Reads what is declared by the number that comes next, counted from 1."""
+        """Read a declaration with a number, which counts from 1."""
         word, number = cursor.tokens[0], self._items.integer(cursor, "a number")
         if number != len(known) + 1:
             reason = f"{word} {_short(number)} is declared where {word} {len(known) + 1} is next"
@@ -276,7 +275,7 @@ class _Reader:
         self._items.define(cursor, name)
 
     def _origins(self) -> tuple[Origin, ...]:
-        """Reads the table of origins, and that nothing follows it."""
+        """Read the table of origins, which ends the text."""
         found: list[Origin] = []
         while (cursor := self._text.next()) is not None:
             if cursor.next != f"#{len(found)}":

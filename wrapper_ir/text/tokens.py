@@ -1,7 +1,7 @@
-"""Cutting a text into lines and a line into tokens, and walking over both.
+"""The tokenizer: texts are split into lines, and lines into tokens.
 
-A line is cut by one regular expression into a list of plain strings; a token's first character says
-what it is. Columns are found again only when an error needs one: good texts pay nothing for them.
+One regular expression splits a line into plain strings. The first character of a token tells its
+kind. Columns are computed only for errors, so valid texts do not pay for them.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ T = TypeVar("T")
 
 
 class Cursor:
-    """The tokens of one line, and the next one to be read.
+    """A position in the tokens of one line.
 
-    ``tokens`` ends with an empty string, so that looking one ahead needs no check.
+    ``tokens`` ends with empty strings, so that a look ahead needs no bounds check.
     """
 
     __slots__ = ("at", "number", "origin", "source", "text", "tokens")
@@ -66,35 +66,35 @@ class Cursor:
 
     @property
     def next(self) -> str:
-        """The token to be read, empty at the end of the line."""
+        """The next token; empty at the end of the line."""
         return self.tokens[self.at]
 
     def take(self) -> str:
-        """Reads a token."""
+        """Read a token."""
         token = self.tokens[self.at]
         self.at += 1
         return token
 
     def accept(self, token: str) -> bool:
-        """Reads ``token`` if it comes next."""
+        """Read ``token`` if it comes next."""
         if self.tokens[self.at] != token:
             return False
         self.at += 1
         return True
 
     def expect(self, token: str) -> None:
-        """Reads ``token``, which must come next."""
+        """Read ``token``, which must come next."""
         if self.tokens[self.at] != token:
             self.fail_expecting(f"'{token}'")
         self.at += 1
 
     def end(self) -> None:
-        """The line must end here."""
+        """Fail unless the line ends here."""
         if self.tokens[self.at]:
             self.fail_expecting("the end of the line")
 
     def take_origin(self, note: Callable[[int], int]) -> None:
-        """Takes ``loc(#3)`` off the end of the line, so that it need not be thought of anywhere."""
+        """Remove ``loc(#3)`` from the end of the line, so that other code need not handle it."""
         tokens = self.tokens
         if len(tokens) < 6 or tokens[-3] != ")" or tokens[-4][0] != "#":
             return
@@ -103,7 +103,7 @@ class Cursor:
             del tokens[-6:-2]
 
     def rest(self) -> tuple[str, int]:
-        """Takes what is left of the line as it is written, and gives its column too."""
+        """Read the rest of the line verbatim, and return its column too."""
         last = len(self.tokens) - 3
         if self.at > last:
             self.fail_expecting("more text")
@@ -113,7 +113,7 @@ class Cursor:
         return self.text[start : spans[last][1]], start + 1
 
     def buffer(self) -> str:
-        """Reads the name of a buffer, without its sign."""
+        """Read the name of a buffer, and return it without its sigil."""
         token = self.tokens[self.at]
         if token[:1] != "%" or len(token) == 1:
             self.fail_expecting("a buffer such as %x")
@@ -121,56 +121,40 @@ class Cursor:
         return intern(token[1:])
 
     def object(self) -> str:
-        """Reads the name of an object, without its sign."""
-        token = self.tokens[self.at]
-        if token[:1] != "&" or not IDENTIFIER.fullmatch(token[1:]):
-            self.fail_expecting("an object such as &queue")
-        self.at += 1
-        return intern(token[1:])
+        """Read the name of an object, and return it without its sigil."""
+        return self._matching(IDENTIFIER, "an object such as &queue", sign="&")
 
     def class_name(self) -> str:
-        """Reads the name of a custom class, ``namespace::Class``."""
-        token = self.tokens[self.at]
-        if not CLASS_NAME.fullmatch(token):
-            self.fail_expecting("a class such as namespace::Class")
-        self.at += 1
-        return intern(token)
+        """Read the name of a custom class, ``namespace::Class``."""
+        return self._matching(CLASS_NAME, "a class such as namespace::Class")
 
     def op(self, what: str) -> str:
-        """Reads the name of a library op, ``namespace::op`` or ``namespace::op.Overload``."""
-        token = self.tokens[self.at]
-        if not QUALIFIED_OP_NAME.fullmatch(token):
-            self.fail_expecting(what)
-        self.at += 1
-        return intern(token)
+        """Read the name of a library op, ``namespace::op`` or ``namespace::op.Overload``."""
+        return self._matching(QUALIFIED_OP_NAME, what)
 
     def identifier(self, what: str) -> str:
-        """Reads a bare name."""
-        token = self.tokens[self.at]
-        if not IDENTIFIER.fullmatch(token):
-            self.fail_expecting(what)
-        self.at += 1
-        return intern(token)
+        """Read a bare name."""
+        return self._matching(IDENTIFIER, what)
 
     def kernel(self) -> str:
-        """Reads the name of a kernel or program, without its sign."""
-        token = self.tokens[self.at]
-        if token[:1] != "@" or len(token) == 1 or ":" in token:
-            self.fail_expecting("a name such as @name")
-        self.at += 1
-        return intern(token[1:])
+        """Read the name of a kernel or program, and return it without its sigil."""
+        return self._matching(IDENTIFIER, "a name such as @name", sign="@")
 
     def symbol(self) -> str:
-        """Reads the name of a symbol, without a dollar sign."""
+        """Read the name of a symbol, and return it without a dollar sign."""
+        sign = "$" if self.next[:1] == "$" else ""
+        return self._matching(IDENTIFIER, "a symbol such as s0", sign)
+
+    def _matching(self, pattern: re.Pattern[str], what: str, sign: str = "") -> str:
+        """Read a sigil and a name that matches a pattern, and return the name."""
         token = self.tokens[self.at]
-        name = token[1:] if token[:1] == "$" else token
-        if not IDENTIFIER.fullmatch(name):
-            self.fail_expecting("a symbol such as s0")
+        if not token.startswith(sign) or not pattern.fullmatch(token, len(sign)):
+            self.fail_expecting(what)
         self.at += 1
-        return intern(name)
+        return intern(token[len(sign) :])
 
     def string(self, what: str) -> str:
-        """Reads a string literal and gives its value."""
+        """Read a string literal and return its value."""
         token = self.tokens[self.at]
         if token[:1] != '"' or len(token) == 1:
             self.fail_expecting(what)
@@ -182,7 +166,7 @@ class Cursor:
             raise StringTextError(reason=str(error), place=self.place(column)) from None
 
     def word(self, table: Mapping[str, T], what: str) -> T:
-        """Reads a word of a table and gives what it stands for."""
+        """Read a key of a table and return its value."""
         token = self.tokens[self.at]
         found = table.get(token)
         if found is None:
@@ -191,36 +175,37 @@ class Cursor:
         return found
 
     def fail_word(self, words: Iterable[str], what: str) -> NoReturn:
-        """Refuses the next token, which is none of ``words``."""
+        """Fail at the next token, which is none of ``words``."""
         self._refuse_foreign(what)
         token = self.tokens[self.at]
         if not IDENTIFIER.fullmatch(token):
             self.fail_expecting(what)
         close = nearest(token, words)
-        hint = f"did you mean '{close}'?" if close else f"known are {', '.join(sorted(words))}"
+        hint = f"did you mean '{close}'?" if close else f"valid are {', '.join(sorted(words))}"
         self.fail(f"'{token}' is not {what}", WordTextError, hint=hint)
 
     def fail_expecting(self, what: str) -> NoReturn:
-        """Refuses the next token, since something else was expected."""
+        """Fail at the next token, with what was expected instead."""
         self._refuse_foreign(what)
         token = self.tokens[self.at]
         if token == '"':
-            self.fail("this string is not closed on its line", StringTextError)
+            self.fail("this string is not closed on this line", StringTextError)
         shown = token if len(token) <= 40 else token[:37] + "..."
-        found = f"'{shown}' was found" if token else "the line ends here"
-        self.fail(f"{what} is expected, but {found}")
+        self.fail(
+            f"expected {what}, but " + (f"found '{shown}'" if token else "the line ends here")
+        )
 
     def _refuse_foreign(self, what: str) -> None:
-        """Refuses the first character that no token may have: likely the cause of any trouble."""
+        """Fail at the first non-ASCII token, which is the likely cause of any problem."""
         if self.text.isascii():
             return
         for index, token in enumerate(self.tokens):
             if not token.isascii() and token[0] != '"':
                 self.fail(
-                    f"{what} is expected, but '{token}' (U+{ord(token):04X}) is not ASCII",
+                    f"expected {what}, but '{token}' (U+{ord(token):04X}) is not ASCII",
                     CharacterTextError,
                     at=index,
-                    hint="names are ASCII; other letters may stand in strings and comments",
+                    hint="names are ASCII; other characters are allowed in strings and comments",
                 )
 
     def fail(
@@ -231,16 +216,16 @@ class Cursor:
         at: int | None = None,
         hint: str | None = None,
     ) -> NoReturn:
-        """Raises an error at a token, by default the next one."""
+        """Raise an error at a token, by default the next one."""
         column = self.column(self.at if at is None else at)
         raise kind(reason=reason, place=self.place(column), hint=hint)
 
     def place(self, column: int) -> Place:
-        """A place on this line."""
+        """Return a place on this line."""
         return Place(self.source, self.number, column, self.text)
 
     def column(self, index: int) -> int:
-        """The column of a token, from 1; the one after the last token where there are no more."""
+        """Return the column of a token, from 1; after the last token, the end of the line."""
         end = 0
         for position, match in enumerate(_TOKEN.finditer(self.text)):
             if match[0].startswith(";") or position == index:
@@ -249,8 +234,14 @@ class Cursor:
         return end + 1
 
 
+def bracketed(cursor: Cursor, brackets: str, read: Callable[[Cursor], T]) -> tuple[T, ...]:
+    """Read a comma-separated list in a pair of brackets, item by item with ``read``."""
+    cursor.expect(brackets[0])
+    return tuple([read(cursor) for _ in listed(cursor, brackets[1])])
+
+
 def listed(cursor: Cursor, closing: str) -> Iterator[None]:
-    """Yields once an item of a list with commas; reads the commas and the closing bracket."""
+    """Yield once per item of a list. Reads the commas and the closing bracket."""
     if cursor.accept(closing):
         return
     yield
@@ -264,27 +255,27 @@ class TextLines:
     """The lines of a text, read from first to last.
 
     Raises:
-        CharacterTextError: the text has characters that do not print.
+        CharacterTextError: The text contains non-printing characters.
     """
 
     def __init__(self, text: str, source: str) -> None:
-        #: The lines; those of an older version are replaced once that is known.
+        #: The lines. Those of an older version are replaced once the version is known.
         self.lines = text.split("\n")
-        #: Where each origin is referred to first, by its number.
+        #: The first reference to each origin, by index.
         self.used_origins: dict[int, Place] = {}
         self._source = visible(source)
         self._at = 0
         self._check_characters(text)
 
     def back(self) -> None:
-        """Have the line that was read last come again."""
+        """Step back to the last line read."""
         self._at -= 1
 
     def cursor(self, wanted: str) -> Cursor:
         """Return the next line that is neither empty nor a remark.
 
         Raises:
-            SyntaxTextError: there is none; ``wanted`` says what should have come.
+            SyntaxTextError: The text ends; ``wanted`` names what is missing.
         """
         cursor = self.next()
         if cursor is None:
@@ -304,14 +295,14 @@ class TextLines:
         return None
 
     def is_next(self, *tokens: str) -> bool:
-        """Return whether the next line that is neither empty nor a remark begins like this."""
+        """Return whether the next line that is not empty or a remark starts with ``tokens``."""
         at = self._at
         cursor = self.next()
         self._at = at
         return cursor is not None and tuple(cursor.tokens[: len(tokens)]) == tokens
 
     def source_line(self) -> str | None:
-        """Return the next line if it is one of a kernel's source, from its margin on."""
+        """Return the next line, without indentation, if it is source code of a kernel."""
         if self._at < len(self.lines):
             text = self.lines[self._at].lstrip(" \t")
             if text[:1] == "|":
@@ -320,7 +311,7 @@ class TextLines:
         return None
 
     def place(self, stripped: str | None = None, position: int = 0) -> Place:
-        """Return the place of the last line read, at a position of what its indent was cut from."""
+        """Return the end of the last line read, or a position in its ``stripped`` text."""
         number = min(self._at, len(self.lines)) or 1
         text = self.lines[number - 1]
         indent = 0 if stripped is None else len(text) - len(stripped)
@@ -328,13 +319,13 @@ class TextLines:
         return Place(self._source, number, column, text)
 
     def origin(self, index: int) -> int:
-        """Note that the line being read refers to an origin."""
+        """Record that the current line refers to an origin."""
         if index not in self.used_origins:
             self.used_origins[index] = self.place()
         return index
 
     def _check_characters(self, text: str) -> None:
-        """Refuse what does not print: nothing in a text may be other than it looks."""
+        """Refuse non-printing characters, so that texts mean what they show."""
         if "\r" in text:
             self.lines = [line.removesuffix("\r") for line in self.lines]
             text = "\n".join(self.lines)
@@ -347,7 +338,7 @@ class TextLines:
             column = next(i for i, char in enumerate(plain, start=1) if not char.isprintable())
             code = f"{ord(plain[column - 1]):x}"
             raise CharacterTextError(
-                reason=f"the character U+{code.upper():0>4} does not print",
+                reason=f"the character U+{code.upper():0>4} is not printable",
                 place=Place(self._source, number, column, line),
                 hint=f"in a string or comment write \\u{{{code}}}",
             )

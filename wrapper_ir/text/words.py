@@ -1,4 +1,4 @@
-"""The words and names of the text form, and how any string at all is written in it."""
+"""Keywords, names and string escapes of the text form."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from wrapper_ir.lines import (
     Stage,
 )
 
-# The words and names of the text form.
+# Keywords and names.
 
 IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-"""A name of a buffer, symbol, kernel or parameter."""
+"""The name of a buffer, symbol, kernel or parameter."""
 
 MAX_DEPTH: Final = 64
-"""Brackets in an expression or list, and regions, nest no deeper: no program needs it, and sympy,
-which is recursive, must not run out of stack on hostile text."""
+"""The deepest nesting of brackets and of regions. Sympy is recursive, and must not run out of stack
+on hostile text."""
 
 MAX_DIGITS: Final = 4000
-"""Decimal digits of an integer; a longer one is written in hexadecimal, which Python reads in
-linear time."""
+"""The most decimal digits of an integer. Longer ones are written in hexadecimal, which Python reads
+in linear time."""
 
 
 def is_plain_schema(text: str) -> bool:
-    """Return whether a schema can stand on a line as it is: nothing hidden, no remark."""
+    """Return whether a schema can be printed verbatim: it is printable and contains no remark."""
     return text.isprintable() and text == text.strip() and not ({";", "'"} <= set(text))
 
 
@@ -45,7 +45,7 @@ RESERVED: Final = frozenset(
         *DTYPE_BY_SHORT_NAME,
     )
 )
-"""A symbol of such a name is written with a dollar sign: ``$free``. Any symbol may be."""
+"""Names of symbols that need a dollar sign: ``$free``. It is allowed for any symbol."""
 
 DTYPES: Final = DTYPE_BY_SHORT_NAME
 ROLES: Final = {role.value: role for role in GraphRole}
@@ -54,24 +54,24 @@ SCALAR_TYPES: Final = {type_.value: type_ for type_ in ScalarType}
 RELATIONS: Final = {relation.value: relation for relation in Relation}
 
 
-# Escapes: how any string at all is written as one line of safe text, and read back.
+# Escapes, which allow any string in one line of text.
 #
-# Convention: what prints is written as it is, whatever its script. What does not print (control
-# characters, line separators, bidirectional overrides, lone surrogates, odd spaces) is written as
-# an escape, so that a text looks like what it says and survives editors. The escapes are a
-# backslash before a backslash or quote, ``\n``, ``\t``, ``\r``, and ``\u{hex}`` for any character.
+# Convention: printable characters of any script are written verbatim. Others (control characters,
+# line separators, bidirectional overrides, lone surrogates, unusual spaces) are escaped, so that
+# texts mean what they show and survive editors. The escapes are a backslash before a backslash or
+# quote, ``\n``, ``\t``, ``\r``, and ``\u{hex}`` for any character.
 
 _NAMED: Final = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _VALUES: Final = {"\\": "\\", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
 
 _ESCAPE: Final = re.compile(r'\\(?:([\\"ntr])|u\{([0-9a-fA-F]{1,6})\}|)')
 
-#: Blank characters at the end of a line, which editors take away.
+#: Trailing blanks, which editors strip.
 _TRAILING: Final = re.compile(r"[ \t]+\Z")
 
 
 class EscapeError(ValueError):
-    """An escape does not exist; ``position`` is where in the text it starts."""
+    """An unknown escape. ``position`` is its index in the text."""
 
     def __init__(self, reason: str, position: int) -> None:
         super().__init__(reason)
@@ -79,24 +79,26 @@ class EscapeError(ValueError):
 
 
 def escape(text: str) -> str:
-    """The text with everything that does not print, and backslashes, escaped."""
+    """Escape backslashes and non-printing characters."""
     if text.isprintable() and "\\" not in text:
         return text
     return "".join(map(_escape_char, text))
 
 
 def _escape_char(char: str) -> str:
-    named = _NAMED.get(char)
-    if named is not None:
-        return named
-    return char if char.isprintable() else f"\\u{{{ord(char):x}}}"
+    return _NAMED.get(char) or (char if char.isprintable() else hex_escape(char))
+
+
+def hex_escape(char: str) -> str:
+    r"""Return ``\u{hex}`` for a character."""
+    return f"\\u{{{ord(char):x}}}"
 
 
 def unescape(text: str) -> str:
-    """The string that :func:`escape` gave ``text`` for.
+    """Undo :func:`escape`.
 
     Raises:
-        EscapeError: an escape that does not exist.
+        EscapeError: The text contains an unknown escape.
     """
     return _ESCAPE.sub(_value, text) if "\\" in text else text
 
@@ -106,29 +108,29 @@ def _value(match: re.Match[str]) -> str:
         return _VALUES[match[1]]
     if match[2] is None:
         raise EscapeError(
-            'no such escape; there are \\\\, \\", \\n, \\t, \\r and \\u{hex}', match.start()
+            'unknown escape; valid are \\\\, \\", \\n, \\t, \\r and \\u{hex}', match.start()
         )
     code = int(match[2], 16)
     if code > 0x10FFFF:
-        raise EscapeError("no character has this number", match.start())
+        raise EscapeError("there is no character with this number", match.start())
     return chr(code)
 
 
 def quote(text: str) -> str:
-    """The text as a string literal in double quotes."""
+    """Return the text as a string literal in double quotes."""
     text = escape(text)
     return '"' + (text.replace('"', '\\"') if '"' in text else text) + '"'
 
 
 def rest_of_line(text: str) -> str:
-    """The text as the last thing of a line: escaped, trailing blanks too."""
+    """Return the text escaped for the end of a line, trailing blanks included."""
     return _escape_trailing(escape(text))
 
 
 def source_lines(text: str) -> list[str]:
-    r"""A kernel's source as lines with a margin: ``| `` verbatim, ``|\ `` with escapes.
+    r"""Return a kernel's source as lines with a margin: ``| `` verbatim, ``|\ `` with escapes.
 
-    Splitting is at ``\n`` alone and is exact: the last line is what follows the last ``\n``.
+    The source is split at ``\n`` alone. The last line is the text after the last ``\n``.
     """
     return [_source_line(line) for line in text.split("\n")]
 
@@ -142,10 +144,10 @@ def _source_line(line: str) -> str:
 
 
 def read_source_line(line: str) -> str:
-    """The line of source that :func:`source_lines` gave ``line`` for; ``line`` starts with ``|``.
+    """Undo :func:`source_lines` for one line, which starts with ``|``.
 
     Raises:
-        EscapeError: the margin is malformed or an escape does not exist.
+        EscapeError: The margin is malformed or an escape is unknown.
     """
     if line == "|":
         return ""
@@ -156,11 +158,11 @@ def read_source_line(line: str) -> str:
             return unescape(line[3:])
         except EscapeError as error:
             raise EscapeError(str(error), error.position + 3) from None
-    raise EscapeError("a line of source starts with '| ', or with '|\\ ' where it has escapes", 1)
+    raise EscapeError("a line of source starts with '| ', or with '|\\ ' if it has escapes", 1)
 
 
 def _escape_trailing(text: str) -> str:
     found = _TRAILING.search(text)
     if found is None:
         return text
-    return text[: found.start()] + "".join(f"\\u{{{ord(c):x}}}" for c in found[0])
+    return text[: found.start()] + "".join(map(hex_escape, found[0]))

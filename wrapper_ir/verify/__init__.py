@@ -1,17 +1,17 @@
-"""The verifier: every rule of the IR, all faults at once.
+"""The verifier: checks all rules of the IR and reports all faults at once.
 
 :func:`diagnose` returns the faults of a program, :func:`verify` raises one error that holds them.
-Both walk the program once, in order, and cost time in proportion to its lines. :data:`RULES` says
-what is checked: names and tables, layouts, lifetimes, reuse and views, symbols, kernels and calls,
-regions, pools, streams. ``docs/verifier.md`` has the rules as a table, made from that list.
+Both walk the program once, in linear time. :data:`RULES` lists what is checked: names and tables,
+layouts, lifetimes, reuse and views, symbols, kernels and calls, regions, pools, streams. The table
+in ``docs/verifier.md`` is generated from it.
 
-Warnings are reported on request only, since the program may mean what they are about: a model may
-read what ``torch.empty`` gave it. They make no program invalid.
+Warnings are reported on request only, since a program may do such things on purpose: a model may
+read the contents of ``torch.empty``. They do not make a program invalid.
 
-Not checked: what kernels do with their arguments, whether all of a storage was written, and
-relations among symbols that only their values at run time decide. Sizes are compared by what their
-ranges prove. Hints prove nothing; they are among the choices of symbols that are tried where one
-counterexample is enough.
+Not checked are the effects of kernels on their arguments, whether all of a storage was written, and
+relations among symbols that depend on values at run time. Sizes are compared by what their ranges
+prove. Hints prove nothing, but they are among the values that are tried where one counterexample is
+enough.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "Diagnostic", "Rule", "VerificationError", "diagnose", "verify"]
 
 
-#: Programs that broke no rule, by identity: what cannot change need not be looked at twice, and
-#: planning and emitting verify again what their callers often have verified.
+#: Valid programs by identity. Programs are immutable, so there is no need to verify one again in
+#: planning and emitting if the caller already has.
 _GOOD: Final[WeakValueDictionary[int, Program]] = WeakValueDictionary()
 
 
 def diagnose(program: Program, *, warnings: bool = False) -> tuple[Diagnostic, ...]:
-    """Every fault of ``program``, in the order of its text; none for a good one.
+    """Return all faults of a program in the order of its text.
 
     Args:
         program: Any program.
-        warnings: Whether to tell also of what may be meant.
+        warnings: True to include warnings.
     """
     found = check_program(as_program(program, "wir.diagnose"))
     return found if warnings else _faults(found)
@@ -51,10 +51,10 @@ def _faults(found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
 
 
 def verify(program: Program) -> Program:
-    """``program`` itself, if it breaks no rule.
+    """Return ``program`` itself if it is valid.
 
     Raises:
-        VerificationError: it breaks rules; the error holds a diagnostic for each fault.
+        VerificationError: It violates rules. The error holds a diagnostic for each fault.
     """
     as_program(program, "wir.verify")
     if _GOOD.get(id(program)) is program:

@@ -1,7 +1,7 @@
 """Declarations of kernels and library ops, and calls of kernels against them.
 
-Of the arguments of a call, number, kind, dtype, access and device are checked. What library ops are
-given is in :mod:`wrapper_ir.verify.externs`.
+The number, kinds, dtypes, accesses and devices of arguments are checked. Calls of library ops are
+in :mod:`wrapper_ir.verify.externs`.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from wrapper_ir.verify.symbols import Symbols
 
 Fault: TypeAlias = Callable[..., None]
-"""``State.report`` with some of the fields given: those that all faults of a call share."""
+"""``State.report`` with the fields bound that all faults of a call share."""
 
-#: What each class of argument is called in messages.
+#: Nouns for classes of arguments in messages.
 _WHAT: Final[dict[type, str]] = {
     BufferArg: "a buffer",
     ScalarArg: "a number",
@@ -63,12 +63,12 @@ _WHAT: Final[dict[type, str]] = {
 }
 
 _NO_MEMORY: Final = "meta"
-"""The device whose tensors have a layout and nothing else."""
+"""The device whose tensors have no memory."""
 
 _INTS: Final = ("int",)
 _FLOATS: Final = ("float", "int")
 
-#: Kinds of number that each type of parameter takes, and the limits of those that have any.
+#: The kinds of number that each parameter type accepts, and its limits, if any.
 _TAKEN: Final[dict[ScalarType, tuple[tuple[str, ...], int | None, int]]] = {
     ScalarType.INT64: (_INTS, -(2**63), 2**63 - 1),
     ScalarType.INT32: (_INTS, -(2**31), 2**31 - 1),
@@ -80,7 +80,7 @@ _TAKEN: Final[dict[ScalarType, tuple[tuple[str, ...], int | None, int]]] = {
 
 
 def described(arg: Arg) -> str:
-    """An argument in words."""
+    """Describe an argument."""
     if isinstance(arg, BufferArg):
         return f"buffer %{arg.buffer}"
     if isinstance(arg, ObjectArg):
@@ -91,24 +91,24 @@ def described(arg: Arg) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun in the right number."""
+    """Return a count with its noun, in singular or plural."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def are(count: int) -> str:
-    """The verb that goes with a count."""
+    """Return ``is`` or ``are``, as the count requires."""
     return "is" if count == 1 else "are"
 
 
 def shown(name: str) -> str:
-    """A kernel's or op's name as the text form writes it in calls."""
+    """Return the name of a kernel or op as written in calls."""
     return name if "::" in name else f"@{name}"
 
 
 class Kernels:
-    """Kernels and ops that calls may name, as far as the program declared them.
+    """The kernels and ops declared so far.
 
-    They are declared once, before use, outside regions and well formed.
+    Checks that they are well-formed and declared once, before use and outside regions.
     """
 
     def __init__(self, state: State) -> None:
@@ -117,7 +117,7 @@ class Kernels:
         self._schemas: dict[str, OpSchema] = {}
 
     def declare(self, line: KernelDefinition) -> None:
-        """Checks a declaration and enters it."""
+        """Check a declaration and enter it."""
         fault = partial(self.state.report, name=shown(line.name))
         if self.state.frame is not self.state.root:
             fault(rules.KERNEL_IN_REGION)
@@ -141,7 +141,7 @@ class Kernels:
             fault(rules.BAD_GROUP, sizes=", ".join(map(str, group)))
 
     def find(self, line: KernelCall | ExternKernel) -> KernelDefinition | None:
-        """The declaration of what a line calls; reports one that is missing, or for other lines."""
+        """Return the declaration of the callee, or report that there is none for such a line."""
         name = effects(line).calls[0]
         fault = partial(self.state.report, name=shown(name))
         found = self._declared.get(name)
@@ -160,7 +160,7 @@ class Kernels:
         return None
 
     def schema(self, name: str) -> OpSchema | None:
-        """The schema of a declared op, ``None`` where it could not be read."""
+        """Return the schema of a declared op; None if it is malformed."""
         return self._schemas.get(name)
 
     def _check_op(self, line: KernelDefinition, source: TorchOp, fault: Fault) -> None:
@@ -177,20 +177,20 @@ class Kernels:
         elif line.params:
             fault(rules.BAD_OP_DECLARATION, why="with parameters besides its schema")
         elif source.is_method and not _is_method(schema):
-            why = "as a method, but its first argument is no object of the class"
+            why = "as a method, but its first argument is not an object of its class"
             fault(rules.BAD_OP_DECLARATION, why=why)
         else:
             self._schemas[line.name] = schema
 
 
 def _is_method(schema: OpSchema) -> bool:
-    """Return whether the first argument is of the class that the name begins with."""
+    """Return whether the first argument has the class in the name."""
     class_name, _, method = schema.name.partition(".")
     return bool(method and schema.args) and schema.args[0].type.class_name == class_name
 
 
 class Calls:
-    """The checks of 'call' lines."""
+    """Checks of 'call' lines."""
 
     def __init__(self, state: State, symbols: Symbols, kernels: Kernels) -> None:
         self.state = state
@@ -198,7 +198,7 @@ class Calls:
         self.kernels = kernels
 
     def check(self, line: KernelCall) -> None:
-        """Checks one call against its kernel's definition."""
+        """Check one call against its kernel's definition."""
         kernel = self.kernels.find(line)
         if kernel is None:
             return
@@ -263,7 +263,7 @@ class Calls:
 
 
 def check_access(arg: BufferArg, expected: Access, source: str, fault: Fault) -> None:
-    """Checks that an argument's access is that of its declaration."""
+    """Check the access of an argument against its declaration."""
     if arg.access is not expected:
         given, wanted = arg.access.value, expected.value
         fault(rules.ARGUMENT_ACCESS, given=given, source=source, expected=wanted)

@@ -1,7 +1,8 @@
-"""Control flow: what goes into regions and what comes out of them."""
+"""Control flow: arguments and results of regions."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Control:
-    """The checks of lines that hold regions and of their regions' borders."""
+    """Checks of lines with regions, and of the interfaces of regions."""
 
     def __init__(self, state: State, symbols: Symbols, lifetimes: Lifetimes) -> None:
         self.state = state
@@ -63,7 +64,7 @@ class Control:
     # Before the regions.
 
     def check_entry(self, line: RegionLine) -> None:
-        """Checks what decides, the operands and the parameters of each region."""
+        """Check the predicate or selector, the operands and the parameters of each region."""
         if isinstance(line, Cond):
             self._check_decider(rules.BAD_PREDICATE, line.predicate, "bool", (DType.BOOL,))
         elif isinstance(line, Switch):
@@ -80,7 +81,7 @@ class Control:
     def _check_decider(
         self, rule: Rule, arg: BufferArg | ScalarArg, kind: str, types: Sequence[DType]
     ) -> None:
-        """Checks what chooses a region: a number of a kind, or a buffer of one such element."""
+        """Check a predicate or selector: a number of a kind, or a buffer with one element."""
         if isinstance(arg, ScalarArg):
             self.symbols.check_kinds(arg.value, self.state.here())
             faults = [self._not_of(arg.value, kind)]
@@ -91,12 +92,12 @@ class Control:
             self.state.report(rule, given=given)
 
     def _not_of(self, value: Scalar, kind: str) -> str:
-        """Describe a number of another kind; empty if it is of this one."""
+        """Describe a number that does not have this kind; empty if it does."""
         found = self.symbols.kind_of(value)
         return "" if found == kind else f"{value} ({found})"
 
     def _not_one(self, name: str, types: Sequence[DType]) -> str:
-        """Describe a buffer that is not one element of one of these types; empty if it is."""
+        """Describe a buffer that does not have one element of these types; empty if it does."""
         layout = self.state.program.buffers.get(name)
         if layout is None:
             return ""
@@ -110,7 +111,7 @@ class Control:
         if len(params) != len(operands):
             expected = counted(len(params), "parameter")
             given = f"{counted(len(operands), 'operand')} {are(len(operands))} given"
-            fault(expected=expected, given=given, fix="give one parameter an operand, in order")
+            fault(expected=expected, given=given, fix="declare one parameter per operand, in order")
             return
         values = _values_of_params(region, operands)
         for position, (param, arg) in enumerate(zip(params, operands, strict=True)):
@@ -118,14 +119,14 @@ class Control:
             if isinstance(param, BufferInput):
                 given = self._param_fault(param, arg, values)
                 expected = f"buffer %{param.name} as parameter {position}"
-            elif isinstance(param, ScalarInput):  # objects are none that a region may have
+            elif isinstance(param, ScalarInput):  # regions take no objects
                 expected = f"number {param.symbol} as parameter {position}"
                 if isinstance(arg, ScalarArg):
                     self.symbols.check_value(param.symbol, arg.value, self.state.here())
                 else:
                     given = described(arg)
             if given:
-                fix = "dtype, device, sizes and strides of parameter and operand are equal"
+                fix = "dtype, device, sizes and strides of parameter and operand must be equal"
                 fault(expected=expected, given=f"the operand is {given}", fix=fix)
 
     def _param_fault(self, param: BufferInput, arg: Arg, values: dict[str, Dim]) -> str:
@@ -138,15 +139,15 @@ class Control:
         return difference(given, _with_values(expected, values), self._is_known)
 
     def _is_known(self, value: Dim) -> bool:
-        """Return whether every symbol of ``value`` has a value here, so that it can be compared."""
+        """Return whether all symbols in ``value`` are bound here, so that it can be compared."""
         return all(self.symbols.is_visible(name) for name in free_symbols(value))
 
     # After the regions.
 
     def check_results(self, line: RegionLine, frame: Frame, leaving: list[Storage | None]) -> None:
-        """Checks what one region gives, and what it did to its parameters.
+        """Check the results of a region, and its writes to parameters.
 
-        ``leaving`` has the storage of each of the region's results, in order.
+        ``leaving`` holds the storage of each result, in order.
         """
         name = frame.name
         self._check_writes(line, name, frame.region)
@@ -172,15 +173,13 @@ class Control:
             self._check_sharing(line, name, frame.region, [s for _, s in values])
 
     def check_carried(self, line: While) -> None:
-        """Checks that a loop has one result a carried value."""
+        """Check that a loop has one result per carried value."""
         if len(line.results) != len(line.carried):
             self._report_count("body", len(line.carried), len(line.results))
 
     def _report_count(self, name: str, given: int, expected: int) -> None:
-        wanted = f"{expected} {are(expected)}"
-        self.state.report(
-            rules.RESULT_COUNT, region=name, given=counted(given, "result"), expected=wanted
-        )
+        fault = partial(self.state.report, rules.RESULT_COUNT, region=name)
+        fault(given=counted(given, "result"), expected=f"{expected} {are(expected)}")
 
     def _check_condition(self, values: Sequence[tuple[Value, Storage | None]]) -> None:
         if len(values) != 1:
@@ -216,14 +215,15 @@ class Control:
         if given is None or expected is None:
             return ""
         if loops(line) and line.stacked:
-            expected = _first_slice(expected)
+            # A loop stacks its rounds along a new first dimension.
+            expected = replace(expected, size=expected.size[1:], stride=expected.stride[1:])
         fault = difference(_with_values(given, bindings), expected, self._is_known)
         return f"%{inner}, {fault}" if fault else ""
 
     def _check_sharing(
         self, line: RegionLine, name: str, region: Region, leaving: list[Storage | None]
     ) -> None:
-        """Checks that what a result calls fresh is storage that nobody else holds."""
+        """Check that nothing else holds the storage of results that are declared fresh."""
         lent = {param: arg.buffer for param, arg in _lent(line, region)}
         seen: dict[Storage, int] = {}
         for position, (storage, result) in enumerate(zip(leaving, line.results, strict=True)):
@@ -243,7 +243,7 @@ class Control:
                 fault(position=position, what=what, result=result.out)
 
     def _check_writes(self, line: RegionLine, name: str, region: Region) -> None:
-        """Checks that an operand whose parameter a region changes is passed for writing."""
+        """Check that operands are passed for writing if the region writes their parameters."""
         for param, arg in _lent(line, region):
             changed = any(s.first.written for s in self.lifetimes.storages(param))
             if changed and not arg.access.writes:
@@ -252,14 +252,14 @@ class Control:
 
 
 def _lent(line: RegionLine, region: Region) -> Iterator[tuple[str, BufferArg]]:
-    """Yield the buffers among a region's parameters, each with the operand that it stands for."""
+    """Yield the buffer parameters of a region, each with its operand."""
     for param, arg in zip(region.params, passed_to_regions(line), strict=False):
         if isinstance(param, BufferInput) and isinstance(arg, BufferArg):
             yield param.name, arg
 
 
 def _values_of_params(region: Region, operands: tuple[Arg, ...]) -> dict[str, Dim]:
-    """Return what the caller gives for each scalar parameter."""
+    """Return the values of the scalar parameters."""
     values: dict[str, Dim] = {}
     for param, arg in zip(region.params, operands, strict=False):
         if isinstance(param, ScalarInput) and isinstance(arg, ScalarArg):
@@ -270,20 +270,13 @@ def _values_of_params(region: Region, operands: tuple[Arg, ...]) -> dict[str, Di
 
 
 def _with_values(layout: Layout, values: dict[str, Dim]) -> Layout:
-    """The layout as the caller sees it: with the operands in place of the scalar parameters."""
+    """Return the layout with operands substituted for scalar parameters."""
     if not values or not layout.symbols & values.keys():
         return layout
-    replace = {symbol(name): value for name, value in values.items()}
+    pairs = {symbol(name): value for name, value in values.items()}
 
     def put(value: Dim) -> Dim:
-        return value.xreplace(replace) if isinstance(value, sympy.Basic) else value
+        return value.xreplace(pairs) if isinstance(value, sympy.Basic) else value
 
     size, stride = tuple(map(put, layout.size)), tuple(map(put, layout.stride))
-    return type(layout)(layout.dtype, layout.device, size, stride, put(layout.offset))
-
-
-def _first_slice(layout: Layout) -> Layout:
-    """The layout without its first dimension, along which a loop stacks its rounds."""
-    return type(layout)(
-        layout.dtype, layout.device, layout.size[1:], layout.stride[1:], layout.offset
-    )
+    return replace(layout, size=size, stride=stride, offset=put(layout.offset))

@@ -1,6 +1,6 @@
-"""Diagnostics of the verifier: one for each fault, and one error that holds them all.
+"""Diagnostics of the verifier, and the error that holds them.
 
-The error shows the faulty program as text, each fault under its line.
+The error shows the text of the program with each diagnostic under its line.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from wrapper_ir.text.printer import TextLine, text_lines
 from wrapper_ir.verify.rules import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wrapper_ir.lines import Program
 
 
 _WHOLE: Final = 60
-"""Programs of at most so many lines of text are shown whole."""
+"""The most lines of text of a program that is shown whole."""
 
 _CONTEXT: Final = 5
-"""Lines of text shown before and after each fault of a longer program."""
+"""The number of lines shown before and after each fault of a longer program."""
 
 _MOST: Final = 100
-"""Faults shown; the rest is counted."""
+"""The most faults that are shown. The rest is counted."""
 
 #: Control characters (newline and tab excepted) are shown escaped, as in every error here.
 _CONTROL: Final = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), *range(127, 160))}
@@ -36,16 +36,16 @@ _CONTROL: Final = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), *range(
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One fault: which rule, what is wrong, where, and what to do about it.
+    """One fault: the rule, the message, the place and a hint.
 
     Attributes:
-        rule: The rule that is broken.
-        message: What is wrong, in words.
-        path: The line; empty where the fault is in the program's own tables or results.
-        part: Which part of the line or program, such as ``results[0]``, ``inputs[2]`` or
+        rule: The violated rule.
+        message: A description of the fault.
+        path: The line; empty for faults in the program's tables, inputs or results.
+        part: The part of the line or program, such as ``results[0]``, ``inputs[2]`` or
             ``then.results[1]``; empty for the line as a whole.
-        origin: Where in the model the line comes from, when that is known.
-        hint: What to do about it; may be empty.
+        origin: The line's origin in the model, if known.
+        hint: Advice on how to fix it; may be empty.
     """
 
     rule: Rule
@@ -62,27 +62,31 @@ class Diagnostic:
 
     @property
     def place(self) -> str:
-        """Path and part in one, such as ``body[3].then.results[0]``; ``program`` for the whole."""
+        """Path and part, such as ``body[3].then.results[0]``; ``program`` for the whole program."""
         return ".".join(filter(None, (str(self.path), self.part))) or "program"
 
     @property
     def source(self) -> str:
-        """The model's source line; where not known, its module or fx nodes; may be empty."""
+        """The source line in the model, or else the module or fx nodes; may be empty."""
         if self.origin is None:
             return ""
         return self.origin.place or self.origin.module or ", ".join(self.origin.nodes)
 
     def __str__(self) -> str:
-        where = f"{self.place} ({self.source})" if self.source else self.place
-        text = f"{self.code}: {self.message}\n  at {where}"
-        return f"{text}\n  hint: {self.hint}" if self.hint else text
+        return "\n".join((f"{self.code}: {self.message}", *self.details()))
+
+    def details(self) -> Iterator[str]:
+        """Yield the lines below the message: the place, and the hint if there is one."""
+        yield f"  at {self.place} ({self.source})" if self.source else f"  at {self.place}"
+        if self.hint:
+            yield f"  hint: {self.hint}"
 
 
 class VerificationError(WrapperIRError):
-    """A program breaks rules of the IR; holds every diagnostic.
+    """A program violates rules of the IR.
 
-    ``str`` of it is the program's text with each fault under its line. ``diagnostics`` has them as
-    data, ``program`` is what was verified.
+    ``str`` shows the program's text with each fault under its line. ``diagnostics`` holds the
+    faults as data, ``program`` the program.
     """
 
     code = "WIR1000"
@@ -107,18 +111,15 @@ class VerificationError(WrapperIRError):
         self,
     ) -> tuple[Callable[..., WrapperIRError], tuple[type[WrapperIRError], dict[str, object]]]:
         """Pickle with the program, whose text ``str`` shows."""
-        return _rebuild, (type(self), {"program": self.program, "diagnostics": self.diagnostics})
-
-
-def _rebuild(cls: type[VerificationError], arguments: dict[str, object]) -> VerificationError:
-    return cls(**arguments)  # type: ignore[arg-type]  # the arguments came from the same class
+        rebuild, _ = super().__reduce__()
+        return rebuild, (type(self), {"program": self.program, "diagnostics": self.diagnostics})
 
 
 # The text: the program with each fault under its line.
 
 
 def _render(error: VerificationError) -> str:
-    """The error's message, and the program's text with each fault under its line."""
+    """Return the message and the program's text with each fault under its line."""
     shown = error.diagnostics[:_MOST]
     parts = [f"{error.code}: {error.message}"]
     try:
@@ -131,10 +132,10 @@ def _render(error: VerificationError) -> str:
 
 
 def annotated(program: Program, diagnostics: Sequence[Diagnostic]) -> list[str]:
-    """The lines of a program's text with the diagnostics between them.
+    """Return the lines of a program's text with the diagnostics between them.
 
     Raises:
-        UnprintableError: the program is too broken to be printed.
+        UnprintableError: The program is too broken to be printed.
     """
     text = list(text_lines(program, strict=False, paths=True))
     remarks = _by_line(text, diagnostics)
@@ -161,19 +162,16 @@ def annotated(program: Program, diagnostics: Sequence[Diagnostic]) -> list[str]:
     return result
 
 
-def _remark(diagnostic: Diagnostic) -> Iterable[str]:
+def _remark(diagnostic: Diagnostic) -> Iterator[str]:
     kind = "warning" if diagnostic.rule.is_warning else "error"
     yield f"^ {kind}: {diagnostic.code} {diagnostic.message}"
-    where = diagnostic.place
-    yield f"  at {where} ({diagnostic.source})" if diagnostic.source else f"  at {where}"
-    if diagnostic.hint:
-        yield f"  hint: {diagnostic.hint}"
+    yield from diagnostic.details()
 
 
 def _by_line(
     text: Sequence[TextLine], diagnostics: Iterable[Diagnostic]
 ) -> dict[int, list[Diagnostic]]:
-    """The diagnostics by the index of the line of text that each belongs under."""
+    """Group diagnostics by the index of the line of text to show them under."""
     starts = {line.path: number for number, line in enumerate(text) if line.path is not None}
     result: defaultdict[int, list[Diagnostic]] = defaultdict(list)
     for diagnostic in diagnostics:
@@ -187,7 +185,7 @@ def _by_line(
 
 
 def _part(text: Sequence[TextLine], at: int, part: str, *, in_region: bool) -> int:
-    """The line of text that shows a part of the program or of a region of the line at ``at``."""
+    """Return the index of the line of text that shows a part of the program or of a region."""
     if in_region:
         region, _, what = part.partition(".")
         end = _region_end(text, at, f"{region} (")
@@ -204,13 +202,13 @@ def _part(text: Sequence[TextLine], at: int, part: str, *, in_region: bool) -> i
 
 
 def _find(text: Sequence[TextLine], start: str, position: int) -> int:
-    """The line at ``position`` among those that begin with ``start``; 0 if there is none."""
+    """Return the index of the ``position``-th line that starts with ``start``; 0 if none."""
     found = [n for n, line in enumerate(text) if line.text.startswith(start)]
     return found[position] if position < len(found) else 0
 
 
 def _region_end(text: Sequence[TextLine], at: int, head: str) -> tuple[int, int]:
-    """Head and results of the region whose head begins so, of the line at ``at``."""
+    """Return the indices of the head and results of a region of the line at ``at``."""
     depth = len(text[at].text) - len(text[at].text.lstrip()) + 2
     begin = at
     for number in range(at + 1, len(text)):

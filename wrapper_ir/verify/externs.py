@@ -1,4 +1,4 @@
-"""Calls of library ops, against their schemas, and the objects of custom classes."""
+"""Checks of library op calls against schemas, and of objects of custom classes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from wrapper_ir.verify.state import Place, State
     from wrapper_ir.verify.symbols import Symbols
 
-#: Kinds of number that each scalar type of a schema takes.
+#: The kinds of number that each scalar type of a schema accepts.
 _SCALARS: Final = {
     **dict.fromkeys(("int", "SymInt"), ("int",)),
     **dict.fromkeys(("bool", "SymBool"), ("bool",)),
@@ -54,7 +54,7 @@ _SCALARS: Final = {
     **dict.fromkeys(("Scalar", "number", "complex"), ("int", "float", "bool", "complex")),
 }
 
-#: Classes of argument that the other types take; a type in neither table takes anything.
+#: The classes of arguments that other types accept. A type in neither table accepts anything.
 _CLASSES: Final[dict[str, tuple[type, ...]]] = {
     "Tensor": (BufferArg,),
     "str": (StringArg,),
@@ -68,7 +68,7 @@ _SIZED_LIST: Final = re.compile(r"\[\d+\]$")
 
 
 class Externs:
-    """The checks of 'extern' lines."""
+    """Checks of 'extern' lines."""
 
     def __init__(self, state: State, symbols: Symbols, kernels: Kernels) -> None:
         self.state = state
@@ -76,9 +76,9 @@ class Externs:
         self.kernels = kernels
 
     def check(self, line: ExternKernel) -> list[tuple[SchemaArg, Arg]]:
-        """Checks one call against its op's schema; gives each argument with what that says of it.
+        """Check a call against its op's schema, and return the arguments with their declarations.
 
-        None where the op or its schema is not known.
+        The list is empty if the op or its schema is unknown.
         """
         schema = None if self.kernels.find(line) is None else self.kernels.schema(line.op)
         if schema is None:
@@ -95,11 +95,11 @@ class Externs:
     def _bind(
         self, line: ExternKernel, schema: OpSchema, fault: Fault
     ) -> list[tuple[SchemaArg, Arg]]:
-        """Each argument with what the schema says of it; checks that all are there, once."""
+        """Pair arguments with their declarations, and check that all are given, once."""
         positional = schema.positional
         if len(line.args) > len(positional):
             expected = f"at most {counted(len(positional), 'argument')} by position"
-            fix = "arguments behind the '*' of the schema are given by name"
+            fix = "arguments after the '*' of the schema must be given by name"
             fault(rules.ARGUMENT_COUNT, expected=expected, given=f"{len(line.args)} are", fix=fix)
         bound = {d.name: (d, arg) for d, arg in zip(positional, line.args, strict=False)}
         for name, arg in line.kwargs:
@@ -114,9 +114,9 @@ class Externs:
                 bound[name] = (declared, arg)
         missing = [a.name for a in schema.args if a.default is None and a.name not in bound]
         if missing:
-            expected = f"{', '.join(missing)} as well"
+            expected = f"a value for {', '.join(missing)}"
             fix = "only arguments with a default may be left out"
-            fault(rules.ARGUMENT_COUNT, expected=expected, given="nothing is", fix=fix)
+            fault(rules.ARGUMENT_COUNT, expected=expected, given="none is", fix=fix)
         return list(bound.values())
 
     # Arguments.
@@ -137,7 +137,7 @@ class Externs:
                 check_access(buffer, Access.READ_WRITE, "schema", fault)
 
     def _misfit(self, arg: Arg, base: str, suffix: str) -> str | None:
-        """Describe an argument that is not of the type ``base + suffix``; None if it fits."""
+        """Describe an argument that does not have type ``base + suffix``; None if it does."""
         if isinstance(arg, NoneArg):
             return None if suffix.endswith("?") or base == "NoneType" else "none"
         suffix = suffix.removesuffix("?")
@@ -192,7 +192,7 @@ class Externs:
                     self._check_relation(line, result, type_, bound, fault)
 
     def _misfit_result(self, result: OpResult, type_: SchemaType) -> tuple[str, str]:
-        """Describe what the op returns and what the result is; two empty texts if it fits."""
+        """Describe the return type and the mismatched result; both are empty if they match."""
         if isinstance(result, ResultBuffer):
             given, fits = "a buffer", not type_.class_name and type_.base not in _SCALARS
         elif isinstance(result, ResultObject):
@@ -220,7 +220,7 @@ class Externs:
         bound: list[tuple[SchemaArg, Arg]],
         fault: Fault,
     ) -> None:
-        """Checks a result's relation to the arguments against the schema's alias sets."""
+        """Check the relation of a result to the arguments against the alias sets of the schema."""
         sets, relation = type_.alias_sets, result.relation
         legal = {
             buffer.buffer
@@ -245,18 +245,18 @@ class Externs:
 
 
 def check_alias_source(state: State, result: ResultBuffer, args: Iterable[Arg]) -> None:
-    """Checks that a view says of which argument, and that any other result is a view of none."""
+    """Check that views name an argument as their source, and other results name none."""
     args = list(args)
     known = {buffer.buffer for buffer in buffers_in(args)}
     stranger = next((name for name in result.of if name not in known), "")
     why = fix = ""
     if result.relation in (Relation.FRESH, Relation.HELD):
         if result.of:
-            why, fix = "but names what it is a view of", "declare it as alias or may-alias"
+            why, fix = "but names a source", "declare it as alias or may-alias"
         elif result.relation is Relation.HELD and not any(isinstance(a, ObjectArg) for a in args):
             why, fix = "but the call is given no object", "declare it as fresh"
     elif not result.of:
-        why, fix = "but not of what", "name the argument that it is a view of"
+        why, fix = "but names no source", "name the argument that it is a view of"
     elif stranger:
         why, fix = f"but %{stranger} is not an argument of the call", "name an argument"
     if fix:
@@ -269,7 +269,7 @@ def _worded(relation: Relation) -> str:
 
 
 def _resolve(schema: OpSchema, path: tuple[int | str, ...]) -> tuple[SchemaType | None, str]:
-    """The type at a path, or why there is none; types that are not modelled give neither."""
+    """Return the type at a path, or why there is none. Unmodelled types return neither."""
     returns = schema.returns
     if not returns:
         return None, ": it returns nothing"
@@ -291,10 +291,10 @@ def _resolve(schema: OpSchema, path: tuple[int | str, ...]) -> tuple[SchemaType 
 
 
 def _may_be_undefined(op: str, declared: SchemaArg) -> bool:
-    """Return whether an argument may be none though its schema does not say so.
+    """Return whether an argument may be none although its schema does not say so.
 
-    Torch makes an undefined tensor of it, for every op. Backward ops take that for what their
-    forward did not have, and so do ops from outside whose schema is careless; torch's others fail.
+    Torch passes an undefined tensor for it. Backward ops accept that for tensors that their forward
+    did not have, and so do third-party ops with careless schemas. Torch's other ops fail.
     """
     namespace, _, name = op.rpartition("::")
     takes_any = namespace != "aten" or name.partition(".")[0].endswith("_backward")
@@ -302,19 +302,19 @@ def _may_be_undefined(op: str, declared: SchemaArg) -> bool:
 
 
 class Objects:
-    """Objects of custom classes: who may hand them on, and memory that they may hold."""
+    """Checks of objects of custom classes: their uses, and the memory that they may hold."""
 
     def __init__(self, state: State, lifetimes: Lifetimes) -> None:
         self._state = state
         self._lifetimes = lifetimes
 
     def define_constants(self) -> None:
-        """Checks the table of objects that belong to the program."""
+        """Check the table of objects that belong to the program."""
         for name, constant in self._state.program.objects.items():
             self._enter(name, constant.class_name, self._state.here(f"objects.{name}"))
 
     def define(self, item: ObjectInput | ResultObject, place: Place) -> None:
-        """Enters an input of the program, or what an op returns; regions have no objects."""
+        """Enter an input of the program or a result of an op. Regions have no objects."""
         if self._state.frame is not self._state.root:
             self._refuse(item.object, place)
         elif item.object in self._state.objects:
@@ -334,7 +334,7 @@ class Objects:
         self._state.report(rules.OBJECT_NAME_TAKEN, place=place, name=name, other=other)
 
     def check(self, found: Effects) -> None:
-        """Checks the objects that a line hands on, and notes what they may hold then."""
+        """Check the objects that a line passes on, and record the storage that they may hold."""
         for name in found.objects:
             if name not in self._state.objects or self._state.frame is not self._state.root:
                 self._refuse(name)

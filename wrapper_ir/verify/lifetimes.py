@@ -1,4 +1,4 @@
-"""Buffers and the storage behind them: what defines them, who looks at them, when they end."""
+"""Buffers and their storage: definitions, uses and ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Lifetimes:
-    """Every buffer so far, and the storage that this region still has to end."""
+    """All buffers defined so far, and the storage that the current region must still end."""
 
     def __init__(self, state: State, symbols: Symbols) -> None:
         self.state = state
@@ -37,7 +37,7 @@ class Lifetimes:
     # Definitions.
 
     def define_constants(self) -> None:
-        """Defines the constants; tied ones share their storage."""
+        """Define the constants. Tied ones share storage."""
         program = self.state.program
         for name, constant in program.constants.items():
             buffer = self._add(name, self.state.here(f"constants.{name}"), Kind.CONSTANT)
@@ -51,13 +51,13 @@ class Lifetimes:
                 self.buffers[name].storages = holder.storages
 
     def define_borrowed(self, item: BufferInput, place: Place, kind: Kind) -> None:
-        """Defines an input of the program or a parameter of a region."""
+        """Define an input of the program or a parameter of a region."""
         buffer = self._add(item.name, place, kind, is_pending=True)
         for storage in buffer.storages:
             storage.donated = item.donated
 
     def define(self, name: str, aliases: Sequence[Alias], *, is_result: bool) -> None:
-        """Defines new storage, or what is, or may be, a view of other buffers' storage.
+        """Define a buffer with new storage, or one that is or may be a view of other buffers.
 
         Symbols in the layouts of results may be bound later.
         """
@@ -86,7 +86,7 @@ class Lifetimes:
         return buffer
 
     def _buffer(self, name: str, place: Place, *, is_pending: bool = False) -> Buffer:
-        """A name whose storage is not known; its layout is none where that is unsound."""
+        """Make a buffer without storage yet. Its layout is None if missing or unsound."""
         layout = self.state.program.buffers.get(name)
         if layout is None:
             self.state.report(rules.NO_LAYOUT, place=place, name=name)
@@ -99,7 +99,7 @@ class Lifetimes:
         return Buffer(name, self.state.frame, place, layout, (), pending=pending)
 
     def _own(self, buffer: Buffer, storage: Storage) -> None:
-        """Makes a buffer the owner of storage, which begins where the buffer does."""
+        """Make a buffer the owner of a storage, at offset 0."""
         buffer.storages, buffer.owns = (storage,), True
         if buffer.layout is not None and buffer.layout.offset != 0:
             offset = buffer.layout.offset
@@ -115,14 +115,14 @@ class Lifetimes:
             self.state.report(
                 rules.DEFINED_TWICE, place=buffer.place, name=buffer.name, first=first
             )
-            # Which of the two a later line means cannot be told: nothing is said about either.
+            # It is unclear which of the two a later line means, so report nothing about either.
             buffer.storages = ()
             for storage in known.storages:
                 storage.leaves = True
         self.buffers[buffer.name] = buffer
 
     def _check_view(self, view: Buffer, source: Buffer, *, may: bool) -> None:
-        """Checks that a view lies on its source's device and within its storage."""
+        """Check that a view is on the device of its source and within its storage."""
         if view.layout is None or source.layout is None:
             return
         if not same_device(view.layout.device, source.layout.device):
@@ -130,7 +130,7 @@ class Lifetimes:
                 report_devices(self.state, view.name, view.layout, source.name, source.layout)
             return
         if may or not source.is_certain or len(source.storages) != 1:
-            return  # where it lies is known only at run time
+            return  # its position is known only at run time
         begin = view.layout.offset * view.layout.dtype.itemsize
         distance = begin - source.layout.offset * source.layout.dtype.itemsize
         check_alignment(self.state, view.name, view.layout, distance, source.name)
@@ -142,7 +142,7 @@ class Lifetimes:
     # Uses.
 
     def find(self, name: str, place: Place | None = None) -> Buffer | None:
-        """The buffer, if it is defined and can be seen here; reports it otherwise."""
+        """Return a buffer if it is defined and visible here; report it otherwise."""
         buffer = self.buffers.get(name)
         if buffer is None:
             names = self.state.names.buffers
@@ -154,16 +154,16 @@ class Lifetimes:
         return buffer
 
     def _is_seen(self, buffer: Buffer) -> bool:
-        """Return whether the region may use a buffer."""
+        """Return whether the current region may use a buffer."""
         return buffer.frame is self.state.frame or buffer.is_global
 
     def storages(self, name: str) -> tuple[Storage, ...]:
-        """The storages that a name is a view of; none where it is not defined."""
+        """Return the storages that a buffer is a view of; none if it is undefined."""
         buffer = self.buffers.get(name)
         return () if buffer is None else buffer.storages
 
     def use(self, name: str, *, needs_layout: bool = True) -> None:
-        """Checks that a buffer is alive and, where its shape matters, its symbols are bound."""
+        """Check that a buffer is alive and, if its layout matters, its symbols are bound."""
         buffer = self.find(name)
         if buffer is None:
             return
@@ -179,19 +179,19 @@ class Lifetimes:
                 buffer.pending = frozenset()
 
     def write(self, name: str) -> None:
-        """Notes a change of the contents; :meth:`use` was called before."""
+        """Record a write, after a call of :meth:`use`."""
         for storage in self.storages(name):
             storage.first.written = True
             storage.blank = False
             if storage.slot is not None:
-                storage.slot.pool.blank = False  # a slice at the same place sees it
+                storage.slot.pool.blank = False  # a slice at the same offset sees it
             if storage.kind is Kind.CONSTANT and not storage.mutable:
                 is_it = storage.owner == name
                 what = "the constant" if is_it else f"the constant %{storage.owner}"
                 self.state.report(rules.WRITE_TO_CONSTANT, name=name, what=what)
 
     def check_contents(self, name: str) -> None:
-        """Warns of a read of storage that nothing has written to; no elements are no contents."""
+        """Warn of a read of unwritten storage, unless the buffer may be empty."""
         buffer = self.buffers.get(name)
         if buffer is None or not buffer.storages or buffer.layout is None:
             return
@@ -199,24 +199,24 @@ class Lifetimes:
             self.state.report(rules.UNWRITTEN_READ, name=name)
 
     def begin(self, name: str, *, blank: bool, kept: bool = False) -> None:
-        """Notes whether new storage has undefined contents, and may be kept for the next call."""
+        """Record whether new storage has undefined contents or may be kept for the next call."""
         for storage in self.storages(name):
             storage.blank, storage.kept = blank, kept
 
     def is_blank(self, name: str) -> bool:
-        """Return whether the contents of a buffer are undefined for certain."""
+        """Return whether the contents of a buffer are certainly undefined."""
         buffer = self.buffers.get(name)
         return buffer is not None and all(storage.blank for storage in buffer.storages)
 
     def escape(self, name: str) -> None:
-        """Notes that code which may hold on to storage gets it, and with a slice its pool."""
+        """Record that code gets storage (for a slice, also its pool) that may hold on to it."""
         for storage in self.storages(name):
             storage.escapes = True
             if storage.slot is not None:
                 storage.slot.pool.escapes = True
 
     def peek(self, name: str) -> None:
-        """Checks that what a probe looks at is there."""
+        """Check that a buffer shown by a probe is alive."""
         buffer = self.buffers.get(name)
         if buffer is None or not self._is_seen(buffer):
             self.state.report(rules.DEAD_PEEK, name=name, why="which is not defined here")
@@ -235,7 +235,7 @@ class Lifetimes:
     # Ends.
 
     def kill(self, name: str) -> None:
-        """Frees the storage of ``name``."""
+        """Free the storage of ``name``."""
         buffer = self.find(name)
         if buffer is None or not buffer.storages:
             return
@@ -256,7 +256,7 @@ class Lifetimes:
             self._end(storage, End(self.state.here()))
 
     def take(self, donor: str, out: str) -> None:
-        """Lets the storage of ``donor`` go on as ``out``."""
+        """Reuse the storage of ``donor`` for ``out``."""
         buffer = self.find(donor)
         storage = self._takeable(buffer) if buffer is not None else None
         place = self.state.here()
@@ -280,7 +280,7 @@ class Lifetimes:
         self._enter(new)
 
     def _takeable(self, buffer: Buffer) -> Storage | None:
-        """The storage behind a donor, if it may go on under another name; reports it otherwise."""
+        """Return the storage of a donor if it may be reused; report it otherwise."""
         if not buffer.storages:
             return None
         name, storage, report = buffer.name, buffer.storages[0], self.state.report
@@ -330,7 +330,7 @@ class Lifetimes:
     # What is left at the end of a region.
 
     def result(self, name: str, position: int, place: Place) -> Storage | None:
-        """Checks that a result is alive; its storage leaves the region, and is returned."""
+        """Check that a result is alive, mark its storage as leaving, and return it."""
         buffer = self.find(name, place)
         if buffer is None or not buffer.storages:
             return None
@@ -346,7 +346,7 @@ class Lifetimes:
         return buffer.storages[0]
 
     def end_region(self) -> None:
-        """Reports what is owned, alive and does not leave, in a program whose ends are explicit."""
+        """Report leaks in planned programs, and kept storage that leaves or escapes."""
         is_planned = self.state.program.stage is Stage.PLANNED
         for storage in self._owned.pop(self.state.frame, ()):
             fault = partial(self.state.report, place=storage.place, name=storage.owner)
@@ -358,8 +358,8 @@ class Lifetimes:
             if storage.kept and storage.held:
                 fault(rules.HELD_STORAGE, what="which is kept for the next call")
             elif storage.kept and storage.escapes:
-                why = "a region or an op of others gets it, which may hold on to it"
-                fault(rules.KEPT_RESULT, why=why, who="these may have")
+                why = "it is passed to a region or a third-party op, which may hold on to it"
+                fault(rules.KEPT_RESULT, why=why, who="they may hold")
 
 
 def _why(end: End) -> str:

@@ -1,15 +1,15 @@
-"""Calls of library ops that share memory: with their own arguments, or with what runs beside them.
+"""Calls of library ops whose arguments overlap, or that touch memory of a running collective.
 
-An op that reads ``%x`` while it writes ``%x`` gives whatever the order of its loops makes of it.
-Its schema says where that is meant: arguments of one alias set, ``Tensor(a)`` and ``Tensor(a!)``,
-may be the same memory, others may not. Torch's own schemas do not say it; for ``aten`` the rules
-are those that torch checks by itself when it runs: what is written may be all of what is read
-(``add_(x, x)``), as such ops work element by element, but not a part of it, and products of
-matrices allow neither. Where views have gaps torch does not look, and nothing is said here. Other
-ops that come with torch are left alone: a collective gathers into a part of what it is given.
+The result of an op that reads ``%x`` while it writes ``%x`` depends on the order of its loops. A
+schema declares where that is intended: arguments of one alias set, such as ``Tensor(a)`` and
+``Tensor(a!)``, may share memory, others must not. Torch's own schemas do not declare it, so for
+``aten`` we apply the checks that torch does at run time. Elementwise ops may write exactly what
+they read (``add_(x, x)``) but not a part of it. Matrix products allow neither. Torch does not check
+views with gaps, and neither do we. Other ops that come with torch are exempt: a collective may
+gather into a part of its input.
 
-Two arguments that an op writes are its own business, as is what kernels do: a fused kernel knows
-what it is called with.
+Overlaps of two written arguments are not checked, nor those of kernels: a fused kernel is generated
+for its arguments.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.state import Buffer, Place, State
 
-#: Namespaces of ops that come with torch, whose schemas do not say which arguments may be one.
+#: Namespaces of ops that come with torch, whose schemas do not declare allowed overlaps.
 _OF_TORCH: Final = frozenset("""
     _c10d_functional _c10d_functional_autograd _dtensor _inductor_test _quantized _test aten c10d
     c10d_functional debugprims fsdp higher_order inductor mkl mkldnn onednn prepacked prim prims
     profiler quantized rngprims sparse streams symm_mem torch_attn wrapper_ir xpu
     """.split())  # noqa: SIM905 - one name a line would take the page
 
-#: Ops of torch's that read these arguments until they are done writing.
+#: Torch ops that still read these arguments while they write.
 _READ_TO_THE_END: Final = {
     "aten::mm.out": ("self", "mat2"),
     "aten::bmm.out": ("self", "mat2"),
@@ -52,15 +52,15 @@ _READ_TO_THE_END: Final = {
     "aten::baddbmm_": ("batch1", "batch2"),
 }
 
-#: Ops of torch's that look at the layout of an argument, or take it over, and at no element.
+#: Torch ops that use the layout or storage of an argument, but no elements.
 _WITHOUT_ELEMENTS: Final = ("aten::set_", "aten::resize_as_")
 
 _MOST_STEPS: Final = 4096
-"""The search for a shared byte gives up after so many, and the program gets the benefit."""
+"""The search for a shared byte gives up after this many steps and reports nothing."""
 
 
-class _Given(NamedTuple):
-    """A buffer that is passed, and what the schema says of its argument."""
+class _Passed(NamedTuple):
+    """A buffer that is passed to an op, and the declaration of its argument."""
 
     declared: SchemaArg
     buffer: Buffer
@@ -68,22 +68,22 @@ class _Given(NamedTuple):
 
 
 class Overlaps:
-    """The check of what arguments share."""
+    """Checks of overlaps among arguments."""
 
     def __init__(self, state: State, lifetimes: Lifetimes) -> None:
         self.state = state
         self.lifetimes = lifetimes
 
     def check(self, line: ExternKernel, bound: Sequence[tuple[SchemaArg, Arg]]) -> None:
-        """Checks one call; ``bound`` is each argument with what the schema says of it."""
+        """Check one call. ``bound`` pairs arguments with their declarations."""
         if not any(declared.type.writes for declared, _ in bound):
             return
         namespace = line.op.partition("::")[0]
         if namespace in _OF_TORCH and namespace != "aten":
             return
-        given = list(self._given(bound))
-        read = [each for each in given if not each.declared.type.writes]
-        for written in given:
+        passed = list(self._passed(bound))
+        read = [each for each in passed if not each.declared.type.writes]
+        for written in passed:
             if not written.declared.type.writes:
                 continue
             other = next((each for each in read if self._is_fault(line, written, each)), None)
@@ -92,16 +92,16 @@ class Overlaps:
                 fault = partial(fault, written=written.buffer.name, read=other.buffer.name)
                 fault(argument=written.declared.name, other=other.declared.name)
 
-    def _given(self, bound: Sequence[tuple[SchemaArg, Arg]]) -> Iterator[_Given]:
-        """The buffers of which it is certain whose storage they are."""
+    def _passed(self, bound: Sequence[tuple[SchemaArg, Arg]]) -> Iterator[_Passed]:
+        """Yield the buffers whose storage is known."""
         for declared, arg in bound:
             for each in buffers_in([arg]):
                 buffer = self.lifetimes.buffers.get(each.buffer)
                 if buffer and buffer.layout and buffer.is_certain and len(buffer.storages) == 1:
-                    yield _Given(declared, buffer, buffer.layout)
+                    yield _Passed(declared, buffer, buffer.layout)
 
-    def _is_fault(self, line: ExternKernel, written: _Given, read: _Given) -> bool:
-        """Return whether the op cannot write the one argument while it reads the other."""
+    def _is_fault(self, line: ExternKernel, written: _Passed, read: _Passed) -> bool:
+        """Return whether the op must not write one argument while it reads the other."""
         if written.buffer.storages != read.buffer.storages or _may_be_one(written, read):
             return False
         if line.op.startswith("aten::"):
@@ -110,14 +110,14 @@ class Overlaps:
         return share_a_byte(written.layout, read.layout, self.state.facts)
 
 
-def _may_be_one(a: _Given, b: _Given) -> bool:
+def _may_be_one(a: _Passed, b: _Passed) -> bool:
     """Return whether the schema has both arguments in one alias set."""
     ours, theirs = a.declared.type.alias_sets, b.declared.type.alias_sets
     return bool(ours & theirs) or "*" in ours or "*" in theirs
 
 
 def _is_refused_by_torch(op: str, read: str, a: Layout, b: Layout) -> bool:
-    """Return whether an op of torch's refuses to write ``a`` while it reads ``b``."""
+    """Return whether torch refuses an op that writes ``a`` while it reads ``b``."""
     if op.partition(".")[0] in _WITHOUT_ELEMENTS or not (a.is_static and b.is_static):
         return False
     if 0 in (*a.size, *b.size) or not (a.is_dense and b.is_dense):
@@ -128,7 +128,7 @@ def _is_refused_by_torch(op: str, read: str, a: Layout, b: Layout) -> bool:
 
 
 def share_a_byte(a: Layout, b: Layout, facts: Facts) -> bool:
-    """Return whether two views of one storage provably share a byte wherever both have elements."""
+    """Return whether two views of a storage provably share a byte, unless one is empty."""
     if 0 in (*a.size, *b.size):
         return False
     if (a.dtype, a.size, a.stride, a.offset) == (b.dtype, b.size, b.stride, b.offset):
@@ -146,17 +146,16 @@ def _start(layout: Layout) -> Dim:
 
 
 def _places(layout: Layout) -> list[tuple[Dim, Dim]]:
-    """Sizes and strides without the dimensions of one element."""
+    """Return sizes and strides without dimensions of size one."""
     pairs = zip(layout.size, layout.stride, strict=True)
     return [(size, stride) for size, stride in pairs if size != 1]
 
 
 def _meet(a: Layout, b: Layout) -> bool:
-    """Return whether some elements of both share a byte, as far as known sizes and strides show.
+    """Return whether elements of both share a byte, as far as constant sizes and strides show.
 
-    Of a dimension that is not known only the first place is looked at. With the indices of ``b``
-    counted from their ends, the question is whether a sum of multiples, each at most so many times,
-    is a given number.
+    For a symbolic dimension only index 0 is considered. With the indices of ``b`` counted from
+    their ends, the question is whether a number is a sum of steps with bounded multiplicities.
     """
     terms: dict[int, int] = {}
     goal = _start(b) - _start(a) + b.dtype.itemsize - 1
@@ -174,12 +173,12 @@ def _meet(a: Layout, b: Layout) -> bool:
 
 
 class _Search:
-    """A search for a number as a sum of multiples: the largest steps first, cut where none fit."""
+    """A branch-and-bound search for a number as a sum of multiples, largest steps first."""
 
     def __init__(self, terms: list[tuple[int, int]]) -> None:
         self.terms = terms
         self.steps = _MOST_STEPS
-        #: What the terms from each place on add up to at most.
+        #: The largest sum of the terms from each position on.
         self.rest = [0]
         for step, most in reversed(terms):
             self.rest.insert(0, self.rest[0] + step * most)
@@ -200,24 +199,24 @@ class _Search:
         return False
 
 
-# Collectives that run beside the program until it waits for them.
+# Collectives, which run asynchronously until the program waits for them.
 #
-# A functional collective starts work and returns; its results, and what it works on in place, hold
-# nothing certain before ``wait_tensor`` was given them, or a view of them. What it was given it may
-# still read until then, so that may be read and freed (an op holds its tensors itself), and neither
-# written nor given to another buffer.
+# A functional collective starts work and returns. The contents of its results, and of arguments
+# that it updates in place, are undefined until they or views of them are passed to ``wait_tensor``.
+# Until then it may still read its other arguments. These may be read and freed (the op holds
+# references), but not written or reused.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """Work that an op has begun, and the storages that it reads."""
+    """Work that an op has started, and the storages that it reads."""
 
     op: str
     read: tuple[Storage, ...]
 
 
 class Collectives:
-    """The storages that a collective is still at work on."""
+    """Checks of storages that a collective is still using."""
 
     def __init__(self, state: State, lifetimes: Lifetimes) -> None:
         self.state = state
@@ -226,7 +225,7 @@ class Collectives:
         self._reading: dict[Storage, set[_Work]] = {}
 
     def check(self, line: AnyLine, found: Effects) -> None:
-        """Checks that a line touches nothing that is still worked on, or notes that it waits."""
+        """Check that a line does not touch storage in use, or record that it waits."""
         if not self._writing:
             return
         waits = waits_for_work(line)
@@ -243,14 +242,14 @@ class Collectives:
                     self._report(name, work)
 
     def check_result(self, name: str, place: Place) -> None:
-        """Checks that a result is not still worked on."""
+        """Check that a result is not in use by a collective."""
         for storage in self.lifetimes.storages(name):
             work = self._writing.get(storage)
             if work is not None:
                 self._report(name, work, place)
 
     def start(self, line: ExternKernel) -> None:
-        """Notes what a collective works on from here on; its results are defined already."""
+        """Record the storages that a collective uses. Its results are already defined."""
         if begins_work(line):
             found = effects(line)
             written = [each for name in found.written for each in self.lifetimes.storages(name)]
@@ -261,7 +260,7 @@ class Collectives:
                 self._reading.setdefault(storage, set()).add(work)
 
     def _end(self, storage: Storage, work: _Work) -> None:
-        """Forgets work that was waited for; one wait may stand for all results of an op."""
+        """Remove work that was waited for. One wait may cover all results of an op."""
         del self._writing[storage]
         for each in work.read:
             self._reading.get(each, set()).discard(work)

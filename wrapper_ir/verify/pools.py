@@ -1,6 +1,6 @@
-"""Pools: slices lie inside, do not overlap while alive, and end first.
+"""Checks of pools: slices lie inside, do not overlap while alive, and end before the pool.
 
-Where places depend on symbols, slices are compared for a few choices of these, too.
+If offsets or sizes depend on symbols, slices are also compared for a few choices of their values.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
     from wrapper_ir.verify.state import State
 
 Choice: TypeAlias = "dict[str, int]"
-"""The value of each symbol that has one."""
+"""Values of symbols."""
 
 
 class Pools:
-    """The checks of the two lines about pools."""
+    """Checks of the two kinds of lines for pools."""
 
     def __init__(self, state: State, lifetimes: Lifetimes) -> None:
         self.state = state
         self.lifetimes = lifetimes
 
     def enter_pool(self, line: AllocatePool) -> None:
-        """Makes what the line defined a pool and checks that it has one dimension."""
+        """Make the defined buffer a pool, and check that it has one dimension."""
         buffer = self.lifetimes.buffers[line.out]
         for storage in buffer.storages:
             storage.space = PoolSpace()
@@ -60,7 +60,7 @@ class Pools:
             self.state.report(rules.POOL_RANK, name=line.out, rank=buffer.layout.rank)
 
     def enter_slice(self, line: AllocateFromPool) -> None:
-        """Enters what the line defined as a slice and checks its place in the pool."""
+        """Make the defined buffer a slice, and check its place in the pool."""
         out = self.lifetimes.buffers[line.out]
         pool = self.lifetimes.buffers.get(line.pool)
         if pool is None or not pool.storages:
@@ -85,7 +85,7 @@ class Pools:
 
     @cached_property
     def choices(self) -> Choices:
-        """A few choices of the symbols; made where the first symbolic slice asks for them."""
+        """A few choices of the symbols, made for the first symbolic slice."""
         return Choices(self.state.program, self.state.facts)
 
     def _check_place(self, line: AllocateFromPool, layout: Layout, slot: Slot) -> None:
@@ -102,27 +102,27 @@ class Pools:
             report_devices(self.state, line.out, layout, line.pool, pool)
 
     def _example(self, slot: Slot, other: Slot) -> str:
-        """In words, values of the symbols for which both share a byte."""
+        """Describe values of the symbols for which both share a byte."""
         at = meeting(slot, other)
         if at is None:
             return ""
         ends = (slot.start, slot.end, other.start, other.end)
         names = sorted(frozenset().union(*map(free_symbols, ends)))
         choice = self.choices.all[at]
-        said = [f"{name} is {choice[name]}" for name in names if name in choice]
-        return f", for example where {' and '.join(said)}"
+        values = [f"{name} is {choice[name]}" for name in names if name in choice]
+        return f", for example where {' and '.join(values)}"
 
 
-# A few choices of a program's symbols that the program allows: what fails for one is wrong.
+# Valid values of a program's symbols. An overlap for one choice of values is a fault.
 #
-# A choice keeps to the ranges and, as far as the lines say, to how symbols depend on each other:
-# what is computed is computed, a size of a buffer is what the layout says, no size of any layout is
-# negative, and every assertion holds. Relations that only a condition around a region states are
-# not looked at, so choices say nothing of the lines of regions.
+# A choice respects ranges and the dependences among symbols that lines state: computed symbols are
+# computed, bound sizes are those of layouts, no size is negative, and all assertions hold.
+# Relations that follow only from the condition of a region are not considered, so choices do not
+# apply inside regions.
 
 _ANY: Final[Interval] = (None, None)
 
-#: From a hint, or a usual value, and a symbol's number among the symbols to what is tried.
+#: Functions from a hint or typical value, a symbol's index and the number of symbols to a value.
 _TRIES: Final[tuple[Callable[[int, int, int], int], ...]] = (
     lambda hint, _, __: max(hint, 1),
     lambda _, __, ___: 1,
@@ -132,7 +132,7 @@ _TRIES: Final[tuple[Callable[[int, int, int], int], ...]] = (
 
 
 class Choices:
-    """The choices for one program, and what is where in its pools for each."""
+    """The choices for one program."""
 
     def __init__(self, program: Program, facts: Facts) -> None:
         self._ranges = facts.ranges
@@ -148,7 +148,7 @@ class Choices:
         self.all = tuple(filter(self._is_allowed, self._made(program)))
 
     def spans(self, start: Dim, end: Dim, layout: Layout) -> tuple[Span, ...]:
-        """Bytes ``start`` to ``end`` for each choice; none where the layout has no element."""
+        """Return the span of bytes for each choice, empty for an empty layout."""
         sizes = [self._values(size) for size in layout.size if type(size) is not int]
         ends = zip(self._values(start), self._values(end), strict=True)
         return tuple(
@@ -157,7 +157,7 @@ class Choices:
         )
 
     def _values(self, value: Dim) -> tuple[int | None, ...]:
-        """The value for each choice; nothing where the choice does not say."""
+        """Return the value for each choice; None if the choice does not determine it."""
         found = self._known.get(value)
         if found is None:
             values = (_value(value, choice) for choice in self.all)
@@ -204,7 +204,7 @@ def _is_negative(value: Scalar) -> bool:
 
 
 def _holds(condition: Scalar, choice: Choice) -> bool:
-    """Return whether a condition holds for a choice; one about other symbols counts as held."""
+    """Return whether a condition holds for a choice, or is about other symbols only."""
     names = free_symbols(condition)
     if names and names.isdisjoint(choice):
         return True
@@ -212,7 +212,7 @@ def _holds(condition: Scalar, choice: Choice) -> bool:
 
 
 def _exact(condition: Scalar) -> Scalar:
-    """The condition about integers rather than floating-point numbers near them."""
+    """Return the condition on exact integers instead of their floating-point approximations."""
     if isinstance(condition, sympy.Basic) and condition.has(ToFloat):
         try:
             return condition.replace(ToFloat, lambda value: value)
@@ -222,7 +222,7 @@ def _exact(condition: Scalar) -> Scalar:
 
 
 def _value(value: Scalar, choice: Choice) -> Scalar:
-    """The value for one choice, or an expression of what the choice does not say."""
+    """Return the value for one choice, or an expression of undetermined symbols."""
     if not isinstance(value, sympy.Basic) or grows(value):
         return value
     try:
@@ -233,7 +233,7 @@ def _value(value: Scalar, choice: Choice) -> Scalar:
 
 
 def _definitions(program: Program) -> Iterator[tuple[str, Scalar]]:
-    """Yield the values that lines give to symbols that depend on others, in their order."""
+    """Yield the symbols that depend on others, with their definitions, in order."""
     items: dict[str, str] = {}
     for _, line in walk(program):
         if computes(line):
@@ -247,7 +247,7 @@ def _definitions(program: Program) -> Iterator[tuple[str, Scalar]]:
 def _source(
     source: SymbolSource, program: Program, items: dict[str, str], name: str
 ) -> Scalar | None:
-    """Return what a symbol is bound to. What is read twice is taken to be the same."""
+    """Return the definition of a bound symbol. Items read twice are assumed equal."""
     if isinstance(source, ItemOf):
         return symbol(items.setdefault(source.buffer, name))
     layout = program.buffers.get(source.buffer)

@@ -1,10 +1,10 @@
-"""The rules as data, and the only list of them.
+"""The rules of the verifier as data.
 
-A rule's code never changes and is never given to another rule: people search for it and tools match
-on it. The table in ``docs/verifier.md`` is made from this list, and a test asks for an invalid
-program for each rule.
+A rule's code never changes and is never reused: people search for it and tools match on it. The
+table in ``docs/verifier.md`` is generated from this list, and a test requires an invalid program
+for each rule.
 
-Where a rule says "provably", the program has the benefit of the doubt.
+Where a rule says "provably", the program gets the benefit of the doubt.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that is checked.
+    """A rule of the verifier.
 
-    ``checks`` states the rule, as Markdown: what holds of a program that keeps to it. ``template``
-    and ``hint`` are format strings; the fields come with each violation. A warning may be about
-    something intended: it is reported on request only, and does not make the program invalid.
+    ``checks`` states the rule in Markdown, as a property of valid programs. ``template`` and
+    ``hint`` are format strings for the fields of a violation. A warning may be about something
+    intended, so it is reported on request only and does not make the program invalid.
     """
 
     code: str
@@ -62,14 +62,14 @@ DEFINED_TWICE = _rule(
 NO_LAYOUT = _rule(
     1003,
     "no-layout",
-    "what is defined has a layout",
+    "every defined buffer has a layout",
     "%{name} has no layout",
     "add a layout for it to Program.buffers",
 )
 LAYOUT_OF_NOTHING = _rule(
     1004,
     "layout-of-nothing",
-    "a layout belongs to something that is defined",
+    "every layout belongs to a defined buffer",
     "there is a layout for %{name}, which nothing defines",
     "remove it from Program.buffers, or define the buffer",
 )
@@ -91,32 +91,32 @@ TOO_DEEP = _rule(
     1007,
     "too-deep",
     "regions are nested at most 64 deep",
-    "regions are nested more than {limit} deep; what is inside this one is not checked",
+    "regions are nested more than {limit} deep; the contents of this one are not checked",
     "split the program, or flatten the control flow",
 )
 WRONG_TYPE = _rule(
     1008,
     "wrong-type",
-    "fields hold values of their types; where one does not, nothing else is checked",
-    "{what} is {found}, where {expected} is wanted",
-    "give it a value of the field's type; nothing else is checked before",
+    "fields hold values of their types; if one does not, nothing else is checked",
+    "{what} is {found}, but {expected} is needed",
+    "give it a value of the field's type; nothing else is checked until then",
 )
 
 OBJECT_NAME_TAKEN = _rule(
     1009,
     "object-name-taken",
-    "objects and buffers have names of their own",
-    "the name of object &{name} is that of {other} too",
-    "objects and buffers share no names: give one of them another",
+    "objects and buffers have different names",
+    "object &{name} has the name of {other}",
+    "objects and buffers cannot share a name: rename one of them",
 )
 
 # Layouts.
 RANKS_DIFFER = _rule(
     1011,
     "ranks-differ",
-    "as many strides as sizes",
+    "a layout has as many strides as sizes",
     "%{name} has {sizes} sizes, but {strides} strides",
-    "give one stride a size",
+    "give one stride per size",
 )
 NEGATIVE = _rule(
     1012,
@@ -128,16 +128,16 @@ NEGATIVE = _rule(
 TOO_LARGE = _rule(
     1013,
     "too-large",
-    "what a layout spans fits an int64, in bytes",
+    "the bytes that a layout spans fit an int64",
     "%{name} spans {nbytes} bytes, more than an int64 can count",
     "correct the sizes: no machine has that much memory",
 )
 OWNER_OFFSET = _rule(
     1014,
     "owner-offset",
-    "what owns its storage (allocations, inputs, constants, fresh results) begins at its start",
-    "%{name} holds storage of its own, but its layout begins at element {offset}",
-    "what owns its storage begins at 0; use a reinterpret for a view further in",
+    "owners of storage (allocations, inputs, constants, fresh results) begin at its start",
+    "%{name} owns its storage, but its layout begins at element {offset}",
+    "an owner of storage begins at 0; use a reinterpret for a view at an offset",
 )
 POOL_RANK = _rule(
     1015,
@@ -149,18 +149,18 @@ POOL_RANK = _rule(
 SYMBOLIC_CONSTANT = _rule(
     1016,
     "symbolic-constant",
-    "a constant's layout is known numbers",
+    "the layout of a constant has no symbols",
     "the layout of constant %{name} mentions {symbols}",
-    "a constant's layout is known numbers",
+    "the sizes, strides and offset of a constant are known numbers",
 )
 NOT_STRIDED = _rule(
     1017,
     "not-strided",
-    "what is not strided is made by library ops, given to library ops, checked, freed and "
-    "returned, and nothing else; what is opaque is also allocated, reused as it is, and given to "
-    "kernels in languages of vendors",
+    "buffers that are not strided are only made by library ops, passed to library ops, checked, "
+    "freed and returned; opaque ones may also be allocated, reused with the same layout, and "
+    "passed to kernels in languages of vendors",
     "%{name} is {kind}, but {why}",
-    "only library ops look into a tensor that is not strided: convert it with one of them",
+    "only library ops can access a tensor that is not strided: convert it with one of them",
 )
 
 # Lifetimes.
@@ -176,13 +176,13 @@ USE_AFTER_FREE = _rule(
     "use-after-free",
     "nothing uses a buffer whose storage was freed",
     "%{name} is used after its storage was freed{by}",
-    "move the free behind the last use of every view of the storage",
+    "move the free after the last use of all views of the storage",
 )
 USE_AFTER_REUSE = _rule(
     1023,
     "use-after-reuse",
-    "nothing uses a buffer whose storage went on under another name: a view that is still looked "
-    "at would see its contents change",
+    "nothing uses a buffer whose storage was reused by another one, since its contents would have "
+    "changed",
     "%{name} is used after its storage went to %{to}{by}",
     "the contents may have changed: use the new name, or reuse another buffer",
 )
@@ -210,23 +210,22 @@ FREE_OF_CONSTANT = _rule(
 WRITE_TO_CONSTANT = _rule(
     1027,
     "write-to-constant",
-    "constants that are not mutable are not written, through views of them either",
+    "constants that are not mutable are not written, not even through views",
     "%{name} is written, but {what} is not mutable",
     "mark the constant as mutable, or write to a copy",
 )
 LEAK = _rule(
     1028,
     "leak",
-    "planned programs only: what is owned is freed, reused, or leaves as a result (itself, or "
-    "through a view)",
+    "in planned programs, owned storage is freed, reused or returned (directly or through a view)",
     "the storage of %{name} never ends",
-    "in a planned program what is owned is freed, reused or returned; plan_memory adds frees",
+    "in a planned program, free, reuse or return all owned storage; plan_memory adds frees",
 )
 DEAD_PEEK = _rule(
     1029,
     "dead-peek",
-    "a probe looks at what is alive",
-    "the probe looks at %{name}, {why}",
+    "buffers that a probe shows are alive",
+    "the probe shows %{name}, {why}",
     "move the probe, or leave the buffer out of it",
 )
 DEAD_RESULT = _rule(
@@ -253,31 +252,31 @@ PARAM_ENDED = _rule(
 UNWRITTEN_READ = _rule(
     1033,
     "unwritten-read",
-    "nothing is read before it was written: of storage that is neither zeroed nor written to, and"
-    " provably has elements, no call reads the contents without changing them",
+    "nothing is read before it is written: no call reads a buffer that provably has elements and "
+    "whose storage was neither zeroed nor written, unless the call writes it too",
     "%{name} is read, but nothing has written to its storage",
-    "write to it before, or allocate it zeroed",
+    "write to it first, or allocate it zeroed",
     is_warning=True,
 )
 PACKED_USE = _rule(
     1034,
     "packed-use",
-    "a packed constant is read by library ops and nothing else happens to it: no view, no kernel,"
-    " no probe, no result; it is neither mutable nor tied, and what it is packed of stays",
+    "a packed constant is only read by library ops: no view, kernel, probe or result uses it; it "
+    "is neither mutable nor tied, and is packed from constants that do not change",
     "%{name} is packed, but {why}",
-    "only library ops can read the form that a packed constant is in",
+    "only library ops can read the format of a packed constant",
 )
 
 UNKNOWN_OBJECT = _rule(
     1035,
     "unknown-object",
-    "an object is an input, a constant or what a line before returned, and no region gets one",
-    "&{name} is no object {where}{near}",
-    "objects are inputs or constants of the program, or what a line before returned, and only its "
-    "own lines may hand them on",
+    "an object is an input, a constant or a result of an earlier line, and not used in regions",
+    "&{name} is not an object {where}{near}",
+    "objects are inputs or constants of the program, or results of earlier lines, and only lines "
+    "outside regions may use them",
 )
 
-# Storage that goes on, and views.
+# Reuse and views.
 REUSE_DOES_NOT_FIT = _rule(
     1041,
     "reuse-does-not-fit",
@@ -309,7 +308,7 @@ DEVICES_DIFFER = _rule(
 VIEW_OUT_OF_BOUNDS = _rule(
     1045,
     "view-out-of-bounds",
-    "a view does not provably end behind its storage (wherever it has elements at all)",
+    "a view does not provably end beyond its storage (if it has elements)",
     "%{name} ends at byte {end}, but the storage of %{owner} has {capacity}",
     "an offset counts from the start of the storage, in elements of the view's own dtype",
 )
@@ -325,18 +324,18 @@ MISALIGNED = _rule(
 HELD_STORAGE = _rule(
     1047,
     "held-storage",
-    "what a call with an object is given, or gives as `held`, is no slice of a pool, and its "
-    "storage is not kept and does not go on under another name: the object may hold it",
+    "arguments of a call with an object, and its `held` results, are not slices of a pool, and "
+    "their storage is neither kept nor reused: the object may hold it",
     "an object may hold %{name}, {what}",
-    "allocate memory of its own for it, and free it when the program is done with it",
+    "allocate separate memory for it, and free it when the program no longer uses it",
 )
 KEPT_RESULT = _rule(
     1048,
     "kept-result",
-    "what is kept for the next call is no result, no part of one, and nothing that regions or ops "
-    "of other libraries get: they may hold on to it",
+    "storage that is kept for the next call is not returned, even in part, nor passed to regions "
+    "or third-party ops, which may hold on to it",
     "%{name} is kept for the next call, but {why}",
-    "the next call writes to it while {who} it: take the mark off",
+    "the next call writes to it while {who} it: remove 'kept'",
 )
 
 # Symbols.
@@ -350,8 +349,8 @@ SYMBOL_TWICE = _rule(
 SYMBOL_UNBOUND = _rule(
     1052,
     "symbol-unbound",
-    "a symbol is bound before its value is needed. Of an input, a parameter or a call's result, "
-    "the layout's numbers are needed when the buffer is first used other than for its metadata",
+    "a symbol is bound before its value is needed. The layout of an input, a parameter or a call's "
+    "result is needed at the first use of the buffer that is not for its metadata",
     "symbol {name} is not bound{where}",
     "bind it before its value is needed: by an input, 'bind', 'compute' or a call's result",
 )
@@ -366,15 +365,15 @@ SYMBOL_OUT_OF_REGION = _rule(
     1054,
     "symbol-out-of-region",
     "a symbol bound in a region is not used outside",
-    "symbol {name} was bound inside a region that does not reach here ({where})",
-    "let it leave the region as a result",
+    "symbol {name} is bound in a region that has ended ({where})",
+    "return it from the region as a result",
 )
 SYMBOL_KIND = _rule(
     1055,
     "symbol-kind",
-    "a symbol's kind fits its value and its uses",
+    "a symbol's kind matches its value and uses",
     "symbol {name} is {kind}, but {what}",
-    "make the symbol's kind fit its value",
+    "make the symbol's kind match its value",
 )
 EMPTY_RANGE = _rule(
     1056,
@@ -386,21 +385,21 @@ EMPTY_RANGE = _rule(
 NO_SUCH_DIM = _rule(
     1057,
     "no-such-dim",
-    "a dimension that is asked for exists",
-    "%{name} has {rank} dimensions, so there is none numbered {dim}",
+    "a dimension in a `size` or `stride` exists",
+    "%{name} has {rank} dimensions, so it has no dimension {dim}",
     "dimensions count from 0",
 )
 NOT_ONE_ELEMENT = _rule(
     1058,
     "not-one-element",
-    "what is read as a number has one element",
-    "%{name} has {numel} elements where one is needed",
+    "a buffer that is read as a number has one element",
+    "%{name} has {numel} elements, but one is needed",
     "read a number from a buffer of one element",
 )
 NOT_A_CONDITION = _rule(
     1059,
     "not-a-condition",
-    "what is asserted is a truth value",
+    "an asserted condition is a truth value",
     "{value} is {found}, not a truth value",
     "write a relation, such as 's0 >= 2'",
 )
@@ -459,8 +458,8 @@ ARGUMENT_COUNT = _rule(
 ARGUMENT_KIND = _rule(
     1068,
     "argument-kind",
-    "each argument is of the kind that the parameter or schema wants, an object of its class",
-    "{which} of {name} wants {expected}, but is given {given}",
+    "each argument has the kind that the parameter or schema requires; an object, its class",
+    "{which} of {name} takes {expected}, but is given {given}",
     "the declaration says what each argument is",
 )
 ARGUMENT_DTYPE = _rule(
@@ -475,7 +474,7 @@ ARGUMENT_ACCESS = _rule(
     "argument-access",
     "each argument is passed with the declared access",
     "{which} of {name} is passed as {given}, but the {source} says {expected}",
-    "the call's access is a copy of the declaration's",
+    "the access in a call repeats that of the declaration",
 )
 ARGUMENT_DEVICE = _rule(
     1071,
@@ -515,7 +514,7 @@ BAD_STREAM = _rule(
 NO_MEMORY = _rule(
     1076,
     "no-memory",
-    "kernels are called where buffers have memory, not on `meta`",
+    "kernels are called on devices with memory, not on `meta`",
     "{name} is called on {device}, where buffers have no memory",
     "a kernel touches memory: call it where the memory is, or leave the call out",
 )
@@ -545,8 +544,8 @@ ARGUMENT_TWICE = _rule(
 UNWANTED_NONE = _rule(
     1084,
     "unwanted-none",
-    "`none` is given to torch's own ops only where the schema says that it is optional",
-    "{which} of {name} cannot be none: it wants {expected}",
+    "`none` is passed to torch's own ops only for arguments that the schema marks as optional",
+    "{which} of {name} cannot be none: it takes {expected}",
     "only what the schema marks with '?' may be none",
 )
 BAD_RESULT_PATH = _rule(
@@ -566,34 +565,33 @@ BAD_RESULT_KIND = _rule(
 BAD_RELATION = _rule(
     1087,
     "bad-relation",
-    "a result is declared fresh, or a view, as the schema's alias sets say",
+    "a result is declared as fresh or as a view according to the alias sets of the schema",
     "%{result} is declared as {given}, but the schema of {name} says {expected}",
     "declare the result as the schema does",
 )
 BAD_ALIAS_SOURCE = _rule(
     1088,
     "bad-alias-source",
-    "a view says of which argument, a fresh result of none; a held one is of a call that is given"
-    " an object",
+    "a view names the arguments that it may be a view of, a fresh result names none, and a held "
+    "one is the result of a call that is given an object",
     "%{result} is declared as {given}, {why}",
     "{fix}",
 )
 SHARED_ARGUMENT = _rule(
     1089,
     "shared-argument",
-    "what an op writes is not the memory of an argument that it reads, unless the schema has both"
-    " in one alias set; an op of torch's own may be given one view for both where it works "
-    "element by element, and a part of it never",
+    "an op does not write memory of an argument that it reads, unless the schema puts both in one "
+    "alias set; elementwise ops of torch may be given the same view for both, but not a part of it",
     "{name} writes '{argument}', %{written}, and reads '{other}', %{read}, in the same memory",
-    "copy what is read, or let the op's schema say that both may be one by putting them into the"
-    " same alias set: 'Tensor(a) {other}' and 'Tensor(a!) {argument}'",
+    "copy the argument that is read, or allow the overlap by putting both into one alias set of "
+    "the op's schema: 'Tensor(a) {other}' and 'Tensor(a!) {argument}'",
 )
 NOT_WAITED_FOR = _rule(
     1090,
     "not-waited-for",
-    "what a collective works on is not used, returned, or written while it reads that, before "
-    "`wait_tensor`",
-    "%{name} is used while {op} may still be at work on it",
+    "before `wait_tensor`, buffers that a collective writes are not used or returned, and buffers "
+    "that it reads are not written",
+    "%{name} is used while {op} may still be using it",
     "call _c10d_functional::wait_tensor on it first",
 )
 
@@ -608,16 +606,16 @@ PARAMS_DIFFER = _rule(
 RESULT_COUNT = _rule(
     1092,
     "result-count",
-    "a region gives as many results as its line defines",
-    "the {region} region gives {given}, but {expected} needed",
-    "a region gives one result for each that its line defines",
+    "a region has as many results as its line defines",
+    "the {region} region has {given}, but {expected} needed",
+    "a region has one result for each that its line defines",
 )
 RESULTS_DIFFER = _rule(
     1093,
     "results-differ",
-    "a region's results are of the kind and layout that its line defines",
+    "a region's results have the kinds and layouts that its line defines",
     "result {position} of the {region} region is {given}, but {expected} is needed",
-    "dtype, device, sizes and strides of both are equal",
+    "dtype, device, sizes and strides must be equal",
 )
 BAD_PREDICATE = _rule(
     1094,
@@ -629,31 +627,30 @@ BAD_PREDICATE = _rule(
 SHARED_RESULT = _rule(
     1095,
     "shared-result",
-    "a result that is declared fresh is not the caller's own storage, a constant or another "
-    "result",
+    "a result that is declared as fresh is not the caller's storage, a constant or another result",
     "result {position} of the {region} region is {what}, but %{result} is declared as fresh",
     "return a copy, or declare the result as an alias of the operand",
 )
 UNTOLD_WRITE = _rule(
     1096,
     "untold-write",
-    "an operand is passed for writing where a region changes it",
+    "an operand is passed for writing if a region changes it",
     "the {region} region changes its parameter %{param}, but %{operand} is passed as {given}",
     "pass the operand with an access that writes",
 )
 BAD_SELECTOR = _rule(
     1097,
     "bad-selector",
-    "what chooses among many regions is an integer, or one in a tensor that torch can clamp",
+    "a selector is an integer, or a buffer with one integer of a type that torch can clamp",
     "the selector is {given}",
     "use an integer or a buffer of one",
 )
 NO_CASES = _rule(
     1098,
     "no-cases",
-    "there is a region to choose",
-    "there is no region to choose",
-    "give the line one region or more",
+    "a switch has at least one region",
+    "the switch has no regions",
+    "give the line at least one region",
 )
 
 # Pools.
@@ -662,12 +659,12 @@ NOT_A_POOL = _rule(
     "not-a-pool",
     "slices are cut from pools",
     "%{name} is not a pool",
-    "cut slices from what 'allocate_pool' defines",
+    "cut slices from buffers that 'allocate_pool' defines",
 )
 SLICE_OUT_OF_POOL = _rule(
     1102,
     "slice-out-of-pool",
-    "a slice does not provably reach out of its pool",
+    "a slice does not provably extend beyond its pool",
     "%{name} covers bytes {start} to {end} of pool %{pool}, which has {capacity}",
     "enlarge the pool, or move the slice",
 )
@@ -675,10 +672,10 @@ SLICES_OVERLAP = _rule(
     1103,
     "slices-overlap",
     "two slices do not provably overlap while both are alive, for all values of the symbols or, "
-    "outside of regions, for one of a few choices that keep to ranges, definitions and assertions"
-    " (a slice with a symbolic place is compared with at most 64 others)",
+    "outside of regions, for one of a few choices that satisfy ranges, definitions and assertions "
+    "(a slice with a symbolic place is compared with at most 64 others)",
     "%{name} and %{other} overlap in pool %{pool} while both are alive{where}",
-    "end the one before the other begins, or move it",
+    "end one before the other begins, or move it",
 )
 POOL_ENDS_FIRST = _rule(
     1104,
@@ -713,26 +710,26 @@ WAIT_BEFORE_RECORD = _rule(
 RACE = _rule(
     1114,
     "race",
-    "memory that one stream writes, or makes, and another reads or writes is handed on by an "
-    "event: the later one waits for the earlier",
-    "stream {stream} works on %{name}, but does not wait for what stream {other} does with it{at}",
-    "record an event on stream {other} behind that, and have stream {stream} wait for it",
+    "if one stream allocates or writes memory that another one reads or writes, the later one "
+    "waits for the earlier one through an event",
+    "stream {stream} uses %{name}, but does not wait for stream {other}, which uses it{at}",
+    "record an event on stream {other} after that, and have stream {stream} wait for it",
 )
 ENDS_EARLY = _rule(
     1115,
     "ends-early",
-    "storage is freed when the stream that it was made on has waited for all that others do with "
-    "it, those named in `after` excepted",
-    "%{name} is freed while stream {other} may be at work on it: stream {stream} does not wait",
-    "have stream {stream} wait before, or free it 'after [{other}]'",
+    "storage is freed after the stream that allocated it has waited for all other streams that use "
+    "it, except those named in `after`",
+    "%{name} is freed while stream {other} may still use it: stream {stream} does not wait",
+    "have stream {stream} wait first, or free it 'after [{other}]'",
 )
 NOT_JOINED = _rule(
     1116,
     "not-joined",
-    "when the program ends, the caller's stream has waited for what the program's own streams do "
-    "with inputs, results and constants, and no result is memory that was made on one of them",
-    "the program ends while its stream {other} may be at work on %{name}",
-    "have stream 0 wait for stream {other}, which the caller does not know",
+    "when the program ends, the caller's stream has waited for all uses of inputs, results and "
+    "constants by the program's own streams, and no result was allocated on one of them",
+    "the program ends while its stream {other} may still use %{name}",
+    "have stream 0 wait for stream {other}, which the caller does not know about",
 )
 STREAM_IN_REGION = _rule(
     1117,
@@ -744,17 +741,17 @@ STREAM_IN_REGION = _rule(
 OPEN_BRANCH = _rule(
     1118,
     "open-branch",
-    "when the program ends, the caller's stream has waited for all that captured streams do",
-    "the program ends while stream 0 has not waited for all that its branch, stream {stream}, does",
-    "a captured graph ends on the caller's stream: have that wait for stream {stream} at the end",
+    "when the program ends, the caller's stream has waited for all captured streams",
+    "the program ends before stream 0 has waited for all work of its branch, stream {stream}",
+    "a captured graph ends on the caller's stream: have it wait for stream {stream} at the end",
 )
 
 # Programs of one model.
 BAD_TANGENTS = _rule(
     1119,
     "bad-tangents",
-    "a program with `tangents` is a backward; they name results of its forward, each once, and as "
-    "many of its last inputs are tensors",
+    "a program with `tangents` is a backward; they are indices of results of its forward, each "
+    "once, and as many of its last inputs are tensors",
     "the tangents cannot be {tangents}: {why}",
-    "the last inputs of a backward are gradients of results of its forward, told by their numbers",
+    "the last inputs of a backward are gradients of those results of its forward",
 )

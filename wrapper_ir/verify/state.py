@@ -1,7 +1,7 @@
-"""What all checks share: the program, the current place, the faults so far; names and storage.
+"""State shared by all checks: the program, the current place, the faults, names and storage.
 
-A buffer name is a view; a :class:`Storage` is what ends. Names of one storage share one object, so
-ending it ends every alias at once, however many there are: each line costs what it mentions.
+A buffer is a view of a :class:`Storage`. All aliases share one storage object, so ending it ends
+all of them at once. The cost of a line depends only on the names that it mentions.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     from wrapper_ir.verify.rules import Rule
 
 _MOST_NAMES_TO_COMPARE: Final = 2000
-"""Looking for the nearest name costs time for each name; above this many no suggestion is made."""
+"""The most names among which to look for a similar one, which takes time for each name."""
 
 _MOST_SUGGESTIONS: Final = 20
-"""So many a program: they cost far more than finding the fault."""
+"""The most suggestions for a program. They cost far more than finding the fault."""
 
 _MOST_SYMBOLIC_PAIRS: Final = 64
-"""A slice with a symbolic place is compared with at most this many others, to stay linear."""
+"""The most slices that a symbolic slice is compared with, to stay linear."""
 
 _BEFORE: Final = -1
 _BEHIND: Final = 1 << 62
 
 
 Span: TypeAlias = "tuple[int, int] | None"
-"""Where bytes start and end, at the same place where there are none; nothing if unknown."""
+"""Start and end of a range of bytes, equal for an empty range; None if unknown."""
 
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """One region on its way through the verifier."""
+    """A region during verification."""
 
     region: Region
     name: str
@@ -61,39 +61,39 @@ class Frame:
     rank: int = 0
     """Position among the regions of its line."""
     active: bool = True
-    """Whether the region is being looked at: what it binds is visible only then."""
+    """True while the region is being checked. Its symbols are visible only then."""
 
     def path(self, index: int) -> Path:
-        """The path of a line of this region."""
+        """Return the path of a line of this region."""
         holder = Path() if self.holder is None else self.holder.path
         return holder.then(self.name, index)
 
 
 class Place(NamedTuple):
-    """A line, or a part of a region or program; cheap to make, a path only when it is shown."""
+    """A line, or a part of a region or program. The path is computed only when it is shown."""
 
     frame: Frame
     at: int | None
-    """Index of the line; ``None`` where the part is of the region itself."""
+    """Index of the line; ``None`` for a part of the region itself."""
     part: str = ""
 
     @property
     def path(self) -> Path:
-        """The line's path; that of the line which holds the region where no line is meant."""
+        """The path of the line, or else of the line that holds the region."""
         if self.at is not None:
             return self.frame.path(self.at)
         return Path() if self.frame.holder is None else self.frame.holder.path
 
     @property
     def full_part(self) -> str:
-        """The part, with the region's name before it where it is a part of an inner region."""
+        """The part, prefixed by the region's name if it is a part of an inner region."""
         if self.at is None and self.frame.holder is not None:
             return f"{self.frame.name}.{self.part}"
         return self.part
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Sorts places in the order of the program's text: inputs, lines, results."""
+        """A sort key for the order of the program's text: inputs, lines, results."""
         last = self.at
         if last is None:
             last = _BEHIND if self.part.startswith("results") else _BEFORE
@@ -101,12 +101,11 @@ class Place(NamedTuple):
         return (*holder, self.frame.rank, last)
 
     def __str__(self) -> str:
-        path = str(self.path)
-        return ".".join(filter(None, (path, self.full_part)))
+        return ".".join(filter(None, (str(self.path), self.full_part)))
 
 
 class State:
-    """The program, where the verifier is in it, and what it found."""
+    """The program, the current place in it, and the faults found."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -114,19 +113,19 @@ class State:
         self.root = Frame(program.region, "body")
         self.frame = self.root
         self.index: int | None = None
-        #: The class of each object that is known so far.
+        #: The classes of the objects defined so far.
         self.objects = {name: item.class_name for name, item in program.objects.items()}
         self._suggestions = _MOST_SUGGESTIONS
         self._found: dict[tuple[str, str, Place], tuple[tuple[int, ...], Diagnostic]] = {}
 
     def here(self, part: str = "") -> Place:
-        """The line being looked at."""
+        """Return the place of the current line."""
         return Place(self.frame, self.index, part)
 
     def report(
         self, rule: Rule, *, place: Place | None = None, part: str = "", **fields: object
     ) -> None:
-        """Notes a fault, by default at the line being looked at; the same one only once a place."""
+        """Record a fault, by default at the current line. Duplicates are dropped."""
         where = place or self.here(part)
         message = rule.template.format_map(fields)
         key = (rule.code, message, where)
@@ -138,26 +137,24 @@ class State:
             self._found[key] = (where.order, diagnostic)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Everything found, in the order of the program."""
+        """Return all diagnostics in the order of the program."""
         found = sorted(self._found.values(), key=lambda item: item[0])
         return tuple(diagnostic for _, diagnostic in found)
 
     def _origin(self, place: Place) -> Origin | None:
-        """Return the line's origin in the model; of a region's part, that of its line."""
+        """Return the origin of a line, or of the line that holds a region."""
         while place.at is None and place.frame.holder is not None:
             place = place.frame.holder
         if place.at is None:
             return None
-        origin = place.frame.region.body[place.at].origin
-        origins = self.program.origins
-        return origins[origin] if origin is not None and 0 <= origin < len(origins) else None
+        return self.program.origin_of(place.frame.region.body[place.at])
 
     def later(self, name: str, names: Container[str]) -> str:
-        """`` before this line`` where the name is defined somewhere else."""
+        """Return `` before this line`` if the name is defined somewhere else."""
         return " before this line" if name in names else ""
 
     def near(self, name: str, names: Collection[str]) -> str:
-        """A suggestion for a name that does not exist, or nothing."""
+        """Return a suggestion for an unknown name; empty if there is none."""
         if name in names or len(names) > _MOST_NAMES_TO_COMPARE or not self._suggestions:
             return ""
         self._suggestions -= 1
@@ -166,7 +163,7 @@ class State:
 
     @cached_property
     def names(self) -> Names:
-        """Every name that something in the program defines."""
+        """All names that the program defines."""
         names = Names(dict.fromkeys(self.program.constants), {}, {})
         todo = [self.program.region]
         while todo:
@@ -186,7 +183,7 @@ class State:
 
 
 class Names(NamedTuple):
-    """Names of buffers, kernels and symbols, in the order in which they are defined."""
+    """Names of buffers, kernels and symbols in order of definition."""
 
     buffers: dict[str, None]
     kernels: dict[str, None]
@@ -197,7 +194,7 @@ class Names(NamedTuple):
 
 
 class Kind(enum.Enum):
-    """Source of a storage."""
+    """Kind of a storage by its owner."""
 
     OWNED = "owned"
     INPUT = "an input that the caller keeps"
@@ -206,7 +203,7 @@ class Kind(enum.Enum):
 
 
 class End(NamedTuple):
-    """End of a storage: the place, and the name under which it went on (empty if it was freed)."""
+    """End of a storage: the place, and the buffer that took it over (empty if freed)."""
 
     place: Place
     taken_by: str = ""
@@ -214,32 +211,32 @@ class End(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Storage:
-    """A piece of memory under its present owner."""
+    """A piece of memory with its current owner."""
 
     owner: str
     kind: Kind
     place: Place
     capacity: Dim | None = None
-    """Bytes; ``None`` where the owner's layout is missing or unsound."""
+    """Size in bytes; ``None`` if the owner's layout is missing or unsound."""
     donated: bool = False
     mutable: bool = True
     root: Storage | None = None
-    """The borrowed storage that this one goes on with, for donated inputs and parameters."""
+    """The borrowed storage that this one reuses, for donated inputs and parameters."""
     space: PoolSpace | None = None
-    """What is cut out of it, for a pool."""
+    """The slices, for a pool."""
     slot: Slot | None = None
-    """The part of a pool that it is, for a slice."""
+    """The place in the pool, for a slice."""
     end: End | None = None
     written: bool = False
     blank: bool = False
-    """Whether the contents are undefined for certain: new, not zeroed, never written to."""
+    """True if the contents are certainly undefined: new, not zeroed, never written."""
     leaves: bool = False
     kept: bool = False
-    """Whether its memory may be kept for the next call."""
+    """True if the memory may be kept for the next call."""
     held: bool = False
-    """Whether an object may hold it, and look at it whenever it likes."""
+    """True if an object may hold it and access it at any time."""
     escapes: bool = False
-    """Whether code that may hold on to it gets it: regions, and ops of other libraries."""
+    """True if it is passed to regions or third-party ops, which may hold on to it."""
 
     @property
     def first(self) -> Storage:
@@ -249,20 +246,20 @@ class Storage:
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """A defined name: the storage that it is a view of, and where it can be seen."""
+    """A defined buffer: its storage, and where it is visible."""
 
     name: str
     frame: Frame
     place: Place
     layout: Layout | None
     storages: tuple[Storage, ...]
-    """One; more for what may be a view of several arguments; none for a faulty definition."""
+    """Usually one; several if it may be a view of several arguments; none for a faulty one."""
     owns: bool = False
     is_certain: bool = True
-    """Whether it is known that the storage is these; not for what may be a view."""
+    """False if the buffer only may be a view of these."""
     is_global: bool = False
     pending: frozenset[str] = field(default_factory=frozenset)
-    """Symbols of the layout that were not bound yet when the buffer came into being."""
+    """Symbols of the layout that may be bound after the definition."""
 
 
 # The slices of a pool.
@@ -270,28 +267,28 @@ class Buffer:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """Bytes ``start`` to ``end`` of a pool, and the storage that is there."""
+    """Bytes ``start`` to ``end`` of a pool, and the storage there."""
 
     start: Dim
     end: Dim
     storage: Storage
     pool: Storage
     spans: tuple[Span, ...] = ()
-    """Both ends for each of a few choices that the program allows; empty in regions."""
+    """Start and end for each of a few choices of the symbols; empty in regions."""
 
     @property
     def is_static(self) -> bool:
-        """True if both ends are known numbers."""
+        """True if both ends are constants."""
         return type(self.start) is int and type(self.end) is int
 
     def span(self, choice: int) -> Span:
-        """Both ends for one of the choices, where they are known."""
+        """Return start and end for one of the choices, if known."""
         if self.is_static:
             return self.start, self.end
         return self.spans[choice] if choice < len(self.spans) else None
 
     def hand_on(self, heir: Storage | None) -> None:
-        """Gives the place to the storage that takes over, or gives it up."""
+        """Pass the place to the storage that takes over, or release it."""
         if heir is not None:
             self.storage = heir
         elif self.pool.space is not None:
@@ -299,9 +296,9 @@ class Slot:
 
 
 class PoolSpace:
-    """The slices of one pool that are alive.
+    """The live slices of one pool.
 
-    Those with known places are sorted and do not overlap, so a new one is compared with its
+    Slices with constant offsets are sorted and do not overlap, so a new one is compared with its
     neighbours only.
     """
 
@@ -310,24 +307,27 @@ class PoolSpace:
         self._static: list[Slot] = []
         self._symbolic: dict[Slot, None] = {}
         self._empty: dict[Slot, None] = {}
-        """Slices of no bytes: they overlap with nothing, and end before their pool all the same."""
+        """Empty slices. They overlap with nothing, but must end before the pool too."""
 
     def alive(self) -> Iterator[Storage]:
-        """The storages of all slices that are alive."""
+        """Yield the storages of all live slices."""
         for slot in (*self._static, *self._symbolic, *self._empty):
             yield slot.storage
 
     def overlapping(self, slot: Slot, facts: Facts) -> Slot | None:
-        """A slice alive that provably shares bytes with ``slot``."""
+        """Return a live slice that provably overlaps ``slot``, if any."""
         if not slot.is_static:
             others = (*self._symbolic, *self._static)[-_MOST_SYMBOLIC_PAIRS:]
             return next((o for o in others if _overlap(slot, o, facts)), None)
         at = bisect_left(self._starts, slot.start)
-        others = (*self._static[max(at - 1, 0) : at + 1], *self._last_symbolic())
+        others = (
+            *self._static[max(at - 1, 0) : at + 1],
+            *tuple(self._symbolic)[-_MOST_SYMBOLIC_PAIRS:],
+        )
         return next((o for o in others if _overlap(slot, o, facts)), None)
 
     def add(self, slot: Slot) -> None:
-        """Notes a slice that begins to live."""
+        """Add a live slice."""
         if not slot.is_static:
             self._symbolic[slot] = None
         elif slot.start == slot.end:
@@ -338,7 +338,7 @@ class PoolSpace:
             self._static.insert(at, slot)
 
     def remove(self, slot: Slot) -> None:
-        """Notes that a slice ended."""
+        """Remove a slice that ended."""
         self._symbolic.pop(slot, None)
         self._empty.pop(slot, None)
         if slot.is_static:
@@ -349,12 +349,9 @@ class PoolSpace:
                     return
                 at += 1
 
-    def _last_symbolic(self) -> tuple[Slot, ...]:
-        return tuple(self._symbolic)[-_MOST_SYMBOLIC_PAIRS:]
-
 
 def meeting(a: Slot, b: Slot) -> int | None:
-    """The first choice of the symbols for which both share a byte."""
+    """Return the first choice of the symbols for which both share a byte, if any."""
     for choice in range(max(len(a.spans), len(b.spans))):
         one, other = a.span(choice), b.span(choice)
         if one is not None and other is not None and max(one[0], other[0]) < min(one[1], other[1]):
@@ -363,7 +360,7 @@ def meeting(a: Slot, b: Slot) -> int | None:
 
 
 def _overlap(a: Slot, b: Slot, facts: Facts) -> bool:
-    """Return whether both provably share a byte, for one choice of the symbols or for all."""
+    """Return whether both provably share a byte for some choice or all values of symbols."""
     if a.is_static and b.is_static:
         return bool(a.start < b.end and b.start < a.end)
     if meeting(a, b) is not None:

@@ -1,4 +1,4 @@
-"""Streams: whether they are declared, and whether what they do to memory is in order."""
+"""Checks of streams: declarations, and the order of accesses to memory."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _History:
-    """Accesses of streams to a storage, as far as they matter, with positions of lines."""
+    """The relevant accesses of streams to a storage, with positions of lines."""
 
     stream: int = CALLER
-    """Where its memory is from."""
+    """The stream that allocated it."""
     writer: tuple[int, int] = (CALLER, 0)
     readers: dict[int, int] = field(default_factory=dict)
 
     def before(self, *, writes: bool) -> Iterator[tuple[int, int]]:
-        """Yield what has to be done before it is read, or written."""
+        """Yield the accesses that must precede a read or write."""
         yield self.writer
         if writes:
             yield from self.readers.items()
 
 
 class Streams(PartialLineVisitor[str]):
-    """The checks of what runs where and when."""
+    """Checks of where and when lines run."""
 
     def __init__(self, state: State, lifetimes: Lifetimes) -> None:
         self.state = state
@@ -60,7 +60,7 @@ class Streams(PartialLineVisitor[str]):
         self._is_faulty = False
 
     def check(self, line: AnyLine, found: Effects) -> None:
-        """Checks a line, once what it defines is entered."""
+        """Check a line whose definitions have been entered."""
         self._is_faulty = False
         self._check_numbers(line)
         if self._is_faulty or not self.state.program.streams:
@@ -83,13 +83,13 @@ class Streams(PartialLineVisitor[str]):
     # Numbers.
 
     def _check_numbers(self, line: AnyLine) -> None:
-        """Checks that streams, events and memory pools are declared, and of the right device."""
+        """Check that streams, events and memory pools are declared for the right device."""
         what = self.visit(line)
         if what and self.state.frame is not self.state.root:
             self.state.report(rules.STREAM_IN_REGION, mnemonic=line.mnemonic, what=what)
 
     def visit_unsupported(self, line: AnyLine) -> str:
-        """Other lines name no streams; what a line names comes back in words."""
+        """Describe the streams that a line names. Other lines name none."""
         return ""
 
     def visit_allocate(self, line: Allocate) -> str:
@@ -140,7 +140,7 @@ class Streams(PartialLineVisitor[str]):
         return "a memory pool"
 
     def _check_stream(self, stream: int, device: Device | None) -> str:
-        """Checks a line's stream; gives it in words unless it is the caller's."""
+        """Check a line's stream and describe it; empty for the caller's."""
         if stream == CALLER:
             return ""
         why = _why_not(stream, self.state.program.streams, device)
@@ -149,26 +149,26 @@ class Streams(PartialLineVisitor[str]):
         return f"stream {stream}"
 
     def _is_declared(self, event: int) -> bool:
-        """Checks that the program declares an event."""
+        """Check that the program declares an event."""
         if 0 < event <= len(self.state.program.events):
             return True
         self._report(rules.BAD_EVENT, event=event, why="it is not declared")
         return False
 
     def _is_never_set(self, event: int) -> bool:
-        """Return whether nothing has recorded an event; of the user's events, the user may."""
+        """Return whether an event was not recorded. The user may have recorded a user's event."""
         is_own = self.state.program.events[event - 1].user_object is None
         return is_own and not self.clocks.is_recorded(event)
 
     def _report(self, rule: Rule, **fields: str | int) -> None:
-        """Notes a fault that leaves it open where or when the line runs."""
+        """Record a fault that makes it unclear where or when the line runs."""
         self._is_faulty = True
         self.state.report(rule, place=None, part="", **fields)
 
     # Order.
 
     def _do(self, work: Touch, position: int) -> None:
-        """Checks that what a line does to memory comes after what was done to it before."""
+        """Check that the accesses of a line are ordered after earlier ones."""
         for names, writes in ((work.reads, False), (work.writes, True)):
             for name in names:
                 for storage in self.lifetimes.storages(name):
@@ -192,18 +192,20 @@ class Streams(PartialLineVisitor[str]):
                 self.state.report(rules.RACE, stream=stream, name=name, other=other, at=at)
 
     def _check_end(self, line: Free) -> None:
-        """Checks that nothing is at work on memory that others may get."""
+        """Check that no stream may still use memory that is freed."""
         for storage in self.lifetimes.storages(line.buffer):
             history = self._history(storage)
             for other, position in history.before(writes=True):
-                told = other in line.after and storage.slot is None  # a pool has nobody to tell
+                is_covered = (
+                    other in line.after and storage.slot is None
+                )  # slices have no allocator
                 stream = history.stream
-                if not told and not self.clocks.sees(stream, other, position):
+                if not is_covered and not self.clocks.sees(stream, other, position):
                     fault = rules.ENDS_EARLY
                     self.state.report(fault, name=line.buffer, other=other, stream=stream)
 
     def finish(self) -> None:
-        """Checks that the caller need not know of the program's own streams."""
+        """Check that the caller's stream has waited for the program's own streams."""
         program = self.state.program
         for number, stream in enumerate(program.streams, start=1):
             self._check_branch(number, stream)
@@ -221,19 +223,19 @@ class Streams(PartialLineVisitor[str]):
             self.state.report(rules.NOT_JOINED, part=part, name=name, other=other)
 
     def _check_branch(self, number: int, stream: Stream) -> None:
-        """Checks that a stream of a captured graph is the program's own, and joined at the end."""
+        """Check that a captured stream is the program's own and joined at the end."""
         if not stream.captured:
             return
         part = f"streams[{number - 1}]"
         if stream.user_object is not None:
-            why = "the user's streams are there in every call, not only in those that are captured"
+            why = "a user's stream exists in every call, not only in captured ones"
             self.state.report(rules.BAD_STREAM, part=part, stream=number, why=why)
         last = self._last_on.get(number)
         if last is not None and not self.clocks.sees(CALLER, number, last):
             self.state.report(rules.OPEN_BRANCH, part=part, stream=number)
 
     def _callers_names(self) -> Iterator[tuple[str, str]]:
-        """Yield the names that the caller has or gets, each with its place."""
+        """Yield the buffers that the caller holds or receives, each with its place."""
         program = self.state.program
         for position, item in enumerate(program.inputs):
             if isinstance(item, BufferInput):
@@ -249,8 +251,8 @@ class Streams(PartialLineVisitor[str]):
 
 
 def _why_not(number: int, declared: Sequence[Stream | MemoryPool], device: Device | None) -> str:
-    """Why a line on a device cannot name a stream or memory pool; empty where it can."""
+    """Explain why a line cannot use a stream or memory pool; empty if it can."""
     if not 0 < number <= len(declared):
         return "it is not declared"
     known = declared[number - 1].device
-    return f"it is of {known}, the line of {device}" if device not in (None, known) else ""
+    return f"it is on {known}, but the line is on {device}" if device not in (None, known) else ""

@@ -1,4 +1,4 @@
-"""Symbols: bound once, before use, where they can be seen, and of the right kind."""
+"""Checks of symbols: bound once, before use, visible, and of the right kind."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class Symbols:
-    """Symbols: where they are bound, and where they are visible."""
+    """The symbols bound so far, and where they are visible."""
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.bound: dict[str, Place] = {}
         self._seen_unlisted: set[str] = set()
-        #: Expressions whose symbols are of the right kinds; most come again and again.
+        #: Expressions whose symbols have the right kinds. Most expressions recur.
         self._sound: set[sympy.Basic] = set()
 
     def check_table(self) -> None:
-        """Checks that no symbol's range is empty, and that None has neither range nor hint."""
+        """Check that no range is empty, and that None has neither range nor hint."""
         for name, info in self.state.program.symbols.items():
             fault = partial(self.state.report, part=f"symbols.{name}", name=name)
             if info.kind is SymbolKind.NONE and (info.lower, info.upper, info.hint) != (None,) * 3:
@@ -39,7 +39,7 @@ class Symbols:
                 fault(rules.EMPTY_RANGE, lower=info.lower, upper=info.upper)
 
     def bind(self, name: str, place: Place) -> None:
-        """Notes that ``name`` is bound at ``place``."""
+        """Bind a symbol."""
         self._listed(name, place)
         if name in self.bound:
             first = self.bound[name]
@@ -48,16 +48,16 @@ class Symbols:
             self.bound[name] = place
 
     def is_visible(self, name: str) -> bool:
-        """Return whether ``name`` is bound here and now."""
+        """Return whether a symbol is bound and visible here."""
         place = self.bound.get(name)
         return place is not None and place.frame.active
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """The names that are not visible, sorted."""
+        """Return the names that are not visible, in sorted order."""
         return sorted(name for name in names if not self.is_visible(name))
 
     def need(self, names: Iterable[str], place: Place, where: str = "") -> None:
-        """Reports those of ``names`` that have no value at ``place``."""
+        """Report those of ``names`` that are not bound or not visible."""
         for name in self.missing(names):
             self._listed(name, place)
             fault = partial(self.state.report, place=place, name=name)
@@ -74,13 +74,13 @@ class Symbols:
         self.state.report(rules.SYMBOL_KIND, place=place, name=name, kind=worded, what=what)
 
     def _listed(self, name: str, place: Place) -> None:
-        """Reports a symbol without an entry in the table, once."""
+        """Report a symbol without an entry in the table, once per symbol."""
         if name not in self.state.program.symbols and name not in self._seen_unlisted:
             self._seen_unlisted.add(name)
             self.state.report(rules.SYMBOL_UNLISTED, place=place, name=name)
 
     def check_layout(self, name: str, layout: Layout, place: Place) -> None:
-        """Checks that sizes, strides and offset are made of integer symbols."""
+        """Check that sizes, strides and offset use integer symbols only."""
         for symbol in sorted(layout.symbols):
             info = self.state.program.symbols.get(symbol)
             if info is not None and info.kind is not SymbolKind.INT:
@@ -90,7 +90,7 @@ class Symbols:
             self.check_kinds(value, place)
 
     def check_kinds(self, value: Scalar, place: Place) -> None:
-        """Checks that an expression's symbols are of the kinds that the table gives them."""
+        """Check the kinds of the symbols in an expression against the table."""
         if not isinstance(value, sympy.Basic) or value in self._sound:
             return
         sound = True
@@ -107,7 +107,7 @@ class Symbols:
             self._sound.add(value)
 
     def check_value(self, name: str, value: Scalar, place: Place) -> None:
-        """Checks that ``value`` may be the value of symbol ``name``."""
+        """Check that a symbol may have this value."""
         self.check_kinds(value, place)
         info = self.state.program.symbols.get(name)
         found = self.kind_of(value)
@@ -122,20 +122,17 @@ class Symbols:
                 return info.kind.value
         return _kind_of(value)
 
-    def is_condition(self, value: Scalar) -> bool:
-        """Return whether a scalar is a truth value."""
-        return self.kind_of(value) == "bool"
-
     def check_assert(self, line: AssertSymbol) -> None:
-        """Checks that what is asserted is true or false."""
+        """Check that an asserted condition is a boolean."""
         here = self.state.here()
         self.check_kinds(line.condition, here)
-        if not self.is_condition(line.condition):
-            found = _with_article(self.kind_of(line.condition))
+        kind = self.kind_of(line.condition)
+        if kind != "bool":
+            found = _with_article(kind)
             self.state.report(rules.NOT_A_CONDITION, value=line.condition, found=found)
 
     def check_bind(self, line: BindSymbol) -> None:
-        """Checks that the buffer has the dimension or the element that the symbol is bound to."""
+        """Check that the buffer has the dimension or single element that a symbol is bound to."""
         source, here = line.source, self.state.here()
         name, is_item = source.buffer, isinstance(source, ItemOf)
         layout = self.state.program.buffers.get(name)
@@ -155,7 +152,7 @@ class Symbols:
 
 
 def _kinds_of(dtype: DType) -> tuple[SymbolKind, ...]:
-    """The kinds of symbol that can hold an element."""
+    """Return the kinds of symbols that can hold an element of a type."""
     if dtype.is_floating:
         return (SymbolKind.FLOAT,)
     return () if dtype.is_complex else (SymbolKind.INT, SymbolKind.BOOL)
@@ -185,5 +182,5 @@ def _with_article(kind: str) -> str:
 
 @lru_cache(maxsize=65536)
 def _symbols_of(expr: sympy.Basic) -> tuple[tuple[str, bool], ...]:
-    """Name, and whether it stands for an integer, of each symbol of an expression."""
+    """Return the symbols of an expression, each with whether it is an integer."""
     return tuple(sorted((s.name, s.is_integer is True) for s in expr.free_symbols))

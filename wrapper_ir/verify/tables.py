@@ -1,4 +1,4 @@
-"""The program's own tables: names, constants and layouts; one layout against another."""
+"""Checks of the program's tables: names, constants and layouts. Comparison of layouts."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 def check_name(state: State, name: str, what: str, place: Place | None = None) -> None:
-    """Checks that a name is ASCII letters, digits and underscores, not beginning with a digit."""
+    """Check that a name is an ASCII identifier."""
     if IDENTIFIER.fullmatch(name) is None:
         state.report(rules.BAD_NAME, place=place, name=name, what=what)
 
 
 def check_tables(state: State) -> None:
-    """Checks the tables of the program, before its lines are looked at."""
+    """Check the tables of the program, before its lines."""
     program = state.program
     check_name(state, program.name, "program", state.here())
     for name, constant in program.constants.items():
@@ -52,12 +52,12 @@ def check_tables(state: State) -> None:
 
 
 def _why_no_tangents(program: Program) -> str:
-    """Why a program's tangents are none, in words; empty where they are."""
+    """Explain why a program's tangents are invalid; empty if they are valid."""
     tangents = program.tangents
     if program.role is not GraphRole.BACKWARD:
-        return "the program is no backward"
+        return "the program is not a backward"
     if min(tangents) < 0 or len(set(tangents)) < len(tangents):
-        return "they are no numbers of results, each once"
+        return "they are not distinct indices of results"
     last = program.inputs[-len(tangents) :]
     if len(last) < len(tangents) or not all(isinstance(each, BufferInput) for each in last):
         return "as many of the last inputs are not tensors"
@@ -65,7 +65,7 @@ def _why_no_tangents(program: Program) -> str:
 
 
 def _why_untied(state: State, name: str, tied: str | None) -> str:
-    """Why a constant cannot be tied to another, in words; empty where it can, or is not."""
+    """Explain why a constant cannot be tied; empty if it can, or is not tied."""
     if tied is None:
         return ""
     holder = state.program.constants.get(tied)
@@ -77,17 +77,17 @@ def _why_untied(state: State, name: str, tied: str | None) -> str:
 
 
 def check_layouts_used(state: State, defined: Container[str]) -> None:
-    """Checks that each layout belongs to something that is defined, once all lines are known."""
+    """Check that each layout belongs to a defined buffer, after all lines."""
     for name in state.program.buffers:
         if name not in defined and name not in state.names.buffers:
             state.report(rules.LAYOUT_OF_NOTHING, part=f"buffers.{name}", name=name)
 
 
-# Layouts by themselves, and of one layout against another.
+# Layouts, and comparisons of two layouts.
 
 
 def check_layout(state: State, name: str, layout: Layout, place: Place) -> bool:
-    """Checks ranks, signs and the number of bytes; whether the layout's extent can be computed."""
+    """Check rank, signs and size of a layout. Return whether its extent is valid."""
     sizes, strides = layout.size, layout.stride
     if len(sizes) != len(strides):
         fault = partial(state.report, rules.RANKS_DIFFER, place=place, name=name)
@@ -107,18 +107,18 @@ def check_layout(state: State, name: str, layout: Layout, place: Place) -> bool:
 
 
 def same_device(a: Device, b: Device) -> bool:
-    """Return whether two devices may be the same: no index means the current one."""
+    """Return whether two devices may be the same. Without an index it is the current device."""
     return a.type == b.type and (a.index == b.index or a.index is None or b.index is None)
 
 
 def report_devices(state: State, name: str, given: Layout, other: str, expected: Layout) -> None:
-    """Reports a buffer that is not on the device of its storage."""
+    """Report a buffer on another device than its storage."""
     fault = partial(state.report, rules.DEVICES_DIFFER, name=name, device=given.device)
     fault(other=f"%{other}", expected=expected.device)
 
 
 def check_alignment(state: State, name: str, layout: Layout, distance: Dim, source: str) -> None:
-    """Checks that a buffer begins a whole number of its own elements into its source."""
+    """Check that the distance of a buffer from its source is a multiple of its item size."""
     itemsize = layout.dtype.itemsize
     if type(distance) is int and distance % itemsize:
         fault = partial(state.report, rules.MISALIGNED, name=name, source=source)
@@ -128,10 +128,10 @@ def check_alignment(state: State, name: str, layout: Layout, distance: Dim, sour
 def difference(
     given: Layout, expected: Layout, is_known: Callable[[Dim], bool] = lambda _: True
 ) -> str:
-    """Describe how two layouts differ as values; empty if they do not. Offsets do not count.
+    """Describe how two layouts differ; empty if they do not.
 
-    Strides of dimensions of size one and of buffers without elements do not count, and dims for
-    which ``is_known`` says no are taken as equal.
+    Offsets are ignored, as are strides of dimensions of size one and of empty buffers. Dims for
+    which ``is_known`` is false are assumed equal.
     """
     if given.dtype is not expected.dtype:
         return f"{given.dtype.short} instead of {expected.dtype.short}"
@@ -155,12 +155,12 @@ def _listed(values: tuple[Dim, ...]) -> str:
     return f"[{', '.join(map(str, values))}]"
 
 
-# Buffers with a layout of their own: those that keep their elements otherwise than at strides, and
-# packed constants, whose form only a library knows.
+# Buffers with special layouts: those that are not strided, and packed constants, whose format only
+# a library knows.
 
 
 class Opaque:
-    """The checks of what may be done with such buffers; of most programs there are none."""
+    """Checks of the uses of such buffers, which most programs do not have."""
 
     def __init__(self, state: State) -> None:
         program = state.program
@@ -173,7 +173,7 @@ class Opaque:
         )
 
     def check_tables(self) -> None:
-        """Checks packed constants, then that inputs and constants are strided."""
+        """Check packed constants, then that inputs and constants are strided."""
         program = self.state.program
         for name, constant in program.constants.items():
             if constant.packing is not None:
@@ -184,55 +184,57 @@ class Opaque:
                 self._report(name, "tied to another constant", f"constants.{name}")
         inputs = [item.name for item in program.inputs if isinstance(item, BufferInput)]
         for name in sorted(self.not_strided.intersection((*inputs, *program.constants))):
-            self._report_kind(name, "programs are given tensors with strides")
+            self._report_kind(name, "inputs and constants must be strided")
 
     def _check_packing(self, name: str, constant: Constant) -> None:
-        """Checks that a constant is packed by an op that packs, of constants that never change."""
+        """Check that a constant is packed by a packing op from immutable constants."""
         packing, constants = constant.packing, self.state.program.constants
         assert packing is not None
         faults = []
         if name not in self.packed:
-            faults.append("its kind is another")
+            faults.append("its kind is not 'packed'")
         if packing.op not in PACKING_OPS:
             faults.append(f"by '{packing.op}', which is none of {', '.join(PACKING_OPS)}")
         if not packing.sources or not all(map(_is_number, packing.args)):
-            faults.append("of something else than constants and numbers")
+            faults.append("from something other than constants and numbers")
         if packing.position is not None and packing.position < 0:
-            faults.append("at a place before the first of a list")
+            faults.append("at a negative position in a list")
         for source in packing.sources:
             found = constants.get(source)
             if found is None or source in self.packed or found.mutable:
-                faults.append(f"of %{source}, which is no constant that stays as it is")
+                faults.append(f"from %{source}, which is not an immutable constant")
         for why in faults:
             self._report(name, why, f"constants.{name}")
 
     def check_line(self, line: AnyLine, found: Effects) -> None:
-        """Checks that a line leaves such buffers alone, or is one that may have them."""
+        """Check that a line may use the special buffers that it mentions."""
         if self.packed:
             mentioned = self.packed & {*found.touched, *found.peeks}
             if Trait.CALLS_OP in line.traits:
                 changed = {*found.writes, *(alias.source for alias in found.aliases)}
                 mentioned -= self.packed.intersection(found.reads) - changed
             for name in sorted(mentioned):
-                self._report(name, f"'{line.mnemonic}' does more than read it by an op")
+                self._report(
+                    name, f"'{line.mnemonic}' does not just pass it to a library op that reads it"
+                )
         if self.not_strided and Trait.ANY_KIND not in line.traits:
             mentioned = self.not_strided & {*found.defines, *found.touched, *found.peeks}
             for name in sorted(mentioned):
                 is_opaque = self.state.program.buffers[name].is_opaque
                 if not is_opaque or not self._takes_opaque(line):
-                    self._report_kind(name, f"'{line.mnemonic}' wants strides")
+                    self._report_kind(name, f"'{line.mnemonic}' needs strides")
                 elif allocates_one(line) and not _is_plain(line):
-                    self._report_kind(name, "it is zeroed, or in memory that 'allocate' names")
+                    self._report_kind(name, "it is zeroed, or in memory other than the default")
 
     def _takes_opaque(self, line: AnyLine) -> bool:
-        """Return whether a line allocates, or is for a kernel that the device's vendor compiles."""
+        """Return whether a line accepts opaque buffers, for kernels in vendor languages only."""
         if not calls_kernel(line):
             return Trait.OPAQUE in line.traits
         kernel = self.state.program.kernels.get(line.kernel)
         return kernel is not None and isinstance(kernel.source, DeviceKernel)
 
     def check_results(self) -> None:
-        """Checks that no region returns a packed constant."""
+        """Check that no region returns a packed constant."""
         for position, value in enumerate(self.state.frame.region.results):
             if isinstance(value, BufferValue) and value.buffer in self.packed:
                 self._report(value.buffer, "it is a result", f"results[{position}]")
@@ -246,7 +248,7 @@ class Opaque:
 
 
 def _is_plain(line: Allocate) -> bool:
-    """Return whether a line leaves to the allocator where memory is, and what is in it."""
+    """Return whether a line allocates default memory without contents."""
     return line.place == USUAL and not line.zeroed
 
 

@@ -1,4 +1,4 @@
-"""The walk over a program: what is checked at each line, in which order."""
+"""The walk over a program: the checks at each line and their order."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ if TYPE_CHECKING:
     from wrapper_ir.verify.state import Storage
 
 
-#: A program without tables: what a line mentions by itself is its effect here.
+#: A program without tables, to get the effects of a line without the symbols in layouts.
 _NOWHERE: Final = Program()
 
 
 def check_program(program: Program) -> tuple[Diagnostic, ...]:
-    """Every fault of a program, in the order of its text.
+    """Return all diagnostics of a program in the order of its text.
 
-    Values of wrong types are all that is told of a program that has any: the checks rely on types.
+    If any value has the wrong type, only that is reported, since all other checks rely on types.
     """
     wrong = misfits(program)
     if wrong:
@@ -83,8 +83,8 @@ def _wrong_type(found: Misfit) -> Diagnostic:
 class _Verifier(PartialLineVisitor[None]):
     """One walk over a program.
 
-    What all lines share comes from their effects, in :meth:`line`; the visitor's methods hold what
-    is particular to a class of lines, and run once its definitions are entered.
+    Checks that apply to all lines are in :meth:`line`, based on effects. The visitor's methods add
+    the checks of specific classes, and run after the definitions of a line are entered.
     """
 
     def __init__(self, program: Program) -> None:
@@ -103,7 +103,7 @@ class _Verifier(PartialLineVisitor[None]):
         self.opaque = Opaque(self.state)
 
     def run(self) -> tuple[Diagnostic, ...]:
-        """Checks the whole program."""
+        """Check the whole program."""
         check_tables(self.state)
         self.opaque.check_tables()
         self.symbols.check_table()
@@ -114,7 +114,7 @@ class _Verifier(PartialLineVisitor[None]):
         return self.state.diagnostics()
 
     def region(self, frame: Frame, kind: Kind) -> list[Storage | None]:
-        """Checks a region; gives the storage of each of its results."""
+        """Check a region, and return the storage of each result."""
         state = self.state
         outside = state.frame, state.index
         state.frame, state.index = frame, None
@@ -131,7 +131,7 @@ class _Verifier(PartialLineVisitor[None]):
         return leaving
 
     def params(self, frame: Frame, kind: Kind) -> None:
-        """Defines inputs or parameters; numbers first, since layouts may mention them."""
+        """Define inputs or parameters, numbers first since layouts may use them."""
         part = "inputs" if kind is Kind.INPUT else "params"
         for position, item in enumerate(frame.region.params):
             if isinstance(item, ScalarInput):
@@ -144,7 +144,7 @@ class _Verifier(PartialLineVisitor[None]):
                 self.objects.define(item, place)
 
     def results(self, frame: Frame) -> list[Storage | None]:
-        """Checks what leaves a region."""
+        """Check the results of a region."""
         self.opaque.check_results()
         leaving: list[Storage | None] = []
         for position, value in enumerate(frame.region.results):
@@ -160,29 +160,29 @@ class _Verifier(PartialLineVisitor[None]):
         return leaving
 
     def line(self, line: AnyLine) -> None:
-        """Checks one line: what it needs, its regions, what it ends, defines and is by itself."""
+        """Check one line: its uses, regions, ends and definitions, then its class."""
         state, lifetimes = self.state, self.lifetimes
         if line.origin is not None and not 0 <= line.origin < len(state.program.origins):
             count = len(state.program.origins)
             state.report(rules.BAD_ORIGIN, origin=line.origin, count=count)
         found = effects(line, state.program)
         self.opaque.check_line(line, found)
-        # A call's results exist whatever their layouts say, so the symbols of those may be bound
-        # later, from the results' own sizes.
+        # The results of a call do not depend on their layouts, so the symbols in those may be bound
+        # later, from the sizes of the results.
         is_result = Trait.MAKES_RESULTS in line.traits
         named = effects(line, _NOWHERE) if is_result and found.uses_symbols else found
         if self.symbols.missing(named.uses_symbols):
             self.symbols.need(named.uses_symbols, self.state.here())
-        # Metadata and ends do not ask for the numbers in a layout.
+        # Lines on metadata and frees need no values of the symbols in layouts.
         needs_layout = Trait.NO_NUMBERS not in line.traits
         for name in dict.fromkeys((*found.uses, *found.reads, *found.writes)):
             lifetimes.use(name, needs_layout=needs_layout)
         for name in found.writes:
             lifetimes.write(name)
-        # After the writes: a kernel may read the whole of what it first writes in parts.
+        # After the writes, since a kernel may read all of a buffer that it first writes in parts.
         views = {alias.source for alias in found.aliases}
         for name in found.reads:
-            if name not in views:  # of which only the metadata may be wanted
+            if name not in views:  # views may need only metadata
                 lifetimes.check_contents(name)
         for name in found.peeks:
             lifetimes.peek(name)
@@ -195,7 +195,7 @@ class _Verifier(PartialLineVisitor[None]):
         self.visit(line)
 
     def lets_go(self, line: AnyLine, found: Effects) -> None:
-        """Notes the storage that code of others gets, and ends what the line ends."""
+        """Record storage that escapes to other code, and end storage."""
         if escapes_to(line, found):
             for name in found.touched:
                 self.lifetimes.escape(name)
@@ -203,7 +203,7 @@ class _Verifier(PartialLineVisitor[None]):
             self.lifetimes.kill(name)
 
     def defines(self, line: AnyLine, found: Effects) -> None:
-        """Enters the symbols, buffers and objects that a line defines."""
+        """Enter the symbols, buffers and objects that a line defines, and check its objects."""
         here = self.state.here()
         for name in found.defines_symbols:
             self.symbols.bind(name, here)
@@ -222,7 +222,7 @@ class _Verifier(PartialLineVisitor[None]):
                     self.objects.define(result, here)
 
     def regions(self, line: RegionLine) -> None:
-        """Checks the regions of a line and what crosses their borders."""
+        """Check the regions of a line and their interfaces."""
         self.control.check_entry(line)
         if loops(line):
             self.control.check_carried(line)
@@ -235,52 +235,52 @@ class _Verifier(PartialLineVisitor[None]):
             leaving = self.region(frame, Kind.PARAM)
             self.control.check_results(line, frame, leaving)
 
-    # What is particular to a class of lines; of others all is said by their effects.
+    # Checks of specific classes. The effects of other lines are sufficient.
 
     def visit_unsupported(self, line: AnyLine) -> None:
-        """Nothing more."""
+        """Do nothing."""
 
     def visit_allocate(self, line: Allocate) -> None:
-        """Notes whether the contents are undefined, and the memory is kept."""
+        """Record whether the contents are undefined and the memory is kept."""
         self.lifetimes.begin(line.out, blank=not line.zeroed, kept=line.kept)
 
     def visit_allocate_pool(self, line: AllocatePool) -> None:
-        """Notes that the buffer is a pool, of undefined contents."""
+        """Record that the buffer is a pool with undefined contents."""
         self.pools.enter_pool(line)
         self.lifetimes.begin(line.out, blank=True, kept=line.kept)
 
     def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
-        """Checks the slice's place; its contents are what the pool's are."""
+        """Check the place of the slice. Its contents are undefined if the pool's are."""
         self.symbols.check_kinds(line.offset, self.state.here())
         self.pools.enter_slice(line)
         self.lifetimes.begin(line.out, blank=self.lifetimes.is_blank(line.pool))
 
     def visit_kernel_definition(self, line: KernelDefinition) -> None:
-        """Enters the kernel."""
+        """Declare the kernel."""
         self.kernels.declare(line)
 
     def visit_kernel_call(self, line: KernelCall) -> None:
-        """Checks the arguments against the kernel's parameters."""
+        """Check the arguments against the kernel's parameters."""
         self.calls.check(line)
 
     def visit_extern_kernel(self, line: ExternKernel) -> None:
-        """Checks arguments and results against the op's schema, and what arguments share."""
+        """Check arguments and results against the op's schema, and overlaps of arguments."""
         self.overlaps.check(line, self.externs.check(line))
         self.collectives.start(line)
 
     def visit_bind_symbol(self, line: BindSymbol) -> None:
-        """Checks that the buffer has what the symbol is bound to."""
+        """Check the source of the symbol."""
         self.symbols.check_bind(line)
 
     def visit_compute_symbol(self, line: ComputeSymbol) -> None:
-        """Checks that the symbol can hold the value."""
+        """Check the kind of the value."""
         self.symbols.check_value(line.symbol, line.value, self.state.here())
 
     def visit_assert_symbol(self, line: AssertSymbol) -> None:
-        """Checks that the condition is one."""
+        """Check that the condition is a boolean."""
         self.symbols.check_assert(line)
 
     def visit_probe(self, line: Probe) -> None:
-        """Checks the kinds of the numbers shown."""
+        """Check the kinds of the symbols shown."""
         for value in line.scalars:
             self.symbols.check_kinds(value, self.state.here())
