@@ -51,7 +51,7 @@ class Outcome(enum.Enum):
 
 @dataclass(slots=True)
 class _Decision:
-    """One level of the search: a section of a valley, and the intervals that may be lowest there."""
+    """One level of the search: a section of a valley and the candidates to lie lowest there."""
 
     section: int
     floor: int
