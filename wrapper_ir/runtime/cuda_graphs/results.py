@@ -1,8 +1,8 @@
-"""Results of a captured call, in memory that nobody else has.
+"""Results of a captured call, in fresh memory.
 
-A replay writes its results to where the captured call did. What a caller gets must stay as it is
-when the next one runs, so it is copied, once for each storage: results that share memory go on to
-share it. What lies in an input or in a constant is no copy but a view of that.
+A replay writes its results to the addresses of the captured call. A caller's results must survive
+the next replay, so they are copied, once for each storage, so that results that share memory still
+share it. A result that is a view of an input or a constant is returned as a view.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ __all__ = ["Results", "UncopiedError"]
 
 
 class UncopiedError(Exception):
-    """A result cannot be handed out by a replay; the text says why."""
+    """A replay cannot return a result; the text gives the reason."""
 
 
 class _Result(Protocol):
-    """Plan of one result."""
+    """The recipe of one result."""
 
     def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
-        """The result, given the call's inputs and the copies of captured memory."""
+        """Return the result, given the call's inputs and the copies of captured memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Same:
-    """The same thing in every call: a number, a constant."""
+    """The same value in every call: a number, a constant."""
 
     value: object
 
@@ -56,7 +56,7 @@ class _Input:
 
 @dataclass(frozen=True, slots=True)
 class _Fresh:
-    """A copy, as it was made."""
+    """A copy of captured memory."""
 
     index: int
 
@@ -66,7 +66,7 @@ class _Fresh:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A view of another: of which dtype, size, stride, and where in bytes from its beginning."""
+    """A view of another result, with dtype, size, stride and byte offset."""
 
     base: _Result
     view: tuple[torch.dtype, tuple[int, ...], tuple[int, ...], int]
@@ -80,13 +80,13 @@ class Results:
 
     Args:
         captured: The results of the captured call.
-        args: What it was called with, by position; places where inputs are copied.
+        args: Its tensor inputs by position; for copied inputs, their buffers.
         constants: Tensors of the program.
-        device: Where results may lie.
-        shared: Positions of results that are memory which the next replay writes to.
+        device: The device of the results.
+        shared: Positions of results in memory that the next replay overwrites.
 
     Raises:
-        UncopiedError: A result lies elsewhere.
+        UncopiedError: A result is on another device.
     """
 
     def __init__(
@@ -106,11 +106,7 @@ class Results:
         self._is_single = self._plan == [_Fresh(0)]
 
     def give(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """The results of a call that was just replayed.
-
-        Args:
-            args: What it was called with.
-        """
+        """Return the results of a call that was just replayed with ``args``."""
         empty = self._empty
         fresh = [empty(*layout) for layout in self._like]
         copy_dense(fresh, self._sources)
@@ -120,7 +116,7 @@ class Results:
 
 
 class _Planner:
-    """Looks at the results of a captured call; lives as long as that takes, for it holds inputs."""
+    """A builder of recipes for results. It holds inputs, so it must be short-lived."""
 
     def __init__(
         self,
@@ -143,7 +139,7 @@ class _Planner:
         self._copies: dict[int, _Fresh] = {}
 
     def plan(self, number: int, result: Any) -> _Result:  # noqa: ANN401 - of any type
-        """Return the plan of the result of that number."""
+        """Return the recipe of a result; ``number`` is its position."""
         if not isinstance(result, Tensor):
             return _Same(result)
         for position, tensor in self._args.items():
@@ -166,7 +162,7 @@ class _Planner:
         group = self._groups.get(storage, [])
         if len(group) < 2 and is_dense(result.shape, result.stride()):
             return self._add(result)
-        # Of several, all that they cover is copied. Any dtype is aligned there as it was.
+        # Copy the whole range that the group covers, from a multiple of 16 to keep alignments.
         start = min(tensor.data_ptr() for tensor in group)
         start -= start % 16
         if storage not in self._copies:
@@ -191,7 +187,7 @@ def _allocator(
 
 
 def _another(result: Tensor) -> _View:
-    """The same memory in every call, as a tensor of its own."""
+    """Return the recipe of a new tensor over the same memory in every call."""
     return _View(_Same(result), _view(result, result.data_ptr()))
 
 
@@ -200,5 +196,5 @@ def _storage(tensor: Tensor) -> int:
 
 
 def _view(tensor: Tensor, start: int) -> tuple[torch.dtype, tuple[int, ...], tuple[int, ...], int]:
-    """A tensor's layout and how many bytes from an address it begins."""
+    """Return a tensor's layout and its byte offset from an address."""
     return tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.data_ptr() - start
