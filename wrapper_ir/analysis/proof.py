@@ -36,6 +36,7 @@ Interval: TypeAlias = tuple[int | None, int | None]
 """Inclusive bounds; ``None`` is unbounded."""
 
 _ANY: Final[Interval] = (None, None)
+_ONE: Final[Interval] = (1, 1)
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 _USUAL: Final = 7
 _LARGEST: Final = 64
@@ -290,7 +291,7 @@ def _scaled(part: Interval, factor: int) -> Interval:
 
 
 def _power(part: Interval, exponent: int) -> Interval:
-    result = reduce(_times, [part] * exponent, (1, 1))
+    result = reduce(_times, [part] * exponent, _ONE)
     return (max(result[0] or 0, 0), result[1]) if exponent % 2 == 0 else result
 
 

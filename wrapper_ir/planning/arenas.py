@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
@@ -114,10 +115,7 @@ class Windows:
         for tenant in group:
             changes[tenant.start - first] += nbytes[tenant]
             changes[tenant.end - first] -= nbytes[tenant]
-        alive, used = 0, []
-        for change in changes[:-1]:
-            alive += change
-            used.append(alive)
+        used = list(accumulate(changes[:-1]))
         height = max(used)
         return [height - now for now in used]
 
@@ -231,7 +229,7 @@ class Judge:
         if not allocates_one(line):
             return "is made by a region" if line and regions_of(line) else "is made by a library op"
         if line.zeroed:
-            return "is asked for zeroed"
+            return "must be zeroed"
         if line.memory not in _POOLED:
             return "is memory that peers address"
         if self._program.buffers[first.owner].is_opaque:
@@ -246,16 +244,12 @@ class Judge:
         if any(life.is_held for life in chain):
             return "may be held by an object"
         if self._is_kept and any(life.escapes for life in chain):
-            return "is seen by a region or an op of others, which may hold on to it"
+            return "is passed to a region or a third-party op, which may hold on to it"
         if chain[0].mempool:
-            return "is from a memory pool of the user's"
-        if not _streams(chain) <= _CALLERS:
+            return "is from a user memory pool"
+        if any(not life.streams <= _CALLERS for life in chain):
             return "is used on streams besides the caller's"
         return "" if chain[-1].end is not None else "is never freed"
-
-
-def _streams(chain: list[Life]) -> frozenset[int]:
-    return frozenset().union(*(life.streams for life in chain))
 
 
 def _kept_busy(region: Region, program: Program, liveness: Liveness) -> set[Life]:

@@ -379,11 +379,8 @@ class _Costs:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._sizes = Sizes(program)
+        self.bytes_of = self._sizes.of
         self.device = next(line.device for line in program.body if _calls(line))
-
-    def bytes_of(self, name: str) -> int:
-        """Return the bytes of a buffer."""
-        return self._sizes.of(name)
 
     def of(self, line: _Call) -> tuple[float, float]:
         """Return a call's fixed cost and its traffic or arithmetic time, in microseconds."""

@@ -50,7 +50,7 @@ def _with_frees(region: Region, program: Program, *, free_params: bool) -> Regio
     waiting: list[Life] = behind[BEFORE]
     ended: set[Life] = set()
     for position, line in enumerate(region.body):
-        if waiting and not _looks_back(line):
+        if waiting and not (shows(line) and line.when is When.AFTER):
             body.extend(_frees(waiting, ordered))
             ended.update(waiting)
             waiting = []
@@ -65,10 +65,6 @@ def _seeing(line: Probe, liveness: Liveness, ended: set[Life]) -> Probe:
     """Return a probe without the buffers that have ended before it."""
     alive = tuple(name for name in line.buffers if ended.isdisjoint(liveness.of(name)))
     return line if alive == line.buffers else dataclasses.replace(line, buffers=alive)
-
-
-def _looks_back(line: AnyLine) -> bool:
-    return shows(line) and line.when is When.AFTER
 
 
 def _frees(lives: list[Life], ordered: Mapping[Life, OrderedEnd]) -> list[Free]:

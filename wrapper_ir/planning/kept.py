@@ -23,7 +23,7 @@ from wrapper_ir.options.declared import ARENA
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from wrapper_ir.lines import AnyLine, Device, Place, Program
+    from wrapper_ir.lines import Device, Place, Program
 
 ARENAS: Final = ARENA.choices
 """The lifetimes of arenas."""
@@ -89,11 +89,12 @@ def keep_storage(
         names |= _fixed(program, found, host, device, names)
     if not names:
         return program
-    return program.replace(body=tuple(_marked(line, names) for line in program.body))
-
-
-def _marked(line: AnyLine, names: Collection[str]) -> AnyLine:
-    return dataclasses.replace(line, kept=True) if allocates(line) and line.out in names else line
+    return program.replace(
+        body=tuple(
+            dataclasses.replace(line, kept=True) if allocates(line) and line.out in names else line
+            for line in program.body
+        )
+    )
 
 
 def _fixed(

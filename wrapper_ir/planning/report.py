@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import Life, Liveness
+from wrapper_ir.analysis.proof import within
 from wrapper_ir.lines import FrozenMap, SymbolKind, walk_regions
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.fields import as_program
@@ -20,7 +21,7 @@ from wrapper_ir.planning.sizes import Sizes, held_bytes, held_spans, nbytes_of, 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
-    from wrapper_ir.lines import Path, Program, Region, SymbolInfo
+    from wrapper_ir.lines import Path, Program, Region
 
 
 # Placement in pools, read from the lines of a planned program, whoever planned it.
@@ -84,7 +85,8 @@ def check_plan(program: Program) -> None:
         sizes = Sizes(program)
         for name, info in program.symbols.items():
             if info.kind is SymbolKind.INT and (scale, offset) != (1, 0):
-                sizes.know(name, _within(info, scale * (info.hint or _UNKNOWN_SIZE) + offset))
+                value = scale * (info.hint or _UNKNOWN_SIZE) + offset
+                sizes.know(name, within((info.lower, info.upper), value))
         sizes.compute(program)
         for path, _, region in walk_regions(program):
             for pool, slices in _pools(region, program):
@@ -106,12 +108,6 @@ def _check(arena: Arena, path: Path) -> None:
             path=path or None,
             hint=f"in %{arena.name}, where {names}",
         ) from error
-
-
-def _within(info: SymbolInfo, value: int) -> int:
-    if info.upper is not None:
-        value = min(value, info.upper)
-    return value if info.lower is None else max(value, info.lower)
 
 
 def _pools(region: Region, program: Program) -> Iterator[tuple[Life, list[tuple[Life, Life]]]]:
@@ -262,20 +258,23 @@ def report(
     arenas = arenas_of(planned, sizes, winners)
     main, before = planned.region, freed.region
     liveness = Liveness(main, planned)
-    count = _Count()
-    count.add(main, liveness, sizes)
-    for path, _, region in walk_regions(planned):
-        if path:
-            count.add(region, Liveness(region, planned), sizes)
+    regions = [region for _, _, region in walk_regions(planned)]
+    owned = [
+        life.owner
+        for region in regions
+        for life in Liveness(region, planned).owned()
+        if not life.is_pool
+    ]
+    traits = [line.traits for region in regions for line in region.body]
     kept = kept_pools(planned) if arena == "kept" else ()
     kept_bytes = sum(sizes.of(name) for name in kept)
     peak_at, at_peak = _at_peak(planned, liveness, sizes, kept)
     return PlanReport(
         strategy=strategy,
-        buffers=count.buffers,
-        allocations=count.allocations,
-        reuses=count.reuses,
-        total_bytes=count.nbytes,
+        buffers=len(owned),
+        allocations=sum(Trait.ALLOCATES in each for each in traits),
+        reuses=sum(Trait.RETAKES in each for each in traits),
+        total_bytes=sum(map(sizes.of, owned)),
         unplanned_peak_bytes=peak(held_bytes(before, Liveness(before, freed), freed, sizes)),
         peak_bytes=sum(each.nbytes for each in at_peak) + kept_bytes,
         lower_bound_bytes=peak(needed_bytes(main, liveness, planned, sizes)),
@@ -329,29 +328,7 @@ def _outside(freed: Program, program: Program, sizes: Sizes, arena: str) -> tupl
     if freed is program:
         otherwise = "is outside in the program, which was planned before"
     return tuple(
-        Outside(
-            first.owner,
-            sizes.of(first.owner),
-            judge.why_outside(chain) or otherwise,
-        )
+        Outside(first.owner, sizes.of(first.owner), judge.why_outside(chain) or otherwise)
         for first, chain in judge.chains.items()
         if first.is_owned and not first.is_pool and first.pool is None
     )
-
-
-@dataclass(slots=True)
-class _Count:
-    """Sums over all regions of a program."""
-
-    buffers: int = 0
-    allocations: int = 0
-    reuses: int = 0
-    nbytes: int = 0
-
-    def add(self, region: Region, liveness: Liveness, sizes: Sizes) -> None:
-        """Count one region, without nested ones."""
-        owned = [life for life in liveness.owned() if not life.is_pool]
-        self.buffers += len(owned)
-        self.nbytes += sum(sizes.of(life.owner) for life in owned)
-        self.allocations += sum(Trait.ALLOCATES in n.traits for n in region.body)
-        self.reuses += sum(Trait.RETAKES in n.traits for n in region.body)

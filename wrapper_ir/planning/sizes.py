@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import sympy
 
 from wrapper_ir.analysis.liveness import Liveness
-from wrapper_ir.analysis.proof import grows
-from wrapper_ir.lines import OpaqueKind, SymbolKind, regions_of, walk
+from wrapper_ir.analysis.proof import grows, within
+from wrapper_ir.lines import OpaqueKind, SymbolInfo, SymbolKind, regions_of, walk
 from wrapper_ir.lines.expr import (
     Dim,
     Scalar,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.lines import Device, Layout, Program, Region, SymbolInfo
+    from wrapper_ir.lines import Device, Layout, Program, Region
 
 
 ASSUMED: Final = 8192
@@ -103,10 +103,12 @@ class Sizes:
         if name in self._derived:
             return self._derived[name]
         if name not in self.taken:
-            info = self._infos.get(name)
-            if info is None or info.hint is None:
+            info = self._infos.get(name, SymbolInfo())
+            if info.hint is None:
                 self.assumed.add(name)
-            self.taken[name] = _typical(info)
+                self.taken[name] = within((info.lower, info.upper), ASSUMED)
+            else:
+                self.taken[name] = info.hint
         return self.taken[name]
 
 
@@ -126,16 +128,6 @@ class Rounded(Sizes):
 def alignment_of(device: Device) -> int:
     """Return the alignment of offsets in arenas on a device, in bytes."""
     return device.kind.memory.alignment
-
-
-def _typical(info: SymbolInfo | None) -> int:
-    if info is None:
-        return ASSUMED
-    if info.hint is not None:
-        return info.hint
-    least = info.lower if info.lower is not None else 0
-    most = info.upper if info.upper is not None else max(ASSUMED, least)
-    return min(max(ASSUMED, least), most)
 
 
 def nbytes_of(layout: Layout) -> Dim:

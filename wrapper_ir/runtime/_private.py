@@ -23,21 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-__all__ = [
-    "any_autocast_enabled",
-    "below_autograd",
-    "data_ptr_address",
-    "empty_strided_cpu",
-    "enable_amx",
-    "kernel_log",
-    "new_handles",
-    "no_autocast",
-    "reinterpret_tensor",
-    "shown_range",
-    "take_handles",
-    "tensor_guard",
-]
-
 _guards: Final[Any] = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
 
 

@@ -15,14 +15,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = [
-    "clear_workspaces",
-    "current_stream",
-    "empty_strided_cuda",
-    "mend_capture",
-    "shown_gpu_range",
-]
-
 
 def _public_empty_strided_cuda(
     size: Sequence[int], stride: Sequence[int], dtype: torch.dtype

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["load_constants", "save_constants"]
-
 #: Element types stored as they are: those that every version of safetensors supports.
 _NATIVE = frozenset(
     {

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     _Call: TypeAlias = Callable[..., Any]
-    from collections.abc import Callable
 
 
 LATER: Final = {

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from wrapper_ir.errors import WrapperIRError
 
-__all__ = [
-    "ComputationError",
-    "ConstantsError",
-    "InputCountError",
-    "InputLayoutError",
-    "ProgramRunError",
-    "SymbolError",
-    "UserObjectError",
-]
-
 
 class InputLayoutError(WrapperIRError, AssertionError):
     """An input is not the kind of tensor that the program was made for.

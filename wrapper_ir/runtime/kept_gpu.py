@@ -18,8 +18,6 @@ from wrapper_ir.runtime.living import register
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["KeptGpuArena"]
-
 _STREAMS: Final = 32
 """The most streams for which arenas are kept: the size of PyTorch's stream pool on a GPU. Other
 streams come and go without notice."""

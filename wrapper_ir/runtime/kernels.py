@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.toolchain.cache import DiskCache
 
-__all__ = ["CppKernels", "load_kernels", "report_progress"]
-
 _progress: ContextVar[Callable[[int, int], None] | None] = ContextVar("progress", default=None)
 
 

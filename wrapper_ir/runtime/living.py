@@ -6,8 +6,6 @@ import threading
 import weakref
 from typing import Final, Generic, Protocol, TypeVar
 
-__all__ = ["OPENED_FROM_MEMORY", "Living", "register", "release"]
-
 OPENED_FROM_MEMORY: Final[set[str]] = set()
 """Names of libraries that were opened from memory and that the system therefore does not list."""
 

@@ -30,15 +30,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.runtime.checks import TensorSpec
 
-__all__ = [
-    "SourceFolder",
-    "SourceFolderError",
-    "make_constants",
-    "obstacle",
-    "random_tensor",
-    "run_main",
-]
-
 
 class SourceFolderError(WrapperIRError):
     """The folder of a program cannot be used: it is incomplete, or made for another machine.

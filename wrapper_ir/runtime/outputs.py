@@ -18,15 +18,6 @@ from wrapper_ir.runtime.errors import InputLayoutError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "NoOutError",
-    "OutCountError",
-    "OutLayoutError",
-    "OutOverlapError",
-    "Outputs",
-    "check_out",
-]
-
 
 class OutCountError(WrapperIRError, TypeError):
     """The argument ``out`` is not a list with an entry for each result.

@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
     _Call: TypeAlias = Callable[..., Any]
 
-__all__ = ["TritonKernels", "prepare_launcher"]
-
 _LAUNCHER: Final = Extension(
     "wir_launch", Path(__file__).resolve().parents[1] / "native" / "cuda" / "launch.cpp"
 )

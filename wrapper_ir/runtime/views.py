@@ -27,8 +27,6 @@ from wrapper_ir.runtime._private import reinterpret_tensor
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["KeptViews", "MisalignedViewError", "reinterpret_as"]
-
 _data_ptr: Final = Tensor.data_ptr
 
 

@@ -13,8 +13,6 @@ from typing import Final
 
 import torch
 
-__all__ = ["BranchStream", "branch_event"]
-
 _NON_BLOCKING: Final = 1
 """``CU_STREAM_NON_BLOCKING``: no implicit synchronization with the legacy default stream."""
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from wrapper_ir.runtime.cuda_graphs.recorder import Recorder, Recording
     from wrapper_ir.runtime.cuda_graphs.status import GraphStatus
 
-__all__ = ["CudaGraphs"]
-
 _Call: TypeAlias = "Callable[..., tuple[Any, ...]]"
 
 _KINDS: Final = (Tensor, torch.nn.Parameter, int, float, bool, type(None))
@@ -99,10 +97,6 @@ class Cache(Generic[V]):
     def pop(self, key: Hashable) -> V | None:
         """Drop a key; return its value."""
         return self._items.pop(key, None)
-
-    def clear(self) -> None:
-        """Drop everything."""
-        self._items.clear()
 
 
 class _Warm(NamedTuple):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from wrapper_ir.runtime.cuda_graphs.recorder import Recorder
-
-__all__ = ["CutGraphs"]
 
 
 class CutGraphs:
@@ -96,17 +95,16 @@ class CutGraphs:
     def status(self) -> GraphStatus:
         """The status of calls so far, summed over the pieces."""
         all_ = [piece.status for piece in self._pieces]
-        reasons: dict[str, int] = {}
+        reasons: Counter[str] = Counter()
         for each in all_:
-            for reason, count in each.reasons.items():
-                reasons[reason] = reasons.get(reason, 0) + count
+            reasons.update(each.reasons)
         return GraphStatus(
             self._program,
             sum(each.graphs for each in all_),
             sum(each.captures for each in all_),
             sum(each.replays for each in all_),
             sum(each.plain for each in all_),
-            reasons,
+            dict(reasons),
             bool(all_) and all(each.refused for each in all_),
         )
 

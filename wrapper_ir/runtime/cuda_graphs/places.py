@@ -17,17 +17,6 @@ from wrapper_ir.toolchain.native import Extension
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = [
-    "Addresses",
-    "copy",
-    "copy_dense",
-    "extent",
-    "is_dense",
-    "is_expanded",
-    "is_sparse_in_memory",
-    "place_like",
-]
-
 #: The largest ratio of a tensor's extent to the bytes of its elements.
 _GAPS: Final = 4
 

@@ -14,8 +14,6 @@ from wrapper_ir.runtime._private_cuda import clear_workspaces, current_stream, m
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["CudaRecorder", "Recorder", "Recording"]
-
 _one_at_a_time: Final = threading.RLock()
 """PyTorch supports one capture at a time in a process."""
 

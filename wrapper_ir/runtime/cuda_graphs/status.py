@@ -20,14 +20,6 @@ from wrapper_ir.runtime.living import OPENED_FROM_MEMORY, Living
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "GraphStatus",
-    "Journal",
-    "library_statuses",
-    "statuses",
-    "statuses_of",
-]
-
 _logger: Final = logging.getLogger("wrapper_ir.cuda_graphs")
 
 
