@@ -35,7 +35,7 @@ def insert_frees(program: Program, *, free_inputs: bool | None = None) -> Progra
     if free_inputs is None:
         free_inputs = program.role is not GraphRole.INFERENCE
     region = _with_frees(program.region, program, free_params=free_inputs)
-    return program if region is program.region else program.replace(body=region.body)
+    return program.replace(body=region.body)
 
 
 def _with_frees(region: Region, program: Program, *, free_params: bool) -> Region:

@@ -85,9 +85,7 @@ def reuse_storage(program: Program) -> Program:
     no donor. The donor's ``free`` is removed, the allocation becomes a ``reuse`` in place, and all
     other lines keep their order.
     """
-    sizes = Sizes(program)
-    region = _reused(program.region, program, sizes)
-    return program if region is program.region else program.replace(body=region.body)
+    return program.replace(body=_reused(program.region, program, Sizes(program)).body)
 
 
 def _reused(region: Region, program: Program, sizes: Sizes) -> Region:

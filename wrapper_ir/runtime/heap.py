@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-#: What the reference describes.
+#: The names that the reference describes.
 __all__ = ["keep_freed_memory"]
 
 

@@ -59,7 +59,7 @@ class Problem:
             lower, upper, size = _triple(number, interval)
             self.given += 1
             if upper < lower or size < 0:
-                why = "it has less than no bytes" if size < 0 else "it ends before it begins"
+                why = "its size is negative" if size < 0 else "it ends before it begins"
                 raise IntervalError(number=number, interval=(lower, upper, size), why=why)
             if size and upper > lower:
                 self.lower.append(lower)
@@ -148,7 +148,7 @@ def _triple(number: int, interval: Interval) -> Interval:
     try:
         lower, upper, size = interval
     except (TypeError, ValueError):
-        raise IntervalError(number=number, interval=interval, why="it is no triple") from None
+        raise IntervalError(number=number, interval=interval, why="it is not a triple") from None
     return lower, upper, size
 
 
@@ -283,7 +283,7 @@ def read_intervals(text: str, file: str = "<string>") -> IntervalTable:
             raise IntervalFileError(file=file, line=line, why=why)
         lower, upper, size = (_number(values[at], columns[at], file, line) for at in where)
         if upper < lower or size < 0:
-            why = f"a lifetime of {lower} to {upper} with {size} bytes is none"
+            why = f"{lower} to {upper} with {size} bytes is not a valid lifetime"
             raise IntervalFileError(file=file, line=line, why=why)
         rows.append(Row(values, (lower, upper, size), line))
     return IntervalTable(columns, tuple(rows))
