@@ -78,7 +78,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[WrapperIRError], str]] = {
         OptionValueError,
         r"wir\.DebugPrinter\('print'\)",
     ),
-    "pairs for intervals": (lambda: assign_offsets([(0, 1)]), IntervalError, "no triple"),  # type: ignore[list-item]
+    "pairs for intervals": (lambda: assign_offsets([(0, 1)]), IntervalError, "not a triple"),  # type: ignore[list-item]
     "a list for metadata": (
         lambda: wir.export(PROGRAM, "m.pt2", metadata=["a"]),  # type: ignore[arg-type]
         OptionValueError,

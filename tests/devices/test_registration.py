@@ -71,7 +71,7 @@ def test_a_package_brings_a_kind_which_is_imported_when_asked_for(tmp_path: Path
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("vendor:OTHER", "it is no wrapper_ir.devices.DeviceKind"),
+        ("vendor:OTHER", "it is not a wrapper_ir.devices.DeviceKind"),
         ("vendor:NONE", "AttributeError: module 'vendor' has no attribute 'NONE'"),
         ("absent:KIND", "ModuleNotFoundError: No module named 'absent'"),
     ],
@@ -85,7 +85,7 @@ def test_a_fault_of_a_package_is_named_as_its_own(tmp_path: Path, value: str, re
 def test_two_packages_with_a_kind_for_one_type_are_a_fault(tmp_path: Path) -> None:
     package(tmp_path, "vendor", "vendor:KIND")
     package(tmp_path, "rival", "vendor:OTHER")
-    assert "several packages bring one: vendor:KIND, vendor:OTHER" in asked(tmp_path)
+    assert "several packages provide one: vendor:KIND, vendor:OTHER" in asked(tmp_path)
 
 
 @dataclass(frozen=True)

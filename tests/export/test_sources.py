@@ -244,7 +244,7 @@ def test_a_forward_and_its_backward_are_a_function_for_autograd(room: Path, targ
     for each, gradient in zip(inputs, gradients, strict=True):
         assert (each.grad is None) == (gradient is None)
         assert gradient is None or torch.equal(each.grad, gradient)
-    with pytest.raises(ProgramRunError, match="used up what its forward had kept"):
+    with pytest.raises(ProgramRunError, match="has consumed the values that its forward saved"):
         loss(y).backward()
     assert wir.check_folder(room / "model") == []
     edit(room / "model/__init__.py", "results=1", "results=2")

@@ -241,7 +241,7 @@ def test_objects_of_the_users_are_those_that_dynamo_has_now() -> None:
         assert user_object(0) is SIDE
         kept.set_external_object_by_index(0, OTHER)
         assert user_object(0) is OTHER
-        with pytest.raises(UserObjectError, match="object 7 of the user's, which is not there"):
+        with pytest.raises(UserObjectError, match="user object 7, which is missing"):
             user_object(7)
     finally:
         kept.reset_user_object_tracking()

@@ -83,7 +83,7 @@ def test_every_reason_for_staying_outside() -> None:
     reasons = {each.name: each.reason for each in report.outside}
     assert reasons["made"] == "is made by a library op"
     assert "may hold on to it" in reasons["seen"]
-    assert reasons["zeroed"] == "is asked for zeroed"
+    assert reasons["zeroed"] == "must be zeroed"
     assert reasons["empty"] == "has no bytes"
     assert "result" in reasons["result"]
     assert "inside" not in reasons

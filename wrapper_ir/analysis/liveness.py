@@ -32,22 +32,20 @@ if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Effects, Program, Region
 
 
-# Liveness: which storage a name stands for, and from where to where it is needed.
-#
-# A region is looked at by itself: its parameters are borrowed, and a line that holds regions uses
-# its operands like any call. Names of one storage are folded together: views (reinterprets, results
-# that are an alias) and results that may be one. Peeks by probes count for nothing. What a
-# collective reads, it needs until its results are waited for.
+# Each region is analysed on its own: its parameters are borrowed, and a line with nested regions
+# uses its operands like any call. All names in one alias class share a life: views (reinterprets,
+# results that are aliases) and possible aliases. A probe's peek is not a use. A collective uses its
+# operands until its results are waited for.
 
 _NO_STREAMS: Final[frozenset[int]] = frozenset()
 
 BEFORE: Final = -1
-"""The position of what is there before the first line: inputs and parameters."""
+"""The position of definitions before the first line: inputs and parameters."""
 
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """A storage under one owner: from the definition of that name to its end.
+    """The live range of a storage under one owner, from its definition to its end.
 
     Positions are indices of lines in the region's body.
     """
@@ -57,51 +55,51 @@ class Life:
     last_use: int
     """The last line that touches any name of the storage, other than to free it."""
     end: int | None = None
-    """The line that frees the storage or takes it over; ``None`` where no line says so."""
+    """The line that frees the storage or takes it over; ``None`` if there is none."""
     is_owned: bool = True
-    """Whether the region has to end it; inputs, parameters and constants are the caller's."""
+    """True if the region must end it. The caller owns inputs, parameters and constants."""
     is_donated: bool = False
-    """Whether it is an input of the program that the caller gives up: its last use ends it."""
+    """True for a donated input of the program, which may end after its last use."""
     leaves: bool = False
-    """Whether a name of it is a result."""
+    """True if one of its names is a result."""
     place: Place = USUAL
-    """The memory of its device that it lies in."""
+    """The kind and space of memory on its device."""
     is_allocation: bool = False
-    """Whether the line that made it, or that made what it took over, is a plain allocation."""
+    """True if its memory, taken over or not, comes from a plain allocation."""
     is_pool: bool = False
     pool: Life | None = None
     """The pool that it is a slice of."""
     before: Life | None = None
-    """The life that the storage began with, if it went on from another name."""
+    """The first life of the storage, if this one took it over."""
     is_held: bool = False
-    """Whether an object may hold it beyond its end."""
+    """True if an object may hold it past its end."""
     was_taken: bool = False
-    """Whether it goes on under another name."""
+    """True if another life takes over the storage."""
     written: bool = False
-    """Whether a line writes to it; what allocates or returns it does not."""
+    """True if a line writes to it, other than by allocating or returning it."""
     escapes: bool = False
-    """Whether code gets it that may hold on to it and look later."""
+    """True if it is passed to code that may keep it and read it later."""
     streams: frozenset[int] = _NO_STREAMS
-    """Streams of the lines that make it and of the calls that touch it."""
+    """Streams of the lines that define it and of the calls that touch it."""
     stream: int = 0
-    """The stream that its memory is from."""
+    """The stream that its memory was allocated on."""
     mempool: int = 0
-    """The memory pool that its memory is from."""
+    """The memory pool that its memory was allocated from."""
 
     @property
     def first(self) -> Life:
-        """The life that the storage began with: this one, if no other name had it before."""
+        """The first life of the storage: this one, unless it took the storage over."""
         return self.before or self
 
 
 class Liveness:
-    """The lives of one region's storages, in the order in which they begin.
+    """The lives of one region's storages, in order of definition.
 
     Args:
         region: The region.
-        program: The program it is from.
-        observe: Called with the position, the line and its effects, for each line: what else is to
-            be learnt in the same walk. Effects of a long program are too many to be kept.
+        program: The program that contains it.
+        observe: Called with the position, the line and its effects for each line, so that others
+            can learn from the same walk. The effects of a long program are too many to keep.
     """
 
     def __init__(
@@ -130,7 +128,7 @@ class Liveness:
                 _leave(life)
 
     def of(self, name: str) -> tuple[Life, ...]:
-        """The storages that a name may be a view of; none for a name of another region."""
+        """Return the storages that a name may be a view of; none for a name of another region."""
         found = self._by_name.get(name)
         if found is None and name in self._program.constants:
             found = (Life(name, BEFORE, BEFORE, is_owned=False),)
@@ -138,16 +136,16 @@ class Liveness:
         return found or ()
 
     def storages(self, names: Iterable[str]) -> set[Life]:
-        """The storages that names may be views of, each as the life that it began with."""
+        """Return the first lives of the storages that the names may be views of."""
         return {life.first for name in names for life in self.of(name)}
 
     def owned(self) -> list[Life]:
-        """Live ranges that the region has to end."""
+        """Return the live ranges that the region has to end."""
         return [life for life in self.lives if life.is_owned]
 
     @cached_property
     def chains(self) -> dict[Life, list[Life]]:
-        """The lives of each storage in their order, by the first of them."""
+        """All lives of each storage in order, keyed by the first."""
         found: dict[Life, list[Life]] = {}
         for life in self.lives:
             found.setdefault(life.first, []).append(life)
@@ -170,7 +168,7 @@ class Liveness:
         self._mark(line, found, streams)
 
     def _mark(self, line: AnyLine, found: Effects, streams: frozenset[int]) -> None:
-        """Note what else a line does to storages, those included that it makes."""
+        """Record streams, writes and escapes, also for the storages that the line defines."""
         for name in found.defines if streams else ():
             for life in self.of(name):
                 life.streams |= streams
@@ -208,13 +206,13 @@ class Liveness:
     def _work_on(
         self, position: int, line: AnyLine, found: Effects, streams: frozenset[int]
     ) -> None:
-        """Note what work that begins goes on reading, or that it is over."""
+        """Extend lives that asynchronous work reads until the line that waits for it."""
         if begins_work(line):
             read = tuple(life for name in found.reads for life in self.of(name))
             for name in found.written:
                 self._at_work.update(dict.fromkeys(self.of(name), read))
         elif waits_for_work(line):
-            # One wait may stand for all tensors of an op or for one of them: the last is taken.
+            # A wait may cover all tensors of an op or just one, so the last wait counts.
             for life in (life for name in found.reads for life in self.of(name)):
                 for read_life in self._at_work.get(life, ()):
                     _touch(read_life, position, streams)
@@ -230,7 +228,7 @@ class Liveness:
 
 
 def streams_of(line: AnyLine) -> frozenset[int]:
-    """The streams that a line, or a line inside its regions, has work or memory on."""
+    """Return the streams on which a line, or a line in its regions, has work or memory."""
     if works(line):
         return frozenset((line.stream,))
     regions = regions_of(line)
@@ -253,10 +251,8 @@ def _leave(life: Life) -> None:
         life.pool.leaves = True
 
 
-# The storage map of a program: who shares storage, and what happens to each, learnt in one walk.
-#
-# Storages are the lives of :class:`~wrapper_ir.analysis.liveness.Liveness`, asked by the names that
-# may be views of them. What concerns one name rather than its storage stands here.
+# The storage map of a program. Facts about storages are in `Liveness`, facts about names are here;
+# both come from one walk.
 
 
 def last_uses(region: Region, program: Program) -> dict[str, int]:
@@ -281,11 +277,11 @@ def _note_results(region: Region, last: dict[str, int]) -> None:
 
 
 def mutated_inputs(program: Program, lives: Liveness | None = None) -> list[int]:
-    """Return the positions of inputs whose storage some line writes to, under whatever name.
+    """Return the positions of inputs whose storage is written, under any name.
 
     Args:
         program: The program.
-        lives: The lives of its body, where they are known.
+        lives: The lives of its body, if the caller has them.
     """
     found = Liveness(program.region, program) if lives is None else lives
     written = {life.first.owner for life in found.lives if life.written}
@@ -297,27 +293,27 @@ def mutated_inputs(program: Program, lives: Liveness | None = None) -> list[int]
 
 
 class StorageMap:
-    """The storages of a program's body and what happens to each.
+    """Uses of the storages and names of a program's body.
 
     Args:
-        program: The program; regions inside its lines are not looked into.
+        program: The program; nested regions are not visited.
     """
 
     def __init__(self, program: Program) -> None:
         self.last: dict[str, int] = {}
-        """As of :func:`last_uses`."""
+        """The result of :func:`last_uses`."""
         self.touched: set[str] = set()
         """Names touched by anything but a ``Free``."""
         self.written: set[str] = set()
         """Names that are written through."""
         self.written_by_ops: set[str] = set()
         self.resizable: set[str] = set()
-        """Names written by ops that might want another size than the buffer's."""
+        """Names written by ops that might resize the buffer."""
         self.handled: set[str] = set()
-        """Names touched by more than what cuts slices out of pools, and by ``Free``."""
+        """Names touched by anything but a ``Free`` or the allocation of a slice."""
         self._escaping: set[str] = set()
         self._returned_for: dict[str, list[str]] = {}
-        """Results of calls, with the arguments that they are or may be."""
+        """The arguments that each result of a call aliases or may alias."""
         self.lives = Liveness(program.region, program, self._learn)
         """The storages."""
         _note_results(program.region, self.last)
@@ -326,7 +322,7 @@ class StorageMap:
         self.touched |= leaves
         names = (item.name for item in program.inputs if isinstance(item, BufferInput))
         self.touched_inputs = tuple(name for name in names if name in self.touched)
-        """Buffer inputs that something reads, writes, looks at or returns, in order."""
+        """Buffer inputs that something reads, writes, peeks at or returns, in order."""
 
     def _learn(self, index: int, line: AnyLine, found: Effects) -> None:
         _note_uses(found, index, self.last)
@@ -346,28 +342,27 @@ class StorageMap:
             self._escaping.update(found.touched)
 
     def taken(self) -> set[Life]:
-        """Return the storages that go on under another name."""
+        """Return the storages that are taken over under another name."""
         return {life.first for life in self.lives.lives if life.was_taken}
 
     def ending(self) -> set[Life]:
-        """Return the storages that end in the program, whatever they are called by then."""
+        """Return the storages that end in the program, under any name."""
         lives = self.lives.lives
         return {life.first for life in lives if life.end is not None and not life.was_taken}
 
     def outgoing(self) -> set[Life]:
-        """Return the storages that leave it, or that code gets which may hold on to them."""
+        """Return the storages that are returned or that escape, with their pools."""
         lives = self.lives.lives
         return self.with_pools({life.first for life in lives if _goes_out(life)})
 
     def with_pools(self, found: set[Life]) -> set[Life]:
-        """Return storages and the pools that they lie in."""
+        """Return the storages and their pools."""
         return found | {life.pool.first for life in found if life.pool is not None}
 
     def escaping(self) -> set[str]:
-        """Return the names whose tensor object may get out, or to code that may keep it.
+        """Return the names whose tensor object may be returned or kept by other code.
 
-        A view that a line of its own makes is an object of its own, so only what calls return for
-        it counts.
+        A view line makes a new tensor object, so only aliases that calls return are followed.
         """
         found: set[str] = set()
         todo = list(self._escaping)

@@ -1,9 +1,9 @@
-"""Facts of library ops: by their schemas, by torch's tags, and by tables where neither says them.
+"""Facts about library ops, from schemas, torch's tags, and tables of what neither of them says.
 
-What torch's registry knows is data (``ops.txt``), made by ``tools/make_ops.py``: which ops have an
-overload that writes into given memory, which work element by element, which draw random numbers.
-The first two are found by the whole schema, not by the name: a program from another version of
-torch, where an op takes other arguments, is left alone.
+``ops.txt`` holds facts from torch's registry, extracted by ``tools/make_ops.py``: the ``out=``
+overloads of ops, which of them are pointwise, and the ops that draw random numbers. The first two
+are keyed by the whole schema, not by name, so that a program from a torch version where an op takes
+other arguments is left alone.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 PRODUCTS: Final = frozenset(
     ("aten::mm.out", "aten::addmm.out", "aten::bmm.out", "aten::baddbmm.out")
 )
-"""Products of matrices: one kernel each, into a contiguous buffer of the program."""
+"""Matrix products: one kernel each, into a contiguous buffer of the program."""
 
 FIXED_WRITERS: Final = PRODUCTS | frozenset(f"aten::{op}.out" for op in """
     acos add addbmm addcdiv addcmul addmv addr amax amin baddbmm cat cumprod cumsum gather
     index_select logcumsumexp mv
     """.split())  # noqa: SIM905 - one name a line would take the page
-"""Ops that write into a buffer whose size follows from those of their arguments."""
+"""Ops that write into a buffer whose size follows from the sizes of their arguments."""
 
 OVERWRITING: Final = (
     *("aten::bernoulli_", "aten::cauchy_", "aten::copy_", "aten::exponential_", "aten::fill_"),
     *("aten::geometric_", "aten::log_normal_", "aten::normal_", "aten::random_"),
     *("aten::uniform_", "aten::zero_"),
 )
-"""Ops that change their first argument without looking at it; schemas do not tell."""
+"""Ops that overwrite their first argument without reading it, which schemas do not say."""
 
-#: The namespaces of torch's own ops, which are known: they hold on to nothing, and those that draw
-#: random numbers are in the table.
+#: Namespaces of torch's own ops: these keep no tensors, and the table lists those that draw random
+#: numbers.
 _KNOWN: Final = ("aten::", "prims::", "quantized::", "mkldnn::", "mkl::")
 
-#: The namespace of functional collectives, and those of all.
+#: The namespace of functional collectives, and all namespaces of collectives.
 _FUNCTIONAL: Final = "_c10d_functional::"
 _COLLECTIVES: Final = (_FUNCTIONAL, "c10d::", "c10d_functional::")
 
@@ -63,17 +63,17 @@ _STARTERS: Final = tuple(
         "reduce_scatter_tensor",
     )
 )
-"""What the names of ops begin with that start work, in place or not, one by one or coalesced."""
+"""Name prefixes of ops that start work, in place or not, single or coalesced."""
 
 _WAIT: Final = f"{_FUNCTIONAL}wait_tensor"
-"""What the names of ops begin with that wait."""
+"""The name prefix of ops that wait for work."""
 
 _DROPOUT: Final = "dropout_p"
-"""The parameter of attention ops that says how much they drop."""
+"""The parameter of attention ops with the dropout probability."""
 
 
 def schema_of(program: Program, op: str) -> OpSchema:
-    """Return the schema that a program declares an op with."""
+    """Return the schema that a program declares for an op."""
     source = program.kernels[op].source
     assert isinstance(source, TorchOp)
     return parse_schema(source.schema)
@@ -89,9 +89,9 @@ def is_method(program: Program, op: str) -> bool:
 
 
 def escapes_to(line: AnyLine, found: Effects) -> bool:
-    """Return whether code that may keep hold of buffers gets what a line touches.
+    """Return whether the buffers that a line touches may be kept by someone.
 
-    That is regions, ops that are not torch's own, and whatever gets an object to keep them in.
+    Regions, ops other than torch's own, and lines that use objects may keep them.
 
     Args:
         line: The line.
@@ -103,28 +103,27 @@ def escapes_to(line: AnyLine, found: Effects) -> bool:
 
 
 def overwritten(found: Effects) -> list[str]:
-    """Return what a call changes without looking at it: its first argument, if anything."""
+    """Return the buffers that a call overwrites unread: its first argument, or nothing."""
     overwrites = any(name.partition(".")[0] in OVERWRITING for name in found.calls)
     return found.writes[:1] if overwrites else []
 
 
-# Collectives begin work that goes on beside the program until it is waited for. Until then the work
-# reads what the op was given, and writes what it returned or wrote in place. Schemas do not say so:
-# an op looks as if it were done when it returns.
+# Collectives start work that runs asynchronously until it is waited for. Until then it reads the
+# op's arguments and writes its results and in-place arguments. Schemas do not say so.
 
 
 def begins_work(line: AnyLine) -> bool:
-    """Return whether a line starts work that goes on behind it."""
+    """Return whether a line starts work that goes on after it."""
     return op_of(line).startswith(_STARTERS)
 
 
 def waits_for_work(line: AnyLine) -> bool:
-    """Return whether a line waits for the work on what it is given."""
+    """Return whether a line waits for the work on its arguments."""
     return op_of(line).startswith(_WAIT)
 
 
 def is_collective(line: AnyLine) -> bool:
-    """Return whether something may work on what a line was given after it returned."""
+    """Return whether work on a line's arguments may go on after it returns."""
     return op_of(line).startswith(_COLLECTIVES)
 
 
@@ -132,16 +131,16 @@ def is_collective(line: AnyLine) -> bool:
 
 
 def may_drop(schema: OpSchema) -> bool:
-    """Return whether an op can be told to drop elements, as attention is: it handles the state.
+    """Return whether an op has a dropout probability, as attention ops have.
 
-    Forwards return the state of random numbers, on the GPU while a graph is captured, else on the
-    host, and backwards look for it likewise.
+    The forward op returns the random state, on the GPU while a graph is captured and on the host
+    otherwise; the backward op expects it in the same place.
     """
     return schema.arg(_DROPOUT) is not None
 
 
 def drops(program: Program, line: ExternKernel) -> bool:
-    """Return whether a call of such an op is told to drop anything."""
+    """Return whether a call has a dropout probability other than 0."""
     schema = schema_of(program, line.op)
     if not may_drop(schema):
         return False
@@ -153,7 +152,7 @@ def drops(program: Program, line: ExternKernel) -> bool:
 
 
 def draws(program: Program, line: AnyLine) -> bool:
-    """Return whether a line may draw random numbers: an op that is not known may do anything."""
+    """Return whether a line may draw random numbers. An unknown op may do anything."""
     if not calls_op(line):
         return False
     schema = schema_of(program, line.op)
@@ -183,23 +182,23 @@ class OutOp:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Contents of the file."""
+    """The contents of ``ops.txt``."""
 
     by_schema: dict[str, OutOp]
-    """The overload for the schema of an op that allocates its results."""
+    """``out=`` overloads by the schema of the op that allocates its results."""
     pointwise: frozenset[str]
-    """Schemas of ``out=`` overloads whose result may lie where an argument of its layout does."""
+    """Schemas of ``out=`` overloads that may write over an argument of the output's layout."""
     seeded: frozenset[str]
     """Names of ops that draw random numbers."""
 
 
 def out_op(schema: str) -> OutOp | None:
-    """Return the overload that does the same as an op into given memory, if there is one."""
+    """Return the ``out=`` overload of an op, if there is one."""
     return _table().by_schema.get(schema)
 
 
 def is_pointwise_out(schema: str) -> bool:
-    """Return whether this is an ``out=`` overload that works element by element."""
+    """Return whether this is a pointwise ``out=`` overload."""
     return schema in _table().pointwise
 
 

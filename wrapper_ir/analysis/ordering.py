@@ -1,13 +1,13 @@
-"""Order that events and waits put among streams: what is known to be done when.
+"""Happens-before order among streams, as established by events and waits.
 
-Lines are issued in the program's order, and each stream does its own in that order; between streams
-nothing is certain but what a wait says. So for each stream it is kept how far every other one has
-come, for certain, before what is put on it next: positions of lines, counted from 1. What happened
-before the program counts as position 0 of the caller's stream. The user's streams are taken to have
-waited for that, as they would have to without us; the program's own have not.
+Lines are issued in program order, and each stream runs its own lines in that order. Only waits
+order different streams. So each stream has a vector clock: for every other stream, the position of
+the last line, counted from 1, that is certain to be done before the stream's next work starts. Work
+from before the program has position 0 of the caller's stream. The user's streams are assumed to
+have waited for that, as they would have to without us; the program's own streams have not.
 
-The host is one more that can wait: what is issued afterwards comes after what it has waited for.
-The current streams of several devices count as one, the caller's.
+The host can wait too: lines issued afterwards come after the work that it has waited for. The
+current streams of several devices count as one, the caller's.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program
 
 HOST: Final = -1
-"""The host among the streams."""
+"""The host's number among the streams."""
 
 CALLER: Final = 0
-"""The stream that is current where the program is called."""
+"""The stream that is current when the program is called."""
 
 
 class Touch(NamedTuple):
-    """The buffers whose memory a line's work reads and writes, and the stream that it is on.
+    """The buffers whose device memory a line reads, writes and allocates, and its stream.
 
-    Storage that it makes is for work on that stream: what the memory was used for before is done
-    there.
+    Memory is allocated for that stream: earlier uses of it are done there.
     """
 
     stream: int
@@ -52,7 +51,7 @@ class Touch(NamedTuple):
 
 
 def touch(line: AnyLine, program: Program) -> Touch:
-    """Return what a line's work does to memory of devices."""
+    """Return the uses of device memory by a line."""
     found = effects(line, program)
     views = {alias.name for alias in found.aliases}
     viewed = {alias.source for alias in found.aliases}
@@ -66,16 +65,16 @@ def touch(line: AnyLine, program: Program) -> Touch:
 
 
 def _on_device(name: str, program: Program) -> bool:
-    """Return whether a buffer is in memory that streams work on."""
+    """Return whether a buffer is in device memory, which streams work on."""
     layout = program.buffers.get(name)
     return layout is not None and layout.device != CPU
 
 
 class Clocks(PartialLineVisitor[None]):
-    """Vector clocks: how far each stream is known to have come before another goes on.
+    """Vector clocks of a program's streams.
 
     Args:
-        program: The program; its lines are gone over with :meth:`step`.
+        program: The program; :meth:`step` advances over its lines.
     """
 
     def __init__(self, program: Program) -> None:
@@ -84,28 +83,28 @@ class Clocks(PartialLineVisitor[None]):
         self._seen: dict[int, dict[int, int]] = {HOST: {}, CALLER: {}}
         for number, stream in enumerate(program.streams, start=1):
             self._seen[number] = {} if stream.user_object is None else {CALLER: 0}
-        #: What was done when each event was last recorded.
+        #: The clock when each event was last recorded.
         self._events: dict[int, dict[int, int]] = {}
         self._position = 0
 
     def sees(self, stream: int, other: int, position: int) -> bool:
-        """Return whether what ``other`` does up to a position is done before ``stream`` goes on."""
+        """Return whether ``other`` is done up to a position before ``stream`` goes on."""
         if stream == other:
             return True
         known = self._seen.get(stream, {}).get(other, HOST)
         return max(known, self._seen[HOST].get(other, HOST)) >= position
 
     def is_recorded(self, event: int) -> bool:
-        """Return whether a line so far has recorded an event."""
+        """Return whether an event has been recorded so far."""
         return event in self._events
 
     def step(self, line: AnyLine, position: int) -> None:
-        """Goes past a line of the body."""
+        """Advance over a line of the body."""
         self._position = position
         self.visit(line)
 
     def visit_unsupported(self, line: AnyLine) -> None:
-        """Other lines order nothing."""
+        """Ignore a line that orders nothing."""
 
     def visit_record_event(self, line: RecordEvent) -> None:
         self._events[line.event] = self._at(line.stream, self._position)
@@ -129,7 +128,7 @@ class Clocks(PartialLineVisitor[None]):
             self._learn(HOST, self._at(line.stream, self._position))
 
     def _comes_back(self, line: ExternKernel) -> bool:
-        """Return whether a call copies to the host and waits for it, unless it says otherwise."""
+        """Return whether a call is a blocking copy to the host."""
         written = effects(line).written
         on_host = any(
             name in self._layouts and self._layouts[name].device == CPU for name in written
@@ -138,7 +137,7 @@ class Clocks(PartialLineVisitor[None]):
         return line.device != CPU and on_host and ScalarArg(value=True) not in flags
 
     def _at(self, stream: int, position: int) -> dict[int, int]:
-        """Return what is done when a stream has come so far."""
+        """Return the clock of a stream once it has reached a position."""
         found = {**self._seen[HOST]}
         _merge(found, self._seen.get(stream, {}))
         return {**found, stream: position}

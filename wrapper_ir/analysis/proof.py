@@ -1,19 +1,20 @@
 """Proofs about symbolic sizes from the ranges of their symbols.
 
-Convention: an answer of ``True`` is a proof; ``False`` means "not proved", never "disproved". Hints
-prove nothing; they may refute, as one choice of the symbols among others. Three facts are used: the
-ranges in ``Program.symbols``; that a symbol which is a size of some buffer is not negative; and,
-where a caller says so, that the sizes of one view are at least one (a view without elements spans
-no bytes and fits anywhere).
+Convention: ``True`` is a proof; ``False`` means "not proved", never "disproved". Hints prove
+nothing, but they can refute, since they are one legal assignment of the symbols. A proof uses three
+facts: the ranges in ``Program.symbols``; a symbol that is the size of some buffer is not negative;
+and, if the caller says so, the sizes of one view are at least one (a view without elements spans no
+bytes and fits anywhere).
 
-Two methods, the cheap one first: interval arithmetic over the expression, then moving each symbol
-to its lower bound (``s = lower + t`` with ``t >= 0``) and looking at the signs of the coefficients,
-which proves for example ``s0*s0 - s0 >= 0`` for ``s0 >= 1``.
+There are two methods, the cheap one first. Interval arithmetic bounds the expression. If that is
+not enough, each symbol is shifted by its lower bound (``s = lower + t`` with ``t >= 0``); if no
+coefficient of the result is negative, neither is the value. This proves, for example,
+``s0*s0 - s0 >= 0`` for ``s0 >= 1``.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import sympy
@@ -35,23 +36,24 @@ Interval: TypeAlias = tuple[int | None, int | None]
 """Inclusive bounds; ``None`` is unbounded."""
 
 _ANY: Final[Interval] = (None, None)
+_ONE: Final[Interval] = (1, 1)
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 _USUAL: Final = 7
 _LARGEST: Final = 64
-"""Exponents up to here are worked out."""
+"""The largest exponent that is evaluated."""
 
 
 class Facts:
-    """Facts about a program's symbols, with a memory of what was proved."""
+    """Facts about a program's symbols, with a cache of proofs."""
 
     def __init__(self, program: Program) -> None:
         self.ranges: dict[str, Interval] = {
             name: (info.lower, info.upper) for name, info in program.symbols.items()
         }
         for layout in program.buffers.values():
-            for size in layout.size:
-                if isinstance(size, sympy.Symbol):
-                    self._raise_lower(size.name, 0)
+            for name in sizes_of(layout):
+                lower, upper = self.ranges.get(name, _ANY)
+                self.ranges[name] = max(lower or 0, 0), upper
         hints = {name: info.hint for name, info in program.symbols.items()}
         self._sample = {name: within(r, hints.get(name)) for name, r in self.ranges.items()}
         self._proved: dict[tuple[sympy.Expr, frozenset[str]], bool] = {}
@@ -65,16 +67,17 @@ class Facts:
         found = self._proved.get(key)
         if found is None:
             sample = self.sample(value)
-            # What is wrong for one legal choice of the symbols need not be tried to be proved.
-            refuted = sample is not None and sample < 0 and self._has_elements(nonempty)
+            # A counterexample saves the attempt at a proof.
+            is_legal = all(self._sample.get(name, 0) >= 1 for name in nonempty)
+            refuted = sample is not None and sample < 0 and is_legal
             found = not refuted and _Proof(self.ranges, nonempty).nonnegative(value)
             self._proved[key] = found
         return found
 
     def sample(self, value: Dim) -> int | None:
-        """The value for one choice of the symbols within their ranges; nothing where it has none.
+        """Evaluate for one legal assignment of the symbols; return ``None`` if that fails.
 
-        Fit to refute that something holds for all choices, and for nothing else.
+        The result can refute that something holds for all assignments. It proves nothing.
         """
         if isinstance(value, int):
             return value
@@ -85,9 +88,6 @@ class Facts:
         except UnsupportedExprError:
             return None
         return found if type(found) is int else None
-
-    def _has_elements(self, nonempty: frozenset[str]) -> bool:
-        return all(self._sample.get(name, 0) >= 1 for name in nonempty)
 
     def at_least(self, large: Dim, small: Dim, nonempty: frozenset[str] = _NO_NAMES) -> bool:
         """Return whether ``large >= small`` is proved."""
@@ -111,25 +111,21 @@ class Facts:
         return found
 
     def fits(self, layout: Layout, capacity: Dim) -> bool:
-        """Return whether a view proves to lie within ``capacity`` bytes of its storage's start."""
+        """Return whether a view provably ends within the first ``capacity`` bytes of storage."""
         return self.at_least(capacity, end_of(layout), sizes_of(layout))
 
     def sticks_out(self, layout: Layout, capacity: Dim) -> bool:
-        """Return whether a view provably ends behind ``capacity`` bytes if it has an element."""
+        """Return whether a view, if not empty, provably ends past ``capacity`` bytes."""
         return self.exceeds(end_of(layout), capacity, sizes_of(layout))
-
-    def _raise_lower(self, name: str, least: int) -> None:
-        lower, upper = self.ranges.get(name, _ANY)
-        self.ranges[name] = (least if lower is None else max(lower, least), upper)
 
 
 def grows(value: sympy.Basic) -> bool:
-    """Return whether numbers could come out that take too long to write down."""
+    """Return whether evaluation could yield numbers too large to handle in reasonable time."""
     return any(not p.exp.is_Integer or p.exp > _LARGEST for p in value.atoms(sympy.Pow))
 
 
 def within(bounds: Interval, wanted: int | None) -> int:
-    """The value that the bounds allow nearest to the one that is wanted, by default a usual one."""
+    """Return ``wanted``, or a typical size, clamped to the bounds."""
     lower, upper = bounds
     value = _USUAL if wanted is None else wanted
     if upper is not None:
@@ -138,23 +134,21 @@ def within(bounds: Interval, wanted: int | None) -> int:
 
 
 def end_of(layout: Layout) -> Dim:
-    """Bytes from the storage's start to the view's end; 0 where a size is known to be 0."""
-    return _end_of(layout) if layout.symbols else _static_end_of(layout)
-
-
-def _static_end_of(layout: Layout) -> Dim:
+    """Return the bytes from the storage's start to the view's end; 0 if a size is known to be 0."""
+    if layout.symbols:
+        return _symbolic_end_of(layout)
     extent = layout.extent
     return (layout.offset + extent) * layout.dtype.itemsize if extent else 0
 
 
 @lru_cache(maxsize=65536)
-def _end_of(layout: Layout) -> Dim:
+def _symbolic_end_of(layout: Layout) -> Dim:
     extent = layout.extent
     return 0 if extent == 0 else dim((layout.offset + extent) * layout.dtype.itemsize)
 
 
 def sizes_of(layout: Layout) -> frozenset[str]:
-    """Names of the symbols that are a size of the layout: at least 1 where it has an element."""
+    """Return the symbols that are sizes of the layout. In a nonempty view each is at least 1."""
     if all(type(size) is int for size in layout.size):
         return _NO_NAMES
     return frozenset(size.name for size in layout.size if isinstance(size, sympy.Symbol))
@@ -168,7 +162,7 @@ def same(a: Dim, b: Dim) -> bool:
 
 
 class _Proof:
-    """One attempt, under one set of assumptions."""
+    """A proof attempt under one set of assumptions."""
 
     def __init__(self, ranges: dict[str, Interval], nonempty: frozenset[str]) -> None:
         self.ranges = ranges
@@ -183,7 +177,7 @@ class _Proof:
         )
 
     def settle(self, expr: sympy.Expr) -> sympy.Expr:
-        """The expression with each ``Max`` and ``Min`` of known order replaced by its winner."""
+        """Simplify each ``Max`` and ``Min`` whose order is known."""
         if not expr.args or not expr.has(sympy.Max, sympy.Min):
             return expr
         args = [self.settle(arg) for arg in expr.args]
@@ -201,9 +195,9 @@ class _Proof:
         return lower is not None and lower >= 0
 
     def undivided(self, expr: sympy.Expr) -> sympy.Expr:
-        """Something not larger, with fractions in place of the quotients that they bound.
+        """Return a lower bound that has fractions in place of integer quotients.
 
-        ``a // b <= a / b`` bounds what is subtracted, ``a // b >= (a - b + 1) / b`` what is added.
+        ``a // b <= a / b`` bounds subtracted terms, ``a // b >= (a - b + 1) / b`` added ones.
         """
         terms = (self.undivided_term(term) for term in sympy.Add.make_args(expr))
         return sympy.expand(sympy.Add(*terms))
@@ -219,13 +213,13 @@ class _Proof:
             if divides and factor.args[1] > 0 and all(map(self.is_nonnegative, others)):
                 a, b = factor.args
                 least, most = (1 - b, 0) if isinstance(factor, FloorDiv) else (0, b - 1)
-                # What is subtracted is bounded from above.
+                # A subtracted term needs an upper bound.
                 slack = least if coefficient > 0 else most
                 return coefficient * (a + slack) / b * sympy.Mul(*others)
         return term
 
     def by_moving(self, expr: sympy.Expr) -> bool:
-        """Moves what the expression is made of to its lower bounds: no coefficient may be < 0."""
+        """Shift each atom by its lower bound; return whether no coefficient is then negative."""
         moves = {}
         for atom in _atoms(expr):
             lower, _ = self.interval(atom)
@@ -237,7 +231,7 @@ class _Proof:
         return all(term.as_coeff_Mul()[0] >= 0 for term in terms)
 
     def interval(self, expr: sympy.Basic) -> Interval:
-        """Bounds of an integer expression."""
+        """Return bounds of an integer expression."""
         if isinstance(expr, sympy.Integer):
             return int(expr), int(expr)
         if isinstance(expr, sympy.Symbol):
@@ -253,7 +247,7 @@ class _Proof:
             case sympy.Add():
                 return _sum(parts)
             case sympy.Mul():
-                return _product(parts)
+                return reduce(_times, parts)
             case sympy.Pow() if isinstance(expr.exp, sympy.Integer) and 0 <= int(expr.exp) <= 16:
                 return _power(parts[0], int(expr.exp))
             case sympy.Max():
@@ -274,13 +268,6 @@ def _sum(parts: list[Interval]) -> Interval:
         None if None in lowers else sum(v for v in lowers if v is not None),
         None if None in uppers else sum(v for v in uppers if v is not None),
     )
-
-
-def _product(parts: list[Interval]) -> Interval:
-    result: Interval = (1, 1)
-    for part in parts:
-        result = _times(result, part)
-    return result
 
 
 def _times(a: Interval, b: Interval) -> Interval:
@@ -304,17 +291,17 @@ def _scaled(part: Interval, factor: int) -> Interval:
 
 
 def _power(part: Interval, exponent: int) -> Interval:
-    result = _product([part] * exponent)
+    result = reduce(_times, [part] * exponent, _ONE)
     return (max(result[0] or 0, 0), result[1]) if exponent % 2 == 0 else result
 
 
 def _extreme(parts: list[Interval], *, largest: bool) -> Interval:
-    """Bounds of a maximum; of a minimum with the roles of the ends swapped."""
+    """Return bounds of a maximum or a minimum."""
     pick = max if largest else min
     sides: list[int | None] = []
     for side in (0, 1):
         known = [p[side] for p in parts if p[side] is not None]
-        # One bounded argument bounds a maximum from below (a minimum from above).
+        # A single bounded argument bounds a maximum from below and a minimum from above.
         enough = bool(known) if side == (0 if largest else 1) else len(known) == len(parts)
         sides.append(pick(k for k in known if k is not None) if enough else None)
     return sides[0], sides[1]
@@ -327,15 +314,13 @@ def _quotient(expr: sympy.Basic, parts: list[Interval]) -> Interval:
         positive = both[0] is not None and both[0] >= 0 and both[1] is not None and both[1] > 0
         return (0, parts[0][1]) if positive else _ANY
     by = int(divisor)
-    if isinstance(expr, FloorDiv):
-        lower, upper = (None if end is None else end // by for end in parts[0])
-    else:
-        lower, upper = (None if end is None else -(-end // by) for end in parts[0])
+    sign = 1 if isinstance(expr, FloorDiv) else -1
+    lower, upper = (None if end is None else sign * (sign * end // by) for end in parts[0])
     return lower, upper
 
 
 def _atoms(expr: sympy.Basic) -> list[sympy.Basic]:
-    """Return the atoms of a polynomial: symbols and applications of functions, in a fixed order."""
+    """Return the symbols and function applications of a polynomial, in a fixed order."""
     found: dict[sympy.Basic, None] = {}
     todo = [expr]
     while todo:

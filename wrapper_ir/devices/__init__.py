@@ -1,8 +1,8 @@
-"""Kinds of devices as objects: what one is stands here once, and everybody asks.
+"""Kinds of devices as values: the single source of device facts for the rest of the library.
 
-A :class:`DeviceKind` is one declarative value. The CPU and CUDA are two of them. Packages bring
-others as entry points of the group ``wrapper_ir.devices``, and :func:`register_device` takes one;
-nothing else in the library has to know of it. Nothing here imports torch.
+A :class:`DeviceKind` is one declarative value. ``CPU`` and ``CUDA`` are two of them. Packages add
+others as entry points of the group ``wrapper_ir.devices``, processes by :func:`register_device`,
+and nothing else in the library needs to change. Nothing here imports torch.
 """
 
 from wrapper_ir.devices.cpu import CPU

@@ -13,7 +13,7 @@ CPU: Final = DeviceKind(
     plural="the CPU",
     has_index=False,
     languages=(CPP,),
-    # 64 bytes: a cache line, and what torch aligns its own storages to.
+    # 64 bytes: a cache line, and the alignment of torch's own storages.
     memory=Memory(alignment=64, on_host=True, keeps_arenas=True, keep_factor=1),
     python=PythonSide(allocator="empty_strided_cpu", arena="KeptArena"),
     cpp=CppSide(shim="cpu", runner="Cpu", library="libtorch_cpu.so", target="torch_cpu"),

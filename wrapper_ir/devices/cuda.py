@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs."""
+"""NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wrapper_ir.devices.languages import TRITON
 
 
 def inventory(torch: Any) -> Inventory:  # noqa: ANN401 - torch itself
-    """Return the GPUs that torch sees, and the CUDA that it was built for."""
+    """Return the GPUs that torch sees and the CUDA version that it was built for."""
     version = torch.version.cuda
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     units = tuple(
@@ -35,7 +35,7 @@ CUDA: Final = DeviceKind(
     captures=True,
     languages=(TRITON,),
     products=frozenset(("cublas",)),
-    # As PyTorch's allocator aligns. An allocation costs the host half a kernel's launch.
+    # The alignment of PyTorch's allocator. An allocation costs the host half a kernel launch.
     memory=Memory(alignment=512, keeps_arenas=True, keep_factor=32),
     python=PythonSide(
         allocator="empty_strided_cuda",
@@ -66,4 +66,4 @@ CUDA: Final = DeviceKind(
     ),
     queues=Queues(),
 )
-"""GPUs that CUDA runs on."""
+"""GPUs that run CUDA."""

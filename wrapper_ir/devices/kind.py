@@ -1,9 +1,8 @@
-"""The specification of a kind of device: all that the rest of the library asks about one.
+"""The specification of a kind of device.
 
-Convention: nobody compares a device's type with a name. Whoever needs to know something of a device
-asks its kind (``layout.device.kind``), and where no kind has the fact, it is a new field here. The
-defaults describe a device that nothing is known of: the text form, the planner and library ops take
-it, and what needs more is refused by name.
+Convention: no code compares a device's type with a name. It asks the kind (``layout.device.kind``),
+and a new fact becomes a new field here. The defaults describe an unknown device: the text form, the
+planner and library ops accept it, and anything that needs more is refused by name.
 """
 
 from __future__ import annotations
@@ -20,21 +19,20 @@ class KernelLanguage:
 
     Attributes:
         name: Its name, for messages.
-        has_grid: True if a launch says over how many blocks, in one to three dimensions.
-        package: The Python package that compiles it; empty if that is the C++ compiler.
-        refusal: Says that its kernels do not run on a ``{device}``.
-        types: Its names of element types and of numbers, by their short names; empty where a
-            kernel's source says them itself.
-        launcher: The class that compiles and launches its kernels, ``package.module:Class``, for a
-            language that a vendor brings (see :class:`Launcher`); empty for
-            those that emitters know themselves.
-        cpp_launcher: The class template that does so in C++, which the C++ side of the device has
-            a header for (see ``wir/launch.h``); empty for the launcher itself, where the C++ side
-            says that Python serves it.
-        stream: ``(index)``: the current stream of the device of that number, which launches are
-            given behind the grid; empty where they look it up themselves. A name of
-            ``wrapper_ir.runtime``, or ``package.module:name``.
-        suffix: The ending of files that hold its kernels.
+        has_grid: True if a launch has a grid of blocks, in one to three dimensions.
+        package: The Python package that compiles it; empty for the C++ compiler.
+        refusal: The message that its kernels do not run on a ``{device}``.
+        types: The language's names of element and number types, by our short names; empty if
+            kernel sources spell them out.
+        launcher: For a vendor's language, the class that compiles and launches its kernels,
+            ``package.module:Class`` (see :class:`Launcher`); empty for languages that emitters
+            know.
+        cpp_launcher: The corresponding class template in C++, from a header of the device's C++
+            side (see ``wir/launch.h``). If empty, and the C++ side has ``python``, C++ calls the
+            Python launcher.
+        stream: ``(index)``: the current stream of that device, which launches take after the grid;
+            empty if they look it up. A name in ``wrapper_ir.runtime``, or ``package.module:name``.
+        suffix: The suffix of its kernels' files.
     """
 
     name: str
@@ -48,7 +46,7 @@ class KernelLanguage:
     suffix: str = ".txt"
 
     def refuse(self, device: object) -> str:
-        """Return that its kernels do not run on a device."""
+        """Return the message that its kernels do not run on a device."""
         return self.refusal.format(name=self.name, device=device)
 
     def file(self, kernel: str) -> str:
@@ -58,18 +56,18 @@ class KernelLanguage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpaqueLayout:
-    """A layout of tensors that only a device understands.
+    """A tensor layout that only a device understands.
 
     Attributes:
-        allocator: ``(size, stride, dtype)``, ``package.module:name``: a tensor of these sizes whose
-            storage has that layout. Empty where only C++ makes one.
-        cpp_allocator: Likewise, for C++: a function of the vendor's headers that is called as
-            PyTorch's ``aoti_torch_empty_strided``. Empty where only Python makes one.
-        tile: Numbers of elements that the last sizes are rounded up to multiples of, in memory. By
-            it plans know what a buffer takes.
+        allocator: ``(size, stride, dtype)``, ``package.module:name``: returns a tensor of these
+            sizes whose storage has the layout. Empty if only C++ can allocate one.
+        cpp_allocator: The same for C++: a function from the vendor's headers with the signature of
+            PyTorch's ``aoti_torch_empty_strided``. Empty if only Python can allocate one.
+        tile: Element counts to whose multiples the last sizes are rounded up in memory. The
+            planner computes a buffer's bytes from it.
 
     Raises:
-        ValueError: A number of the tile is less than 1.
+        ValueError: A count in the tile is less than 1.
     """
 
     allocator: str = ""
@@ -78,16 +76,16 @@ class OpaqueLayout:
 
     def __post_init__(self) -> None:
         if any(count < 1 for count in self.tile):
-            raise ValueError(f"a tile of {self.tile}: it takes at least one element each way")
+            raise ValueError(f"tile {self.tile}: each count must be at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySpace:
-    """A memory space of a device, besides its usual memory.
+    """A memory space of a device other than its usual memory.
 
     Attributes:
-        allocator: As that of an :class:`OpaqueLayout`: a tensor that lies in the space.
-        cpp_allocator: Likewise.
+        allocator: As in :class:`OpaqueLayout`, for a tensor in the space.
+        cpp_allocator: The same for C++.
     """
 
     allocator: str = ""
@@ -96,17 +94,17 @@ class MemorySpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Memory of a device.
+    """The memory of a device.
 
     Attributes:
-        alignment: Bytes that places in arenas are multiples of. Libraries choose kernels by
-            alignment, so less than the allocator's own changes results to the last bit.
-        on_host: True if the host reads and writes it like its own.
-        keeps_arenas: True if an arena there can be kept from call to call.
-        keep_factor: Factor for the bytes that C++ programs may keep for the next call, by what an
-            allocation costs there; 0 to keep none.
-        layouts: Opaque layouts that tensors there may have, by their names.
-        spaces: Memory spaces besides the usual one, by their names.
+        alignment: The alignment of offsets in arenas, in bytes. Libraries choose kernels by
+            alignment, so one below the allocator's own changes the last bits of results.
+        on_host: True if the host can read and write it directly.
+        keeps_arenas: True if an arena can be kept between calls.
+        keep_factor: Factor for the bytes that C++ programs may keep for the next call, depending
+            on the cost of an allocation; 0 to keep none.
+        layouts: Opaque layouts by name.
+        spaces: Memory spaces other than the usual one, by name.
     """
 
     alignment: int = 512
@@ -118,11 +116,11 @@ class Memory:
 
 
 def named(place: str) -> Any:  # noqa: ANN401 - whatever has that name
-    """Return what a :class:`PythonSide` names.
+    """Return the object that a field of :class:`PythonSide` names.
 
     Raises:
         ImportError: There is no such module.
-        AttributeError: There is, without that name.
+        AttributeError: The module has no such name.
     """
     return resolve_name(place if ":" in place else f"wrapper_ir.runtime:{place}")
 
@@ -131,22 +129,22 @@ def named(place: str) -> Any:  # noqa: ANN401 - whatever has that name
 class PythonSide:
     """Names that emitted Python uses for a device.
 
-    Each is one of ``wrapper_ir.runtime``, or ``package.module:name``, which emitted files import.
+    Each is a name in ``wrapper_ir.runtime``, or ``package.module:name``. Emitted files import it.
 
     Attributes:
-        allocator: ``(size, stride, dtype)``: a tensor on the current device of the kind; empty for
-            ``torch.empty_strided`` with the device.
+        allocator: ``(size, stride, dtype)``: returns a tensor on the current device of the kind.
+            Empty for ``torch.empty_strided`` with the device.
         arena: The class that keeps an arena for the next call.
-        guard: ``(device)``: the decorator that runs a call on a device; empty where a thread has no
+        guard: ``(device)``: the decorator that runs a call on a device; empty if a thread has no
             current device of the kind.
-        kernels: ``(isa, *, extra_flags)``: a class of your own that compiles C++ kernels and
-            returns a callable for each, with the methods of ``runtime.CppKernels``. Empty for that
-            one, which calls them as :class:`CppSide` says.
-        range: ``(name)``: a context around what a line runs or allocates, with ``profile``; empty
-            for one that PyTorch's profiler alone is shown.
-        triton: What Triton kernels are launched by: a class ``(device, *, switches)`` with the
-            methods of ``runtime.TritonKernels``, and ``(index)``: the handle of a device's current
-            stream, which launches are given behind the grid. Empty where they are not launched.
+        kernels: ``(isa, *, extra_flags)``: a class that compiles C++ kernels and returns a callable
+            for each, with the methods of ``runtime.CppKernels``. Empty for ``CppKernels`` itself,
+            which calls them as :class:`CppSide` says.
+        range: ``(name)``: with ``profile``, the context manager around each line that runs or
+            allocates something; empty for one that only PyTorch's profiler sees.
+        triton: The launcher of Triton kernels: a class ``(device, *, switches)`` with the methods
+            of ``runtime.TritonKernels``, and ``(index)``, which returns the handle of a device's
+            current stream for launches to take after the grid. Empty if Triton does not run there.
     """
 
     allocator: str = ""
@@ -161,17 +159,18 @@ class PythonSide:
 class Queues:
     """Streams of a device, and events that order them, as emitted Python uses them.
 
-    Each name is ``package.module:name``. One that is empty is torch's: ``torch.cuda.Stream``,
+    Each name is ``package.module:name``. If empty, torch's own is used: ``torch.cuda.Stream``,
     ``torch.Event``, ``torch.cuda.current_stream``, ``torch.cuda.synchronize``.
 
     Attributes:
-        stream: ``(device)``: a new stream, which is current in its ``with`` block.
-        event: ``(device)``: a new event. ``record(stream)`` sets it behind all that is on a stream,
-            ``wait(stream)`` has what comes on one wait for that, ``synchronize()`` the host.
-        current: ``(device)``: the stream that is current.
-        synchronize: ``(device)``: has the host wait for all streams.
-        frees_late: True if memory stays, once it is freed, until all that was put on streams before
-            is done with it. Otherwise ``tensor.record_stream(stream)`` says whom to wait for.
+        stream: ``(device)``: returns a new stream, which is current in its ``with`` block.
+        event: ``(device)``: returns a new event. ``record(stream)`` marks the end of the work on a
+            stream so far, ``wait(stream)`` makes later work on a stream wait for the mark, and
+            ``synchronize()`` makes the host wait.
+        current: ``(device)``: returns the current stream.
+        synchronize: ``(device)``: makes the host wait for all streams.
+        frees_late: True if freed memory is not reused before all work issued so far is done.
+            Otherwise ``tensor.record_stream(stream)`` names a stream to wait for.
     """
 
     stream: str = ""
@@ -185,35 +184,33 @@ class Queues:
 class CppSide:
     """Declarations for C++ programs on a device, and for their libraries.
 
-    Memory is made, copied and freed by torch's functions for any device. A library op goes
-    through torch's dispatcher where the device has no functions of its own in torch's C shim.
+    Torch's device-generic functions allocate, copy and free memory. If torch's C shim has no
+    functions for the device, library ops are called through torch's dispatcher.
 
     Attributes:
-        headers: Texts of headers by their names. Emitted files include them, and they travel with
-            the files.
-        library: The shared library beside which programs run, by the name that it has in itself
-            (``DT_SONAME``): torch's, or one of the vendor's. It is in the process before a program
-            is loaded. Empty for none.
-        kernels: The type of an object that lives as long as a C++ kernel runs. It is made of
-            nothing. Empty where kernels are called as on the host.
-        guard: Type and variable of the object by which a call runs on a device: it is made of the
-            ``wir::Call`` and the device's number. Empty where nothing is to be done.
-        queues: The class of the object that has a call's streams and events, derived from
-            ``wir::Queues`` (see ``wir/queues.h``); empty for those of ``python``, or where programs
-            have the caller's stream alone.
-        stream: The function that gives the current stream, by which a state is chosen.
-        wait: The function that waits for all work on the device of a number, before what it may
-            read is freed; empty where no work goes on behind a call.
-        without: A hint for users in whose process that library is not.
-        shim: The device's column of the table of functions in torch's C shim; empty for none.
-        part: The part of the runtime that it needs, which is also its header; empty for none.
-        runner: What torch's runners of exported libraries are called after; empty for none.
-        target: That library's target in torch's CMake package; empty where it is not torch's.
+        headers: Texts of headers by name. Emitted files include them, and they ship with the files.
+        library: The name (``DT_SONAME``) of the shared library that programs need, torch's or the
+            vendor's. It has to be in the process before a program is loaded. Empty for none.
+        kernels: A default-constructible type whose object lives while a C++ kernel runs. Empty if
+            kernels are called as on the host.
+        guard: Type and variable name of the object that makes a call run on a device. It is
+            constructed from the ``wir::Call`` and the device index. Empty for none.
+        queues: The class that owns a call's streams and events, derived from ``wir::Queues`` (see
+            ``wir/queues.h``). Empty for those of ``python``, or if programs have only the caller's
+            stream.
+        stream: The function that returns the current stream, which selects the state of a call.
+        wait: The function that waits for all work on the device with a given index, before memory
+            that the work may read is freed. Empty if no work goes on after a call.
+        without: A hint for users whose process lacks ``library``.
+        shim: The device's column in the table of functions of torch's C shim; empty for none.
+        part: The part of the runtime that it needs, which also names its header; empty for none.
+        runner: The device's name in torch's runners of exported libraries; empty for none.
+        target: The library's target in torch's CMake package; empty if the library is not torch's.
         triton: The class template that launches Triton kernels, whose machine code is built into
-            libraries; empty where C++ launches none.
-        python: True if the Python side does what no class is named for here: it launches kernels in
-            languages of the vendor's and has the streams and events, by ops of
-            ``wrapper_ir.runtime``. Programs that need it run in processes that have imported that.
+            libraries; empty if C++ launches none.
+        python: True if the Python side fills in for missing classes: it launches kernels in the
+            vendor's languages and provides streams and events, by ops of ``wrapper_ir.runtime``.
+            Programs that need it run only in processes that have imported that module.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -234,11 +231,11 @@ class CppSide:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One device that is there.
+    """One installed device.
 
     Attributes:
         name: Its model.
-        capability: The version of what it can do.
+        capability: Its compute capability.
     """
 
     name: str
@@ -247,11 +244,11 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Devices of a kind as torch sees them.
+    """The devices of a kind that torch sees.
 
     Attributes:
         built_for: The platform that torch was built for, with its version; empty for none.
-        units: The devices, in torch's order.
+        units: The devices in torch's order.
     """
 
     built_for: str = ""
@@ -264,14 +261,14 @@ def _nothing(_: Any) -> Inventory:  # noqa: ANN401 - torch itself
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doctor:
-    """Facts that ``wrapper-ir doctor`` finds about a kind of device.
+    """The checks that ``wrapper-ir doctor`` runs for a kind of device.
 
     Attributes:
-        driver: The name of its driver; empty if it has none.
-        driver_command: The program that writes the driver's version, with its arguments.
-        driver_file: Where the system tells of the driver, also where that program is missing.
-        inventory: Lists the devices; it is given torch.
-        tried: Capabilities that the library was tried with.
+        driver: The name of its driver; empty for none.
+        driver_command: The command that prints the driver's version.
+        driver_file: A file that describes the driver, in case the command is missing.
+        inventory: ``(torch)``: returns the devices.
+        tried: Capabilities that the library was tested with.
     """
 
     driver: str = ""
@@ -283,25 +280,25 @@ class Doctor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceKind:
-    """A kind of device: what all devices of one of torch's device types have in common.
+    """A kind of device: everything that devices of one torch device type have in common.
 
     Attributes:
         type: Torch's name of the device type.
-        noun: What users call one such device.
-        plural: What messages call all of them.
-        has_index: True if there may be several, told apart by their numbers.
+        noun: The word for one such device.
+        plural: The plural that messages use.
+        has_index: True if there may be several devices, told apart by index.
         captures: True if calls can be captured as graphs and replayed.
-        languages: The languages of kernels that it runs.
-        scheduling: The scheduling by which Inductor makes its kernels, where Inductor does not know
-            the device: ``cpp`` or ``triton``, Inductor's own; ``package.module:Class``, a vendor's
-            that derives from one of those; ``ops`` for none, so that every node is a library op.
-            Empty: as Inductor's tables have it, which a vendor may fill.
-        products: Who makes products of matrices besides PyTorch's ops.
+        languages: The kernel languages that it runs.
+        scheduling: The scheduling class for Inductor, if Inductor does not know the device:
+            ``cpp`` or ``triton`` for Inductor's own; ``package.module:Class`` for a vendor's class
+            derived from one of those; ``ops`` for none, so that every node is a library op. Empty
+            for the entry in Inductor's tables, which a vendor may add.
+        products: Libraries besides PyTorch's ops that compute matrix products.
         memory: Its memory.
-        python: What emitted Python calls for it.
-        cpp: What C++ programs call for it; none where they cannot run on it.
-        doctor: What ``wrapper-ir doctor`` tells of it.
-        queues: Its streams and events; none where programs have the caller's stream alone.
+        python: The names that emitted Python calls.
+        cpp: The names that C++ programs call; ``None`` if they cannot run on it.
+        doctor: The checks of ``wrapper-ir doctor``.
+        queues: Its streams and events; ``None`` if programs have only the caller's stream.
     """
 
     type: str
@@ -325,37 +322,37 @@ class DeviceKind:
 
     @property
     def around_kernels(self) -> str:
-        """The type of an object that lives as long as a C++ kernel runs; empty for none."""
+        """The type of the object that lives while a C++ kernel runs; empty for none."""
         return "" if self.cpp is None else self.cpp.kernels
 
     @property
     def cpp_queues(self) -> str:
-        """The class of streams and events in C++; empty where there is none."""
+        """The class of streams and events in C++; empty for none."""
         if self.cpp is None or (self.cpp.python and self.queues is None):
             return ""
         return self.cpp.queues or ("wir::PythonQueues" if self.cpp.python else "")
 
     def launches_in_cpp(self, language: KernelLanguage) -> bool:
-        """Tell whether C++ programs launch kernels in a vendor's language there."""
+        """Return whether C++ programs can launch kernels in a vendor's language on this kind."""
         return bool(language.cpp_launcher) or self.launches_by_python(language)
 
     def launches_by_python(self, language: KernelLanguage) -> bool:
-        """Tell whether they have the Python side launch them."""
+        """Return whether C++ programs launch such kernels through the Python side."""
         has_side = self.cpp is not None and self.cpp.python
         return has_side and bool(language.launcher) and not language.cpp_launcher
 
     @property
     def calls_plainly(self) -> bool:
-        """True if C++ kernels are called there as on the host."""
+        """True if C++ kernels are called as on the host."""
         return not self.python.kernels and not self.around_kernels
 
     @property
     def collection(self) -> tuple[str, dict[str, str]]:
-        """The class that C++ kernels are collected by in Python, and what it is told besides."""
+        """The class that collects C++ kernels in Python, and its extra keyword arguments."""
         if self.python.kernels:
             return self.python.kernels, {}
         return "CppKernels", {"device": self.type} if self.around_kernels else {}
 
     def runs(self, language: KernelLanguage) -> bool:
-        """Tell whether it runs kernels in a language."""
+        """Return whether it runs kernels in a language."""
         return language in self.languages

@@ -1,4 +1,4 @@
-"""The languages of kernels that the library knows."""
+"""The kernel languages that the library knows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 CPP: Final = KernelLanguage("C++", "C++ kernels do not run on {device}", suffix=".cpp")
-"""Functions of this process, compiled by the C++ compiler."""
+"""C++: functions in this process."""
 
 TRITON: Final = KernelLanguage(
     "Triton",
@@ -29,16 +29,16 @@ TRITON: Final = KernelLanguage(
         "bool": "i1",
     },
 )
-"""Triton's language; its compiler is a package of Python."""
+"""Triton, whose compiler is a Python package."""
 
 
 class Launcher(Protocol):
     """The kernels of one emitted file in a vendor's language, for one device.
 
-    The file makes one of the :class:`torch.device`, adds its kernels and loads them all at once. It
-    then calls each with the sizes of its grid, a tuple of up to three integers, and an argument for
-    each parameter: a tensor or a number. A launch goes to the device's current stream, which stands
-    between them where the language says how it is found (``KernelLanguage.stream``).
+    The file constructs one from the :class:`torch.device`, adds its kernels and loads them all at
+    once. It then calls each kernel with its grid, a tuple of up to three integers, and one argument
+    for each parameter: a tensor or a number. A launch goes to the device's current stream; if the
+    language has ``KernelLanguage.stream``, that stream is passed after the grid.
     """
 
     def __init__(self, device: Any) -> None: ...  # noqa: ANN401 - a torch.device
@@ -57,13 +57,13 @@ class Launcher(Protocol):
 
         Args:
             name: Its name, for messages.
-            params: The types of its parameters as the text form has them: ``in f32``, ``out f32``
+            params: The types of its parameters in the text form's notation: ``in f32``, ``out f32``
                 or ``inout f32`` for tensors, ``i64``, ``f64``, ``bool`` and so on for numbers.
             code: Its source.
-            entry: The function's name in the source.
-            group: The size of a work-group; empty to choose one.
-            options: What the program says besides.
+            entry: The name of the function in the source.
+            group: The work-group size; empty to let the launcher choose.
+            options: Further options from the program.
         """
 
     def load(self) -> tuple[Callable[..., None], ...]:
-        """Compile the kernels, and return a callable for each, in the order of their adding."""
+        """Compile the kernels and return a callable for each, in the order they were added."""

@@ -1,8 +1,8 @@
-"""The kinds of devices that the library knows, by torch's device types.
+"""The registry of device kinds, by torch device type.
 
-A package brings one as an entry point of the group ``wrapper_ir.devices``: its name is torch's
-device type, and it leads to a :class:`~wrapper_ir.devices.DeviceKind`. It is imported when
-something asks for a device of that type, not before. A process may register others.
+A package adds one as an entry point of the group ``wrapper_ir.devices``. The entry point's name is
+the torch device type, and its object is a :class:`~wrapper_ir.devices.DeviceKind`. It is imported
+when the device type is first asked for. A process may register others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GROUP: Final = "wrapper_ir.devices"
 
 
 class DuplicateDeviceError(WrapperIRError):
-    """A kind of device is registered whose device type is taken.
+    """A kind is registered for a device type that already has one.
 
     Fields: ``type`` is torch's device type.
     """
@@ -36,13 +36,13 @@ class DuplicateDeviceError(WrapperIRError):
 class DeviceLoadError(WrapperIRError):
     """An entry point does not lead to a kind of device.
 
-    Fields: ``type`` is torch's device type, ``value`` that of the entry point, ``package`` the one
-    that has it, and ``reason``.
+    Fields: ``type`` is torch's device type, ``value`` the entry point's value, ``package`` the
+    package that declares it, and ``reason``.
     """
 
     code = "WIR0062"
     template = "the device '{type}' ({value}, of {package}) cannot be loaded: {reason}"
-    default_hint = "the fault is in that package: install another version of it, or none"
+    default_hint = "the fault is in that package: install another version of it, or uninstall it"
 
 
 TYPE_NUMBERS: Final = {
@@ -57,21 +57,21 @@ TYPE_NUMBERS: Final = {
     "mtia": 19,
     "privateuseone": 20,
 }
-"""Numbers of torch's device types, ``c10::DeviceType``; a type may have no kind here."""
+"""The values of ``c10::DeviceType``. A device type need not have a kind here."""
 
 _kinds: Final[dict[str, DeviceKind]] = {kind.type: kind for kind in (CPU, CUDA)}
 
 
 def register_device(kind: DeviceKind, *, over: DeviceKind | None = None) -> None:
-    """Make a kind of device known in this process.
+    """Register a kind of device in this process.
 
     Args:
         kind: The kind.
         over: The registered kind of the same device type that it replaces, such as ``CPU`` for one
-            that runs a language more.
+            that runs an additional language.
 
     Raises:
-        DuplicateDeviceError: Another one has its device type.
+        DuplicateDeviceError: Another kind is registered for its device type.
     """
     if over is not None and _kinds.get(kind.type) is over:
         _kinds[kind.type] = kind
@@ -80,18 +80,18 @@ def register_device(kind: DeviceKind, *, over: DeviceKind | None = None) -> None
 
 
 def unregister_device(kind: DeviceKind) -> None:
-    """Forget a kind of device; nothing is done where it is not registered."""
+    """Unregister a kind of device. Do nothing if it is not registered."""
     if _kinds.get(kind.type) is kind:
         del _kinds[kind.type]
 
 
 def registered() -> tuple[DeviceKind, ...]:
-    """Return the kinds known so far, the CPU first and the others as they were registered."""
+    """Return the kinds known so far, in order of registration; the CPU comes first."""
     return tuple(_kinds.values())
 
 
 def installed() -> tuple[DeviceKind, ...]:
-    """Return the kinds that are registered, and those of every package that brings one.
+    """Return the registered kinds and those of all installed packages.
 
     Raises:
         DeviceLoadError: A package's kind cannot be imported.
@@ -102,7 +102,7 @@ def installed() -> tuple[DeviceKind, ...]:
 
 
 def is_registered(type_: str) -> bool:
-    """Tell whether a device type has a kind of its own.
+    """Return whether a device type has a kind of its own.
 
     Raises:
         DeviceLoadError: A package's kind cannot be imported.
@@ -111,7 +111,7 @@ def is_registered(type_: str) -> bool:
 
 
 def kind_of(type_: str) -> DeviceKind:
-    """Return the kind of a device type; one of which nothing is known where none is registered.
+    """Return the kind of a device type, or one with all defaults if none is registered.
 
     Raises:
         DeviceLoadError: A package's kind cannot be imported.
@@ -120,19 +120,19 @@ def kind_of(type_: str) -> DeviceKind:
 
 
 def accelerators() -> Iterator[DeviceKind]:
-    """Yield the registered kinds of which a thread has a current device."""
+    """Yield the registered kinds for which a thread has a current device."""
     return (kind for kind in registered() if kind.is_accelerator)
 
 
 def number_of(type_: str) -> int:
-    """Return the number of a device type; that of private backends for one without its own."""
+    """Return the number of a device type; private backends' for a type that is not listed."""
     return TYPE_NUMBERS.get(type_, TYPE_NUMBERS["privateuseone"])
 
 
 def vendor_language(name: str) -> KernelLanguage:
-    """Return the language of that name which a kind of device brings, one installed at the latest.
+    """Return a vendor's language by name, from registered kinds or else from installed packages.
 
-    One of which nothing is known, and which no device runs, where there is none.
+    If there is none, the result has all defaults, and no device runs it.
 
     Raises:
         DeviceLoadError: A package's kind cannot be imported.
@@ -158,22 +158,22 @@ def _find(type_: str) -> DeviceKind | None:
 
 @lru_cache(maxsize=64)
 def _installed(type_: str) -> DeviceKind | None:
-    """The kind that a package brings, if one does."""
+    """Return the kind that an installed package declares, if there is one."""
     points = entry_points(group=_GROUP, name=type_)
     if not points:
         return None
     point = next(iter(points))
     values = {other.value for other in points}
     if len(values) > 1:
-        raise _fault(point, f"several packages bring one: {', '.join(sorted(values))}")
+        raise _fault(point, f"several packages provide one: {', '.join(sorted(values))}")
     try:
         found: object = point.load()
-    except Exception as error:  # whatever importing a module of somebody else's may raise
+    except Exception as error:  # importing a third-party module may raise anything
         raise _fault(point, f"{type(error).__name__}: {error}") from error
     if not isinstance(found, DeviceKind):
-        raise _fault(point, "it is no wrapper_ir.devices.DeviceKind")
+        raise _fault(point, "it is not a wrapper_ir.devices.DeviceKind")
     if found.type != type_:
-        raise _fault(point, f"it is the kind of devices of type '{found.type}'")
+        raise _fault(point, f"its device type is '{found.type}'")
     return found
 
 

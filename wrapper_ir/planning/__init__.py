@@ -1,9 +1,9 @@
-"""Memory planning: from a logical program to one that says where each storage lies and ends.
+"""Memory planning: turns a logical program into a planned one.
 
-:func:`plan` derives the missing ``free`` lines and lets allocations take over freed storage, or
-gives them places in arenas; lines keep their order. Front ends may have said part of it already:
-their frees and reuses stay. :func:`assign_offsets` is the part that knows no programs, and
-:func:`check_plan` examines a plan in another way than plans are made.
+:func:`plan` derives the missing ``free`` lines, then lets allocations reuse freed storage or places
+them in arenas. Lines keep their order, and frees and reuses from the front end stay.
+:func:`assign_offsets` solves the placement problem for plain intervals. :func:`check_plan` checks a
+finished plan by an independent method.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """A planned program and what the plan amounts to."""
+    """A planned program and the figures of its plan."""
 
     program: Program
     report: PlanReport
@@ -107,22 +107,22 @@ def plan(
     arena: str = "call",
     free_inputs: bool | None = None,
 ) -> PlanResult:
-    """Makes every end of storage explicit; a program that is planned already stays as it is.
+    """Plan the memory of a program. A program that is already planned stays as it is.
 
     Args:
-        program: What to plan; it is verified first.
-        strategy: ``"reuse"`` lets allocations take over freed storage. ``"pool"`` gives them places
-            in arenas, and before that lets library ops write where they are told and element-wise
-            ones in place. ``"none"`` only derives the frees. By default ``"reuse"``, and ``"pool"``
-            where arenas are kept.
-        arena: How long arenas last: a ``"call"``, or ``"kept"`` for the next one, by an emitter
-            with that option. Kept arenas take in all they can, whatever that does to the peak.
-        free_inputs: Whether inputs are dropped after their last use; by default in training graphs.
+        program: The program to plan; it is verified first.
+        strategy: ``"reuse"`` lets allocations take over freed storage. ``"pool"`` places them in
+            arenas, after library ops have been changed to their ``out=`` overloads and pointwise
+            ones to work in place. ``"none"`` only derives the frees. The default is ``"pool"`` if
+            arenas are kept, else ``"reuse"``.
+        arena: The lifetime of arenas: one ``"call"``, or ``"kept"`` for the next call by an emitter
+            with that option. Kept arenas take in all they can, whatever the effect on the peak.
+        free_inputs: Drop inputs after their last use; by default done in training graphs only.
 
     Raises:
-        VerificationError: the program breaks rules of the IR.
-        OptionError: there is no such strategy.
-        OptionValueError: arenas cannot last so long, or the strategy makes none to keep.
+        VerificationError: The program breaks rules of the IR.
+        OptionError: There is no such strategy.
+        OptionValueError: The arena lifetime is unknown, or the strategy makes no arenas to keep.
     """
     freed, planned = _planned(program, strategy, arena, free_inputs=free_inputs)
     name, _ = _chosen(strategy, arena)
@@ -131,14 +131,14 @@ def plan(
 
 
 def plan_memory(program: Program, strategy: str | None = None, *, arena: str = "call") -> Program:
-    """The program of :func:`plan`, without the report: raises what that raises."""
+    """Return the program of :func:`plan` without a report. Raises the same errors."""
     return _planned(program, strategy, arena, free_inputs=None)[1].program
 
 
 def _planned(
     program: Program, strategy: str | None, arena: str, *, free_inputs: bool | None
 ) -> tuple[Program, Planned]:
-    """The program with all frees in, and planned."""
+    """Return the program with all frees inserted, and the planned program."""
     as_program(program, "wir.plan_memory")
     name, planner = _chosen(strategy, arena)
     verify(program)
@@ -153,17 +153,16 @@ def _planned(
     return freed, planned._replace(program=planned.program.replace(stage=Stage.PLANNED))
 
 
-# Strategies: what is done to a program whose frees are in, by name.
+# Strategies. Each takes a program whose frees have been inserted.
 #
-# ``none`` leaves it. ``reuse`` lets allocations take over freed storage. ``pool`` puts storages
-# into arenas and lets what stays outside be reused; arenas are not always less than reuse, since
-# storage in them cannot become a result, so of the plans it makes it takes the one that holds the
-# least. Arenas that are kept from call to call are held anyway: then one for each place takes in
-# all it can.
+# ``pool`` puts storages into arenas and applies reuse to the rest. Arenas do not always beat reuse,
+# since storage in them cannot become a result. So ``pool`` makes several plans and takes the one
+# with the lowest peak. Kept arenas occupy memory anyway, so there is one for each place, and it
+# takes in all it can.
 
 
 class Planned(NamedTuple):
-    """A program with its memory planned, the way that won, and the planner of each of its pools."""
+    """A planned program, the method that won, and the planner of each pool."""
 
     program: Program
     winner: str
@@ -187,7 +186,7 @@ def _pool(program: Program) -> Planned:
             continue
         candidate = Planned(reuse_storage(pooled.program), name, pooled.winners)
         held = _held(candidate.program)
-        # Where both hold as much, the arena is the better one: it has fewer allocations.
+        # On a tie with reuse, the arena is better: it needs fewer allocations.
         if held < least or (held == least and best.winner == "reuse"):
             best, least = candidate, held
         if best.winner != "reuse" and least <= bound:
@@ -196,7 +195,7 @@ def _pool(program: Program) -> Planned:
 
 
 def _kept(program: Program) -> Planned:
-    """Arenas that are there anyway hold all they can; peaks are no reason against them."""
+    """Plan with kept arenas. They occupy memory anyway, so peaks do not matter."""
     pooled = pool_storage(program, Cut.KEPT)
     planned = reuse_storage(pooled.program)
     return Planned(planned, "pool" if pooled.winners else "reuse", pooled.winners)
@@ -214,7 +213,7 @@ def _held(program: Program) -> int:
 
 
 def _most(program: Program, count: Callable[..., list[int]]) -> int:
-    """The most bytes at once, of those that are counted for the program's own lines."""
+    """Return the peak of the bytes that ``count`` finds for each line of the main body."""
     region, sizes = program.region, Rounded(program).compute(program)
     return peak(count(region, Liveness(region, program), program, sizes))
 
@@ -224,7 +223,7 @@ STRATEGIES: Final[dict[str, Callable[[Program], Planned]]] = {
     "reuse": _reuse,
     "pool": _pool,
 }
-"""Every strategy by its name."""
+"""Strategies by name."""
 
 
 def _chosen(strategy: str | None, arena: str) -> tuple[str, Callable[[Program], Planned]]:
@@ -232,7 +231,7 @@ def _chosen(strategy: str | None, arena: str) -> tuple[str, Callable[[Program], 
 
     Raises:
         OptionError: There is no such strategy.
-        OptionValueError: Arenas cannot last so long, or the strategy makes none.
+        OptionValueError: The arena lifetime is unknown, or the strategy makes no arenas.
     """
     ARENA.check(arena)
     name = strategy if strategy is not None else "pool" if arena == "kept" else "reuse"

@@ -1,21 +1,22 @@
-"""Storages that may share an arena: those of a region, by device, memory and symbols.
+"""Storages of a region that can share an arena, grouped by device, memory and symbols.
 
-A storage can if the region allocates it plainly and frees it. What stays outside:
+A storage can be in an arena if a plain allocation makes it and the region frees it. These cannot:
 
-- what leaves the region as a result, or may be a view of what does: an arena would live as long;
-- what asks for zeroed contents, or has no bytes;
-- what is from a stream besides the caller's or from a memory pool, or what calls on several streams
-  touch: the order of lines is not their order;
-- what a collective works on: it may go on after the call returned.
+- results of the region and possible aliases of them, since the arena would live as long;
+- storage that must be zeroed, or that has no bytes;
+- storage of another stream than the caller's, of a memory pool, or used on several streams, since
+  program order does not order their work;
+- storage that a collective works on, since that work may go on after the call returns.
 
-An arena is allocated where its first storage is. So the symbols in its sizes must be bound by then;
-what depends on numbers bound further down goes into a later arena.
+An arena is allocated where its first storage is. The symbols in its sizes must be bound by then;
+storage whose size is bound later goes into a later arena.
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
@@ -33,27 +34,26 @@ if TYPE_CHECKING:
     from wrapper_ir.planning.sizes import Sizes
 
 
-# Windows: stretches of the program in which an arena does not raise the peak.
+# Windows: ranges of lines in which an arena does not raise the peak.
 #
-# An arena is held as a whole from its first storage to its last. While less is alive in it than
-# fits, the rest is lost to others, and where the program's peak lies in something that no arena can
-# hold (a result, or what a library op allocates), an arena over all of the program raises it. So
-# look for windows of time such that an arena for what begins and ends inside holds, beside all
-# else, never more than the peak. What crosses a window's end stays as it is, or goes into a later
-# window.
+# An arena is held as a whole from its first storage to its last, and its unused part is lost to
+# others. If the program's peak comes from storage that no arena can hold (a result, or the result
+# of a library op), one arena over the whole program raises it. So find windows such that an arena
+# for the storage that begins and ends inside, together with everything else, never exceeds the
+# peak. Storage that crosses the end of a window stays outside or goes into a later one.
 #
-# The search is greedy and counted in lines: from each storage on the longest of a few lengths that
-# does. It is made at the hints where sizes are symbolic.
+# The search is greedy: from each storage on, it takes the longest of a few lengths that works.
+# Symbolic sizes are taken at the hints.
 
 _FEW: Final = 400
-"""Storages: with more, windows are at most ``_LONGEST`` lines."""
+"""With more storages than this, windows have at most ``_LONGEST`` lines."""
 
 _LONGEST: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A storage that can lie in an arena, from its allocation to its end under the last name."""
+    """A storage that can be in an arena, from its allocation to its end under its last name."""
 
     name: str
     """The buffer that is allocated."""
@@ -65,10 +65,10 @@ class Tenant:
 
 
 class Windows:
-    """The room that is left beside the peak, line by line.
+    """The distance to the peak at each line.
 
     Args:
-        held: Bytes that are held while each line runs, when storage is freed after its last use.
+        held: Bytes held while each line runs, if storage is freed after its last use.
     """
 
     def __init__(self, held: Sequence[int]) -> None:
@@ -76,7 +76,7 @@ class Windows:
         self.room = [peak - nbytes for nbytes in held]
 
     def cut(self, tenants: Sequence[Tenant], nbytes: dict[Tenant, int]) -> list[list[Tenant]]:
-        """Groups of storages that can have an arena each; those left over are in none."""
+        """Return groups of storages that can have an arena each; some storages are in none."""
         waiting = sorted(tenants, key=lambda tenant: (tenant.start, tenant.end))
         longest = len(self.room) if len(waiting) <= _FEW else _LONGEST
         groups = []
@@ -95,7 +95,7 @@ class Windows:
     def _longest(
         self, begin: int, tenants: list[Tenant], nbytes: dict[Tenant, int]
     ) -> list[Tenant]:
-        """Return the longest run of tenants from ``begin`` on that fits into the window."""
+        """Return the tenants of the longest window from ``begin`` that does not raise the peak."""
         for end in _ends(begin, max((t.end for t in tenants), default=begin)):
             group = [tenant for tenant in tenants if tenant.end <= end]
             if len(group) < 2:
@@ -109,22 +109,19 @@ class Windows:
         return []
 
     def _lost(self, group: list[Tenant], nbytes: dict[Tenant, int]) -> list[int]:
-        """Bytes of an arena that are not in use, for each line in which it is there."""
+        """Return the unused bytes of an arena at each line of its life."""
         first, last = group[0].start, max(tenant.end for tenant in group)
         changes = [0] * (last - first + 1)
         for tenant in group:
             changes[tenant.start - first] += nbytes[tenant]
             changes[tenant.end - first] -= nbytes[tenant]
-        alive, used = 0, []
-        for change in changes[:-1]:
-            alive += change
-            used.append(alive)
+        used = list(accumulate(changes[:-1]))
         height = max(used)
         return [height - now for now in used]
 
 
 def _ends(begin: int, end: int) -> Iterator[int]:
-    """Ends of windows to try, the last first, each time a quarter less."""
+    """Yield ends of windows to try, the last first; each window is a quarter shorter."""
     length = end - begin
     while length > 1:
         yield begin + length
@@ -137,7 +134,7 @@ _CALLERS: Final = frozenset((0,))
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Storages that go into one arena, in the order of their allocation."""
+    """The storages of one arena, in order of allocation."""
 
     device: Device
     place: Place
@@ -145,33 +142,33 @@ class Lease:
 
 
 class Cut(enum.Enum):
-    """Lifetime of an arena."""
+    """The lifetime of an arena."""
 
     WHOLE = "whole"
-    """From the first storage of its place to the last."""
+    """From the first storage to the last."""
     IDLE = "idle"
-    """Until there is nothing in it."""
+    """Until nothing in it is alive."""
     WINDOWS = "windows"
     """As long as it does not raise the peak (:mod:`wrapper_ir.planning.arenas`)."""
     KEPT = "kept"
-    """For good, where arenas can be kept from call to call; elsewhere in windows."""
+    """For good where arenas can be kept between calls, elsewhere in windows."""
 
     @property
     def inside(self) -> Cut:
-        """Return the cut for arenas of regions, which last for one run of the region."""
+        """The cut for arenas of nested regions, which live for one run of the region."""
         return Cut.WINDOWS if self is Cut.KEPT else self
 
 
 def leases(region: Region, program: Program, sizes: Sizes, cut: Cut) -> list[Lease]:
-    """The arenas that a region could have.
+    """Return the arenas that a region could have.
 
-    Each is for two storages at least: one alone gains by an arena only if that is kept.
+    Each has at least two storages, unless it is kept: one alone gains nothing from an arena.
 
     Args:
         region: Lines with explicit ends.
-        program: The program it is from.
+        program: The program that contains it.
         sizes: Bytes at the hints, rounded up.
-        cut: How long an arena is there.
+        cut: The lifetime of arenas.
     """
     found: dict[tuple[Device, Place], list[Tenant]] = {}
     for where, tenant in _tenants(region, program, cut):
@@ -207,12 +204,12 @@ def _tenants(
 
 
 class Judge:
-    """Says which storages of a region can lie in an arena.
+    """The rules that decide which storages of a region can be in an arena.
 
     Args:
         region: Lines with explicit ends.
-        program: The program it is from.
-        is_kept: Whether arenas may outlive the call.
+        program: The program that contains it.
+        is_kept: True if arenas may outlive the call.
     """
 
     def __init__(self, region: Region, program: Program, *, is_kept: bool) -> None:
@@ -224,7 +221,7 @@ class Judge:
         self.chains = liveness.chains
 
     def why_outside(self, chain: list[Life]) -> str:
-        """Why a storage cannot lie in an arena, in words; empty where it can."""
+        """Return why a storage cannot be in an arena, as a predicate; empty if it can."""
         first = chain[0]
         line = self._region.body[first.start] if first.start != BEFORE else None
         if any(life.leaves for life in chain):
@@ -232,7 +229,7 @@ class Judge:
         if not allocates_one(line):
             return "is made by a region" if line and regions_of(line) else "is made by a library op"
         if line.zeroed:
-            return "is asked for zeroed"
+            return "must be zeroed"
         if line.memory not in _POOLED:
             return "is memory that peers address"
         if self._program.buffers[first.owner].is_opaque:
@@ -247,20 +244,16 @@ class Judge:
         if any(life.is_held for life in chain):
             return "may be held by an object"
         if self._is_kept and any(life.escapes for life in chain):
-            return "is seen by a region or an op of others, which may hold on to it"
+            return "is passed to a region or a third-party op, which may hold on to it"
         if chain[0].mempool:
-            return "is from a memory pool of the user's"
-        if not _streams(chain) <= _CALLERS:
+            return "is from a user memory pool"
+        if any(not life.streams <= _CALLERS for life in chain):
             return "is used on streams besides the caller's"
         return "" if chain[-1].end is not None else "is never freed"
 
 
-def _streams(chain: list[Life]) -> frozenset[int]:
-    return frozenset().union(*(life.streams for life in chain))
-
-
 def _kept_busy(region: Region, program: Program, liveness: Liveness) -> set[Life]:
-    """Storage that something may work on after the call that was given it."""
+    """Return the storages that asynchronous work may use after the call that started it."""
     found: set[Life] = set()
     for line in region.body:
         if is_collective(line):
@@ -270,7 +263,7 @@ def _kept_busy(region: Region, program: Program, liveness: Liveness) -> set[Life
 
 
 def _bindings(region: Region, program: Program) -> dict[str, int]:
-    """Return where in the region each symbol is bound; those bound before it are not listed."""
+    """Return the line of the region that binds each symbol; earlier bindings are left out."""
     return {
         name: position
         for position, line in enumerate(region.body)
@@ -279,7 +272,7 @@ def _bindings(region: Region, program: Program) -> dict[str, int]:
 
 
 def _by_binding(tenants: list[Tenant], bound: dict[str, int]) -> list[list[Tenant]]:
-    """Cut up so that each part's sizes are known where its first storage is allocated."""
+    """Split so that the sizes of each part are known where its first storage is allocated."""
     waiting = sorted(tenants, key=lambda tenant: tenant.start)
     groups = []
     while waiting:
@@ -290,7 +283,7 @@ def _by_binding(tenants: list[Tenant], bound: dict[str, int]) -> list[list[Tenan
             names = free_symbols(tenant.nbytes)
             known = all(bound.get(name, BEFORE) < begin for name in names)
             (group if known else later).append(tenant)
-        if not group:  # a size that is bound behind its own allocation: the verifier refuses that
+        if not group:  # a size bound after its own allocation, which the verifier refuses
             break
         groups.append(group)
         waiting = later
@@ -298,7 +291,7 @@ def _by_binding(tenants: list[Tenant], bound: dict[str, int]) -> list[list[Tenan
 
 
 def _split(tenants: list[Tenant]) -> list[list[Tenant]]:
-    """Cut where nothing is alive."""
+    """Split where nothing is alive."""
     parts: list[list[Tenant]] = []
     until = BEFORE
     for tenant in tenants:

@@ -1,22 +1,22 @@
-"""Branches: which kernels of a captured graph run side by side.
+"""Branches: kernels of a captured graph that run in parallel.
 
-A CUDA graph keeps the order that streams and events put among kernels, and no more. What is
-captured on one stream is one chain: each kernel waits for the last one, though it may need nothing
-of it, as the projections of a block of attention need nothing of each other. :func:`branch` puts
-such work on streams that are there while a call is captured (``stream 1 @cuda:0 captured``), and
-has each stream wait for just what its work needs. Lines keep their order, so a call that is not
-captured does what it did before, on the caller's stream.
+A CUDA graph keeps exactly the order that streams and events establish among kernels. Kernels
+captured on one stream form a chain: each waits for the one before, even if they are independent, as
+the projections of an attention block are. :func:`branch` puts such work on streams that exist only
+while a call is captured (``stream 1 @cuda:0 captured``) and makes each stream wait for exactly the
+work that it depends on. Lines keep their order, so a call that is not captured behaves as before,
+on the caller's stream.
 
-What needs what follows from effects and aliases: who reads and writes which storage. The verifier
-proves the result like any program with streams, and the planner frees storage behind the last
-stream that works on it.
+Dependences follow from effects and aliases: the lines that read and write each storage. The
+verifier checks the result like any program with streams, and the planner frees storage after the
+last stream that works on it.
 
-The rule is list scheduling with the figures below: a line goes to the stream where its work is done
-first, joining included, if that is sooner than on the caller's stream. Only Triton kernels and
-products of matrices into given memory move: they allocate nothing, draw no random numbers and start
-no other streams. What fills a GPU by itself stays, and so does all that would have to come beside
-it. Memory that a branch writes to is allocated before the branch begins; where that is more than
-``_MOST_EARLY`` bytes, the line stays where it was.
+The method is list scheduling with the figures below: a line goes to the stream on which it finishes
+first, joins included, if that is sooner than on the caller's stream. Only Triton kernels and matrix
+products into given memory move: they allocate nothing, draw no random numbers and start no other
+streams. Work that fills a GPU by itself does not move, and nothing runs beside it. Memory that a
+branch writes is allocated before the branch begins; if that takes more than ``_MOST_EARLY`` bytes,
+the line does not move.
 """
 
 from __future__ import annotations
@@ -58,54 +58,54 @@ if TYPE_CHECKING:
     )
 
 _START: Final = 1.5
-"""Microseconds that a kernel takes besides moving its bytes and computing."""
+"""Fixed cost of a kernel in microseconds, besides its memory traffic and arithmetic."""
 
 _PRODUCT_START: Final = 5.5
-"""The same of a product: on an H200 one of 1 by 2048 by 512 takes 5.3, for 0.4 of bytes."""
+"""The same for a matrix product. On an H200, 1 by 2048 by 512 takes 5.3, 0.4 of it traffic."""
 
 _HANDOVER: Final = 1.0
-"""Microseconds until work on another stream goes on that waited for it."""
+"""Microseconds until work that waited for another stream starts."""
 
 _BYTES: Final = 4.5e6
-"""Bytes that move in a microsecond, of all streams together."""
+"""Memory bandwidth in bytes per microsecond, shared by all streams."""
 
 _FLOPS: Final = 4e8
-"""Operations that are computed in a microsecond."""
+"""Arithmetic throughput in operations per microsecond."""
 
 _TILE: Final = 128
-"""Rows and columns of a product that one block of a GPU computes, when there are many."""
+"""Rows and columns of a product that one thread block computes, in large products."""
 
 _FULL: Final = 128
-"""So many tiles of products keep a GPU busy."""
+"""The number of product tiles that keep a GPU busy."""
 
 _FULL_BLOCKS: Final = 2048
-"""And so many blocks of a Triton kernel."""
+"""The number of Triton blocks that keep a GPU busy."""
 
 _BLOCK_BYTES: Final = 64 << 10
-"""What a block of a Triton kernel reads and writes, at most."""
+"""The most bytes that a Triton block reads and writes."""
 
 _MOST_EARLY: Final = 16 << 20
-"""Bytes that a line may have allocated before its branch begins."""
+"""The most bytes that may be allocated before a branch for one of its lines."""
 
 _MAIN: Final = 0
 """The stream that the call is captured on."""
 
 _NEVER: Final = -2
-"""Before the position -1, which stands for the beginning of the program."""
+"""A position before -1, which stands for the start of the program."""
 
 _Call: TypeAlias = "KernelCall | ExternKernel"
 
 
 def branch(program: Program, limit: int) -> Program:
-    """Put work that can run side by side on streams of its own, for calls that are captured.
+    """Put independent work on separate streams, for calls that are captured.
 
     Args:
-        program: A logical program; one with streams of its own, with several GPUs, regions or
-            probes stays as it is.
-        limit: How many streams there may be besides the caller's.
+        program: A logical program. One with streams of its own, several GPUs, regions or probes
+            stays as it is.
+        limit: The most streams to add to the caller's.
 
     Returns:
-        The program with streams, events and waits; the same object where nothing is gained.
+        The program with streams, events and waits; the same object if nothing is gained.
     """
     device = _device(program)
     if device is None or limit < 1:
@@ -117,7 +117,7 @@ def branch(program: Program, limit: int) -> Program:
 
 
 def _device(program: Program) -> Device | None:
-    """The GPU of a program whose work can be put on streams; None where that cannot be."""
+    """Return the GPU of a program whose work can be put on streams; ``None`` for others."""
     if program.streams or program.events or program.mempools or program.objects:
         return None
     devices = {line.device for line in program.body if _calls(line)}
@@ -133,7 +133,7 @@ def _calls(line: AnyLine) -> TypeGuard[_Call]:
 
 
 def _disturbs(line: AnyLine) -> bool:
-    """Return whether a line has regions or an order of its own, or sees contents without a call."""
+    """Return whether a line has regions, orders streams, or reads contents without a call."""
     found = effects(line)
     seen = {*found.peeks, *found.reads, *found.writes} - {alias.source for alias in found.aliases}
     is_other = Trait.ORDERS in line.traits or Trait.SHOWS in line.traits or bool(regions_of(line))
@@ -142,15 +142,15 @@ def _disturbs(line: AnyLine) -> bool:
 
 @dataclass(slots=True)
 class _Uses:
-    """The lines that work on a storage, by their positions."""
+    """The positions of the lines that work on a storage."""
 
     writer: int = -1
     readers: list[int] = field(default_factory=list)
     allocation: int | None = None
-    """The line that allocates it, as long as nothing has worked on it."""
+    """The line that allocates it, until something has worked on it."""
 
     def needed(self, *, writes: bool) -> Iterator[int]:
-        """Give what has to be done before it is read, or written."""
+        """Yield the lines that must be done before it is read, or written."""
         if self.writer >= 0:
             yield self.writer
         if writes:
@@ -158,9 +158,9 @@ class _Uses:
 
 
 class _Scheduler:
-    """Goes over the lines of a program and says which stream each is on, and what that waits for.
+    """The assignment of a program's lines to streams, with the waits that it needs.
 
-    Positions are indices of lines of the program as it is given.
+    Positions are indices of lines of the given program.
     """
 
     def __init__(self, program: Program, limit: int) -> None:
@@ -169,15 +169,15 @@ class _Scheduler:
         self._lives = Liveness(program.region, program)
         self._uses: defaultdict[Life, _Uses] = defaultdict(_Uses)
         self._streams = range(limit + 1)
-        #: How far each stream has waited for the others, and what it did last itself.
+        #: The clock of each stream: its own last line, and the lines of others it has waited for.
         self._seen: list[dict[int, int]] = [{} for _ in self._streams]
-        #: What was done for certain when a line was, by stream.
+        #: The clock after each line.
         self._after: list[dict[int, int]] = []
         self._stream_of: dict[int, int] = {}
-        #: When streams are done with what they have, and when each line is, in microseconds.
+        #: The time at which each stream becomes free, and each line is done, in microseconds.
         self._free_at = [0.0 for _ in self._streams]
         self._done_at: defaultdict[int, float] = defaultdict(float)
-        #: When memory has moved what was asked of it; no two lines have all of its speed.
+        #: The time at which all memory traffic so far is done; streams share the bandwidth.
         self._memory_at = 0.0
         self._first = next((n for n, each in enumerate(program.body) if _calls(each)), 0)
         self._last_symbol = max(
@@ -190,7 +190,7 @@ class _Scheduler:
     # Lines.
 
     def step(self, position: int, line: AnyLine) -> None:
-        """Places a line."""
+        """Process the next line."""
         if _calls(line):
             self._place(position, line)
         else:
@@ -199,7 +199,7 @@ class _Scheduler:
         self._after.append({**at, self._on(position): position})
 
     def _pass(self, position: int, line: AnyLine) -> None:
-        """Goes past a line that puts no work on a stream."""
+        """Process a line that puts no work on a stream."""
         if allocates_one(line):
             uses = self._uses[self._storage(line.out)[0]]
             uses.allocation = position
@@ -236,7 +236,7 @@ class _Scheduler:
                 self._uses[life] = _Uses(position)
 
     def _storage(self, name: str) -> tuple[Life, ...]:
-        """Return the storages that a name may stand for, whatever they are called."""
+        """Return the storages that a name may be a view of, through ties of constants."""
         constant = self._program.constants.get(name)
         while constant is not None and constant.tied_to is not None:
             name = constant.tied_to
@@ -246,9 +246,9 @@ class _Scheduler:
     # Choosing.
 
     def _choose(self, line: _Call, needs: set[int]) -> int:
-        """The stream where a line's work is done first, as the caller's stream sees it.
+        """Return the stream on which a line is done first, as seen from the caller's stream.
 
-        Of several it is the one that waits for fewest lines, else the caller's.
+        Ties go to the stream with fewer waits, then to the lower number.
         """
 
         def rank(stream: int) -> tuple[float, int, int]:
@@ -261,12 +261,12 @@ class _Scheduler:
         return _MAIN
 
     def _done(self, line: _Call, stream: int, needs: set[int]) -> float:
-        """When a line's work would be done on a stream."""
+        """Return the time at which a line would be done on a stream."""
         start, transfer = self._costs.of(line)
         return max(self._start(stream, needs), self._memory_at) + start + transfer
 
     def _start(self, stream: int, needs: set[int]) -> float:
-        """When work can begin on a stream."""
+        """Return the time at which work can start on a stream."""
         others = (
             self._done_at[n] + (_HANDOVER if self._on(n) != stream else 0)
             for n in needs
@@ -275,7 +275,7 @@ class _Scheduler:
         return max((self._free_at[stream], *others))
 
     def _on(self, position: int) -> int:
-        """The stream of a line."""
+        """Return the stream of a line."""
         return self._stream_of.get(position, _MAIN)
 
     def _knows(self, stream: int, position: int) -> bool:
@@ -284,14 +284,14 @@ class _Scheduler:
         return other == stream or self._seen[stream].get(other, _NEVER) >= position
 
     def _fork(self, stream: int, needs: set[int]) -> int:
-        """The last line of the caller's stream that work on another one is going to come after."""
+        """Return the last line of the caller's stream that work on another stream will follow."""
         on_main = [n for n in needs if self._on(n) == _MAIN]
         through = [self._after[n].get(_MAIN, -1) for n in needs if self._on(n) != _MAIN]
         known = self._seen[stream].get(_MAIN, self._first - 1)
         return max(known, *on_main, *through, -1)
 
     def _early_allocations(self, line: _Call, stream: int, needs: set[int]) -> list[int] | None:
-        """Allocations to make before a branch goes on with a line; None where that cannot be."""
+        """Return the allocations to make before a branch gets a line; ``None`` if impossible."""
         fork, found = self._fork(stream, needs), []
         for name in touch(line, self._program).writes:
             for life in self._storage(name):
@@ -307,7 +307,7 @@ class _Scheduler:
     # Ordering.
 
     def _begin(self, position: int, line: _Call, stream: int, needs: set[int]) -> None:
-        """Has a line's stream wait for what it needs."""
+        """Make a line's stream wait for the lines that it depends on."""
         self._stream_of[position] = stream
         if stream != _MAIN:
             early = self._early_allocations(line, stream, needs) or []
@@ -322,8 +322,8 @@ class _Scheduler:
         self._seen[stream][stream] = position
 
     def _wait(self, position: int, stream: int, needs: set[int]) -> None:
-        """Has a stream wait for lines of others before a line, for those it does not know of."""
-        for need in sorted(needs, reverse=True):  # the latest first: it may have seen the others
+        """Make a stream wait before a line for the lines that it does not follow already."""
+        for need in sorted(needs, reverse=True):  # the latest first: it may cover the others
             if self._knows(stream, need):
                 continue
             other = self._on(need)
@@ -338,7 +338,7 @@ class _Scheduler:
     # The result.
 
     def finish(self, device: Device) -> Program:
-        """The program, its streams joined at the end."""
+        """Return the program, with all streams joined at the end."""
         body = self._program.body
         used = sorted({stream for stream in self._stream_of.values() if stream != _MAIN})
         if not used:
@@ -374,19 +374,16 @@ class _Scheduler:
 
 
 class _Costs:
-    """The time that calls take, roughly, and which of them may run beside others."""
+    """Rough costs of calls, and the calls that may run beside others."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._sizes = Sizes(program)
+        self.bytes_of = self._sizes.of
         self.device = next(line.device for line in program.body if _calls(line))
 
-    def bytes_of(self, name: str) -> int:
-        """Bytes of a buffer."""
-        return self._sizes.of(name)
-
     def of(self, line: _Call) -> tuple[float, float]:
-        """Microseconds that a call takes to start, and then to move its bytes or to compute."""
+        """Return a call's fixed cost and its traffic or arithmetic time, in microseconds."""
         found = effects(line, self._program)
         moved = sum(map(self.bytes_of, {*found.reads, *found.written}))
         if calls_kernel(line):
@@ -395,7 +392,7 @@ class _Costs:
         return start, max(moved / _BYTES, self._operations(line) / _FLOPS)
 
     def may_move(self, line: _Call) -> bool:
-        """Return whether a call allocates nothing and only works on memory, and leaves room."""
+        """Return whether a call can move: it allocates nothing and does not fill the GPU."""
         if calls_op(line):
             return line.op in PRODUCTS and not line.results and not self.fills(line)
         assert calls_kernel(line)
@@ -403,7 +400,7 @@ class _Costs:
         return language is not None and language.has_grid and not self.fills(line)
 
     def fills(self, line: _Call) -> bool:
-        """Return whether a call leaves no room on a GPU for others."""
+        """Return whether a call occupies the whole GPU."""
         if calls_kernel(line):
             return self._is_cooperative(line) or self._blocks(line) > _FULL_BLOCKS
         *batch, rows, columns = self._numbers(self._out(line)) or (0, 0)
@@ -418,18 +415,18 @@ class _Costs:
         return prod(self._numbers(line.grid))
 
     def _numbers(self, sizes: Iterable[Scalar]) -> list[int]:
-        """Sizes at the hints."""
+        """Evaluate sizes at the hints."""
         return [self._sizes.scalar(size) or 1 for size in sizes]
 
     def _out(self, line: _Call) -> tuple[Dim, ...]:
-        """The size of what a product goes to; empty for other calls."""
+        """Return the size of a product's output; empty for other calls."""
         out = dict(line.kwargs).get("out") if calls_op(line) and line.op in PRODUCTS else None
         return self._program.layout(out.buffer).size if isinstance(out, BufferArg) else ()
 
     def _operations(self, line: _Call) -> int:
-        """Multiplications and additions of a product."""
+        """Return the number of multiplications and additions of a product."""
         out = self._numbers(self._out(line))
         buffers = [arg.buffer for arg in line.args if isinstance(arg, BufferArg)] if out else []
-        # Of mm(a, b), addmm(c, a, b): what the last operand has rows of.
+        # The rows of the last operand, in mm(a, b) as in addmm(c, a, b).
         depth = self._numbers(self._program.layout(n).size[-2] for n in buffers[-1:])
         return 2 * prod((*depth, *out)) if out else 0

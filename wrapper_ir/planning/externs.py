@@ -1,4 +1,4 @@
-"""Library ops told where to write: into an allocation of their own, or where an argument dies."""
+"""Library ops with given outputs: separate allocations, or the storage of a dying argument."""
 
 from __future__ import annotations
 
@@ -32,17 +32,15 @@ if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Layout, NamedArg, Program
 
 
-# Library ops that allocate their results become allocations and ops that write into them.
-#
-# What an op allocates itself, no plan can place. Where it has an ``out=`` overload that writes
-# where it is told, the buffer becomes one of the program's own. Ops without one stay as they are,
-# as does an op whose result has a size that only the op knows.
+# A plan cannot place memory that an op allocates itself. If the op has an ``out=`` overload, the
+# call becomes an allocation and a call of the overload. An op without one stays as it is, and so
+# does an op whose result has a size that only the op knows.
 
 
 def plan_externs(program: Program) -> Program:
-    """The program with each op that can write into given memory made to do so.
+    """Replace each op that has an ``out=`` overload by an allocation and the overload.
 
-    Results keep their names, layouts and order; a program that has none comes back as it is.
+    Results keep their names, layouts and order. If nothing changes, the same program is returned.
     """
     run = _Rewrite(program)
     body = run.body(program.region, frozenset())
@@ -57,14 +55,14 @@ def plan_externs(program: Program) -> Program:
 
 
 class _Rewrite:
-    """One run over a program."""
+    """The state of one run over a program."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.used: dict[str, OutOp] = {}
 
     def body(self, region: Region, bound: frozenset[str]) -> tuple[AnyLine, ...]:
-        """The lines of a region; ``bound`` are the symbols that have a value before it."""
+        """Return the new lines of a region; ``bound`` are the symbols bound before it."""
         seen = set(bound)
         seen |= {item.symbol for item in region.params if isinstance(item, ScalarInput)}
         lines: list[AnyLine] = []
@@ -74,7 +72,7 @@ class _Rewrite:
         return tuple(lines)
 
     def line(self, line: AnyLine, seen: set[str]) -> list[AnyLine]:
-        """Return the lines that replace a line, those in its regions included."""
+        """Return the lines that replace a line, nested regions included."""
         if not calls_op(line):
             return [map_regions(line, lambda inner: self.inner(inner, frozenset(seen)))]
         op, results = self.op(line), self.results(line, seen)
@@ -94,11 +92,11 @@ class _Rewrite:
         return [*allocations, call]
 
     def inner(self, region: Region, bound: frozenset[str]) -> Region:
-        """A region with its lines rewritten."""
+        """Return a region with its lines rewritten."""
         return dataclasses.replace(region, body=self.body(region, bound))
 
     def op(self, line: ExternKernel) -> OutOp | None:
-        """The overload to call instead; none where its name stands for something else here."""
+        """Return the overload to call; ``None`` if the program uses its name for something else."""
         kernels = self.program.kernels
         definition = kernels.get(line.op)
         if definition is None or not isinstance(definition.source, TorchOp):
@@ -110,7 +108,7 @@ class _Rewrite:
         return op
 
     def results(self, line: ExternKernel, seen: set[str]) -> list[str] | None:
-        """The names of all results in order; none if one is no fresh buffer of known size."""
+        """Return the names of all results in order; ``None`` unless fresh and of known size."""
         found: dict[int, str] = {}
         for result in line.results:
             if not isinstance(result, ResultBuffer) or result.relation is not Relation.FRESH:
@@ -127,21 +125,21 @@ class _Rewrite:
 
 
 def _is_plain(layout: Layout) -> bool:
-    """Return whether an allocation can have a layout: no offset, no shared elements."""
+    """Return whether an allocation can have the layout: no offset, no shared elements."""
     return layout.offset == 0 and 0 not in layout.stride
 
 
-# In-place reuse: an op that works element by element may write where a dying argument lies.
+# In-place reuse: a pointwise op may write over an argument that dies there.
 #
-# Front ends that fuse have done so already. For others: ``%o = allocate``, ``op(%a, out=%o)``,
-# ``free %a`` becomes ``%o = reuse %a``, ``op(%o, out=%o)``, if %a is all of its storage, has %o's
-# layout exactly and is not needed afterwards, and no other argument is a view of it. Which ops may
-# is data (:mod:`wrapper_ir.analysis.ops`); kernels in C++ or Triton say nothing of themselves and
-# are left alone. Donated inputs can be such arguments too.
+# Front ends that fuse have done so already. For others, ``%o = allocate``, ``op(%a, out=%o)``,
+# ``free %a`` becomes ``%o = reuse %a``, ``op(%o, out=%o)`` if %a covers all of its storage, has
+# exactly %o's layout, is dead afterwards, and no other argument is a view of it. The pointwise ops
+# are listed in :mod:`wrapper_ir.analysis.ops`. Nothing is known about C++ and Triton kernels, so
+# they are left alone. Donated inputs can be such arguments too.
 
 
 class _Change(NamedTuple):
-    """A call that is to write where an argument lies."""
+    """A call that is to write over an argument."""
 
     donor: str
     out: str
@@ -150,7 +148,7 @@ class _Change(NamedTuple):
 
 
 def reuse_in_place(program: Program) -> Program:
-    """The program with outputs of element-wise ops put where arguments that die there lie.
+    """Let outputs of pointwise ops reuse the storage of arguments that die there.
 
     Expects explicit ends (:func:`~wrapper_ir.planning.insert_frees`).
     """
@@ -176,7 +174,7 @@ def _changed(region: Region, program: Program) -> Region:
 
 
 class _Finder:
-    """Looks for calls that can be changed; an output may be the donor of a later one."""
+    """A search for calls that can be changed. An output may be the donor of a later call."""
 
     def __init__(self, region: Region, program: Program) -> None:
         self.region = region
@@ -199,7 +197,7 @@ class _Finder:
         return isinstance(source, TorchOp) and is_pointwise_out(source.schema)
 
     def look(self, position: int, line: ExternKernel) -> None:
-        """Notes a change of the call, if there is one."""
+        """Record the change of a call, if there is one."""
         found = effects(line)
         if len(found.writes) != 1 or found.writes[0] in found.reads or _nests(line):
             return
@@ -218,7 +216,7 @@ class _Finder:
         return lives[0] if len(lives) == 1 else None
 
     def is_new(self, life: Life, out: str) -> bool:
-        """Return whether an output is a plain allocation that nothing has touched yet."""
+        """Return whether an output is a plain allocation that has not been touched yet."""
         line = self.region.body[life.start] if life.start != BEFORE else None
         fresh = allocates_one(line) and line.out == out and not line.zeroed
         return fresh and life not in self.first_touch
@@ -250,6 +248,6 @@ def _nests(line: ExternKernel) -> bool:
 
 
 def _renamed(line: ExternKernel, old: str, new: str) -> ExternKernel:
-    """A call with one buffer in place of another."""
+    """Return the call with one buffer in place of another."""
     renaming = Renaming(lambda name: new if name == old else name, str, str)
     return renaming.value(line)

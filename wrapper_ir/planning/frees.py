@@ -1,4 +1,4 @@
-"""Ends of storage: where a front end gave none, and where several streams work on it."""
+"""Insertion of ``free`` lines, also for storage that several streams work on."""
 
 from __future__ import annotations
 
@@ -18,27 +18,24 @@ if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program
 
 
-# Deriving ``free`` lines where a front end gave none.
-
-
 def insert_frees(program: Program, *, free_inputs: bool | None = None) -> Program:
-    """The program with a ``free`` behind the last use of all storage that no line ends.
+    """Insert a ``free`` after the last use of all storage that no line ends.
 
-    What is ended already stays as it is, results stay alive, and lines keep their order. Probes
-    extend no lifetime: a free goes behind those that look at the outcome of the last call, and a
-    probe further down loses what it can no longer look at. What several streams work on ends where
-    these have waited for one another, or with the word that they have not.
+    Existing ends stay, results stay alive, and lines keep their order. Probes do not extend live
+    ranges: a free goes behind the probes of the last use's outcome, and a later probe loses the
+    buffers that are freed by then. Storage that several streams work on ends where its own stream
+    has waited for the others; if it never does, the ``free`` names the streams still at work.
 
     Args:
-        program: A program that verifies; its stage is left alone.
-        free_inputs: Whether inputs are dropped after their last use too, so that the caller's
-            memory can go before the program ends. By default only those of training graphs are,
-            whose inputs are saved activations.
+        program: A program that verifies; its stage does not change.
+        free_inputs: Also drop inputs after their last use, so that the caller's memory can be freed
+            before the program ends. By default this is done only in training graphs, whose inputs
+            are saved activations.
     """
     if free_inputs is None:
         free_inputs = program.role is not GraphRole.INFERENCE
     region = _with_frees(program.region, program, free_params=free_inputs)
-    return program if region is program.region else program.replace(body=region.body)
+    return program.replace(body=region.body)
 
 
 def _with_frees(region: Region, program: Program, *, free_params: bool) -> Region:
@@ -53,7 +50,7 @@ def _with_frees(region: Region, program: Program, *, free_params: bool) -> Regio
     waiting: list[Life] = behind[BEFORE]
     ended: set[Life] = set()
     for position, line in enumerate(region.body):
-        if waiting and not _looks_back(line):
+        if waiting and not (shows(line) and line.when is When.AFTER):
             body.extend(_frees(waiting, ordered))
             ended.update(waiting)
             waiting = []
@@ -65,49 +62,43 @@ def _with_frees(region: Region, program: Program, *, free_params: bool) -> Regio
 
 
 def _seeing(line: Probe, liveness: Liveness, ended: set[Life]) -> Probe:
-    """A probe without what has ended before it."""
+    """Return a probe without the buffers that have ended before it."""
     alive = tuple(name for name in line.buffers if ended.isdisjoint(liveness.of(name)))
     return line if alive == line.buffers else dataclasses.replace(line, buffers=alive)
 
 
-def _looks_back(line: AnyLine) -> bool:
-    return shows(line) and line.when is When.AFTER
-
-
 def _frees(lives: list[Life], ordered: Mapping[Life, OrderedEnd]) -> list[Free]:
-    """Slices before pools, otherwise in the order in which the storage began."""
+    """Return ``free`` lines: slices before their pools, otherwise in order of definition."""
     slices_first = sorted(lives, key=lambda life: (life.pool is None, life.start))
     return [
         Free(life.owner, ordered[life].after if life in ordered else ()) for life in slices_first
     ]
 
 
-# Ends of storage that several streams work on.
-#
-# Memory goes back to the stream that it was allocated on, which may use it for something else at
-# once. So storage ends where that stream has waited for what the others do with it; where it never
-# does, the allocator has to be told whom to wait for.
+# Freed memory goes back to the stream that it was allocated on, which may reuse it at once. So
+# storage ends where that stream has waited for the work of the others. If it never does, the
+# allocator has to be told which streams to wait for.
 
 
 class OrderedEnd(NamedTuple):
-    """Behind which line a storage can end, and which streams are not done with it then."""
+    """The line after which a storage can end, and the streams still working on it then."""
 
     position: int
     after: tuple[int, ...] = ()
 
 
 def ordered_ends(region: Region, liveness: Liveness, program: Program) -> dict[Life, OrderedEnd]:
-    """The ends of what several streams work on; of all else nothing is said.
+    """Return the ends of storages in a program with streams; empty for a program without.
 
     Args:
-        region: Lines whose missing ends are to be found.
+        region: A region.
         liveness: Its lives.
-        program: The program it is from.
+        program: The program that contains it.
     """
     if not program.streams:
         return {}
     clocks = Clocks(program)
-    #: The last line on each stream that touches a storage, by its position counted from 1.
+    #: The last line, counted from 1, that touches a storage on each stream.
     last: defaultdict[Life, dict[int, int]] = defaultdict(dict)
     ending: defaultdict[int, list[Life]] = defaultdict(list)
     for life in liveness.lives:

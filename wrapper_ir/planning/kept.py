@@ -1,12 +1,12 @@
-"""What outlives a call: the allocations whose memory a target may keep for the next one.
+"""Allocations whose memory may be kept for the next call.
 
-Memory can be kept from call to call if the main body allocates and frees it, of the ordinary kind,
-and nothing looks at it later. On a CPU fresh memory costs a page fault for every 4 KiB touched; on
-a GPU it is the host's time for each allocation that is saved. Storage of regions lasts for a run of
-their region. What code of others sees (custom ops, regions) stays out: it may hold on to a buffer,
-whose contents the next call would change.
+Memory can be kept between calls if it is of the usual kind, the main body allocates and frees it,
+and nothing reads it later. On a CPU this saves a page fault for every 4 KiB touched, on a GPU the
+host's time for each allocation. Storage of nested regions lives for one run of its region.
+Storage passed to custom ops or regions is not kept: they may hold on to a buffer, which the next
+call would overwrite.
 
-:func:`keep_storage` decides, and says so on the lines; emitters keep what the lines say.
+:func:`keep_storage` marks the lines, and emitters keep what is marked.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from wrapper_ir.options.declared import ARENA
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from wrapper_ir.lines import AnyLine, Device, Place, Program
+    from wrapper_ir.lines import Device, Place, Program
 
 ARENAS: Final = ARENA.choices
-"""How long arenas can last."""
+"""The lifetimes of arenas."""
 
 
 def can_keep(device: Device, place: Place) -> bool:
-    """Return whether arenas there can be kept from call to call."""
+    """Return whether arenas at a place can be kept between calls."""
     return device.kind.memory.keeps_arenas and place == USUAL
 
 
 def kept_pools(program: Program, liveness: Liveness | None = None) -> tuple[str, ...]:
-    """The pools of a planned program that can be kept from call to call, in order.
+    """Return the pools of a planned program that can be kept between calls, in order.
 
-    Not those that a result lies in, nor those in which code of others saw something.
+    A pool with a result in it, or with a slice that escapes, cannot be kept.
     """
     region = program.region
     if not any(Trait.POOL in line.traits for line in region.body):
@@ -63,44 +63,45 @@ def keep_storage(
     arena: str = "call",
     storages: StorageMap | None = None,
 ) -> Program:
-    """Mark the allocations whose memory may be kept for the next call, where nothing is marked.
+    """Mark the allocations whose memory may be kept for the next call.
 
     Args:
         program: A planned program.
-        host: The most bytes of buffers of fixed size to keep on the CPU. None are kept in training,
-            whose buffers are many and whose calls are long.
-        device: Likewise, on other devices.
-        arena: Whether pools are ``kept`` beyond that, whatever their size.
-        storages: Its storage map, where that is known; marks change nothing about it.
+        host: The most bytes of fixed-size buffers to keep on the CPU. None are kept in training,
+            which has many buffers and long calls.
+        device: The same for other devices.
+        arena: ``"kept"`` to also keep pools, whatever their size.
+        storages: Its storage map, if the caller has it; marks do not change it.
 
     Returns:
-        The program with its marks; the same object where nothing is kept, or something is already.
+        The marked program; the same object if nothing can be kept or something is marked already.
 
     Raises:
-        OptionValueError: Arenas cannot last so long.
+        OptionValueError: The arena lifetime is unknown.
     """
     ARENA.check(arena)
     if any(allocates(line) and line.kept for line in program.body):
         return program
     found = storages or StorageMap(program)
     names = set(kept_pools(program, found.lives)) if arena == "kept" else set()
-    names -= found.handled  # an arena gives slices, and is nothing else
+    names -= found.handled  # pools that are used as buffers themselves
     if program.role is GraphRole.INFERENCE:
         names |= _fixed(program, found, host, device, names)
     if not names:
         return program
-    return program.replace(body=tuple(_marked(line, names) for line in program.body))
-
-
-def _marked(line: AnyLine, names: Collection[str]) -> AnyLine:
-    return dataclasses.replace(line, kept=True) if allocates(line) and line.out in names else line
+    return program.replace(
+        body=tuple(
+            dataclasses.replace(line, kept=True) if allocates(line) and line.out in names else line
+            for line in program.body
+        )
+    )
 
 
 def _fixed(
     program: Program, storages: StorageMap, host: int, device: int, besides: Collection[str]
 ) -> set[str]:
-    """The allocations of fixed size that end inside the program, as far as the bytes go."""
-    # An op that finds its result larger than the buffer given resizes that, and for good.
+    """Return the fixed-size allocations to keep: those that end in the program, within budget."""
+    # An op whose result is larger than its output buffer resizes that buffer for good.
     ending = storages.ending() - storages.outgoing()
     ending -= storages.with_pools(storages.lives.storages(storages.resizable))
     found: set[str] = set()

@@ -1,8 +1,8 @@
-"""A plan as a picture: time across, addresses up, a rectangle a buffer.
+"""A picture of a plan: time across, addresses up, one rectangle for each buffer.
 
-The picture is SVG that stands by itself: hovering over a rectangle shows the buffer's name, bytes,
-address and lines. Each arena has a panel. What is allocated by itself has one too, with addresses
-made up as an allocator might choose them: only heights and times mean something there.
+The picture is a self-contained SVG. Hovering over a rectangle shows the buffer's name, bytes,
+address and lines. Each arena has a panel, and so do the allocations outside arenas; their addresses
+are made up as an allocator might choose them, so only heights and times are meaningful there.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _LEFT: Final = 90
 _TOP: Final = 34
 _GAP: Final = 34
 _LEAST: Final = 0.6
-"""Pixels: what is smaller is drawn so, or it could not be seen."""
+"""The smallest side of a rectangle in pixels, so that it stays visible."""
 _LABEL_WIDTH: Final = 6.2
-"""Pixels of a letter."""
+"""The width of a letter in pixels."""
 
 
 class _Panel(NamedTuple):
-    """A memory and what is in it."""
+    """A piece of memory and the buffers in it."""
 
     title: str
     nbytes: int
@@ -46,9 +46,9 @@ class _Panel(NamedTuple):
 
 
 def picture(program: Program) -> str:
-    """The memory of a planned program over time, as the text of an SVG file.
+    """Draw the memory of a planned program over time; return the text of an SVG file.
 
-    Sizes are taken at the hints where they are symbolic.
+    Symbolic sizes are taken at the hints.
     """
     panels = [panel for panel in _panels(as_program(program, "picture")) if panel.boxes]
     height = _TOP + sum(_HEIGHT + _GAP + 20 for _ in panels) + 10
@@ -74,7 +74,7 @@ def picture(program: Program) -> str:
 
 
 def _tag(name: str, inside: str = "", /, **attributes: object) -> str:
-    """An element of the picture."""
+    """Return an SVG element."""
     words = [f'{key.strip("_").replace("_", "-")}="{value}"' for key, value in attributes.items()]
     start = " ".join((f"<{name}", *words))
     return f"{start}>{inside}</{name}>" if inside else f"{start}/>"
@@ -128,7 +128,7 @@ def _drawn(panel: _Panel, top: int) -> list[str]:
         parts.append(_tag("text", value, x=_LEFT - 6, y=f"{y:.1f}", text_anchor="end"))
         line, x = str(panel.length * quarter // 4), _LEFT + _WIDTH * quarter / 4
         parts.append(_tag("text", line, x=f"{x:.1f}", y=floor + 14, text_anchor="middle"))
-    # The wider ones first, so that nothing small is hidden.
+    # Wider boxes first, so that small ones are not hidden.
     for box in sorted(panel.boxes, key=lambda box: (box.start - box.end, box.start, box.offset)):
         parts += _rectangle(box, across, up, floor)
     bound = f"M{_LEFT} {floor - panel.lower_bound * up:.2f}h{_WIDTH}"

@@ -1,9 +1,8 @@
-"""Pools: storages get places in arenas instead of allocations of their own.
+"""Pools: storages placed in arenas instead of allocated one by one.
 
-Regions are planned by themselves, inner ones first. Where all sizes are known the places are
-numbers, otherwise expressions (:mod:`wrapper_ir.planning.relations`). Lines keep their order: an
-allocation becomes a slice at its place, an arena is allocated before its first slice and freed
-behind the last.
+Each region is planned on its own, inner ones first. Offsets are numbers if all sizes are known,
+else expressions (:mod:`wrapper_ir.planning.relations`). Lines keep their order: each allocation
+becomes a slice; an arena is allocated before its first slice and freed after its last.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from wrapper_ir.planning.arenas import Lease, Tenant
 
 SEARCH_NODES: Final = 60_000
-"""Nodes of the exact search for one arena: about a second, where nothing quicker is perfect."""
+"""Node limit of the exact search for one arena, about a second, if faster planners fall short."""
 
 _MOST_BYTES: Final = 2**62
 
@@ -49,18 +48,18 @@ class Pooled(NamedTuple):
 
     program: Program
     winners: dict[str, str]
-    """The planner that placed what is in each pool."""
+    """The planner that placed the slices of each pool."""
 
 
 def pool_storage(program: Program, cut: Cut = Cut.WHOLE) -> Pooled:
-    """The program with plain allocations put into arenas.
+    """Place plain allocations in arenas.
 
-    Expects explicit ends (:func:`~wrapper_ir.planning.insert_frees`); what no line frees stays as
-    it is, and so does what would be alone in its arena, unless that is kept.
+    Expects explicit ends (:func:`~wrapper_ir.planning.insert_frees`). Storage that no line frees
+    stays as it is, as does storage that would be alone in its arena, unless the arena is kept.
 
     Args:
         program: The program.
-        cut: How long an arena is there.
+        cut: The lifetime of arenas.
     """
     run = _Pooling(program)
     region = run.region(program.region, cut)
@@ -75,7 +74,7 @@ def pool_storage(program: Program, cut: Cut = Cut.WHOLE) -> Pooled:
 
 
 class _Pooling:
-    """One run over a program."""
+    """The state of one run over a program."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -88,16 +87,16 @@ class _Pooling:
         self.winners: dict[str, str] = {}
         self._used = {*program.buffers, *program.symbols, *program.kernels}
 
-    def fresh(self, wanted: str) -> str:
-        """A name that nothing has: the wanted one with a number."""
+    def fresh(self, prefix: str) -> str:
+        """Return an unused name: the prefix and a number."""
         number = 0
-        while (name := f"{wanted}{number}") in self._used:
+        while (name := f"{prefix}{number}") in self._used:
             number += 1
         self._used.add(name)
         return name
 
     def region(self, region: Region, cut: Cut) -> Region:
-        """A region with its arenas, and those of the regions in it."""
+        """Return a region with its arenas, nested regions included."""
         inside = partial(self.region, cut=cut.inside)
         body = tuple(map_regions(line, inside) for line in region.body)
         inner = dataclasses.replace(region, body=body)
@@ -107,11 +106,11 @@ class _Pooling:
         return dataclasses.replace(inner, body=tuple(edit.applied(body)))
 
     def arena(self, lease: Lease, edit: _Edit) -> None:
-        """Plans one arena and notes what becomes of the lines."""
+        """Plan one arena and record the edits of lines."""
         tenants = lease.tenants
         begin, end = tenants[0].start, max(tenant.end for tenant in tenants)
         name, alignment = self.fresh("pool"), alignment_of(lease.device)
-        # A storage without bytes at the hints still has a place among the others.
+        # A storage with no bytes at the hints still needs an offset.
         intervals = [(t.start, t.end, max(self.sizes.value(t.nbytes), 1)) for t in tenants]
         plan = assign_offsets(intervals, alignment, nodes=SEARCH_NODES)
         check_offsets(intervals, plan.offsets, alignment=alignment, height=plan.height)
@@ -123,7 +122,7 @@ class _Pooling:
             def compute(kind: str, value: Dim) -> str:
                 return self.compute(f"{name}_{kind}", value, edit.before[begin])
 
-            # A name is bound before this arena and those allocated after it, all in this region.
+            # Symbols are bound before this arena and so before all later arenas of this region.
             units = Units(self.ground, alignment)
             sizes = [units.of(tenant.nbytes, compute) for tenant in tenants]
             lows, top = placed(relations(intervals, plan.offsets), sizes, units, compute)
@@ -137,7 +136,7 @@ class _Pooling:
         self.winners[name] = plan.winner
 
     def compute(self, wanted: str, value: Dim, lines: list[AnyLine]) -> str:
-        """Adds a line that binds a new symbol to an expression."""
+        """Append a line that binds a new symbol to an expression, and return its name."""
         name = self.fresh(f"{wanted}_")
         hint = self.sizes.value(value)
         self.sizes.know(name, hint)
@@ -146,9 +145,9 @@ class _Pooling:
         return name
 
     def checks(self, tenants: tuple[Tenant, ...]) -> list[AnyLine]:
-        """Assertions that the sum of all sizes is a number of 64 bits, where that is not proved.
+        """Return assertions that the sum of all sizes fits into 64 bits, unless that is proved.
 
-        In floating point, which does not wrap; only for sizes that no other is always larger than.
+        They use floating point, which does not wrap, and skip sizes that another always exceeds.
         """
         most = _MOST_BYTES // len(tenants)
         sizes = dict.fromkeys(tenant.nbytes for tenant in tenants)
@@ -161,7 +160,7 @@ class _Pooling:
 
 
 def _floating(nbytes: sympy.Expr) -> sympy.Expr:
-    """A polynomial in floating point; anything else as it is."""
+    """Convert a polynomial to floating point; return anything else unchanged."""
     if nbytes.atoms(sympy.Function):
         return nbytes
     return nbytes.xreplace({s: ToFloat(s) for s in nbytes.free_symbols})
@@ -176,7 +175,7 @@ class _Edit:
         self.slices: dict[int, tuple[str, Dim]] = {}
 
     def applied(self, body: tuple[AnyLine, ...]) -> list[AnyLine]:
-        """The lines as they are with the arenas."""
+        """Return the edited lines."""
         result: list[AnyLine] = []
         for position, line in enumerate(body):
             result += self.before.get(position, ())

@@ -1,4 +1,4 @@
-"""Sizes and places that are known at run time only, as sums of products of symbols."""
+"""Symbolic sizes and offsets, as sums of products of symbols."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ if TYPE_CHECKING:
     from wrapper_ir.lines import Program
     from wrapper_ir.planning.offsets import Interval
 
-# Sums of products of symbols, as numbers by term: quick to add and to compare.
-#
-# sympy would do the same, a thousand times slower. Only what is never negative can be compared by
-# coefficients: :class:`Ground` knows which symbols are.
+# Sums of products of symbols as coefficients by term, which are fast to add and compare; sympy is a
+# thousand times slower. Comparing coefficients needs terms that are never negative, which
+# :class:`Ground` knows.
 
 Linear: TypeAlias = dict[sympy.Expr, int]
-"""Coefficient of each term; the term of the constant is 1."""
+"""The coefficient of each term; the constant's term is 1."""
 
 _DEPTH: Final = 3
-"""Symbols that are looked through, one in another."""
+"""The most nested symbols that a comparison expands."""
 
 
 def linear(value: Dim) -> Linear:
-    """An expression, multiplied out."""
+    """Multiply out an expression."""
     if type(value) is int:
         return {sympy.S.One: value} if value else {}
     found: Linear = {}
@@ -40,7 +39,7 @@ def linear(value: Dim) -> Linear:
 
 
 def total(a: Linear, b: Linear) -> Linear:
-    """The sum of two."""
+    """Return the sum."""
     found = dict(a)
     for term, coefficient in b.items():
         found[term] = found.get(term, 0) + coefficient
@@ -48,7 +47,7 @@ def total(a: Linear, b: Linear) -> Linear:
 
 
 def expression(value: Linear, factor: int = 1) -> Dim:
-    """The expression again, times a factor."""
+    """Convert back to an expression, times a factor."""
     terms = (factor * coefficient * term for term, coefficient in value.items())
     return dim(sympy.Add(*terms))
 
@@ -68,12 +67,12 @@ class Ground:
         self._floors: dict[sympy.Expr, list[Linear]] = {}
 
     def note(self, name: str, floors: Iterable[Linear] = ()) -> None:
-        """Notes that a symbol is never negative, and never less than each of ``floors``."""
+        """Record that a symbol is never negative and never less than any of ``floors``."""
         self._counts.add(name)
         self._floors[symbol(name)] = list(floors)
 
     def at_least(self, large: Linear, small: Linear, depth: int = _DEPTH) -> bool:
-        """Return whether one is provably never less than the other, by coefficients and floors."""
+        """Return whether ``large >= small`` follows from coefficients and floors."""
         if self._covers(large, small):
             return True
         for term in large if depth else ():
@@ -91,7 +90,7 @@ class Ground:
         return True
 
     def largest(self, values: Iterable[Linear]) -> list[Linear]:
-        """Those that none of the others is never less than."""
+        """Return the values that no other value provably bounds from above."""
         kept: list[Linear] = []
         for value in values:
             if any(self.at_least(other, value) for other in kept):
@@ -110,36 +109,35 @@ class Ground:
         return found
 
 
-# Plans for sizes that are known at run time only: who lies above whom, and nothing else.
+# Plans for symbolic sizes keep only the vertical order of a plan made at the hints.
 #
-# A plan made at the hints is read as an order: of two storages alive at once, one is the lower.
-# Each offset then is the largest of *offset + size* over those directly below it at some time,
-# whatever the sizes are: right for all of them by construction, and no higher than the plan at the
-# hints. What lies directly below is a planar relation, so there are at most three times as many
-# terms as storages.
+# Of two storages alive at once, one is below the other. Each offset is the maximum of
+# *offset + size* over the storages directly below it at some time. This is correct for all sizes by
+# construction, and at the hints no higher than the original plan. The relation "directly below" is
+# planar, so there are at most three times as many terms as storages.
 #
-# Offsets and sizes are counted in units of the alignment, so that an offset in bytes is a multiple
-# of it for everyone to see. Each offset that is more than a sum gets a symbol of its own, computed
-# once before the arena is allocated: the text stays as long as the program.
+# Offsets and sizes are in units of the alignment, so that byte offsets are visibly aligned. An
+# offset that is more than a sum gets its own symbol, computed once before the arena is allocated,
+# so the text grows linearly with the program.
 
 Compute: TypeAlias = Callable[[str, Dim], str]
 
 _SHORT: Final = 3
-"""Terms: a sum of no more stands where it is needed rather than under a name."""
+"""The most terms of a sum that is written in place instead of under a name."""
 
 
 class Relations(NamedTuple):
-    """Intervals that lie directly on each other at some time, by number."""
+    """Numbers of the intervals that lie directly on each other at some time."""
 
     below: list[list[int]]
     on_top: list[int]
-    """Those with nothing above them at some time."""
+    """Intervals with nothing above them at some time."""
     order: list[int]
-    """All, each behind what lies below it."""
+    """All intervals, each after those below it."""
 
 
 def relations(intervals: Sequence[Interval], offsets: Sequence[int]) -> Relations:
-    """Return the order that a plan imposes on intervals, none of them empty."""
+    """Return the vertical order of a plan for intervals, none of which may be empty."""
     count = len(intervals)
     below: list[set[int]] = [set() for _ in range(count)]
     on_top: set[int] = set()
@@ -154,7 +152,7 @@ def relations(intervals: Sequence[Interval], offsets: Sequence[int]) -> Relation
             insort(alive, (offsets[n], n))
         else:
             del alive[at]
-        # What came is a neighbour of both sides; when something went, the sides are of each other.
+        # A new interval is adjacent to both sides; after a removal the sides are adjacent.
         for low in range(max(at - 1, 0), min(at + 1, len(alive) - 1)):
             below[alive[low + 1][1]].add(alive[low][1])
         if alive and at >= len(alive) - 1:
@@ -172,7 +170,7 @@ class Units:
         self._known: dict[Dim, Linear] = {}
 
     def of(self, nbytes: Dim, compute: Compute) -> Linear:
-        """The units that hold so many bytes; what is no sum of products gets a symbol."""
+        """Return the units that hold ``nbytes``; unless a sum of products, they get a symbol."""
         found = self._known.get(nbytes)
         if found is None:
             found = self._known[nbytes] = self._of(nbytes, compute)
@@ -191,7 +189,7 @@ class Units:
     def named(
         self, kind: str, value: Dim, compute: Compute, floors: Sequence[Linear] = ()
     ) -> Linear:
-        """A symbol that stands for an expression which is never less than 0 and ``floors``."""
+        """Return a symbol for an expression that is never less than 0 or ``floors``."""
         name = compute(kind, dim(value))
         self.ground.note(name, floors)
         return {symbol(name): 1}
@@ -200,13 +198,13 @@ class Units:
 def placed(
     related: Relations, sizes: Sequence[Linear], units: Units, compute: Compute
 ) -> tuple[list[Linear], Dim]:
-    """Offsets and the height of an arena, in units.
+    """Return the offsets and the height of an arena, in units.
 
     Args:
-        related: Who lies on whom.
-        sizes: In units.
-        units: Knows which terms are never negative.
-        compute: Takes a word and an expression, gives the name of a symbol that stands for it.
+        related: The vertical order.
+        sizes: The sizes in units.
+        units: Units of the arena's alignment.
+        compute: ``(prefix, expression)``: returns the name of a symbol for the expression.
     """
     lows: list[Linear] = [{} for _ in sizes]
     known: dict[Dim, Linear] = {}

@@ -1,4 +1,4 @@
-"""Figures of a plan, where it puts what, and the examiner of plans."""
+"""The report of a plan: its figures and arenas; and a checker of plans."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import Life, Liveness
+from wrapper_ir.analysis.proof import within
 from wrapper_ir.lines import FrozenMap, SymbolKind, walk_regions
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.fields import as_program
@@ -20,50 +21,49 @@ from wrapper_ir.planning.sizes import Sizes, held_bytes, held_spans, nbytes_of, 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
-    from wrapper_ir.lines import Path, Program, Region, SymbolInfo
+    from wrapper_ir.lines import Path, Program, Region
 
 
-# Placement of buffers in pools, read off the lines of a planned program, whoever planned it.
+# Placement in pools, read from the lines of a planned program, whoever planned it.
 #
-# :func:`arenas_of` is for reports. :func:`check_plan` is the planner's examiner: it takes a plan's
-# word for nothing, works out every place from the lines at several values of the symbols, and lets
-# the checker of offsets look for collisions.
+# :func:`arenas_of` is for reports. :func:`check_plan` does not trust the planner: it evaluates all
+# offsets from the lines, for several values of the symbols, and runs the checker of offsets.
 
 _UNKNOWN_SIZE: Final = 48
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A storage in an arena; numbers are at the hints where sizes are symbolic."""
+    """A storage in an arena. Symbolic numbers are taken at the hints."""
 
     name: str
-    """The buffer that is put there; it may go on under other names."""
+    """The buffer allocated there; others may take over its storage."""
     offset: int
     nbytes: int
     start: int
-    """The line of the region that makes it."""
+    """The line of the region that allocates it."""
     end: int
-    """The line that ends it; the number of lines where none does."""
+    """The line that ends it; the number of lines if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """An arena and what is where in it; numbers are at the hints where sizes are symbolic."""
+    """An arena and its slices. Symbolic numbers are taken at the hints."""
 
     name: str
     device: str
     nbytes: int
     lower_bound: int
-    """The most bytes alive at once of what is in it."""
+    """The most bytes of its slices alive at once."""
     winner: str
-    """The planner that placed what is in it; empty where the program came so."""
+    """The planner that placed the slices; empty if the program already had the pool."""
     slices: tuple[Slice, ...]
 
 
 def arenas_of(
     program: Program, sizes: Sizes, winners: Mapping[str, str] | None = None
 ) -> tuple[Arena, ...]:
-    """The arenas of all regions, in the order of the text."""
+    """Return the arenas of all regions, in the order of the text."""
     return tuple(
         _arena(pool, slices, region, program, sizes, (winners or {}).get(pool.owner, ""))
         for _, _, region in walk_regions(program)
@@ -72,20 +72,21 @@ def arenas_of(
 
 
 def check_plan(program: Program) -> None:
-    """Checks that no two slices which are alive at one time share a byte, and all lie within.
+    """Check that slices alive at the same time share no byte and lie within their pool.
 
-    Symbolic places are looked at where the symbols have their hints, are as small as can be, and at
-    odd larger values.
+    Symbolic offsets are evaluated with the symbols at their hints, as small as possible, and at odd
+    larger values.
 
     Raises:
-        PlanError: a slice is misplaced; the error has the path of the region's line.
+        PlanError: A slice is misplaced; the error has the path of the region's line.
     """
     as_program(program, "check_plan")
     for scale, offset in ((1, 0), (0, 0), (7, 3), (64, 17)):
         sizes = Sizes(program)
         for name, info in program.symbols.items():
             if info.kind is SymbolKind.INT and (scale, offset) != (1, 0):
-                sizes.know(name, _within(info, scale * (info.hint or _UNKNOWN_SIZE) + offset))
+                value = scale * (info.hint or _UNKNOWN_SIZE) + offset
+                sizes.know(name, within((info.lower, info.upper), value))
         sizes.compute(program)
         for path, _, region in walk_regions(program):
             for pool, slices in _pools(region, program):
@@ -109,14 +110,8 @@ def _check(arena: Arena, path: Path) -> None:
         ) from error
 
 
-def _within(info: SymbolInfo, value: int) -> int:
-    if info.upper is not None:
-        value = min(value, info.upper)
-    return value if info.lower is None else max(value, info.lower)
-
-
 def _pools(region: Region, program: Program) -> Iterator[tuple[Life, list[tuple[Life, Life]]]]:
-    """The pools of a region, each with its slices: the first and the last life of each."""
+    """Yield the pools of a region, each with the first and the last life of its slices."""
     if not any(Trait.SLICES in line.traits for line in region.body):
         return
     liveness = Liveness(region, program)
@@ -156,17 +151,17 @@ def _arena(
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """A storage in no arena; its bytes are at the hints where sizes are symbolic."""
+    """A storage in no arena. Symbolic bytes are taken at the hints."""
 
     name: str
-    """The buffer that it begins with; it may go on under other names."""
+    """The buffer that it begins with; others may take over its storage."""
     nbytes: int
     reason: str
-    """Why, in words that go on from its name."""
+    """The reason, as a predicate that follows the name."""
 
 
 class Holding(StrEnum):
-    """A reason why storage is held while the peak is reached."""
+    """A reason why storage is held at the peak."""
 
     DONATED = "inputs that the caller gives up, until their last use"
     RESULT = "results"
@@ -177,57 +172,57 @@ class Holding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Storage that is held while the peak is reached."""
+    """Storage that is held at the peak."""
 
     name: str
-    """The buffer that it is then; the line's path for what is held inside its regions."""
+    """Its buffer at that line; for storage inside nested regions, the line's path."""
     nbytes: int
-    """At the hints where sizes are symbolic."""
+    """Symbolic bytes are taken at the hints."""
     why: Holding
 
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """Numbers of a plan; all bytes are at ``hints`` where sizes are symbolic.
+    """Figures of a plan. Symbolic bytes are taken at ``hints``.
 
-    Counted is what the program owns: its allocations and what library ops return. Inputs, constants
-    and what an op uses inside itself are not counted. A line with regions counts as holding what
-    the largest of them needs.
+    They cover the storage that the program owns: its allocations and the results of library ops.
+    Inputs, constants and workspaces inside ops are not counted. A line with regions counts with the
+    peak of the largest of them.
     """
 
     strategy: str
     buffers: int
-    """Names that own storage, one for each reuse included."""
+    """Names that own storage; each reuse counts as one more."""
     allocations: int
-    """Allocations, pools included, that the plan makes."""
+    """Allocations that the plan makes, pools included."""
     reuses: int
-    """Storage that goes on under another name, where a front end said so included."""
+    """Storage taken over under another name, reuses by the front end included."""
     total_bytes: int
-    """Bytes of all buffers: what the program would hold if nothing ended or were reused."""
+    """Bytes of all buffers: the program's use if nothing were ever freed or reused."""
     unplanned_peak_bytes: int
-    """The most held at once when storage is freed after its last use and not reused by the plan."""
+    """Peak bytes if storage is freed after its last use and the plan reuses nothing."""
     peak_bytes: int
-    """The most held at once under the plan."""
+    """Peak bytes under the plan."""
     lower_bound_bytes: int
-    """The most needed at once by any plan for these lines in this order."""
+    """The most bytes needed at once by any plan for these lines in this order."""
     hints: FrozenMap[int] = field(default_factory=FrozenMap)
-    """Value taken for each symbol that sizes depend on; empty where all sizes are known."""
+    """The values used for symbols that sizes depend on; empty if all sizes are known."""
     assumed: tuple[str, ...] = ()
-    """Those symbols that have no hint, so that a usual value was taken."""
+    """The symbols among them that have no hint, so that a default was used."""
     winner: str = ""
-    """The way of planning whose plan it is: the strategy's name, or that of one of its ways."""
+    """The method that made the plan: the strategy's name, or that of one of its variants."""
     arenas: tuple[Arena, ...] = ()
-    """The pools of all regions, with what is where in them."""
+    """The pools of all regions."""
     arena: str = "call"
-    """How long arenas last, as asked for."""
+    """The lifetime of arenas that was requested."""
     kept_bytes: int = 0
-    """Bytes of arenas that are held between calls too, for each call that may run at a time."""
+    """Bytes of arenas held between calls, for each concurrent call."""
     outside: tuple[Outside, ...] = ()
-    """The storages of the main body that lie in no arena, where there were to be arenas."""
+    """With the strategy ``pool``, the storages of the main body that are in no arena."""
     peak_at: str = ""
-    """Path of the first line of the main body that holds most; empty where nothing is held."""
+    """Path of the first line of the main body at the peak; empty if nothing is held."""
     at_peak: tuple[Held, ...] = ()
-    """What is held then, the largest first; with ``kept_bytes`` it adds up to ``peak_bytes``."""
+    """Storage held at that line, largest first; with ``kept_bytes`` it sums to ``peak_bytes``."""
 
     @property
     def is_exact(self) -> bool:
@@ -236,7 +231,7 @@ class PlanReport:
 
     @property
     def ratio(self) -> float:
-        """Peak over lower bound: 1.0 is the best there is."""
+        """Peak over lower bound: 1.0 is optimal."""
         return self.peak_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
 
 
@@ -249,34 +244,37 @@ def report(
     *,
     arena: str = "call",
 ) -> PlanReport:
-    """The numbers of ``planned``, made from ``freed``: the same program with frees and no reuse.
+    """Return the figures of a plan.
 
     Args:
-        strategy: What was asked for.
-        freed: The program before its storage was planned.
-        planned: The program.
-        winner: The way of planning that it came from.
-        winners: The planner of each of its pools, by name.
-        arena: How long arenas last.
+        strategy: The strategy that was requested.
+        freed: The program with its frees inserted, before planning.
+        planned: The planned program.
+        winner: The method that made the plan.
+        winners: The planner of each pool, by name.
+        arena: The lifetime of arenas.
     """
     sizes = Sizes(planned).compute(planned)
     arenas = arenas_of(planned, sizes, winners)
     main, before = planned.region, freed.region
     liveness = Liveness(main, planned)
-    count = _Count()
-    count.add(main, liveness, sizes)
-    for path, _, region in walk_regions(planned):
-        if path:
-            count.add(region, Liveness(region, planned), sizes)
+    regions = [region for _, _, region in walk_regions(planned)]
+    owned = [
+        life.owner
+        for region in regions
+        for life in Liveness(region, planned).owned()
+        if not life.is_pool
+    ]
+    traits = [line.traits for region in regions for line in region.body]
     kept = kept_pools(planned) if arena == "kept" else ()
     kept_bytes = sum(sizes.of(name) for name in kept)
     peak_at, at_peak = _at_peak(planned, liveness, sizes, kept)
     return PlanReport(
         strategy=strategy,
-        buffers=count.buffers,
-        allocations=count.allocations,
-        reuses=count.reuses,
-        total_bytes=count.nbytes,
+        buffers=len(owned),
+        allocations=sum(Trait.ALLOCATES in each for each in traits),
+        reuses=sum(Trait.RETAKES in each for each in traits),
+        total_bytes=sum(map(sizes.of, owned)),
         unplanned_peak_bytes=peak(held_bytes(before, Liveness(before, freed), freed, sizes)),
         peak_bytes=sum(each.nbytes for each in at_peak) + kept_bytes,
         lower_bound_bytes=peak(needed_bytes(main, liveness, planned, sizes)),
@@ -295,7 +293,7 @@ def report(
 def _at_peak(
     program: Program, liveness: Liveness, sizes: Sizes, besides: Container[str]
 ) -> tuple[str, tuple[Held, ...]]:
-    """Return where the main body holds most, and what is held there."""
+    """Return the path of the main body's peak and the storage held there."""
     region = program.region
     held = held_bytes(region, liveness, program, sizes, besides)
     most = peak(held)
@@ -325,34 +323,12 @@ def _why_held(life: Life, at: int) -> Holding:
 
 def _outside(freed: Program, program: Program, sizes: Sizes, arena: str) -> tuple[Outside, ...]:
     judge = Judge(program.region, program, is_kept=arena == "kept")
-    # What could be inside and is not: the planner chose so, if it was asked at all.
+    # The reason for storage that could be in an arena but is not.
     otherwise = "would be alone in its arena, or make it raise the peak"
     if freed is program:
         otherwise = "is outside in the program, which was planned before"
     return tuple(
-        Outside(
-            first.owner,
-            sizes.of(first.owner),
-            judge.why_outside(chain) or otherwise,
-        )
+        Outside(first.owner, sizes.of(first.owner), judge.why_outside(chain) or otherwise)
         for first, chain in judge.chains.items()
         if first.is_owned and not first.is_pool and first.pool is None
     )
-
-
-@dataclass(slots=True)
-class _Count:
-    """Sums over all regions of a program."""
-
-    buffers: int = 0
-    allocations: int = 0
-    reuses: int = 0
-    nbytes: int = 0
-
-    def add(self, region: Region, liveness: Liveness, sizes: Sizes) -> None:
-        """Counts one region, those inside it not included."""
-        owned = [life for life in liveness.owned() if not life.is_pool]
-        self.buffers += len(owned)
-        self.nbytes += sum(sizes.of(life.owner) for life in owned)
-        self.allocations += sum(Trait.ALLOCATES in n.traits for n in region.body)
-        self.reuses += sum(Trait.RETAKES in n.traits for n in region.body)

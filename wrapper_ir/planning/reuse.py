@@ -1,22 +1,23 @@
 """Line reuse: an allocation takes over storage that was freed before.
 
-The first rule is that of Inductor's own line reuse: walk the lines, remember what is freed, and let
-an allocation of the same device, memory, element size and number of bytes take the storage freed
-last. Where there is none of its size, a large allocation takes the smallest that holds it, of up to
-twice its size. Only large ones, since small ones cost an allocator nothing, while fresh pages cost
-fifteen times what touching old ones does; and only where the whole plan then allocates fewer bytes.
+The basic rule is that of Inductor's line reuse: walk the lines, remember what is freed, and let an
+allocation of the same device, memory, element size and byte count take the storage freed last. If
+there is none of its size, a large allocation takes the smallest that holds it, up to twice its
+size. This is done only for large allocations, since small ones cost an allocator nothing, while
+fresh pages cost fifteen times as much as touching old ones; and only if the whole plan then
+allocates fewer bytes.
 
-Keeping storage from its ``free`` to the allocation can raise the peak, if the peak lies between; so
-the bytes held at each line are kept, and what would raise the highest of them is not reused;
-storage that is larger than what lies in it counts whole. A plan is therefore never worse than
-freeing everything at once (at the hints, where sizes are symbolic).
+Holding storage from its ``free`` to the allocation raises the peak if the peak lies between. So the
+walk tracks the bytes held at each line and skips reuses that would raise their maximum. Storage
+larger than its buffer counts in full. A plan is therefore never worse than freeing everything at
+once (at the hints, if sizes are symbolic).
 
-A library op that makes its results itself takes memory that no line shows: the results, which are
-counted, and whatever it works with, which is not. Where the true peak is inside such an op, a donor
-kept across it would raise it unseen. So donors do not outlive such a call.
+A library op that allocates its own results uses memory that no line shows: the results, which are
+counted, and its workspace, which is not. If the true peak is inside such an op, a donor held across
+the call would raise it unnoticed. So donors do not outlive such a call.
 
-Why the storage freed last: among donors of one size it is kept for the shortest time. When it would
-raise the peak, so would every other.
+The storage freed last is the best donor of its size because it is held for the shortest time. If it
+would raise the peak, so would every other.
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Layout, Program, Region
 
 LARGE: Final = 128 * 1024
-"""Bytes: from here allocators get memory from the system, page by page, and give it back."""
+"""Bytes from which allocators map memory from the system and return it when it is freed."""
 
 _MOST_TRIED: Final = 8
 
 _CLASS: Final = 2
-"""How many times larger than needed a storage may be that is taken over."""
+"""The largest ratio of a donor's size to the size needed."""
 
 ALIGNMENT: Final = 16
-"""Bytes. Allocations begin at such an address; a library op's result may not, and is a donor only
-where the program checks it."""
+"""The alignment of allocations in bytes. The result of a library op may be less aligned, so it is a
+donor only if the program checks its alignment."""
 
 
 class _Key(NamedTuple):
@@ -67,26 +68,24 @@ class _Key(NamedTuple):
     stream: int
     mempool: int
     opaque: Layout | None
-    """The layout, if only the device understands it: no other may follow."""
+    """The layout, if it is opaque: the storage can only hold the same layout again."""
 
 
 class _Donor(NamedTuple):
-    """Storage that was freed, and the position of its ``free``."""
+    """Freed storage, and the position of its ``free``."""
 
     life: Life
     position: int
 
 
 def reuse_storage(program: Program) -> Program:
-    """The program with each allocation that can take over freed storage made a ``reuse``.
+    """Turn each allocation that can take over freed storage into a ``reuse``.
 
     Expects explicit ends (:func:`~wrapper_ir.planning.insert_frees`); storage that no line frees is
-    nobody's donor. The ``free`` of a donor goes, the allocation becomes a ``reuse`` at its place,
-    and all other lines stay in their order.
+    no donor. The donor's ``free`` is removed, the allocation becomes a ``reuse`` in place, and all
+    other lines keep their order.
     """
-    sizes = Sizes(program)
-    region = _reused(program.region, program, sizes)
-    return program if region is program.region else program.replace(body=region.body)
+    return program.replace(body=_reused(program.region, program, Sizes(program)).body)
 
 
 def _reused(region: Region, program: Program, sizes: Sizes) -> Region:
@@ -114,11 +113,11 @@ def _reused(region: Region, program: Program, sizes: Sizes) -> Region:
 
 
 class _Match:
-    """One walk over a region that finds a donor for each allocation that has one."""
+    """The donors that one walk over a region finds for its allocations."""
 
     def __init__(self, region: Region, program: Program, sizes: Sizes, *, best_fit: bool) -> None:
         self.best_fit = best_fit
-        #: Bytes that need not be allocated, and how many take more than they need.
+        #: Bytes saved, and the number of reuses of larger storage.
         self.saved = self.inexact = 0
         self.program = program
         self.sizes = sizes
@@ -127,14 +126,14 @@ class _Match:
         self.heights = Heights(held)
         self.highest = peak(held)
         self.freed: defaultdict[_Key, list[_Donor]] = defaultdict(list)
-        #: Sizes of large storage that was freed, sorted, by what else it has to have.
+        #: Sorted sizes of large freed storage, by the rest of its key.
         self.sizes_of: defaultdict[_Key, list[int]] = defaultdict(list)
         self.length = len(region.body)
         self.chains = self.liveness.chains
-        #: Bytes of storage that is larger than what lies in it.
+        #: Bytes of storage that is larger than its buffer.
         self.capacity: dict[Life, int] = {}
         self.aligned: set[str] = set()
-        #: The donor of each allocation that takes one over, by the allocation's position.
+        #: Donors by the position of the allocation that takes them over.
         self.donors: dict[int, _Donor] = {}
         for position, line in enumerate(region.body):
             if ends(line):
@@ -147,7 +146,7 @@ class _Match:
                 self.freed.clear()
 
     def give(self, position: int, line: Free) -> None:
-        """Remembers what a line frees."""
+        """Record the storage that a line frees as a donor."""
         for life in self.liveness.of(line.buffer)[:1]:
             key = self.key(life) if self.can_give(life, line) else None
             if key is not None:
@@ -160,7 +159,7 @@ class _Match:
                 stack.append(_Donor(life, position))
 
     def take(self, position: int, line: Allocate) -> None:
-        """Lets an allocation have the fitting storage freed last, if the peak allows it."""
+        """Let an allocation take the last freed storage that fits, if the peak allows it."""
         for life in self.liveness.of(line.out)[:1]:
             key = self.key(life)
             if key is None:
@@ -175,7 +174,7 @@ class _Match:
                 )
 
     def larger(self, key: _Key, nbytes: int) -> list[_Key]:
-        """Keys of freed storage somewhat larger than asked for, the smallest first."""
+        """Return the keys of freed storage up to ``_CLASS`` times larger, the smallest first."""
         known = self.sizes_of.get(key._replace(nbytes=0), [])
         at = bisect_right(known, nbytes)
         found: list[_Key] = []
@@ -189,7 +188,7 @@ class _Match:
         return found
 
     def try_to_take(self, position: int, life: Life, stack: list[_Donor]) -> bool:
-        """Takes the storage freed last, unless that would raise the peak or enlarge a result."""
+        """Take the storage freed last, unless that would raise the peak or enlarge a result."""
         donor = stack[-1]
         nbytes = self.sizes.of(life.owner)
         whole = self.capacity.get(donor.life, self.sizes.of(donor.life.owner))
@@ -203,7 +202,7 @@ class _Match:
             if self.heights.largest(position, end) + whole - nbytes > self.highest:
                 return False
             self.heights.add(position, end, whole - nbytes)
-            # The storage keeps its size under each name that it goes on under.
+            # The storage keeps its size through later reuses.
             self.capacity.update(dict.fromkeys(self.chains[life.first], whole))
         self.heights.add(donor.position, position, whole)
         self.donors[position] = stack.pop()
@@ -218,17 +217,17 @@ class _Match:
         """Return whether storage may be reused under another name once ``line`` frees it."""
         if life.is_held or not life.is_owned or life.owner != line.buffer:
             return False
-        if line.after:  # streams that may be at work on it yet
+        if line.after:  # streams that may still be working on it
             return False
         if life.pool is not None or life.is_pool:
             return False
         return life.is_allocation or life.owner in self.aligned
 
     def key(self, life: Life) -> _Key | None:
-        """Return the key that donor and allocation must share; ``None`` if storage fits nothing.
+        """Return the key that donor and allocation must share; ``None`` if nothing can match.
 
-        That both are from one stream is all that streams ask for: what is freed is done there with
-        the donor, and what uses the allocation waits for it there.
+        Streams need no further check than that both have the same one: the work on the donor is
+        done there when it is freed, and users of the allocation wait for that stream.
         """
         layout = self.program.buffers.get(life.owner)
         if layout is None:

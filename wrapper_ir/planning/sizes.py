@@ -1,7 +1,6 @@
-"""Bytes of buffers, exactly as expressions and as numbers at the symbols' hints; bytes over time.
+"""Bytes of buffers, as exact expressions and as numbers at the symbols' hints, and bytes over time.
 
-Numbers at hints are for choosing and for reports. Whether storage fits is decided by the
-expressions alone.
+Numbers at hints are for heuristics and reports. Only the expressions decide whether storage fits.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import sympy
 
 from wrapper_ir.analysis.liveness import Liveness
-from wrapper_ir.analysis.proof import grows
-from wrapper_ir.lines import OpaqueKind, SymbolKind, regions_of, walk
+from wrapper_ir.analysis.proof import grows, within
+from wrapper_ir.lines import OpaqueKind, SymbolInfo, SymbolKind, regions_of, walk
 from wrapper_ir.lines.expr import (
     Dim,
     Scalar,
@@ -32,29 +31,29 @@ if TYPE_CHECKING:
     from typing import Self
 
     from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.lines import Device, Layout, Program, Region, SymbolInfo
+    from wrapper_ir.lines import Device, Layout, Program, Region
 
 
 ASSUMED: Final = 8192
-"""Taken for a symbol without a hint, moved into the symbol's range."""
+"""The value used for a symbol without a hint, clamped to the symbol's range."""
 
 
 class Sizes:
-    """Bytes of a program's buffers at the hints; notes which symbols that depended on."""
+    """Bytes of a program's buffers at the hints, and a record of the symbols they depend on."""
 
     def __init__(self, program: Program) -> None:
         self._layouts: Mapping[str, Layout] = program.buffers
         self._infos = program.symbols
-        #: Value taken for each symbol that a size asked for.
+        #: The value used for each symbol that occurs in a size.
         self.taken: dict[str, int] = {}
-        #: Those of them that have no hint.
+        #: The symbols among them that have no hint.
         self.assumed: set[str] = set()
         self._derived: dict[str, int] = {}
         self._by_name: dict[str, int] = {}
         self._known: dict[Dim, int] = {}
 
     def of(self, name: str) -> int:
-        """Bytes that a buffer spans, at the hints; 0 for one without a layout."""
+        """Return the bytes that a buffer spans at the hints; 0 if it has no layout."""
         found = self._by_name.get(name)
         if found is None:
             layout = self._layouts.get(name)
@@ -63,7 +62,7 @@ class Sizes:
         return found
 
     def value(self, nbytes: Dim) -> int:
-        """A number of bytes at the hints, not less than 0."""
+        """Evaluate a number of bytes at the hints; at least 0."""
         if type(nbytes) is int:
             return nbytes
         found = self._known.get(nbytes)
@@ -72,13 +71,13 @@ class Sizes:
         return found
 
     def scalar(self, value: Scalar) -> int | None:
-        """The value of an expression at the hints; nothing where that is no integer."""
+        """Evaluate an expression at the hints; return ``None`` if the value is not an integer."""
         if isinstance(value, sympy.Basic) and grows(value):
             return None
         return self._at_hints(value)
 
     def _at_hints(self, value: Scalar) -> int | None:
-        """The value of an expression; nothing where it is no integer, or not to be had exactly."""
+        """Evaluate an expression; return ``None`` unless the value is an exact integer."""
         names = free_symbols(value)
         try:
             found = substitute(value, {name: self._take(name) for name in names})
@@ -87,7 +86,7 @@ class Sizes:
         return found if type(found) is int else None
 
     def compute(self, program: Program) -> Self:
-        """These sizes, told the values of symbols that the program computes from others."""
+        """Evaluate the symbols that the program computes from others, and return these sizes."""
         for _, line in walk(program):
             info = program.symbols.get(line.symbol) if computes(line) else None
             if computes(line) and info is not None and info.kind is SymbolKind.INT:
@@ -97,50 +96,42 @@ class Sizes:
         return self
 
     def know(self, name: str, value: int) -> None:
-        """Says what a symbol's value is, rather than its hint."""
+        """Set the value of a symbol, which takes the place of its hint."""
         self._derived[name] = value
 
     def _take(self, name: str) -> int:
         if name in self._derived:
             return self._derived[name]
         if name not in self.taken:
-            info = self._infos.get(name)
-            if info is None or info.hint is None:
+            info = self._infos.get(name, SymbolInfo())
+            if info.hint is None:
                 self.assumed.add(name)
-            self.taken[name] = _typical(info)
+                self.taken[name] = within((info.lower, info.upper), ASSUMED)
+            else:
+                self.taken[name] = info.hint
         return self.taken[name]
 
 
 class Rounded(Sizes):
-    """Sizes as any allocator gives them out: rounded up, so that arenas have no disadvantage."""
+    """Sizes rounded up as every allocator rounds, so that comparisons with arenas are fair."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self._alignments = {name: alignment_of(of.device) for name, of in program.buffers.items()}
 
     def of(self, name: str) -> int:
-        """Bytes of a buffer at the hints, a multiple of the alignment on its device."""
+        """Return the bytes of a buffer at the hints, a multiple of its device's alignment."""
         alignment = self._alignments.get(name, 1)  # a pool that is being planned has no layout yet
         return -(-super().of(name) // alignment) * alignment
 
 
 def alignment_of(device: Device) -> int:
-    """Bytes that places in arenas on a device are multiples of."""
+    """Return the alignment of offsets in arenas on a device, in bytes."""
     return device.kind.memory.alignment
 
 
-def _typical(info: SymbolInfo | None) -> int:
-    if info is None:
-        return ASSUMED
-    if info.hint is not None:
-        return info.hint
-    least = info.lower if info.lower is not None else 0
-    most = info.upper if info.upper is not None else max(ASSUMED, least)
-    return min(max(ASSUMED, least), most)
-
-
 def nbytes_of(layout: Layout) -> Dim:
-    """Bytes that a layout spans, multiplied out, so that equal sizes are equal values."""
+    """Return the bytes that a layout spans, multiplied out so that equal sizes compare equal."""
     if isinstance(layout.kind, OpaqueKind):
         return _tiled(layout, layout.kind)
     extent = layout.extent if layout.is_static else _extent(layout)
@@ -148,7 +139,7 @@ def nbytes_of(layout: Layout) -> Dim:
 
 
 def _tiled(layout: Layout, kind: OpaqueKind) -> Dim:
-    """Return the bytes of an opaque layout: its last sizes are rounded up to its tile's."""
+    """Return the bytes of an opaque layout, whose last sizes are rounded up to its tile."""
     declared = layout.device.kind.memory.layouts.get(kind.name)
     tile = () if declared is None else declared.tile
     tile = tile[max(len(tile) - layout.rank, 0) :]
@@ -170,10 +161,10 @@ _BLOCK = 256
 def held_spans(
     region: Region, liveness: Liveness, besides: Container[str] = ()
 ) -> list[tuple[Life, int, int]]:
-    """Return the storages that are held, each with the line that makes it and the one that ends it.
+    """Return the storages that are held, each with its first line and the line that ends it.
 
-    Inputs that the caller gives up are held until their last use. Slices of a pool are in the pool.
-    Buffers named in ``besides`` are left out.
+    Donated inputs are held until their last use. Slices are part of their pool. Buffers in
+    ``besides`` are left out.
     """
     found = []
     for life in liveness.lives:
@@ -193,12 +184,11 @@ def held_bytes(
     sizes: Sizes,
     besides: Container[str] = (),
 ) -> list[int]:
-    """Bytes of storage that is held while each line runs, until a line ends it.
+    """Return the bytes of storage held while each line runs (:func:`held_spans`).
 
-    Inputs that the caller gives up count: while they are held, the peak may be near though the
-    program has allocated little. Storage that goes on under another name keeps its size. A line
-    with regions holds what the largest of them needs besides. What is held is what
-    :func:`held_spans` says.
+    Donated inputs count, because they can bring the peak near while the program itself has
+    allocated little. Storage that is taken over keeps its size. A line with regions adds the peak
+    of the largest of them.
     """
     return _bytes(
         region,
@@ -209,7 +199,7 @@ def held_bytes(
 
 
 def needed_bytes(region: Region, liveness: Liveness, program: Program, sizes: Sizes) -> list[int]:
-    """Bytes that any plan holds while each line runs: of buffers up to their last use."""
+    """Return the bytes that any plan holds while each line runs: buffers up to their last use."""
 
     def span(life: Life) -> tuple[int, int]:
         if life.is_donated:
@@ -251,22 +241,22 @@ def _bytes(
     for position, line in enumerate(region.body):
         inner = regions_of(line)
         if inner:
-            # The line's own results are made inside its regions, and counted there until then.
+            # The line's own results are allocated inside its regions and counted there.
             before = held[position] - made.get(position, 0)
             held[position] = max(held[position], before + max(inside(r) for _, r in inner))
     return held
 
 
 def peak(held: list[int]) -> int:
-    """The largest of them, 0 where there is none."""
+    """Return the maximum; 0 for an empty list."""
     return max(held, default=0)
 
 
 class Heights:
-    """Numbers by position, with the largest of a range and adding to a range.
+    """A list of numbers with range maximum and range addition.
 
-    Blocks keep their largest number and what was added to them whole, so that both cost about the
-    square root of the length.
+    Each block stores its maximum and what was added to it as a whole, so that both operations take
+    time proportional to about the square root of the length.
     """
 
     def __init__(self, values: list[int]) -> None:
@@ -276,7 +266,7 @@ class Heights:
         self._added = [0] * len(self._top)
 
     def largest(self, start: int, end: int) -> int:
-        """The largest number in ``start <= position < end``; 0 for an empty range."""
+        """Return the maximum over ``start <= position < end``; 0 for an empty range."""
         found = 0
         for block, low, high in _pieces(start, end):
             whole = high - low == _BLOCK
@@ -285,7 +275,7 @@ class Heights:
         return found
 
     def add(self, start: int, end: int, amount: int) -> None:
-        """Adds ``amount`` to each number in ``start <= position < end``."""
+        """Add ``amount`` to each number in ``start <= position < end``."""
         for block, low, high in _pieces(start, end):
             if high - low == _BLOCK:
                 self._added[block] += amount
@@ -298,7 +288,7 @@ class Heights:
 
 
 def _pieces(start: int, end: int) -> list[tuple[int, int, int]]:
-    """A range cut at the borders of blocks: block, first position, position behind the last."""
+    """Split a range at block boundaries into tuples of block, first position, end position."""
     return [
         (block, max(start, block * _BLOCK), min(end, (block + 1) * _BLOCK))
         for block in range(start // _BLOCK, -(-end // _BLOCK))

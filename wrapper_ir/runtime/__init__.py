@@ -1,18 +1,17 @@
 """Names that emitted Python may import: kernels, checks, constants, quick tensor factories.
 
 Emitted modules import torch and this package, nothing else. It imports ``wrapper_ir.toolchain``,
-kinds of devices and errors, otherwise nothing of ours: what runs a program knows nothing of how
-programs are made.
+device kinds and errors, but nothing that makes programs.
 
-What takes a while to import is imported when it is first asked for (PEP 562): whoever loads a
-package waits for none of it.
+Modules that are slow to import are imported on first use (PEP 562), so loading a package does not
+wait for them.
 """
 
 from importlib import import_module
 from math import ceil, cos, exp, floor, log, log2, sin, sqrt, tanh
 from typing import TYPE_CHECKING, Any
 
-import wrapper_ir.runtime.served  # noqa: F401 - its ops are there from now on
+import wrapper_ir.runtime.served  # noqa: F401 - registers its ops
 from wrapper_ir.runtime._private import empty_strided_cpu, reinterpret_tensor, shown_range
 from wrapper_ir.runtime._private_cuda import current_stream, empty_strided_cuda, shown_gpu_range
 from wrapper_ir.runtime.calls import (
@@ -177,7 +176,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever has that name
-    """Look up what is imported later, and keep it."""
+    """Import a lazy name on first use, and cache it."""
     for module, names in _LATER.items():
         if name in names:
             value = globals()[name] = getattr(import_module(module), name)

@@ -1,9 +1,9 @@
-"""Private fast paths of torch, each behind a name of ours and with a public fallback.
+"""Private fast paths of torch, each with a public fallback.
 
-Emitted code calls these once or more for every buffer, and the public ways cost about twice as
-much: ``torch.empty_strided`` 0.7 us against 0.4, ``as_strided`` 0.9 against 0.5. What is missing
-in a version of torch is replaced here, and nowhere else does emitted code or its runtime touch a
-name that torch does not promise.
+Emitted code calls these at least once for every buffer, and the public functions cost about twice
+as much: ``torch.empty_strided`` 0.7 us against 0.4, ``as_strided`` 0.9 against 0.5. If a torch
+version lacks one, its fallback is used. Emitted code and its runtime use no private torch names
+anywhere else.
 """
 
 from __future__ import annotations
@@ -23,21 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-__all__ = [
-    "any_autocast_enabled",
-    "below_autograd",
-    "data_ptr_address",
-    "empty_strided_cpu",
-    "enable_amx",
-    "kernel_log",
-    "new_handles",
-    "no_autocast",
-    "reinterpret_tensor",
-    "shown_range",
-    "take_handles",
-    "tensor_guard",
-]
-
 _guards: Final[Any] = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
 
 
@@ -56,30 +41,30 @@ def _public_reinterpret_tensor(
 empty_strided_cpu: Final[Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor]] = getattr(
     _guards, "_empty_strided_cpu", _public_empty_strided_cpu
 )
-"""``(size, stride, dtype)``: a tensor on the CPU with undefined contents."""
+"""``(size, stride, dtype)``: returns a tensor on the CPU with undefined contents."""
 
 reinterpret_tensor: Final[Callable[..., Tensor]] = getattr(
     _guards, "_reinterpret_tensor", _public_reinterpret_tensor
 )
-"""``(tensor, size, stride, offset_increment)``: a view.
+"""``(tensor, size, stride, offset_increment)``: returns a view.
 
-The increment is in elements and counts from the tensor's own offset.
+The increment is in elements, relative to the tensor's own offset.
 """
 
 
 kernel_log: Final = logging.getLogger("torch._inductor.async_compile.__kernel_code")
-"""Inductor's log of kernels, which ``TORCH_LOGS=kernel_code`` shows."""
+"""Inductor's kernel log, shown by ``TORCH_LOGS=kernel_code``."""
 
 shown_range: Final[Callable[[str], AbstractContextManager[Any]]] = getattr(
     getattr(torch._C, "_profiler", None), "_RecordFunctionFast", record_function
 )
-"""A context of this name that PyTorch's profiler shows: 0.3 us where none listens, against 10."""
+"""A context manager that PyTorch's profiler shows: 0.3 us if no profiler is active, against 10."""
 
 
 def data_ptr_address() -> int:
-    """Address of the C function ``void* (PyObject* tensor)`` that gives a data pointer, or 0.
+    """Return the address of the C function ``void* (PyObject* tensor)`` for data pointers, or 0.
 
-    0 where torch has none: kernel bindings then call ``Tensor.data_ptr``.
+    It is 0 if torch has none; kernel bindings then call ``Tensor.data_ptr``.
     """
     return int(getattr(_guards, "_torchinductor_pyobject_tensor_data_ptr", 0))
 
@@ -89,14 +74,14 @@ def tensor_guard(
     sizes: Sequence[Sequence[int | None]],
     strides: Sequence[Sequence[int | None]],
 ) -> Callable[..., bool] | None:
-    """A function that tells in one call whether tensors are like the given ones.
+    """Return a function that checks in one call whether tensors match the given ones.
 
-    Alike are type, dtype, device, dispatch keys, ``requires_grad``, rank, and every size and stride
-    that is not ``None``. It takes the tensors as arguments, as many as were given, and raises
+    It compares type, dtype, device, dispatch keys, ``requires_grad``, rank, and every size and
+    stride that is not ``None``. It takes the same number of tensors as arguments and raises
     TypeError for any other number. The guard keeps no reference to the tensors.
 
     Returns:
-        The function, or ``None`` where torch has none: then every call goes the slow way.
+        The function, or ``None`` if torch has none; every call then takes the slow path.
     """
     make = getattr(_guards, "TensorGuards", None)
     if make is None:
@@ -116,7 +101,7 @@ def tensor_guard(
 below_autograd: Final[Callable[[], AbstractContextManager[Any]]] = getattr(
     torch._C, "_AutoDispatchBelowAutograd", nullcontext
 )
-"""A context in which ops go straight to their backends' kernels, past those of autograd."""
+"""A context manager that makes ops skip autograd and call their backend kernels directly."""
 
 
 def _public_any_autocast_enabled() -> bool:
@@ -138,27 +123,27 @@ def _public_no_autocast() -> Iterator[None]:
 any_autocast_enabled: Final[Callable[[], bool]] = getattr(
     torch._C, "_is_any_autocast_enabled", _public_any_autocast_enabled
 )
-"""Whether autocast is on for a device of any type."""
+"""Return whether autocast is enabled for any device type."""
 
 no_autocast: Final[Callable[[], AbstractContextManager[Any]]] = getattr(
     torch._C, "_DisableAutocast", _public_no_autocast
 )
-"""A context in which autocast is off for devices of all types."""
+"""A context manager that disables autocast for all device types."""
 
 
 def enable_amx() -> bool:
-    """Ask the operating system for AMX's tile registers; return whether this process has them.
+    """Request AMX tile registers from the operating system; return whether they are enabled.
 
-    Linux hands them out on request only, and code that uses them without dies of SIGILL. Without
-    torch's helper the answer is False, and torch itself asks when it first uses them.
+    Linux enables them only on request; code that uses them without one dies of SIGILL. If torch
+    lacks the helper the result is False, and torch makes the request when it first uses AMX.
     """
     ask = getattr(torch.cpu, "_init_amx", None)
     return bool(ask()) if ask is not None else False
 
 
-# Handles of tensors: what AOTInductor's C interface takes and gives.
+# Tensor handles, as in AOTInductor's C interface.
 
-# Functions of our own: `ctypes.pythonapi` has one object for each, whose types anybody may change.
+# Not `ctypes.pythonapi.PyCapsule_...`: those objects are shared, and anyone may change their types.
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
@@ -168,12 +153,12 @@ _capsule_of = ctypes.PYFUNCTYPE(
 
 
 def new_handles(tensors: Sequence[Tensor]) -> list[int]:
-    """Return a new handle for each tensor; each is to be deleted by whoever is given it."""
+    """Return a new handle for each tensor; the receiver must delete them."""
     made = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors(list(tensors))
     return [_pointer_of(each, None) for each in made]
 
 
 def take_handles(handles: Iterable[int]) -> list[Tensor]:
-    """Return the tensors of handles, which are deleted."""
+    """Return the tensors of the handles, and delete the handles."""
     capsules = [_capsule_of(handle, None, None) for handle in handles]
     return torch._C._aoti.alloc_tensors_by_stealing_from_void_ptrs(capsules)

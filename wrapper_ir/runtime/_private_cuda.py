@@ -1,4 +1,4 @@
-"""Private fast paths of torch for CUDA, likewise: see ``_private``."""
+"""Private fast paths of torch for CUDA; see ``_private``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = [
-    "clear_workspaces",
-    "current_stream",
-    "empty_strided_cuda",
-    "mend_capture",
-    "shown_gpu_range",
-]
-
 
 def _public_empty_strided_cuda(
     size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
@@ -35,7 +27,7 @@ empty_strided_cuda: Final[Callable[[Sequence[int], Sequence[int], torch.dtype], 
     "_empty_strided_cuda",
     _public_empty_strided_cuda,
 )
-"""``(size, stride, dtype)``: a tensor on the current GPU with undefined contents."""
+"""``(size, stride, dtype)``: returns a tensor on the current GPU with undefined contents."""
 
 
 def _public_current_stream(device: int) -> int:
@@ -45,17 +37,17 @@ def _public_current_stream(device: int) -> int:
 current_stream: Final[Callable[[int], int]] = getattr(
     torch._C, "_cuda_getCurrentRawStream", _public_current_stream
 )
-"""``(device index)``: the raw handle of a GPU's current stream."""
+"""``(device index)``: returns the raw handle of a GPU's current stream."""
 
 
-# No build without CUDA has them.
+# Builds without CUDA lack these.
 _is_recorded: Any = getattr(torch._C, "_cuda_isHistoryEnabled", lambda: False)
 _metadata: Any = getattr(torch._C, "_cuda_getMemoryMetadata", None)
 _set_metadata: Any = getattr(torch._C, "_cuda_setMemoryMetadata", None)
 
 
 class _NamedRange:
-    """A range for snapshots of memory, too: what is allocated in it is said to be of its name."""
+    """A range that also labels allocations made inside it in memory snapshots."""
 
     __slots__ = ("_before", "_name", "_range")
 
@@ -74,9 +66,10 @@ class _NamedRange:
 
 
 def shown_gpu_range(name: str) -> AbstractContextManager[Any]:
-    """Return a context that PyTorch's profiler shows, and ``torch.cuda.memory._snapshot``.
+    """Return a context manager that PyTorch's profiler and ``torch.cuda.memory._snapshot`` show.
 
-    Whether memory is recorded is asked each time: that costs nothing, and may begin at any moment.
+    Each call checks whether memory is being recorded. That costs next to nothing, and recording may
+    start at any time.
     """
     if _set_metadata is None or not _is_recorded():
         return shown_range(name)
@@ -84,20 +77,20 @@ def shown_gpu_range(name: str) -> AbstractContextManager[Any]:
 
 
 def _clear_nothing() -> None:
-    """Nothing is done."""
+    """Do nothing."""
 
 
 clear_workspaces: Final[Callable[[], None]] = getattr(
     torch._C, "_cuda_clearCublasWorkspaces", _clear_nothing
 )
-"""Forget the workspaces of cuBLAS: the next product takes a new one."""
+"""Drop the workspaces of cuBLAS, so that the next product allocates a new one."""
 
 
 def mend_capture(device: int, pool: tuple[int, int]) -> None:
-    """Put right what a capture that failed leaves behind in PyTorch.
+    """Clean up PyTorch's state after a failed capture.
 
-    Its allocator believes that the capture goes on, and so does the random number generator, which
-    then refuses to draw. A capture of nothing ends both.
+    The allocator and the random number generator still believe that the capture is in progress, and
+    the generator refuses to draw. Capturing an empty graph resets both.
     """
     end = getattr(torch._C, "_cuda_endAllocateToPool", None)
     if end is not None:
@@ -105,6 +98,6 @@ def mend_capture(device: int, pool: tuple[int, int]) -> None:
             end(device, pool)
     with suppress(RuntimeError):
         torch.cuda.synchronize(device)
-        # Of this thread alone: others may allocate meanwhile.
+        # Only this thread: others may allocate meanwhile.
         with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode="thread_local"):
             torch.empty(1, device=torch.device("cuda", device)).zero_()

@@ -1,4 +1,4 @@
-"""Functions around those of emitted programs: plain ones, loops, past autograd, what goes past."""
+"""Wrappers around the calls of emitted programs: plain functions, autograd, loops, extra values."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def plain_function(
 ) -> Callable[..., Values]:
     """Return ``function(*inputs) -> tuple of results`` for a call that takes a list and empties it.
 
-    Autograd is off inside, and so is autocast: the program was made for the dtypes that it names.
-    Autograd is told which inputs were written to: a stale saved value is then an error.
+    Autograd and autocast are off inside, since the program was made for fixed dtypes. Autograd is
+    told which inputs were written, so that using a stale saved value is an error.
 
     Args:
         boxed: The call.
-        name: The program's, which the function has, too.
-        inputs: How many inputs there are.
-        writes: Positions of those that are written to.
-        takes_out: Whether it takes memory for results, as ``out``.
-        note: Called with what it raises.
+        name: The name of the program and of the function.
+        inputs: The number of inputs.
+        writes: Positions of inputs that are written.
+        takes_out: True if the call takes memory for results, as ``out``.
+        note: Called with the exception, if the call raises one.
     """
     is_grad_enabled = torch.is_grad_enabled
 
@@ -84,15 +84,15 @@ def differentiable(  # noqa: PLR0913 - all but two are named
     """Return ``function(*inputs) -> tuple of results`` of two programs, for autograd.
 
     Args:
-        forward: The boxed call of the forward: its results, and then what the backward needs.
-        backward: That of the backward: it takes numbers that were kept, tensors that were kept, and
-            gradients of results, and gives a gradient or None for each input of the forward.
-        name: What the function is called.
-        results: How many results the forward has for its caller.
-        tangents: Which of them the backward takes gradients of, each with the strides that the
-            gradient has to have; None for the contiguous ones.
-        writes: Positions of inputs that the forward writes to.
-        once: Whether the backward uses up what was kept, so that it can run but once.
+        forward: The boxed call of the forward. It returns its results, then saved values.
+        backward: The boxed call of the backward. It takes saved numbers, saved tensors and
+            gradients of results; it returns a gradient or None for each input of the forward.
+        name: The name of the function.
+        results: The number of results for the caller.
+        tangents: Positions of the results whose gradients the backward takes, each with the strides
+            that it requires; None for contiguous ones.
+        writes: Positions of inputs that the forward writes.
+        once: True if the backward consumes the saved values, so that it can run only once.
     """
 
     class Run(torch.autograd.Function):
@@ -109,7 +109,7 @@ def differentiable(  # noqa: PLR0913 - all but two are named
         @torch.autograd.function.once_differentiable
         def backward(ctx: Any, *gradients: Any) -> Values:  # noqa: ANN401 - likewise
             if ctx.is_spent:
-                problem = f"the backward of '{name}' used up what its forward had kept"
+                problem = f"the backward of '{name}' has consumed the values that its forward saved"
                 raise ProgramRunError(problem=problem, hint="call the forward again")
             ctx.is_spent = once
             given = [*ctx.numbers, *ctx.saved_tensors]
@@ -123,11 +123,11 @@ def differentiable(  # noqa: PLR0913 - all but two are named
 
 
 def _keep(ctx: Any, inputs: Values, kept: Values) -> None:  # noqa: ANN401 - as autograd passes it
-    """Keep what the backward is to be given: numbers, and tensors as autograd saves them."""
+    """Save values for the backward: numbers on ``ctx``, tensors through autograd."""
     given = {id(value) for value in inputs}
     ctx.numbers = [value for value in kept if not isinstance(value, Tensor)]
     tensors = (value for value in kept if isinstance(value, Tensor))
-    # A view would keep what it is a view of, the results among it, and these the graph.
+    # A view would keep its base alive. That may be a result, which keeps the graph alive.
     ctx.save_for_backward(*(t if id(t) in given else t.detach() for t in tensors))
     ctx.is_spent = False
 
@@ -139,7 +139,7 @@ def _named(run: Callable[..., Values], name: str, about: str) -> Callable[..., V
 
 
 def _laid_out(gradient: Tensor, stride: Sequence[int] | None) -> Tensor:
-    """Return a gradient with the strides that a program was made for."""
+    """Return a gradient with the strides that the program requires."""
     if stride is None:
         return gradient.contiguous()
     if gradient.stride() == tuple(stride):
@@ -155,15 +155,15 @@ def run_while(
     carried: Values,
     captured: Values,
 ) -> Values:
-    """Run ``body`` as long as ``condition`` gives true, and return the carried values.
+    """Run ``body`` while ``condition`` is true, and return the carried values.
 
     Args:
-        condition: Takes carried and captured values, returns a tuple of one truth value or tensor.
+        condition: Takes carried and captured values, returns a tuple of one bool or tensor.
         body: Takes the same, returns the new carried values.
-        carried: The first carried values.
-        captured: What both take besides.
+        carried: The initial carried values.
+        captured: Further arguments of both.
 
-    The results are tensors of their own even when the body never ran.
+    The results are new tensors even if the body never ran.
     """
     values = carried
     while condition(*values, *captured)[0]:
@@ -178,9 +178,9 @@ def run_while_stacked(
     carried: Values,
     captured: Values,
 ) -> Values:
-    """Like :func:`run_while`; returns the values after each round, stacked in a new dimension 0.
+    """Run like :func:`run_while`; return the values of all rounds, stacked in a new dimension 0.
 
-    Where there is no round, the first values are the only row.
+    If there is no round, the initial values are the only row.
     """
     rounds: list[Values] = []
     values = carried
@@ -201,16 +201,13 @@ def _stacked(values: list[Any]) -> Tensor:
     return torch.stack(values) if isinstance(values[0], Tensor) else torch.tensor(values)
 
 
-# Calling a program past autograd.
-
-
 def past_autograd(call: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-    """Return a program's ``call`` such that its library ops skip autograd's part of each call.
+    """Return a program's ``call`` whose library ops bypass the autograd dispatch.
 
-    Autograd is off in a program anyway; what is skipped is finding that out, op by op: 0.1 to
-    0.2 us of about 1.5. It changes nothing for ops that compute in one kernel and write to buffers
-    of the program. It is not for other ops: those that are made of several ops may take other
-    ways inside, and autograd would not learn that a tensor of the caller's was written to.
+    Autograd is off in a program anyway; this saves each op the check for it, 0.1 to 0.2 us of about
+    1.5. It is safe for ops that run one kernel and write to buffers of the program. It is not safe
+    for others: composite ops may take other paths inside, and autograd would not notice writes to
+    the caller's tensors.
     """
 
     @functools.wraps(call)
@@ -221,9 +218,6 @@ def past_autograd(call: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any
     return run
 
 
-# Values that go past a program: arguments that it is not given, and results that they are.
-
-
 def pass_by(
     call: Callable[[list[Any]], Sequence[Any]],
     inputs: Sequence[int],
@@ -231,14 +225,14 @@ def pass_by(
     constants: Mapping[int, str],
     values: Mapping[str, Any],
 ) -> Callable[[list[Any]], tuple[Any, ...]]:
-    """Return a function that takes and returns more than the one it calls.
+    """Return a function that takes and returns values which its program does not see.
 
     Args:
-        call: Takes a list of arguments, empties it and returns results.
-        inputs: Positions of the arguments that it is not given, in rising order.
-        results: Position of a result that it does not return -> that of the argument which is it.
-        constants: Position of a result that it does not return -> the name of its value.
-        values: Values by name, looked up when called: a module gets its own after it has run.
+        call: The program. It takes a list of arguments, empties it and returns results.
+        inputs: Positions of arguments that are not passed to the program, in ascending order.
+        results: Extra results that are such arguments: result position -> argument position.
+        constants: Extra results that are constants: result position -> name.
+        values: Values by name, looked up at call time, since a module gets its own after it runs.
     """
 
     def call_without(args: list[Any]) -> tuple[Any, ...]:

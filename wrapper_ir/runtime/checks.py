@@ -1,8 +1,8 @@
 """Checks of inputs and symbols: cheap while they pass, clear when they fail.
 
 ``check_layout`` compares one tensor in Python, about 0.3 us. ``InputChecks`` compares all inputs
-of a program in one call into torch, about 0.07 us an input, and falls back on ``check_layout``
-when torch's comparison, which is stricter than need be, says no.
+of a program in one call into torch, about 0.07 us per input, and falls back to ``check_layout`` if
+torch's comparison, which is stricter than necessary, fails.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 _CPU = torch.device("cpu")
 
-#: Kinds of inputs remembered as good: training, inference and two more.
+#: The most kinds of valid inputs to remember: training, inference and two more.
 _MAX_GUARDS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """Expected layout of one input. A size, stride or device of None is not checked."""
+    """The expected layout of one input. A size, stride or device of None is not checked."""
 
     name: str
     dtype: torch.dtype
@@ -45,13 +45,13 @@ class TensorSpec:
 
 
 class InputChecks:
-    """Checks all tensor inputs of a program at once.
+    """A check of all tensor inputs of a program at once.
 
     Args:
-        specs: What is expected, in the order of the inputs.
+        specs: The specs in the order of the inputs.
 
     The first call, and each call with inputs of a new kind (another tensor subclass, inference
-    mode, ``requires_grad``), compares every input in Python; later calls like it cost one call
+    mode, ``requires_grad``), compares every input in Python; later calls of that kind cost one call
     into torch. No input is kept alive.
     """
 
@@ -63,7 +63,7 @@ class InputChecks:
         """Return if every input is as expected.
 
         Raises:
-            InputLayoutError: An input is no tensor, or not the one the program was made for.
+            InputLayoutError: An input is not a tensor, or has another layout.
             InputCountError: There are too few or too many inputs.
         """
         if len(tensors) == len(self._specs):
@@ -81,8 +81,7 @@ class InputChecks:
             self._remember(tensors)
 
     def _remember(self, tensors: tuple[torch.Tensor, ...]) -> None:
-        # Strides are the actual ones: those of dimensions of size 1 are free, and may differ from
-        # what the specification says without being wrong.
+        # Guard the actual strides: those of dimensions of size 1 may differ from the spec.
         known = [(t.shape, t.stride(), s) for t, s in zip(tensors, self._specs, strict=True)]
         guard = tensor_guard(
             tensors,
@@ -111,14 +110,14 @@ def check_layout(
 
     Args:
         tensor: The tensor.
-        name: What an error calls it.
+        name: Its name in errors.
         dtype: Its element type.
-        device: Where it is; a device without an index stands for any of its type, None for any.
-        size: Its sizes; None for a dimension that may be anything.
-        stride: Its strides in elements; None likewise.
+        device: Its device. One without an index stands for any of its type, None for any device.
+        size: Its sizes; None for a dimension of any size.
+        stride: Its strides in elements; None for any stride.
 
     Raises:
-        InputLayoutError: It differs, or is no tensor.
+        InputLayoutError: It differs, or is not a tensor.
     """
     try:
         if (
@@ -237,9 +236,9 @@ def _advice(
 def _dimensions(
     tensor: torch.Tensor, size: Sequence[int | None], stride: Sequence[int | None]
 ) -> str:
-    """Return which dimensions differ, in the words that Inductor's wrappers have for it.
+    """Return the dimensions that differ, in the wording of Inductor's wrappers.
 
-    People search for them, and tests match them.
+    People search for that wording, and tests match it.
     """
     given = zip(tensor.shape, size, tensor.stride(), stride, strict=True)
     return "; ".join(
@@ -252,17 +251,17 @@ def _dimensions(
 def check_symbol(
     name: str, value: int, low: int | None = None, high: int | None = None, what: str = ""
 ) -> int:
-    """Return ``value`` if it lies between ``low`` and ``high``, both included.
+    """Return ``value`` if it lies between ``low`` and ``high``, both inclusive.
 
     Args:
         name: The symbol.
         value: Its value.
         low: The least legal value.
-        high: The greatest.
-        what: What the symbol was bound to, in words: ``"size 0 of 'x'"``.
+        high: The greatest legal value.
+        what: The source of the value, for the message: ``"size 0 of 'x'"``.
 
     Raises:
-        SymbolError: It does not.
+        SymbolError: It is out of range.
     """
     if (low is None or value >= low) and (high is None or value <= high):
         return value
@@ -278,8 +277,8 @@ def check_that(holds: bool, relation: str, **symbols: int) -> None:  # noqa: FBT
     """Return if a relation between symbols holds.
 
     Args:
-        holds: Whether it does.
-        relation: The relation in words, such as ``"s0 % 8 == 0"``.
+        holds: True if it holds.
+        relation: The relation as text, such as ``"s0 % 8 == 0"``.
         **symbols: The symbols in it, for the message.
 
     Raises:
@@ -290,11 +289,11 @@ def check_that(holds: bool, relation: str, **symbols: int) -> None:  # noqa: FBT
         raise SymbolError(relation=relation, values=values or "it does not hold")
 
 
-# Checks of what library ops return, cheap enough to be made on every call.
+# Checks of the results of library ops, cheap enough for every call.
 
 
 def refuse_misaligned(tensor: Tensor, name: str, alignment: int) -> None:
-    """Raise AlignmentError for a tensor that was found misaligned."""
+    """Raise AlignmentError for a misaligned tensor."""
     raise AlignmentError(name=name, alignment=alignment, address=tensor.data_ptr())
 
 
@@ -310,11 +309,11 @@ def check_result(
 
     Args:
         tensor: The result.
-        op: What an error calls the op.
-        dtype: Element type of the result.
+        op: The op's name in errors.
+        dtype: Its element type.
         size: Its sizes.
         stride: Its strides in elements; those of dimensions of size 1 are free.
-        device: Where it is; None for anywhere.
+        device: Its device; None for any.
 
     Raises:
         ResultLayoutError: It differs.
@@ -338,15 +337,9 @@ def result_check(
 ) -> Callable[[Tensor], None]:
     """Return a function that checks one result of an op.
 
-    It costs about 0.1 us while results look alike, half of what a comparison in Python does. It
-    raises ResultLayoutError for a tensor of another dtype, device, size or stride.
-
-    Args:
-        op: What an error calls the op.
-        dtype: Element type of the result.
-        size: Its sizes.
-        stride: Its strides in elements; those of dimensions of size 1 are free.
-        device: Where it is; None for anywhere.
+    It costs about 0.1 us while results look alike, half the time of a comparison in Python. It
+    raises ResultLayoutError for a tensor of another dtype, device, size or stride. The arguments
+    are those of :func:`check_result`.
     """
     expected_device = None if device is None else torch.device(device)
 
@@ -368,9 +361,9 @@ def result_check(
 
 
 def once(check: Callable[..., None]) -> Callable[..., None]:
-    """Return a check that looks until it has passed once, and never again.
+    """Return a check that runs until it has passed once.
 
-    For programs whose callers look themselves, as torch.compile's guards do.
+    For programs whose callers do their own checks, as torch.compile's guards do.
     """
     passed = False
 
@@ -381,9 +374,6 @@ def once(check: Callable[..., None]) -> Callable[..., None]:
             passed = True
 
     return look
-
-
-# Numbers in emitted programs: checks of scalar inputs, and the functions that expressions call.
 
 
 def check_number(
@@ -398,15 +388,15 @@ def check_number(
     """Return if a scalar input is a number of the right type, within its range.
 
     Args:
-        name: What errors call it.
+        name: Its name in errors.
         value: The input.
-        kind: ``int``, ``float`` (an int will do), ``bool``, or ``type(None)`` for no number.
-        low: The least it may be.
-        high: The most it may be.
-        optional: Whether None will do, since nothing depends on the value.
+        kind: ``int``, ``float`` (an int is accepted), ``bool``, or ``type(None)`` for no number.
+        low: The least legal value.
+        high: The greatest legal value.
+        optional: True to accept None, since nothing depends on the value.
 
     Raises:
-        InputLayoutError: It is something else.
+        InputLayoutError: It has another type.
         SymbolError: It is out of range.
     """
     if value is None and optional:
@@ -424,21 +414,20 @@ def check_number(
         check_symbol(name, value, low, high)
 
 
-# Objects of custom classes: whether one of the right class was given, and the bytes of one.
-
+# Objects of custom classes.
 
 _PREFIX = "__torch__.torch.classes."
 
 
 class ObjectStateError(ValueError):
-    """An object is of a class whose objects cannot be stored."""
+    """An object's class does not support serialization."""
 
 
 def archive_of(value: object) -> bytes:
-    """Return an object as PyTorch's own packages have it, in bytes; the same for equal states.
+    """Serialize an object as PyTorch's packages do; equal states give equal bytes.
 
     Raises:
-        ObjectStateError: Its class does not say how its objects are stored.
+        ObjectStateError: Its class does not support serialization.
     """
     try:
         found: bytes = torch._C._pickle_save(value)  # noqa: SLF001 - the only way to it
@@ -450,8 +439,8 @@ def archive_of(value: object) -> bytes:
 def class_of(value: object) -> str:
     """Return the class of an object as torch registers it, ``namespace::Class``.
 
-    That of a generator of random numbers is ``torch::Generator``. It is empty for everything else,
-    classes of TorchScript included.
+    A random number generator has ``torch::Generator``. The result is empty for everything else,
+    TorchScript classes included.
     """
     if isinstance(value, torch.Generator):
         return "torch::Generator"
@@ -467,11 +456,11 @@ def check_object(value: object, name: str, class_name: str) -> None:
 
     Args:
         value: An input, or the value of a constant.
-        name: What errors call it.
+        name: Its name in errors.
         class_name: The class, ``namespace::Class``.
 
     Raises:
-        InputLayoutError: It is something else.
+        InputLayoutError: It is not.
     """
     found = class_of(value)
     if found != class_name:

@@ -1,14 +1,12 @@
 """The constants of an emitted module: named tensors in a safetensors file beside it.
 
-What safetensors cannot express is said in the file's metadata, one JSON object a name: element
-types it does not know (complex numbers among them) are stored as bytes, strides other than the
-contiguous ones are restored, and names that denote the same tensor (tied weights) share one entry
-and one tensor again after loading. Constants are detached; they come back on the CPU or on the
-device they are asked for.
+The file's metadata has a JSON object per name for what safetensors cannot express. Element types
+that it does not know, complex ones among them, are stored as bytes; strides that are not contiguous
+are restored; names of the same tensor (tied weights) share one entry, and one tensor after loading.
+Constants are detached, and are loaded to the CPU or to the requested device.
 
-The file beside a ``.wir`` (``wrapper_ir.text.constants``) is another: it is read together with a
-program, which has the layouts; this one by a module that knows no program. Files of both are about,
-and each is read as it is.
+The file beside a ``.wir`` (``wrapper_ir.text.constants``) has another format, since it is read with
+a program, which has the layouts. Both formats are in use.
 """
 
 from __future__ import annotations
@@ -30,9 +28,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["load_constants", "save_constants"]
-
-#: Element types stored as they are: those every version of safetensors knows.
+#: Element types stored as they are: those that every version of safetensors supports.
 _NATIVE = frozenset(
     {
         torch.float64,
@@ -49,7 +45,7 @@ _NATIVE = frozenset(
 )
 _VERSION = "1"
 
-#: The key in the metadata with the name of the module to which the file belongs.
+#: The metadata key with the name of the module that owns the file.
 _OWNER = "of"
 
 
@@ -59,18 +55,17 @@ def save_constants(
     *,
     owner: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Write named tensors to a file, replacing it in one step.
+    """Write named tensors to a file, replacing it atomically.
 
-    A reader sees the old file or the new one, never half of one; modules that have loaded the old
-    one keep it.
+    Modules that have loaded the old file keep its values.
 
     Args:
         path: The file.
         tensors: The constants; strided tensors of any element type, size, stride and device.
-        owner: The module that they belong to. What belongs to another one is not written over.
+        owner: The module that they belong to. A file of another module is not overwritten.
 
     Raises:
-        OverwriteError: The file exists and is not that of ``owner``.
+        OverwriteError: The file exists and does not belong to ``owner``.
         ConstantsError: A tensor cannot be stored, or the file cannot be written.
     """
     file = Path(path)
@@ -101,8 +96,8 @@ def _check_storable(file: Path, name: str, tensor: torch.Tensor) -> None:
 
 
 def _identity(tensor: torch.Tensor, name: str) -> tuple[object, ...]:
-    """Return what two names must have in common to denote the same tensor."""
-    if tensor.numel() == 0:  # empty tensors have no address to tell them apart by
+    """Return a key that is equal for names of the same tensor."""
+    if tensor.numel() == 0:  # the addresses of empty tensors do not identify them
         return (name,)
     lazy = (tensor.is_conj(), tensor.is_neg())
     where = (tensor.device, tensor.data_ptr())
@@ -110,7 +105,7 @@ def _identity(tensor: torch.Tensor, name: str) -> tuple[object, ...]:
 
 
 def _encode(tensor: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
-    """Return what to store for a tensor, and how to make the tensor from it."""
+    """Return the tensor to store and the metadata to restore the original from it."""
     plain = tensor.detach().resolve_conj().resolve_neg()
     note: dict[str, Any] = {}
     if not tensor.is_contiguous():
@@ -120,7 +115,7 @@ def _encode(tensor: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
         note["dtype"] = str(plain.dtype).removeprefix("torch.")
         note["size"] = list(plain.shape)
         plain = plain.reshape(-1).view(torch.uint8)
-    # safetensors refuses tensors that share storage; each is given its own here.
+    # safetensors refuses tensors that share storage.
     return plain.clone(), note
 
 
@@ -137,7 +132,7 @@ def _with_strides(tensor: torch.Tensor, stride: list[int]) -> torch.Tensor:
     result = torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype)
     target = result
     for dim, step in enumerate(stride):
-        # A dimension of stride 0 repeats its elements, so writing its first is writing all.
+        # A dimension of stride 0 is stored once, so writing its first element writes all.
         if step == 0 and tensor.shape[dim] > 1:
             tensor, target = tensor.narrow(dim, 0, 1), target.narrow(dim, 0, 1)
     target.copy_(tensor)
@@ -145,7 +140,7 @@ def _with_strides(tensor: torch.Tensor, stride: list[int]) -> torch.Tensor:
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:
-    """Return whether elements may share memory otherwise than by a dimension of stride 0."""
+    """Return whether elements may share memory, apart from dimensions of stride 0."""
     pairs = zip(tensor.stride(), tensor.shape, strict=True)
     reach = 0
     for step, size in sorted((step, size) for step, size in pairs if step > 0 and size > 1):
@@ -184,17 +179,17 @@ def load_constants(
     """Read the constants of a module.
 
     Args:
-        module_file: The module's ``__file__``; the constants lie beside it.
-        name: Name of the file with the constants.
-        expected: What each constant must be; also says which to read, and on which device each is
-            to be. All are read, to the CPU, when nothing is expected.
+        module_file: The module's ``__file__``; the constants are beside it.
+        name: The name of the file with the constants.
+        expected: The specs of the constants to read, with their devices. If empty, all are read, to
+            the CPU.
 
     Returns:
-        The tensors by name, in the order of ``expected``. Names saved from one tensor give one.
+        The tensors by name, in the order of ``expected``. Names saved from one tensor share one.
 
     Raises:
-        ConstantsError: The file is missing or damaged, lacks a constant, or has another dtype,
-            size or stride than expected.
+        ConstantsError: The file is missing or damaged, lacks a constant, or has one whose dtype,
+            size or stride is not as expected.
     """
     file = Path(module_file).resolve().parent / name
     specs = {spec.name: spec for spec in expected}
@@ -214,19 +209,19 @@ def load_constants(
 def load_program_constants(
     file: Path, expected: Sequence[TensorSpec], names: Mapping[str, str]
 ) -> dict[str, torch.Tensor]:
-    """Read constants of a program from the file beside it, as ``Program.save`` writes it.
+    """Read constants of a program from the file that ``Program.save`` writes beside it.
 
     Args:
         file: The file.
-        expected: What each constant must be, by the name that it is to have.
-        names: The names in the program of those that have another one there.
+        expected: The specs of the constants, by their new names.
+        names: The names in the program of constants that are renamed.
 
     Returns:
-        The tensors, in the order of ``expected``. Those that are one tensor in the program are one.
+        The tensors, in the order of ``expected``. Names of one tensor in the program share one.
 
     Raises:
-        ConstantsError: The file is missing or damaged, lacks a constant, or has another dtype or
-            size than expected.
+        ConstantsError: The file is missing or damaged, lacks a constant, or has one whose dtype or
+            size is not as expected.
     """
     found: dict[str, torch.Tensor] = {}
     made: dict[tuple[str, TensorSpec], torch.Tensor] = {}
@@ -249,7 +244,7 @@ def load_program_constants(
 
 
 class _Stored:
-    """Values in an open file: each under its own name, or a view of bytes that several share."""
+    """Values in an open file, each stored under its own name or as a view of shared bytes."""
 
     def __init__(self, opened: _Opened, pieces: Mapping[str, Any]) -> None:
         self._opened = opened
@@ -257,7 +252,7 @@ class _Stored:
         self._memory: dict[str, torch.Tensor] = {}
 
     def value(self, name: str, spec: TensorSpec) -> torch.Tensor:
-        """Return a value as a program lays it out."""
+        """Return a value in the program's layout."""
         piece = self._pieces.get(name)
         size, stride = ([int(n or 0) for n in row] for row in (spec.size, spec.stride))
         if piece is None:
@@ -277,7 +272,7 @@ class _Stored:
 
 
 class _Opened(Protocol):
-    """The used part of an open safetensors file, whose own class has no types."""
+    """The interface of an open safetensors file, whose own class is untyped."""
 
     def keys(self) -> list[str]: ...
 
@@ -299,7 +294,7 @@ class _Reader:
         return sorted(self._stored | self._notes.keys())
 
     def read(self, name: str, spec: TensorSpec | None) -> torch.Tensor:
-        """Return one constant, checked against what is expected of it."""
+        """Return one constant, checked against its spec."""
         source = self._notes.get(name, {}).get("same_as", name)
         if source not in self._stored:
             raise ConstantsError(file=str(self._file), reason=f"there is no constant {name!r}")

@@ -1,4 +1,4 @@
-"""Devices in emitted programs: the current one of a thread, streams, pools of memory."""
+"""Devices in emitted programs: the current device, streams and memory pools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     _Call: TypeAlias = Callable[..., Any]
-    from collections.abc import Callable
 
 
 LATER: Final = {
@@ -23,13 +22,13 @@ LATER: Final = {
     "wrapper_ir.runtime.kept_gpu": ("KeptGpuArena",),
     "wrapper_ir.runtime.triton": ("TritonKernels",),
 }
-"""Names for GPUs, by modules that the package imports when one is first asked for."""
+"""Names for GPUs, by the module that the package imports when one is first used."""
 
 
 def on_device(device: torch.device) -> Callable[[_Call], _Call]:
     """Return a decorator that runs a program's ``call`` on a device.
 
-    Where there is but one of its type, that is no work: it is the current one.
+    If there is only one device of its type, it is already current and ``call`` stays as it is.
     """
     module = torch.get_device_module(device)
 
@@ -47,21 +46,19 @@ def on_device(device: torch.device) -> Callable[[_Call], _Call]:
     return decorate
 
 
-# Streams and memory pools of emitted programs: made on first use, kept for all calls.
-#
-# A file that is loaded makes nothing on a GPU before it is called, so it can be loaded where there
-# is none.
+# Streams and memory pools are created on first use, not on loading, so a file can be loaded on a
+# machine without a GPU. They are kept for all calls.
 
 
 class OwnStream:
-    """A stream for a program besides its caller's.
+    """A stream that belongs to a program.
 
-    Each thread that calls the program has one of its own: a ``torch.Stream`` remembers which stream
-    was current when it was entered, so that two threads in the same one leave it for each other's.
+    Each thread that calls the program gets its own: a ``torch.Stream`` stores the stream that was
+    current on entry, so two threads in the same one would restore each other's stream.
 
     Args:
-        device: The device that it is of.
-        make: ``(device)``: a new stream; by default torch's for such devices.
+        device: Its device.
+        make: ``(device)``: returns a new stream; by default torch's class for the device type.
     """
 
     def __init__(self, device: torch.device, make: _Call | None = None) -> None:
@@ -70,7 +67,7 @@ class OwnStream:
         self._made = local()
 
     def get(self) -> Any:  # noqa: ANN401 - each device has a class of its own
-        """The stream; the same for all calls of a thread."""
+        """Return the stream; the same for all calls of a thread."""
         found = getattr(self._made, "stream", None)
         if found is None:
             make = self._make or torch.get_device_module(self._device).Stream
@@ -82,7 +79,7 @@ class OwnMemoryPool:
     """A memory pool that only a program allocates from.
 
     Args:
-        device: The GPU that it is of.
+        device: Its GPU.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -91,7 +88,7 @@ class OwnMemoryPool:
         self._lock = Lock()
 
     def get(self) -> Any:  # noqa: ANN401 - each device has a class of its own
-        """The pool; the same for all calls."""
+        """Return the pool; the same for all calls."""
         if self._made is None:
             module = torch.get_device_module(self._device)
             with self._lock, module.device(self._device):
@@ -101,27 +98,23 @@ class OwnMemoryPool:
 
 
 class UserObjects:
-    """Lookup of the user's streams, events and memory pools.
+    """Lookup of user streams, events and memory pools.
 
-    Programs that use some come from front ends, which know who keeps them.
+    Programs that use such objects come from front ends, which provide the lookup.
     """
 
     def __init__(self) -> None:
         self._find: Callable[[int], object] | None = None
 
     def are_found_by(self, find: Callable[[int], object]) -> None:
-        """Has objects looked up by a function of their numbers, which raises where there is none.
-
-        Args:
-            find: As of the call that is being made.
-        """
+        """Set the function that looks objects up by number and raises if there is none."""
         self._find = find
 
     def __call__(self, number: int) -> object:
-        """The object of a number.
+        """Return the object with a number.
 
         Raises:
-            UserObjectError: There is none: the program is called by itself.
+            UserObjectError: There is none, because the program was not called by its front end.
         """
         if self._find is None:
             raise UserObjectError(number=number, problem="no front end is loaded")
@@ -132,4 +125,4 @@ class UserObjects:
 
 
 user_object: Final = UserObjects()
-"""``(number)``: a stream, an event or a memory pool of the user's."""
+"""``(number)``: returns a user stream, event or memory pool."""

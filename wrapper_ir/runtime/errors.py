@@ -1,27 +1,17 @@
-"""Errors of emitted modules that are loaded or called wrongly, one class per mistake."""
+"""Errors in loading or calling emitted modules, one class per mistake."""
 
 from __future__ import annotations
 
 from wrapper_ir.errors import WrapperIRError
 
-__all__ = [
-    "ComputationError",
-    "ConstantsError",
-    "InputCountError",
-    "InputLayoutError",
-    "ProgramRunError",
-    "SymbolError",
-    "UserObjectError",
-]
-
 
 class InputLayoutError(WrapperIRError, AssertionError):
-    """An input is not the tensor that the program was made for.
+    """An input is not the kind of tensor that the program was made for.
 
-    It is an AssertionError, too, as what Inductor's wrappers raise for the same mistake.
+    It is also an AssertionError, which Inductor's wrappers raise for the same mistake.
 
-    Fields: ``name`` of the input, ``expected`` and ``got`` describe tensors, ``difference`` says
-    in which respects they differ.
+    Fields: ``name`` of the input, ``expected`` and ``got`` describe tensors, ``difference`` lists
+    the respects in which they differ.
     """
 
     code = "WIR2151"
@@ -41,10 +31,10 @@ class InputCountError(WrapperIRError, TypeError):
 class SymbolError(WrapperIRError, RuntimeError, AssertionError):
     """A symbolic size has a value that the program was not made for.
 
-    It is a RuntimeError, as what stock Inductor raises where a check of sizes known only at run
-    time fails, and an AssertionError, as what it raises for other inputs.
+    It is also a RuntimeError and an AssertionError: stock Inductor raises the former if a check of
+    a size known only at run time fails, and the latter for inputs.
 
-    Fields: ``relation`` is what has to hold, ``values`` what the symbols are.
+    Fields: ``relation`` is the condition, ``values`` the values of the symbols.
     """
 
     code = "WIR2153"
@@ -55,7 +45,7 @@ class SymbolError(WrapperIRError, RuntimeError, AssertionError):
 
 
 class ConstantsError(WrapperIRError):
-    """The file with a module's constants is missing, damaged, or not of this module.
+    """The file with a module's constants is missing, damaged, or belongs to another module.
 
     Fields: ``file`` and ``reason``.
     """
@@ -65,11 +55,11 @@ class ConstantsError(WrapperIRError):
 
 
 class ProgramRunError(WrapperIRError, RuntimeError):
-    """Something went wrong while a program in C++ was running.
+    """A C++ program failed while it was running.
 
-    It is a RuntimeError, too, as what PyTorch raises for most mistakes.
+    It is also a RuntimeError, which PyTorch raises for most mistakes.
 
-    Fields: ``problem`` is what was said where it happened.
+    Fields: ``problem`` is the original message.
     """
 
     code = "WIR2160"
@@ -77,9 +67,9 @@ class ProgramRunError(WrapperIRError, RuntimeError):
 
 
 class ComputationError(WrapperIRError, ArithmeticError):
-    """A number in a program cannot be computed: it is too large, or not defined.
+    """A number in a program cannot be computed: it is too large or undefined.
 
-    Fields: ``problem`` says so in words.
+    Fields: ``problem`` is the message.
     """
 
     code = "WIR2161"
@@ -87,24 +77,24 @@ class ComputationError(WrapperIRError, ArithmeticError):
 
 
 class UserObjectError(WrapperIRError, LookupError):
-    """A program uses a stream, an event or a memory pool that its caller did not bring.
+    """A program uses a stream, an event or a memory pool that its caller does not provide.
 
-    Fields: ``number`` is the object's, ``problem`` what was found in its place.
+    Fields: ``number`` is the object's number, ``problem`` the reason.
     """
 
     code = "WIR2174"
-    template = "the program uses object {number} of the user's, which is not there: {problem}"
-    default_hint = "call the function that torch.compile made; it says which objects are meant"
+    template = "the program uses user object {number}, which is missing: {problem}"
+    default_hint = "call the function that torch.compile returned; it provides these objects"
 
 
 class ResultLayoutError(WrapperIRError, AssertionError):
     """A library op returned a tensor that the program was not made for.
 
-    It is an AssertionError, too, as what Inductor's wrappers raise for the same event. Kernels
-    were compiled for the layout that the op had when the program was made; another version of
-    torch, or another setting of it, may have changed the op's mind.
+    It is also an AssertionError, which Inductor's wrappers raise for the same event. Kernels were
+    compiled for the layout that the op returned when the program was made. Another version or
+    setting of torch may give another layout.
 
-    Fields: ``op``, and ``difference``, ``expected`` and ``got`` as of InputLayoutError.
+    Fields: ``op``, and ``difference``, ``expected`` and ``got`` as in InputLayoutError.
     """
 
     code = "WIR2156"
@@ -113,7 +103,7 @@ class ResultLayoutError(WrapperIRError, AssertionError):
 
 
 class AlignmentError(WrapperIRError, AssertionError):
-    """A tensor does not begin where kernels that load several elements at once need it to.
+    """A tensor's data is not aligned as vectorised kernels require.
 
     Fields: ``name``, ``alignment`` and ``address``.
     """

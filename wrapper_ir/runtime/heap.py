@@ -1,4 +1,4 @@
-"""Memory that library ops and results take inside a call, kept for the next call."""
+"""Memory that library ops and results allocate in a call, kept for the next call."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-#: What the reference describes.
+#: The names that the reference describes.
 __all__ = ["keep_freed_memory"]
 
 
 class _Heap:
-    """One heap, which one call has for itself."""
+    """One heap, which one call owns."""
 
     home: list[_Heap] | None = None
-    """While a call has it: where it goes back to."""
+    """The list that it returns to after the call."""
 
     def __init__(self, functions: HeapFunctions) -> None:
-        self._drop = functions.drop  # by then the module may be no more
+        self._drop = functions.drop  # the module may be gone when __del__ runs
         self.address = functions.make()
 
     def __del__(self) -> None:
@@ -39,13 +39,13 @@ class _Heap:
 
 
 class KeptHeap:
-    """Serves what is large of what PyTorch allocates in calls of a program, from kept memory.
+    """Kept memory that serves PyTorch's large allocations in calls of a program.
 
-    A convolution allocates its result by itself, and results of the program are new in each call.
-    What a call frees, the next one finds. What leaves a call belongs to whoever holds it, and comes
-    back when it dies. Kept is at most what one call used at a time.
+    Some ops, such as convolutions, allocate their results, and results of the program are new in
+    each call. Memory that one call frees serves the next. A tensor that leaves a call belongs to
+    its holder, and its memory returns when the tensor dies. At most the peak of a call is kept.
 
-    A call has a heap for itself, so as many are kept as calls have run at once.
+    Each call owns a heap, so as many are kept as calls have run at once.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class KeptHeap:
         register(self)
 
     def serves(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that does what ``call`` does, served from a heap meanwhile."""
+        """Wrap ``call`` so that a heap serves its allocations."""
         functions = self._functions
         if functions is None:
             return call
@@ -73,7 +73,7 @@ class KeptHeap:
         return run
 
     def release(self) -> int:
-        """Free what nobody uses, have calls in progress free theirs when they end; return bytes."""
+        """Free idle heaps and return their bytes; those in use are freed when their calls end."""
         free, self._free = self._free, []
         if self._functions is None:
             return 0
@@ -92,12 +92,11 @@ class KeptHeap:
     def _give(heap: _Heap) -> None:
         home, heap.home = heap.home, None
         if home is not None:
-            home.append(heap)  # after a release this is a list that nobody looks at any more
+            home.append(heap)  # after a release nobody uses this list any more
 
 
-# Native functions that serve PyTorch's CPU allocator from memory of ours: compiled once.
-#
-# What they do is told in ``wrapper_ir/native/src/heap.cpp``.
+# Native functions that serve PyTorch's CPU allocator from our memory, compiled once. They are
+# documented in ``wrapper_ir/native/src/heap.cpp``.
 
 
 _NATIVE: Final = Path(__file__).resolve().parents[1] / "native"
@@ -115,19 +114,19 @@ _LIBRARY: Final = Extension(
 
 
 class HeapFunctions(NamedTuple):
-    """The functions. A heap is its address; of threads, the one that calls is meant."""
+    """The native functions. A heap is given by its address; they act on the calling thread."""
 
     make: Callable[[], int]
     drop: Callable[[int], None]
-    """What is in use goes when it is freed."""
+    """Drops a heap. Blocks in use go when they are freed."""
     bytes: Callable[[int], int]
-    """How many it holds that nobody uses."""
+    """Returns the bytes that it holds unused."""
     begin: Callable[[int], int | None]
-    """Begins a call and has the thread served; returns what it was served from before."""
+    """Begins a call that a heap serves; returns the thread's previous heap."""
     end: Callable[[int, int | None], None]
-    """Ends it; takes what ``begin`` returned."""
+    """Ends the call; takes the result of ``begin``."""
     exchange: Callable[[int | None], int | None]
-    """Has the thread served from another heap or none; returns the former."""
+    """Switches the thread to another heap or none; returns the previous one."""
 
 
 _guard: Final = threading.Lock()
@@ -135,9 +134,9 @@ _found: list[HeapFunctions | None] = []
 
 
 def heap_functions() -> HeapFunctions | None:
-    """Return the functions, compiled now (a second or two) if no process has done so before.
+    """Return the functions, compiling them (a second or two) unless they are on disk.
 
-    ``None`` where they cannot be had, which is told once in a warning: programs then run without.
+    If that fails, the result is ``None``, with one warning; programs then run without heaps.
     """
     with _guard:
         if not _found:
@@ -147,7 +146,7 @@ def heap_functions() -> HeapFunctions | None:
 
 @contextlib.contextmanager
 def unserved() -> Iterator[None]:
-    """For what is made in the middle of a call and stays: it comes from where it always does."""
+    """Bypass heaps in the block, for memory that is allocated in a call but outlives it."""
     functions = _found[0] if _found else None
     if functions is None:
         yield
@@ -161,7 +160,7 @@ def unserved() -> Iterator[None]:
 
 def _load() -> HeapFunctions | None:
     try:
-        # Calls of a few dozen nanoseconds: giving the GIL away would cost more.
+        # These calls take a few dozen nanoseconds; releasing the GIL would cost more.
         library = ctypes.PyDLL(str(_LIBRARY.file(default_cache())))
     except (WrapperIRError, OSError) as error:
         message = f"memory that library ops allocate is not kept between calls: {error}"
@@ -184,39 +183,38 @@ def _load() -> HeapFunctions | None:
     return HeapFunctions(*made)
 
 
-# Freed memory that the C library keeps, instead of giving it back to the system.
+# Freed memory that the C library keeps instead of returning it to the system.
 #
-# Library ops allocate what they return (a convolution has no ``out``), results are new in each
-# call, and no plan decides where they lie. The C library takes large blocks from the system page
-# by page and gives them back when they are freed, so every call pays for touching them anew. Told
-# not to, it finds them among what was freed before.
+# Library ops allocate their results (a convolution has no ``out``), results are new in each call,
+# and no plan places them. The C library maps large blocks from the system and unmaps them when they
+# are freed, so every call pays for page faults. If told not to, it reuses freed blocks.
 #
-# This holds for the whole process and all that is allocated in it, so only the user asks for it.
+# The setting affects the whole process, so only the user can enable it.
 
 
-# Parameters of glibc's mallopt, and what they are by default.
+# Parameters of glibc's mallopt, and their defaults.
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 _MMAP_MAX: Final = -4
 _DEFAULT_THRESHOLD: Final = 128 * 1024
 _DEFAULT_MMAP_MAX: Final = 65536
 
-#: As the bytes that may lie free at the end of the heap: never give any back.
+#: As a trim threshold: never return memory to the system.
 _NEVER: Final = -1
 
 
 class _Library(NamedTuple):
-    """The used part of the C library."""
+    """The functions of the C library that are used here."""
 
     mallopt: Callable[[int, int], int]
     malloc_trim: Callable[[int], int]
 
 
 class _Freed:
-    """Gives back to the system what is free, when all that is kept is released."""
+    """The hook that returns free memory to the system when kept memory is released."""
 
     def release(self) -> int:
-        """Give back what is free; how much that was the C library does not say."""
+        """Return free memory to the system; the C library does not say how much, so return 0."""
         library = _library()
         if library is not None:
             library.malloc_trim(0)
@@ -227,19 +225,19 @@ _freed: Final = _Freed()
 
 
 def keep_freed_memory(*, keep: bool = True) -> bool:
-    """Have the C library keep freed memory for later allocations, in the whole process.
+    """Make the C library keep freed memory for later allocations, in the whole process.
 
-    Worth it where library ops or results are large: convolutions, a head over a large vocabulary.
-    The process then holds the most that it ever needed at once, and what lies scattered besides,
-    until ``wir.release()``, which gives back what is free then. For glibc; another allocator,
-    loaded in its place, has settings of its own. Threads other than the main one gain little: glibc
-    takes blocks larger than 64 MiB from the system for them in any case.
+    This pays off if library ops or results are large: convolutions, a head over a large vocabulary.
+    The process then holds its peak memory, plus fragmentation, until ``wir.release()`` returns what
+    is free. It works with glibc; other allocators loaded in its place have their own settings.
+    Threads other than the main one gain little, because glibc always maps blocks above 64 MiB for
+    them from the system.
 
     Args:
-        keep: ``False`` undoes it: large blocks are given back again when they are freed.
+        keep: ``False`` undoes it: large blocks are returned to the system when they are freed.
 
     Returns:
-        Whether the C library has such a setting and took it.
+        True if the C library has the setting and accepted it.
     """
     library = _library()
     if library is None:
@@ -257,7 +255,7 @@ def keep_freed_memory(*, keep: bool = True) -> bool:
 
 @functools.cache
 def _library() -> _Library | None:
-    """The functions of glibc; none under another C library."""
+    """Return the functions of glibc; ``None`` with another C library."""
     if not sys.platform.startswith("linux"):
         return None
     try:

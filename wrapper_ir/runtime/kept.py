@@ -1,7 +1,7 @@
-"""Arenas that outlive a call, and what is common to all memory that is kept between calls.
+"""Memory kept between calls: arenas and sets of buffers.
 
-Fresh memory is expensive on a CPU: each page of 4 KiB that is touched for the first time costs a
-trip into the kernel. An arena that stays has been touched by the calls before.
+Fresh memory is expensive on a CPU: the first touch of each 4 KiB page traps into the kernel. Memory
+that is kept has been touched by earlier calls.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 _HUGE_PAGE: Final = 2 * 1024 * 1024
 
-#: Arenas from here on are advised for huge pages: below, the first and the last part of the memory,
-#: which belong to no whole huge page, are most of it.
+#: The smallest arena to advise for huge pages. In smaller ones, most memory lies at the ends, which
+#: fill no whole huge page.
 _LARGE: Final = 2 * _HUGE_PAGE
 
 _MADV_HUGEPAGE: Final = 14
 
 
 class Arena(tuple[Tensor, ...]):
-    """An arena that one call has for itself: a tuple of views of it, the same in every call."""
+    """An arena that one call owns, as a tuple of views, which are the same in every call."""
 
     memory: Tensor
     """Its bytes."""
     home: list[Arena] | None
-    """While a call has it: where it goes back to."""
+    """The list that it returns to after the call."""
     _typed: dict[torch.dtype, Tensor]
 
     @classmethod
@@ -48,11 +48,10 @@ class Arena(tuple[Tensor, ...]):
         views: Sequence[tuple[torch.dtype, Sequence[int], Sequence[int], int]] = (),
         device: torch.device | None = None,
     ) -> Arena:
-        """Allocate an arena, and make its views: dtype, size, stride, place in bytes of each.
+        """Allocate an arena, on the CPU by default, with views of dtype, size, stride, byte offset.
 
-        It is on the CPU unless a device is given.
+        Its tensors are never inference tensors: this call may be in that mode and the next not.
         """
-        # Not inference tensors, even if this call is in inference mode: the next may not be.
         with torch.inference_mode(mode=False), unserved():
             if device is not None:
                 memory = torch.empty(nbytes, dtype=torch.uint8, device=device)
@@ -65,7 +64,7 @@ class Arena(tuple[Tensor, ...]):
         return arena
 
     def of(self, dtype: torch.dtype) -> Tensor:
-        """Return a tensor to make views of ``dtype`` from; it begins where the arena does."""
+        """Return a tensor at the arena's start from which to make views of ``dtype``."""
         found = self._typed.get(dtype)
         if found is None:
             with torch.inference_mode(mode=False):
@@ -74,25 +73,24 @@ class Arena(tuple[Tensor, ...]):
 
 
 class Keeper:
-    """Owner that arenas return to; each arena knows the list that it came from."""
+    """An owner of arenas. Each arena knows the list that it came from."""
 
     def give(self, arena: Arena) -> None:
-        """Take an arena back, unless what is kept was released since it was taken."""
+        """Take an arena back, unless kept memory was released since it was taken."""
         home, arena.home = arena.home, None
         if home is not None:
-            home.append(arena)  # after a release this is a list that nobody looks at any more
+            home.append(arena)  # after a release nobody uses this list any more
 
 
 class KeptArena(Keeper):
-    """A place for buffers that never leave a call, kept for the next call.
+    """CPU memory for buffers that never leave a call, kept for the next call.
 
     Args:
-        nbytes: Its size; ``None`` where each call says what it needs.
-        *views: Of a place of fixed size: dtype, size, stride and place in bytes of each buffer.
+        nbytes: Its size; ``None`` if it varies by call.
+        *views: For a fixed size, the dtype, size, stride and byte offset of each buffer.
 
-    A call takes an arena for itself and gives it back, so calls in several threads, or one inside
-    another, never share memory. As many are kept as have been taken at once. A call that fails
-    gives nothing back.
+    Each call takes an arena and gives it back, so concurrent or nested calls never share memory. As
+    many are kept as were in use at once. A call that fails gives nothing back.
     """
 
     def __init__(
@@ -106,7 +104,7 @@ class KeptArena(Keeper):
         register(self)
 
     def take(self, nbytes: int = 0) -> Arena:
-        """Return an arena with undefined contents, of so many bytes at least if that varies."""
+        """Return an arena with undefined contents; ``nbytes`` is its least size if it varies."""
         free = self._free
         try:
             arena = free.pop()  # atomic: no two threads get the same one
@@ -114,20 +112,20 @@ class KeptArena(Keeper):
             arena = Arena.make(nbytes if self._nbytes is None else self._nbytes, self._views)
         else:
             if self._nbytes is None and arena.memory.numel() < nbytes:
-                del arena  # before the larger one is there
+                del arena  # before the larger one is allocated
                 arena = Arena.make(nbytes)
         arena.home = free
         return arena
 
     def release(self) -> int:
-        """Free what no call uses now, have calls in progress free what they use; return bytes."""
+        """Free idle arenas and return their bytes; those in use are freed when their calls end."""
         free, self._free = self._free, []
         return sum(arena.memory.numel() for arena in free)
 
 
 @functools.cache
 def _madvise() -> Callable[[int, int, int], int] | None:
-    """The C library's function; none where there is none, or no huge pages to ask for."""
+    """Return the C library's ``madvise``; ``None`` outside Linux."""
     if not sys.platform.startswith("linux"):
         return None
     try:
@@ -141,7 +139,7 @@ def _madvise() -> Callable[[int, int, int], int] | None:
 
 
 def advise_huge_pages(memory: Tensor) -> None:
-    """Ask the system to back the whole huge pages inside a tensor's memory by such; it may not."""
+    """Advise the kernel to use huge pages for a tensor's memory, as far as whole ones fit in."""
     madvise = _madvise()
     if madvise is None:
         return
@@ -151,28 +149,25 @@ def advise_huge_pages(memory: Tensor) -> None:
         madvise(start, end - start, _MADV_HUGEPAGE)
 
 
-# Memory that a program uses inside a call only, kept for the next call.
-
-
-#: Sets of buffers kept: as many calls can run at once without allocating.
+#: The most sets of buffers kept: the number of concurrent calls that need not allocate.
 _MOST_KEPT: Final = 4
 
 
 class Spare(tuple[Tensor, ...]):
-    """A set of buffers that one call has for itself."""
+    """A set of buffers that one call owns."""
 
     home: list[Spare] | None
-    """While a call has it: where it goes back to."""
+    """The list that it returns to after the call."""
 
 
 class Scratch:
-    """Buffers that never leave a call, in sets, one set for each call that is running.
+    """Sets of buffers that never leave a call, one set for each running call.
 
     Args:
         *layouts: Size, stride and dtype of each buffer of a set.
 
-    A call takes a set for itself and gives it back when it is done, so calls in several threads, or
-    one inside another, never share a buffer. A call that fails gives nothing back.
+    Each call takes a set and gives it back, so concurrent or nested calls never share a buffer. A
+    call that fails gives nothing back.
     """
 
     def __init__(self, *layouts: tuple[Sequence[int], Sequence[int], torch.dtype]) -> None:
@@ -181,24 +176,24 @@ class Scratch:
         register(self)
 
     def take(self) -> Spare:
-        """Return a set of buffers with undefined contents, to be used by one call."""
+        """Return a set of buffers with undefined contents for one call."""
         sets = self._sets
         try:
             spare = sets.pop()  # atomic: no two threads get the same one
         except IndexError:
-            # Not inference tensors, even if this call is in inference mode: the next may not be.
+            # No inference tensors: this call may be in that mode and the next one not.
             with torch.inference_mode(mode=False):
                 spare = Spare(empty_strided_cpu(*layout) for layout in self._layouts)
         spare.home = sets
         return spare
 
     def give(self, spare: Spare) -> None:
-        """Take a set back, unless what is kept was released since it was taken."""
+        """Take a set back, unless kept memory was released since it was taken."""
         home, spare.home = spare.home, None
         if home is not None and len(home) < _MOST_KEPT:
-            home.append(spare)  # after a release this is a list that nobody looks at any more
+            home.append(spare)  # after a release nobody uses this list any more
 
     def release(self) -> int:
-        """Free what no call uses now, have calls in progress free what they use; return bytes."""
+        """Free idle sets and return their bytes; those in use are freed when their calls end."""
         sets, self._sets = self._sets, []
         return sum(buffer.untyped_storage().nbytes() for spare in sets for buffer in spare)

@@ -1,9 +1,8 @@
 """Arenas on a GPU that outlive a call.
 
-What is saved there is the host's time: one tensor is made instead of many, and views of fixed shape
-are made once. The GPU is still busy with an arena when the call has returned; the next call may use
-it all the same if it is on the same stream, where it comes later. So each stream has arenas of its
-own.
+They save host time: one tensor is created instead of many, and views of fixed shape only once. The
+GPU may still use an arena after the call has returned. The next call can reuse it only on the same
+stream, which orders their work, so each stream has its own arenas.
 """
 
 from __future__ import annotations
@@ -19,24 +18,22 @@ from wrapper_ir.runtime.living import register
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["KeptGpuArena"]
-
 _STREAMS: Final = 32
-"""For how many streams arenas are kept: as many as PyTorch has of its own on a GPU. Others come and
-go, and nobody says when."""
+"""The most streams for which arenas are kept: the size of PyTorch's stream pool on a GPU. Other
+streams come and go without notice."""
 
 
 class KeptGpuArena(Keeper):
-    """A place on a GPU for buffers that never leave a call, kept for the next call on its stream.
+    """GPU memory for buffers that never leave a call, kept for the next call on its stream.
 
     Args:
         device: The GPU.
-        nbytes: Its size; ``None`` where each call says what it needs.
-        *views: Of a place of fixed size: dtype, size, stride and place in bytes of each buffer.
+        nbytes: Its size; ``None`` if it varies by call.
+        *views: For a fixed size, the dtype, size, stride and byte offset of each buffer.
 
-    A call takes an arena for itself and gives it back, so calls in several threads, or one inside
-    another, never share memory. A call that is being captured as a CUDA graph gets a new one, which
-    is never given to another: the graph's replays will use it whenever they come.
+    Each call takes an arena and gives it back, so concurrent or nested calls never share memory. A
+    call that is being captured as a CUDA graph gets a new arena, which no other call ever gets,
+    because replays of the graph use it at any time.
     """
 
     def __init__(
@@ -53,7 +50,7 @@ class KeptGpuArena(Keeper):
         register(self)
 
     def take(self, nbytes: int = 0) -> Arena:
-        """Return an arena with undefined contents, of so many bytes at least if that varies."""
+        """Return an arena with undefined contents; ``nbytes`` is its least size if it varies."""
         size = nbytes if self._nbytes is None else self._nbytes
         if self._is_captured():
             return Arena.make(size, self._views, self._device)
@@ -64,7 +61,7 @@ class KeptGpuArena(Keeper):
             arena = Arena.make(size, self._views, self._device)
         else:
             if arena.memory.numel() < size:
-                del arena  # before the larger one is there
+                del arena  # before the larger one is allocated
                 arena = Arena.make(size, self._views, self._device)
         arena.home = free
         return arena
@@ -79,14 +76,14 @@ class KeptGpuArena(Keeper):
         found = self._free.get(stream)
         if found is None:
             if len(self._free) >= _STREAMS:
-                self._free.pop(next(iter(tuple(self._free))), None)  # what came first
+                self._free.pop(next(iter(tuple(self._free))), None)  # the oldest
             found = self._free.setdefault(stream, [])
         return found
 
     def release(self) -> int:
-        """Free what no call uses now, have calls in progress free what they use; return bytes.
+        """Free idle arenas and return their bytes; those in use are freed when their calls end.
 
-        PyTorch's allocator has it then; it gives the memory to others when the stream is done.
+        The memory goes back to PyTorch's allocator, which reuses it in stream order.
         """
         free, self._free = self._free, {}
         return sum(arena.memory.numel() for arenas in free.values() for arena in arenas)

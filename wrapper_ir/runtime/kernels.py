@@ -1,7 +1,7 @@
 """The C++ kernels of an emitted module.
 
-An emitted module collects its kernels, then loads them all at once, which compiles in parallel
-what is not yet on disk::
+An emitted module collects its kernels, then loads them all at once; those not yet on disk are
+compiled in parallel::
 
     kernels = CppKernels(isa="avx512 avx512_vnni")
     kernels.add(
@@ -14,8 +14,8 @@ what is not yet on disk::
     )
     (cpp_fused_relu_0,) = kernels.load()
 
-The module can be edited by hand: a kernel is whatever the text says, a compile error names the
-kernel and shows its lines, and argument types that do not fit the function do not compile.
+The module can be edited by hand: the kernel is exactly the text, a compile error names the kernel
+and shows its lines, and argument types that do not match the function do not compile.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.toolchain.cache import DiskCache
 
-__all__ = ["CppKernels", "load_kernels", "report_progress"]
-
 _progress: ContextVar[Callable[[int, int], None] | None] = ContextVar("progress", default=None)
 
 
@@ -44,10 +42,10 @@ class CppKernels:
     """The kernels of one module, in the order in which they were added.
 
     Args:
-        isa: The instruction set all of them were written for; empty for whatever this CPU has.
+        isa: The instruction set that all of them were written for; empty for that of this CPU.
         extra_flags: Further compiler flags for all of them.
-        device: Torch's type of the device that they are called for, whose kind says what stands
-            around each call (``DeviceKind.cpp``); empty where they are called as on the host.
+        device: The torch device type that they are called for, whose kind adds code around each
+            call (``DeviceKind.cpp``); empty if they are called as on the host.
     """
 
     def __init__(self, isa: str = "", *, extra_flags: Sequence[str] = (), device: str = "") -> None:
@@ -60,11 +58,11 @@ class CppKernels:
         """Add one kernel.
 
         Args:
-            name: What it is called, in Python and in error messages.
+            name: Its name, in Python and in error messages.
             arg_types: The C++ type of each parameter, such as ``"const float*"`` or
-                ``"const int64_t"``. Pointers take tensors, the rest numbers.
+                ``"const int64_t"``. Pointers take tensors, others take numbers.
             code: Its C++ text, which defines the function ``entry``.
-            entry: Name of that function in the text.
+            entry: The name of that function.
 
         Raises:
             KernelSourceError: A kernel of that name was added before.
@@ -77,10 +75,10 @@ class CppKernels:
         )
 
     def load(self) -> tuple[Callable[..., None], ...]:
-        """Compile what is not on disk, and return one callable a kernel, in order.
+        """Compile the kernels that are not on disk; return a callable for each, in order.
 
         Raises:
-            WrapperIRError: As ``wrapper_ir.toolchain.build_kernels`` says.
+            WrapperIRError: See ``wrapper_ir.toolchain.build_kernels``.
         """
         return load_kernels(*self._sources.values(), device=self._device)
 
@@ -93,14 +91,14 @@ def load_kernels(
 ) -> tuple[Callable[..., None], ...]:
     """Return one callable for each source, compiling those that are not on disk.
 
-    Like ``wrapper_ir.toolchain.build_kernels``, with the fastest way to a tensor's data that this
-    version of PyTorch has.
+    Like ``wrapper_ir.toolchain.build_kernels``, with this PyTorch version's fastest access to a
+    tensor's data.
 
     Args:
         sources: The kernels.
-        cache: Where libraries are kept; the default cache when absent.
-        jobs: How many compilers to run at once; by default one a processor.
-        device: The type of the device that they are called for, as :class:`CppKernels` takes it.
+        cache: The cache of libraries; the default one if absent.
+        jobs: The number of compilers to run at once; by default one per processor.
+        device: The device type that they are called for, as in :class:`CppKernels`.
     """
     side = kind_of(device).cpp if device else None
     if any("amx" in source.isa for source in sources):
@@ -118,7 +116,7 @@ def load_kernels(
 
 @contextlib.contextmanager
 def report_progress(callback: Callable[[int, int], None]) -> Iterator[None]:
-    """Have ``callback(ready, all)`` called as kernels of modules loaded in here become ready."""
+    """Call ``callback(ready, all)`` as kernels of modules loaded in the block become ready."""
     token = _progress.set(callback)
     try:
         yield

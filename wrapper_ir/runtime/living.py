@@ -1,4 +1,4 @@
-"""Objects of the process that are to be found as long as they live, and no longer."""
+"""Process-wide registries that hold weak references."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import threading
 import weakref
 from typing import Final, Generic, Protocol, TypeVar
 
-__all__ = ["OPENED_FROM_MEMORY", "Living", "register", "release"]
-
 OPENED_FROM_MEMORY: Final[set[str]] = set()
-"""Names by which libraries were opened that are no files: the system does not list them."""
+"""Names of libraries that were opened from memory and that the system therefore does not list."""
 
 T = TypeVar("T")
 
 
 class Living(Generic[T]):
-    """A set of objects that holds none of them; any thread may add and list."""
+    """A thread-safe set of weak references."""
 
     def __init__(self) -> None:
         self._objects: weakref.WeakSet[T] = weakref.WeakSet()
-        # Going through a set while another thread adds to it raises. Reentrant: what lists may
-        # allocate, and so run code of objects that die.
+        # Iterating over a set while another thread adds to it raises. The lock is reentrant because
+        # listing may allocate, and so run finalizers.
         self._changing = threading.RLock()
 
     def add(self, item: T) -> None:
@@ -29,12 +27,12 @@ class Living(Generic[T]):
             self._objects.add(item)
 
     def all(self) -> list[T]:
-        """Those that live, in no particular order."""
+        """Return the live objects, in no particular order."""
         with self._changing:
             return list(self._objects)
 
 
-# What keeps memory between calls, to be released together.
+# Objects that keep memory between calls, released together.
 
 
 class _Releasable(Protocol):
@@ -45,14 +43,14 @@ _everything: Final[Living[_Releasable]] = Living()
 
 
 def register(keeper: _Releasable) -> None:
-    """Have :func:`release` call ``keeper.release()`` too, as long as that object lives."""
+    """Make :func:`release` call ``keeper.release()`` for as long as the object lives."""
     _everything.add(keeper)
 
 
 def release() -> int:
     """Free the memory that all loaded programs keep between calls; return its bytes.
 
-    Calls in progress free what they use when they end. Programs stay as they are: the next call
-    allocates again.
+    Calls in progress free their memory when they end. Programs stay usable; the next call allocates
+    again.
     """
     return sum(keeper.release() for keeper in _everything.all())

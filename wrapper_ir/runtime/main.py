@@ -1,8 +1,8 @@
-"""An emitted file by itself: the folder that it lies in, and what happens when it is run.
+"""Support for emitted files on their own: their export folder, and running them as programs.
 
-In the folder of an export ``wrapper_ir.json`` says what the file was made for. A machine that has
-less is refused in words before anything is compiled. Run as a program, the file makes inputs up,
-calls itself and says how long that takes.
+``wrapper_ir.json`` in the folder of an export lists the file's requirements. A machine that does
+not meet them gets a clear error message before anything is compiled. Run as a program, the file
+makes up inputs, calls itself and prints the time.
 """
 
 from __future__ import annotations
@@ -30,18 +30,9 @@ if TYPE_CHECKING:
 
     from wrapper_ir.runtime.checks import TensorSpec
 
-__all__ = [
-    "SourceFolder",
-    "SourceFolderError",
-    "make_constants",
-    "obstacle",
-    "random_tensor",
-    "run_main",
-]
-
 
 class SourceFolderError(WrapperIRError):
-    """The folder of a program cannot be used: it is not whole, or made for another machine.
+    """The folder of a program cannot be used: it is incomplete, or made for another machine.
 
     Fields: ``folder``, and the ``reason``.
     """
@@ -51,14 +42,14 @@ class SourceFolderError(WrapperIRError):
 
 
 class SourceFolder:
-    """The folder that a module lies in.
+    """The folder of a module.
 
     Args:
         file: The module's ``__file__``.
 
     Raises:
-        SourceFolderError: Its program cannot run here: it was made for another release of PyTorch,
-            or for a device that is not there.
+        SourceFolderError: The program cannot run here: it was made for another release of PyTorch,
+            or for a device that is not present.
     """
 
     def __init__(self, file: str) -> None:
@@ -90,12 +81,12 @@ class SourceFolder:
         specs: Sequence[TensorSpec],
         names: Mapping[str, str] | None = None,
     ) -> None:
-        """Give a module's constants their values. Those that have values keep them.
+        """Set those constants of a module that have no value yet.
 
         Args:
             module: The module's ``globals()``.
-            specs: Its constants, by its variables.
-            names: The names in the program of those that have other ones there.
+            specs: Its constants, by variable name.
+            names: Names in the program, for constants whose variable is named differently.
 
         Raises:
             ConstantsError: The file is missing or damaged, or does not fit.
@@ -110,13 +101,13 @@ class SourceFolder:
 
 
 def obstacle(needs: Mapping[str, Any], device: str | None = None) -> str | None:
-    """Return why something exported cannot run here, None if nothing is known to be in the way.
+    """Return why an exported program cannot run here, or ``None`` if no obstacle is known.
 
     Args:
-        needs: What it was made for, as its index says: ``torch``, and whether that release
-            ``exactly``; ``platform`` and ``machine``; ``features`` of the processor, and sets of
-            instructions that ``kernels`` were written for; the ``device``.
-        device: The type of device to run on; by default whatever it was made for.
+        needs: The requirements in its index: the ``torch`` release, and whether it must match
+            ``exactly``; ``platform`` and ``machine``; processor ``features``, and instruction sets
+            that ``kernels`` were written for; the ``device``.
+        device: The device type to run on; by default that of the index.
     """
     here, release = torch.__version__.partition("+")[0], needs["torch"]
     if needs.get("exactly") and _release(here) != _release(release):
@@ -140,7 +131,7 @@ def obstacle(needs: Mapping[str, Any], device: str | None = None) -> str | None:
 
 
 def _absence(device: str) -> str | None:
-    """Return why nothing runs on a type of device here, None if there is one."""
+    """Return why nothing can run on a device type here, or ``None`` if there is a device."""
     try:
         module = torch.get_device_module(device)
     except RuntimeError:
@@ -152,7 +143,7 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-# What happens when a file is run.
+# Running a file.
 
 
 def random_tensor(
@@ -163,8 +154,8 @@ def random_tensor(
 ) -> Tensor:
     """Return a tensor with this layout and random contents.
 
-    Floating-point elements are normally distributed, integers are 0 or 1 (they may be indices),
-    truth values either. Elements in the gaps of the layout are not written.
+    Floating-point elements are normally distributed; integers, which may be indices, are 0 or 1;
+    booleans are random. Gaps in the layout are not written.
     """
     result = torch.empty_strided(size, stride, dtype=dtype, device=device)
     if dtype.is_floating_point or dtype.is_complex:
@@ -174,10 +165,10 @@ def random_tensor(
 
 
 def make_constants(module: dict[str, Any], specs: Sequence[TensorSpec]) -> None:
-    """Give a module's constants values: those of the file beside it, else random ones.
+    """Set a module's constants from the file beside it, or else to random values.
 
-    The file is called like the module's with ``.safetensors`` behind. Constants that have values
-    keep them.
+    The file's name is the module file's name plus ``.safetensors``. Constants that have values keep
+    them.
 
     Args:
         module: The module's ``globals()``.
@@ -197,11 +188,11 @@ def make_constants(module: dict[str, Any], specs: Sequence[TensorSpec]) -> None:
 
 
 def run_main(call: Callable[[list[Any]], tuple[Any, ...]], make: Callable[[], list[Any]]) -> None:
-    """Call a program with inputs made up, show what comes out and how long it takes.
+    """Call a program on made-up inputs; print its results and the time of a call.
 
     Args:
-        call: Takes the list of inputs, which it empties.
-        make: Makes a list of inputs.
+        call: The program. It takes a list of inputs and empties it.
+        make: Returns a list of inputs.
     """
     parser = argparse.ArgumentParser(description="run this program on random inputs and time it")
     parser.add_argument("--calls", type=int, default=100, help="calls in a batch")

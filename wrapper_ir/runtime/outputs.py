@@ -1,7 +1,7 @@
-"""Memory that callers give for results: ``function(*inputs, out=[...])``.
+"""Memory that callers provide for results: ``function(*inputs, out=[...])``.
 
-What is given is looked at before the program does anything, as far as sizes are known by then. A
-result that the program allocates itself is written there from the beginning; others are copied.
+It is checked before the program starts, as far as sizes are known by then. A result that the
+program allocates itself is computed in place; others are copied.
 """
 
 from __future__ import annotations
@@ -18,20 +18,11 @@ from wrapper_ir.runtime.errors import InputLayoutError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "NoOutError",
-    "OutCountError",
-    "OutLayoutError",
-    "OutOverlapError",
-    "Outputs",
-    "check_out",
-]
-
 
 class OutCountError(WrapperIRError, TypeError):
     """The argument ``out`` is not a list with an entry for each result.
 
-    Fields: ``expected`` is a number of results, ``got`` says what was given.
+    Fields: ``expected`` is the number of results, ``got`` describes the argument.
     """
 
     code = "WIR2170"
@@ -40,9 +31,9 @@ class OutCountError(WrapperIRError, TypeError):
 
 
 class OutLayoutError(WrapperIRError, ValueError):
-    """A tensor given for a result does not look like the result.
+    """A tensor passed in ``out`` does not match its result.
 
-    Fields: ``name`` such as ``out[0]``, and ``difference``, ``expected`` and ``got`` as of
+    Fields: ``name`` such as ``out[0]``, and ``difference``, ``expected`` and ``got`` as in
     InputLayoutError.
     """
 
@@ -52,9 +43,9 @@ class OutLayoutError(WrapperIRError, ValueError):
 
 
 class OutOverlapError(WrapperIRError, ValueError):
-    """A tensor given for a result shares memory with something that the program still needs.
+    """A tensor passed in ``out`` shares memory with a tensor that the program still needs.
 
-    Fields: ``name`` such as ``out[0]``, ``other`` says what it shares memory with.
+    Fields: ``name`` such as ``out[0]``, ``other`` is the tensor that it overlaps.
     """
 
     code = "WIR2172"
@@ -63,7 +54,7 @@ class OutOverlapError(WrapperIRError, ValueError):
 
 
 class NoOutError(WrapperIRError, TypeError):
-    """A program was called with ``out=`` that was not made for it.
+    """A program that was not made for ``out=`` was called with it.
 
     Fields: ``program`` is its name.
     """
@@ -78,17 +69,17 @@ def check_out(
     out: Sequence[Tensor | None],
     others: Sequence[object] = (),
 ) -> tuple[Tensor | None, ...]:
-    """Return what was given for results, if it can be taken.
+    """Return ``out`` as a tuple after checking it.
 
     Args:
-        specs: What each result is, sizes and strides of ``None`` being looked at later; ``None``
-            for a result that is no tensor.
-        out: What was given.
-        others: What must not share memory with it: inputs and constants, those that are tensors.
+        specs: The spec of each result; ``None`` for a result that is not a tensor. Sizes and
+            strides of ``None`` are checked later.
+        out: The argument.
+        others: Inputs and constants, which must not share memory with it.
 
     Raises:
-        OutCountError: It is no list, or not as long as there are results.
-        OutLayoutError: A tensor is not like its result, or stands where there is no tensor.
+        OutCountError: It is not a list, or does not have one entry for each result.
+        OutLayoutError: A tensor does not match its result, or the result is not a tensor.
         OutOverlapError: A tensor shares memory with another one, or with an input or constant.
     """
     given: object = out
@@ -114,13 +105,13 @@ def check_out(
 
 
 class Outputs:
-    """The results of a program whose callers may give memory for them.
+    """The results of a program whose callers may provide memory for them.
 
     Args:
-        *specs: What each result is, as for :func:`check_out`.
+        *specs: The spec of each result, as in :func:`check_out`.
 
     Attributes:
-        fresh: What is given where nothing is: an entry of ``None`` for each result.
+        fresh: The default argument: ``None`` for each result.
     """
 
     def __init__(self, *specs: TensorSpec | None) -> None:
@@ -128,7 +119,7 @@ class Outputs:
         self.fresh: tuple[Tensor | None, ...] = (None,) * len(specs)
 
     def given(self, out: Sequence[Tensor | None], *others: object) -> tuple[Tensor | None, ...]:
-        """Return what was given; raises what :func:`check_out` raises."""
+        """Check ``out`` with :func:`check_out` and return it."""
         return check_out(self._specs, out, others)
 
     def check(
@@ -138,14 +129,14 @@ class Outputs:
         size: tuple[int, ...],
         stride: tuple[int, ...],
     ) -> None:
-        """Compare one of them, if there is one, with sizes that are known by now."""
+        """Check one entry, if it is a tensor, against sizes that are known by now."""
         tensor, spec = out[position], self._specs[position]
         if tensor is not None and spec is not None:
             known = TensorSpec(spec.name, spec.dtype, size, stride, spec.device)
             _compare(tensor, f"out[{position}]", known)
 
     def put(self, out: tuple[Tensor | None, ...], *results: object) -> tuple[Any, ...]:
-        """Return the results, in the memory that was given for them."""
+        """Return the results in the provided memory."""
         if out is self.fresh:
             return results
         return tuple(
@@ -155,7 +146,7 @@ class Outputs:
 
 
 def _put(tensor: Tensor, name: str, result: object) -> Tensor:
-    """The result in a tensor that was given for it."""
+    """Copy the result into its tensor, unless it is already there; return the tensor."""
     assert isinstance(result, Tensor), "only tensors are given memory"
     if result.data_ptr() != tensor.data_ptr():
         size, stride = tuple(result.shape), result.stride()
@@ -163,7 +154,7 @@ def _put(tensor: Tensor, name: str, result: object) -> Tensor:
         with torch.no_grad():
             tensor.copy_(result)
     elif not tensor.is_inference():
-        # A kernel has written to it; whoever saved its old contents for a backward must know.
+        # A kernel has written to it; autograd must notice if the old contents were saved.
         torch.autograd.graph.increment_version(tensor)
     return tensor
 
@@ -185,7 +176,7 @@ def _compare(tensor: Tensor, name: str, spec: TensorSpec) -> None:
 
 
 def _span(tensor: Tensor) -> tuple[int, int]:
-    """The addresses where a tensor's elements begin and end."""
+    """Return the start and end addresses of a tensor's elements."""
     start = tensor.data_ptr()
     if tensor.numel() == 0:
         return start, start
@@ -195,7 +186,7 @@ def _span(tensor: Tensor) -> tuple[int, int]:
 
 
 def _refuse_overlaps(taken: list[tuple[int, int, str]], others: Sequence[Tensor]) -> None:
-    """Raises where a range shares addresses with an earlier one or with another tensor."""
+    """Raise if a range overlaps an earlier one or another tensor."""
     for position, (start, end, name) in enumerate(taken):
         for other_start, other_end, other in taken[:position]:
             if start < other_end and other_start < end:

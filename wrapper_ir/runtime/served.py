@@ -1,9 +1,9 @@
-"""What a device's Python side does for C++ programs, as ops: launches, streams and events.
+"""Ops by which C++ programs use a device's Python side: launches, streams and events.
 
-A vendor who has a Python side alone says so (``CppSide.python``); C++ programs then call these ops
-(``wir/python_side.h``) in place of classes in the vendor's headers. Such programs run in processes
-that have imported this package. Ops take no objects, so numbers stand for kernels, and for the
-streams and events of a call.
+If a vendor has only a Python side (``CppSide.python``), C++ programs call these ops
+(``wir/python_side.h``) instead of classes in the vendor's headers. Such programs run only in
+processes that have imported this package. Ops cannot take objects, so kernels, and the streams and
+events of a call, are passed as numbers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _op(schema: str) -> Callable[[_Function], _Function]:
     return register
 
 
-# Kernels. They stay: a library may be opened again, and ask for the same.
+# Kernels stay loaded: a library may be opened again and load the same ones.
 
 _numbers: Final[dict[tuple[Any, ...], int]] = {}
 _kernels: Final[list[_Function]] = []
@@ -53,10 +53,10 @@ _kernels: Final[list[_Function]] = []
     " str[] options, bool[] are_text) -> int"
 )
 def load(device: torch.device, *spec: Any) -> int:  # noqa: ANN401 - as the schema says
-    """Have the launcher of its language compile a kernel; return the kernel's number.
+    """Compile a kernel with its language's launcher; return the kernel's number.
 
     Raises:
-        ValueError: The device runs no kernels of that language.
+        ValueError: The device does not run kernels in that language.
     """
     key = (device, *(tuple(each) if isinstance(each, list) else each for each in spec))
     with _lock:
@@ -71,7 +71,7 @@ def _loaded(device: torch.device, *spec: Any) -> _Function:  # noqa: ANN401
     name, title, params, code, entry, group, options, are_text = spec
     languages = {each.name: each for each in kind_of(device.type).languages}
     if name not in languages:
-        raise ValueError(f"no kind of device that is registered runs kernels in {name} on {device}")
+        raise ValueError(f"no registered kind of device runs kernels in {name} on {device}")
     language, types = languages[name], params.split(", ") if params else []
     values = zip(options[::2], options[1::2], are_text, strict=True)
     given = {option: value if is_text else _number(value) for option, value, is_text in values}
@@ -90,7 +90,7 @@ def _loaded(device: torch.device, *spec: Any) -> _Function:  # noqa: ANN401
 
 
 def _number(text: str) -> bool | int | float:
-    """Return what an option is of which the text says it all."""
+    """Parse the value of an option."""
     try:
         return cast("bool | int | float", json.loads(text))
     except ValueError:  # infinity, NaN
@@ -143,19 +143,19 @@ class _Queues:
             self._entered.__enter__()
 
     def record(self, event: int, stream: int) -> None:
-        """Set an event behind what is on a stream."""
+        """Record an event after the work on a stream."""
         self._events[event - 1].record(self._streams[stream])
 
     def wait(self, event: int, stream: int) -> None:
-        """Have what comes on a stream wait for an event."""
+        """Make later work on a stream wait for an event."""
         self._events[event - 1].wait(self._streams[stream])
 
     def wait_on_host(self, event: int) -> None:
-        """Have the host wait for an event."""
+        """Make the host wait for an event."""
         self._events[event - 1].synchronize()
 
     def leave(self) -> None:
-        """Make the caller's stream the current one; what is on others may go on."""
+        """Make the caller's stream current again; work on the others may go on."""
         self.enter(0)
         with _lock:
             self._idle.extend(self._own)
@@ -163,7 +163,7 @@ class _Queues:
 
 @_op("queues(Device device, int streams, int events) -> int")
 def queues(device: torch.device, streams: int, events: int) -> int:
-    """Begin a call that has streams and events; return its number."""
+    """Begin a call with streams and events; return its number."""
     number = next(_ids)
     _calls[number] = _Queues(device, streams, events)
     return number
@@ -185,5 +185,5 @@ for _step, _takes in (
 
 @_op("leave(int queues) -> ()")
 def leave(number: int) -> None:
-    """End such a call."""
+    """End a call with streams and events."""
     _calls.pop(number).leave()

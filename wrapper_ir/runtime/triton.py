@@ -1,10 +1,9 @@
 """The Triton kernels of an emitted module, compiled by Triton and launched by us.
 
 A kernel is compiled when the module is loaded, for the device that is current then, with exactly
-the constants, warps and stages that the module says; nothing is tuned. Machine code is kept in the
-toolchain's cache, where front ends put what they had Triton compile. Launching goes straight to
-the CUDA driver (``native/cuda/launch.cpp``):
-Triton's own way specialises on its arguments again in every call.
+the module's constants, warps and stages; nothing is tuned. Machine code is kept in the toolchain's
+cache, which front ends fill too. Launches call the CUDA driver directly
+(``native/cuda/launch.cpp``), since Triton's launcher specialises on its arguments in every call.
 
 Emitted modules look like this::
 
@@ -26,7 +25,7 @@ Emitted modules look like this::
     ...
     relu((4,), stream, x, y, 1024)
 
-The types are Triton's, ``:16`` promises a multiple of 16 (for pointers: bytes).
+The types are Triton's; ``:16`` promises divisibility by 16 (for pointers, in bytes).
 """
 
 from __future__ import annotations
@@ -56,13 +55,11 @@ if TYPE_CHECKING:
 
     _Call: TypeAlias = Callable[..., Any]
 
-__all__ = ["TritonKernels", "prepare_launcher"]
-
 _LAUNCHER: Final = Extension(
     "wir_launch", Path(__file__).resolve().parents[1] / "native" / "cuda" / "launch.cpp"
 )
 
-#: Triton's types of numbers -> how the launcher writes them.
+#: Triton's number types -> the launcher's format letters.
 _LETTERS: Final = {
     "i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
     "u1": "?", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
@@ -75,8 +72,7 @@ class TritonKernels:
 
     Args:
         device: The GPU that they run on.
-        switches: Whether each launch makes that GPU the current one for its time, for modules that
-            use several.
+        switches: True if each launch has to make that GPU current, for modules that use several.
     """
 
     def __init__(self, device: str | torch.device = "cuda", *, switches: bool = False) -> None:
@@ -84,7 +80,7 @@ class TritonKernels:
         self._switches = switches
         self._sources: dict[str, TritonSource] = {}
 
-    def add(  # noqa: PLR0913 - each says one thing of the kernel
+    def add(  # noqa: PLR0913 - each is one property of the kernel
         self,
         name: str,
         signature: Mapping[str, str],
@@ -99,13 +95,13 @@ class TritonKernels:
         """Add one kernel.
 
         Args:
-            name: What it is called, in Python and in error messages.
+            name: Its name, in Python and in error messages.
             signature: Triton's type of each parameter that is passed, in order.
-            code: Its text, a module of Python that defines the function ``entry``.
-            entry: Name of that function, by default ``name``.
-            constants: Values of ``tl.constexpr`` parameters, and of others that are fixed.
-            num_warps: Warps a block.
-            num_stages: Stages of software pipelining.
+            code: Its text, a Python module that defines the function ``entry``.
+            entry: The name of that function, by default ``name``.
+            constants: Values of ``tl.constexpr`` parameters, and of other fixed parameters.
+            num_warps: Warps per block.
+            num_stages: Software pipelining stages.
             options: Further options of Triton's compiler.
 
         Raises:
@@ -132,7 +128,7 @@ class TritonKernels:
         )
 
     def load(self) -> tuple[Callable[..., None], ...]:
-        """Compile what Triton has not compiled before; return one callable a kernel, in order.
+        """Compile the kernels that are not in the cache; return a callable for each, in order.
 
         It takes the grid, a tuple of one to three sizes, a raw stream, and the kernel's arguments.
 
@@ -142,7 +138,7 @@ class TritonKernels:
         """
         launcher = _launcher()
         with torch.cuda.device(self._device):
-            torch.empty(1, device=self._device)  # makes the device's context, where kernels go
+            torch.empty(1, device=self._device)  # creates the device's context
             return tuple(
                 _load(launcher, source, self._device, switches=self._switches)
                 for source in self._sources.values()
@@ -150,15 +146,15 @@ class TritonKernels:
 
 
 def prepare_launcher(kinds: Iterable[DeviceKind]) -> bool:
-    """Begin to compile what launches kernels, in a thread, unless the cache has it.
+    """Start compiling the launcher in a background thread, unless the cache has it.
 
-    What goes wrong is left to whoever loads a kernel to find.
+    Errors are left to the code that loads a kernel.
 
     Args:
-        kinds: Kinds of devices; nothing is done unless one has its kernels launched by this file.
+        kinds: Kinds of devices; nothing is done unless one uses the launcher in this file.
 
     Returns:
-        Whether it has begun.
+        True if it was started.
     """
     is_used = any(kind.python.triton[0] == TritonKernels.__name__ for kind in kinds)
     if is_used:
@@ -168,7 +164,7 @@ def prepare_launcher(kinds: Iterable[DeviceKind]) -> bool:
 
 @functools.cache
 def _launcher() -> Any:  # noqa: ANN401 - a module without types
-    """The extension module that launches kernels."""
+    """Return the extension module that launches kernels."""
     module = _LAUNCHER.load()
     module.setup(data_ptr_address(), torch.Tensor, torch.Tensor.data_ptr)
     return module
@@ -203,7 +199,7 @@ def _load(
 def _with_scratch(
     kernel: Callable[..., None], size: int, device: torch.device
 ) -> Callable[..., None]:
-    """Return a kernel that is given memory of its own, ``size`` bytes a block, at each launch."""
+    """Wrap a kernel that needs scratch memory, ``size`` bytes per block, for each launch."""
 
     @functools.wraps(kernel, assigned=("__name__",))
     def launch(grid: tuple[int, ...], stream: int, *args: object) -> None:

@@ -1,16 +1,14 @@
-"""Views of tensors: made anew, made in another dtype, or kept from call to call.
+"""Views of tensors: new ones, views in another dtype, and views kept between calls.
 
-A call that passes its weights transposed to a library makes the same views again each time, and a
-view costs about as much as a small kernel. :class:`KeptViews` makes them once. A view is used again
-only while the data of its source is at the same address, so whatever replaces a weight
-(``load_state_dict``, with or without ``assign``, ``weight.data = ...``, a new parameter) is seen by
-the next call. The address says it all as long as the tensor lives of which the view was made: the
-view holds the memory, so nothing else can lie there, and another tensor at that address is another
-view of the same. Other metadata of sources is not looked at here: that is the input checks'
-business.
+A program that passes transposed weights to a library makes the same views in every call, and a view
+costs about as much as a small kernel. :class:`KeptViews` makes them once. It reuses a view only
+while the source's data is at the same address, so the next call sees any replacement of a weight
+(``load_state_dict``, with or without ``assign``, ``weight.data = ...``, a new parameter). The
+address is sufficient while the source is alive: the view holds the memory, so another tensor at
+that address is a view of the same memory. Other metadata of sources is left to the input checks.
 
-Nothing is kept alive: a view goes when its source does. (A weight whose ``data`` was replaced goes
-with the next call.)
+Views do not keep anything alive: a view is dropped when its source dies. (A weight whose ``data``
+was replaced is released by the next call.)
 """
 
 from __future__ import annotations
@@ -29,13 +27,11 @@ from wrapper_ir.runtime._private import reinterpret_tensor
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["KeptViews", "MisalignedViewError", "reinterpret_as"]
-
 _data_ptr: Final = Tensor.data_ptr
 
 
 class MisalignedViewError(WrapperIRError):
-    """A view in another dtype would begin inside one of its elements.
+    """A view in another dtype would begin in the middle of an element.
 
     Fields: ``offset`` in bytes from the start of the storage, ``dtype``.
     """
@@ -54,32 +50,32 @@ def reinterpret_as(
         dtype: Element type of the view.
         size: Its sizes.
         stride: Its strides in elements.
-        offset: Where it begins, in bytes from the beginning of ``source``.
+        offset: Its start, in bytes from the start of ``source``.
 
     Raises:
-        MisalignedViewError: It would begin inside an element.
+        MisalignedViewError: The view would begin in the middle of an element.
     """
     start = int(source.storage_offset()) * source.element_size() + offset
     elements, rest = divmod(start, dtype.itemsize)
     if rest:
         raise MisalignedViewError(offset=start, dtype=dtype)
-    # No elements at the storage's beginning can be viewed in any dtype, on any device.
+    # An empty view at the storage's start can be viewed in any dtype, on any device.
     nothing = reinterpret_tensor(source, (0,), (1,), -source.storage_offset())
     return reinterpret_tensor(nothing.view(dtype), size, stride, elements)
 
 
 class _Kept(NamedTuple):
-    """Kept views; replaced as a whole, so that other threads see the old ones or the new ones."""
+    """Kept views. The tuple is replaced as a whole, so threads see either old or new views."""
 
     positions: tuple[int, ...]
-    """The sources whose views are kept; all but those that move."""
+    """The sources whose views are kept: all but those that move."""
     moving: tuple[int, ...]
     pick: Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
-    """From all sources to those."""
+    """Selects the sources at ``positions``."""
     pointers: list[int]
     views: tuple[Tensor, ...]
     owners: tuple[weakref.ref[Tensor], ...]
-    """An address is good as long as the tensor lives; what belongs to a dead one is dropped."""
+    """An address is valid while its tensor is alive; entries of dead tensors are dropped."""
 
 
 _NO_VIEW: Final = torch.empty(0)
@@ -87,26 +83,26 @@ _NO_VIEW: Final = torch.empty(0)
 _NOWHERE: Final = -1
 """No tensor's address."""
 
-#: A source that is another tensor so often is no weight; its view is then made anew in each call.
+#: A source that changes more often than this is not a weight; its view is then made in every call.
 _PATIENCE: Final = 3
 
 
 class KeptViews:
-    """Views of tensors that are the same from call to call, most of them.
+    """Views of tensors most of which are the same in every call.
 
     Args:
-        *views: Of each source in turn, size, stride and offset of the view, in elements; the offset
-            counts from the source's own.
+        *views: Size, stride and offset of each source's view, in elements. The offset is relative
+            to the source's own.
 
-    It may be used by several threads at once. A source that turns out to be another tensor call
-    after call is dropped from what is kept, unless it is a parameter.
+    It is thread-safe. If a source is another tensor call after call, its view is no longer kept,
+    unless it is a parameter.
     """
 
     def __init__(self, *views: tuple[Sequence[int], Sequence[int], int]) -> None:
         self._views = views
         self._changes = [0] * len(views)
         self._kept = _nothing(len(views))
-        # Held only where what is kept is replaced. Reentrant, for owners may die at any point.
+        # Held only while replacing the kept views. Reentrant, since owners may die at any point.
         self._replacing = threading.RLock()
         me = weakref.ref(self)
         self._on_death: Callable[[weakref.ref[Tensor]], None] = lambda owner: _forget(me, owner)
@@ -121,7 +117,7 @@ class KeptViews:
         return self._renew(kept, sources)
 
     def _of_some(self, kept: _Kept, sources: tuple[Tensor, ...]) -> Sequence[Tensor]:
-        """Like :meth:`of`, where some sources move."""
+        """Return the view of each source if some sources move."""
         steady = kept.pick(sources)
         if [*map(_data_ptr, steady)] != kept.pointers:
             return self._renew(kept, sources)
@@ -161,13 +157,13 @@ class KeptViews:
     def _make(self, position: int, source: Tensor) -> Tensor:
         size, stride, offset = self._views[position]
         if torch.is_inference_mode_enabled():
-            # An inference tensor would be of no use to a later call outside of that mode.
+            # A later call may be outside inference mode and could not use an inference tensor.
             with torch.inference_mode(mode=False):
                 return reinterpret_tensor(source, size, stride, offset)
         return reinterpret_tensor(source, size, stride, offset)
 
     def _drop(self, owner: weakref.ref[Tensor]) -> None:
-        """Forget the view of a source that dies; called before its identity can be another's."""
+        """Drop the view of a dying source; called before its memory can be reused."""
         with self._replacing:
             kept = self._kept
             stays = [each is not owner for each in kept.owners]
@@ -185,7 +181,7 @@ class KeptViews:
 
 
 def _nothing(count: int) -> _Kept:
-    """Return the initial state: views of no source, equal to nothing that is passed in."""
+    """Return the initial state, which matches no sources."""
     return _Kept(tuple(range(count)), (), tuple, [_NOWHERE] * count, (), ())
 
 

@@ -1,4 +1,4 @@
-"""Offsets in an arena for intervals of time: the part of planning that knows no programs."""
+"""Placement of intervals in an arena, independent of programs."""
 
 from __future__ import annotations
 

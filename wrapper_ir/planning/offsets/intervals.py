@@ -1,4 +1,4 @@
-"""The problem of offsets: intervals of time with sizes, in files too, and the checker of plans."""
+"""The placement problem (intervals of time with sizes), its file format, and a checker of plans."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
-# The problem of offsets: intervals of time with sizes, and what follows from them.
-#
 # An interval is ``(lower, upper, size)``: bytes needed at each time ``lower <= t < upper``. Sizes
-# are rounded up to the alignment on entry and counted so from then on, in bounds and heights too:
-# an offset that is a multiple of the alignment never lets a neighbour begin inside the rest.
+# are rounded up to the alignment on entry, so bounds and heights count the padding. With aligned
+# offsets nothing else can use it anyway.
 
 Interval: TypeAlias = tuple[int, int, int]
 """``(lower, upper, size)``: a half-open lifetime and bytes."""
 
 
 class IntervalError(WrapperIRError):
-    """An interval makes no sense.
+    """An interval is invalid.
 
-    Fields: ``number`` counts from 0, ``interval`` is what was given, ``why`` says what is wrong.
+    Fields: ``number`` counts from 0, ``interval`` is the argument, ``why`` the reason.
     """
 
     code = "WIR1302"
@@ -37,15 +35,15 @@ class IntervalError(WrapperIRError):
 
 
 class Problem:
-    """Intervals made ready for planning; those that need no room are left out.
+    """Intervals prepared for planning. Those that need no space are left out.
 
     Args:
-        intervals: As they were given.
-        alignment: Of offsets, in bytes.
+        intervals: The intervals.
+        alignment: The alignment of offsets, in bytes.
 
     Raises:
-        IntervalError: an interval ends before it begins, or has less than no bytes.
-        OptionValueError: the alignment is less than 1.
+        IntervalError: An interval ends before it begins, or its size is negative.
+        OptionValueError: The alignment is less than 1.
     """
 
     def __init__(self, intervals: Iterable[Interval], alignment: int) -> None:
@@ -54,14 +52,14 @@ class Problem:
         self.lower: list[int] = []
         self.upper: list[int] = []
         self.size: list[int] = []
-        #: Where each interval that needs room was in the order given.
+        #: The index of each interval among those given.
         self.number: list[int] = []
         self.given = 0
         for number, interval in enumerate(intervals):
             lower, upper, size = _triple(number, interval)
             self.given += 1
             if upper < lower or size < 0:
-                why = "it has less than no bytes" if size < 0 else "it ends before it begins"
+                why = "its size is negative" if size < 0 else "it ends before it begins"
                 raise IntervalError(number=number, interval=(lower, upper, size), why=why)
             if size and upper > lower:
                 self.lower.append(lower)
@@ -74,14 +72,14 @@ class Problem:
 
     @cached_property
     def _events(self) -> list[tuple[int, int]]:
-        """Times with what is gained or lost then; at one time losses come first."""
+        """Sorted times with the bytes gained or lost; at equal times, losses come first."""
         gains = zip(self.lower, self.size, strict=True)
         losses = ((end, -size) for end, size in zip(self.upper, self.size, strict=True))
         return sorted((*gains, *losses))
 
     @cached_property
     def peak(self) -> tuple[int, int]:
-        """The most bytes alive at once, and the first time at which they are."""
+        """The most bytes alive at once, and the first time when they are."""
         alive = most = at = 0
         for time, change in self._events:
             alive += change
@@ -96,17 +94,17 @@ class Problem:
 
     @cached_property
     def pairs(self) -> int:
-        """Count the pairs that are alive at one time, without building them."""
+        """The number of pairs alive at the same time."""
         starts = sorted(self.lower)
         begun = sum(bisect_left(starts, end) for end in self.upper)
-        # Each is counted with all that begin before its end: those before it, itself and its pairs.
+        # This counts all that begin before an interval's end: earlier ones, itself and its pairs.
         ends = sorted(self.upper)
         over = sum(bisect_left(ends, start + 1) for start in self.lower)
         return (begun - over - len(starts)) // 2
 
     @cached_property
     def neighbours(self) -> list[list[int]]:
-        """For each interval, those that are alive at one time with it."""
+        """For each interval, those alive at the same time."""
         found: list[list[int]] = [[] for _ in self.size]
         alive: list[int] = []
         for i in sorted(range(len(self)), key=self.lower.__getitem__):
@@ -120,10 +118,10 @@ class Problem:
 
     @cached_property
     def sections(self) -> tuple[list[int], list[int], int]:
-        """Time cut into sections: each interval's first one, the one behind its last, their number.
+        """Time cut into sections: each interval's first and end section, and their number.
 
-        A section is a largest set of intervals alive at once. Two intervals share a section exactly
-        if they share a time, and the peak of the sections is the peak.
+        A section is a maximal set of intervals alive at once. Two intervals share a section if and
+        only if they overlap in time, and the peak over sections is the peak over time.
         """
         starts, ends = set(self.lower), set(self.upper)
         first: dict[int, int] = {}
@@ -141,28 +139,28 @@ class Problem:
         return begins, [behind[time] for time in self.upper], section + 1
 
     def height(self, offsets: list[int]) -> int:
-        """Bytes up to the end of the topmost interval."""
+        """Return the bytes up to the end of the topmost interval."""
         return max((at + size for at, size in zip(offsets, self.size, strict=True)), default=0)
 
 
 def _triple(number: int, interval: Interval) -> Interval:
-    """An interval's three numbers."""
+    """Return an interval's three numbers."""
     try:
         lower, upper, size = interval
     except (TypeError, ValueError):
-        raise IntervalError(number=number, interval=interval, why="it is no triple") from None
+        raise IntervalError(number=number, interval=interval, why="it is not a triple") from None
     return lower, upper, size
 
 
-# The checker: whether a plan is one, found out in another way than plans are made.
+# The checker of plans, which shares no code with the planners.
 #
-# Planners look for gaps; the checker looks for collisions. It goes along time with the list of what
-# is alive sorted by address, and compares what comes in with its two neighbours: enough, since
-# those that were there before lie apart. It shares no code with the planners.
+# Planners look for gaps; the checker looks for collisions. It sweeps over time, keeps the live
+# intervals sorted by address, and compares each new one with its two neighbours. That is enough,
+# since those alive before are disjoint.
 
 
 class PlanError(WrapperIRError):
-    """A plan is wrong. Fields: ``number`` is the interval, counted from 0, ``why`` says how."""
+    """A plan is wrong. Fields: ``number`` is the interval, counted from 0, ``why`` the reason."""
 
     code = "WIR1303"
     template = "the place of interval {number} is wrong: {why}"
@@ -175,10 +173,10 @@ _Place: TypeAlias = tuple[int, int, int]
 def check_offsets(
     intervals: Sequence[Interval], offsets: Sequence[int], *, alignment: int = 1, height: int
 ) -> None:
-    """Checks that intervals which share a time share no byte, lie within ``height`` and aligned.
+    """Check that a plan is aligned, lies within ``height``, and has no collisions.
 
     Raises:
-        PlanError: two overlap, or one lies outside, or not at a multiple of the alignment.
+        PlanError: Two intervals share bytes at one time, or one is misaligned or out of bounds.
     """
     _check_places(intervals, offsets, alignment, height)
     events = []
@@ -197,7 +195,7 @@ def check_offsets(
 def _check_places(
     intervals: Sequence[Interval], offsets: Sequence[int], alignment: int, height: int
 ) -> None:
-    """Checks each interval by itself."""
+    """Check each interval on its own."""
     if len(offsets) != len(intervals):
         why = f"there are {len(offsets)} offsets for {len(intervals)} intervals"
         raise PlanError(number=min(len(offsets), len(intervals)), why=why)
@@ -224,10 +222,10 @@ def _enter(alive: list[_Place], new: _Place) -> None:
     insort(alive, new)
 
 
-# Intervals in files: the CSV of MiniMalloc, ``id,lower,upper,size`` with a first line of names.
+# Files of intervals are in MiniMalloc's CSV format, ``id,lower,upper,size``, with a header line.
 #
-# Other columns are kept and written back; ``offset`` is what a plan adds. Spaces around names and
-# values do not count.
+# Other columns are kept and written back; a plan adds ``offset``. Spaces around names and values
+# are ignored.
 
 _NEEDED: Final = ("lower", "upper", "size")
 OFFSET: Final = "offset"
@@ -243,7 +241,7 @@ class IntervalFileError(WrapperIRError):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the file: its values in the order of the columns, and what they mean."""
+    """A line of the file: its values in column order, and its interval."""
 
     values: tuple[str, ...]
     interval: Interval
@@ -264,10 +262,10 @@ class IntervalTable:
 
 
 def read_intervals(text: str, file: str = "<string>") -> IntervalTable:
-    """The table that a CSV text holds; ``file`` is how errors call it.
+    """Parse a CSV text; errors call it ``file``.
 
     Raises:
-        IntervalFileError: a column is missing, or a line is not what the first one announces.
+        IntervalFileError: A column is missing, or a line is malformed.
     """
     lines = _lines(text, file)
     first = next(lines, (1, []))[1]
@@ -285,14 +283,14 @@ def read_intervals(text: str, file: str = "<string>") -> IntervalTable:
             raise IntervalFileError(file=file, line=line, why=why)
         lower, upper, size = (_number(values[at], columns[at], file, line) for at in where)
         if upper < lower or size < 0:
-            why = f"a lifetime of {lower} to {upper} with {size} bytes is none"
+            why = f"{lower} to {upper} with {size} bytes is not a valid lifetime"
             raise IntervalFileError(file=file, line=line, why=why)
         rows.append(Row(values, (lower, upper, size), line))
     return IntervalTable(columns, tuple(rows))
 
 
 def write_intervals(table: IntervalTable, offsets: Sequence[int]) -> str:
-    """The table as CSV with a column ``offset``, which replaces one of that name."""
+    """Return the table as CSV with a new or replaced column ``offset``."""
     kept = [at for at, name in enumerate(table.columns) if name != OFFSET]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -303,7 +301,7 @@ def write_intervals(table: IntervalTable, offsets: Sequence[int]) -> str:
 
 
 def _lines(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
-    """Lines that are not empty, with their numbers."""
+    """Yield the lines that are not empty, with their numbers."""
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff")), strict=True)
     try:
         for fields in reader:
@@ -314,7 +312,7 @@ def _lines(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _number(text: str, column: str, file: str, line: int) -> int:
-    # int() alone would take 1_000 and digits of all alphabets.
+    # int() alone would accept 1_000 and non-ASCII digits.
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 19):
         why = f"{text!r} in column {column!r} is not a whole number"

@@ -1,15 +1,15 @@
 """``assign_offsets``: several planners, the cheapest first, until one reaches the lower bound.
 
-Which of them run depends on the number of intervals and of pairs that share a time, and how far
-they go on numbers of steps: never on a clock. The same intervals always get the same plan.
+The number of intervals and of overlapping pairs decides which of them run, and step counts decide
+how far they go; a clock never does. The same intervals always get the same plan.
 
-Two kinds are quick. A *sweep* is what an allocator with perfect knowledge of the present would do:
-it goes along time, takes the best-fitting gap and gives it back at the end, in ``n log n`` steps,
-and so is what is left for very long programs. It begins at the peak, where everything alive is
-stacked without gaps, and goes both ways from there: whatever holes come about then are where there
-is room for them. *Greedy* placement gives one interval after another the lowest gap among those
-that share a time; what is hard to place goes first, and the order says what "hard" means. Of
-recorded graphs all are at the lower bound then; where one is not, a search tries the same orders.
+Two kinds are quick. A *sweep* works as a best-fit allocator would: it goes along time, takes the
+best-fitting gap and returns it at the end, in ``n log n`` steps. It is the only method for very
+long programs. It starts at the peak, where all live intervals are stacked without gaps, and goes
+both ways from there, so that holes form only where there is room for them. *Greedy* placement puts
+one interval after another into the lowest gap among those that overlap it in time, the hardest to
+place first; the orders differ in what counts as hard. These reach the lower bound for all recorded
+graphs. If they do not, a search tries the same orders.
 """
 
 from __future__ import annotations
@@ -29,49 +29,49 @@ if TYPE_CHECKING:
     from wrapper_ir.planning.offsets.intervals import Interval
 
 ALIGNMENT: Final = 64
-"""Bytes: the line of a cache, and the widest vector of a CPU."""
+"""Bytes of a cache line, and of the widest CPU vector."""
 
 NODES: Final = 2_000_000
-"""Nodes of the search where a caller does not say otherwise: at most about a minute."""
+"""The default node limit of the search: at most about a minute."""
 
 _MOST_SEARCHED: Final = 512
-"""Intervals: up to here the search is tried."""
+"""The most intervals for which the search is tried."""
 
 _ATTEMPT: Final = 10_000
 """Nodes of one search before the next order is tried."""
 
 _SHUFFLES: Final = (0.03, 0.1)
-"""How far orders are shuffled, in parts of their length."""
+"""Distances by which orders are shuffled, as fractions of their length."""
 
 _FEW: Final = 1024
 _GREEDY_PAIRS: Final = 1_500_000
 _GREEDY_PAIRS_OF_MANY: Final = 200_000
-"""Pairs that the greedy planners look at together, up to ``_FEW`` intervals and above."""
+"""The most pairs that all greedy planners visit, up to ``_FEW`` intervals and above."""
 
 _BISECTIONS: Final = 6
 _CLOSE_ENOUGH: Final = 2048
-"""A height is not improved by less than one part in this many."""
+"""Improvements of less than one part in this many are not searched for."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetPlan:
-    """Offset of each interval."""
+    """The offset of each interval."""
 
     offsets: tuple[int, ...]
-    """In bytes, multiples of the alignment, in the order in which the intervals were given.
+    """Aligned offsets in bytes, in the order of the intervals.
 
-    Intervals without bytes or without a time lie at 0.
+    Intervals with no bytes or an empty lifetime are at 0.
     """
     height: int
-    """Bytes that hold all of them, sizes rounded up to the alignment."""
+    """Bytes that hold all intervals, with sizes rounded up to the alignment."""
     lower_bound: int
-    """The most bytes alive at once, sizes rounded up likewise: no plan is lower."""
+    """The most bytes alive at once, with the same rounding. No plan is lower."""
     winner: str
-    """The planner whose plan it is."""
+    """The planner that made the plan."""
 
     @property
     def ratio(self) -> float:
-        """Height over lower bound: 1.0 is the best there is."""
+        """Height over lower bound: 1.0 is optimal."""
         return self.height / self.lower_bound if self.lower_bound else 1.0
 
 
@@ -82,18 +82,18 @@ def assign_offsets(
     nodes: int = NODES,
     progress: Callable[[str], None] | None = None,
 ) -> OffsetPlan:
-    """Gives each interval a place so that those which share a time share no byte.
+    """Place intervals so that those that overlap in time share no byte.
 
     Args:
-        intervals: ``(lower, upper, size)``: needed at ``lower <= t < upper``, bytes.
-        alignment: What offsets are multiples of, in bytes.
-        nodes: Nodes that the exact search may visit when no other planner reaches the lower bound;
-            0 is no search. It is tried for up to 512 intervals.
-        progress: Called with a line of text whenever there is a better plan.
+        intervals: ``(lower, upper, size)``: bytes needed at ``lower <= t < upper``.
+        alignment: The alignment of offsets, in bytes.
+        nodes: The node limit of the exact search, which runs for up to 512 intervals if no other
+            planner reaches the lower bound; 0 for no search.
+        progress: Called with a line of text for each better plan.
 
     Raises:
-        IntervalError: an interval ends before it begins, or has less than no bytes.
-        OptionValueError: the alignment is less than 1.
+        IntervalError: An interval ends before it begins, or its size is negative.
+        OptionValueError: The alignment is less than 1.
     """
     problem = Problem(intervals, alignment)
     best = _Best(problem, progress)
@@ -122,7 +122,7 @@ class _Best:
         return bool(self.winner) and self.height == self.problem.lower_bound
 
     def offer(self, offsets: list[int], winner: str) -> bool:
-        """Keeps a plan if it is better; tells whether no other could be."""
+        """Keep a plan if it is better; return whether the best one is now optimal."""
         height = self.problem.height(offsets)
         if not self.winner or height < self.height:
             self.offsets, self.height, self.winner = offsets, height, winner
@@ -133,7 +133,7 @@ class _Best:
 
 
 def _quick(best: _Best) -> None:
-    """The planners that take no more than fractions of a second."""
+    """Run the planners that take a fraction of a second."""
     problem = best.problem
     if best.offer(swept(problem), "sweep from the peak"):
         return
@@ -145,7 +145,7 @@ def _quick(best: _Best) -> None:
 
 
 def _exact(best: _Best, nodes: int) -> None:
-    """Searches at the lower bound and, where that does not end, at heights in between."""
+    """Search at the lower bound and, if that is inconclusive, bisect the height."""
     low = best.problem.lower_bound
     half = _Budget(nodes // 2)
     if _improve(best, low, half):
@@ -185,7 +185,7 @@ def _improve(best: _Best, height: int, budget: _Budget) -> bool:
 
 
 def _attempts(problem: Problem) -> Iterator[tuple[list[int], bool, int]]:
-    """Orders to search in without end: first the plain ones, then shuffled ones."""
+    """Yield orders to search in, without end: the plain ones, then shuffled ones."""
     plain = [order(problem) for order in ORDERS.values()]
     limit, seed = _ATTEMPT, 0
     for ranking in plain:
@@ -201,7 +201,7 @@ def _attempts(problem: Problem) -> Iterator[tuple[list[int], bool, int]]:
 
 
 def _shuffled(ranking: list[int], amount: float, seed: int) -> list[int]:
-    """An order in which each moved by less than ``amount`` of the whole."""
+    """Return the order with each interval moved by less than ``amount`` of its length."""
     draw = random.Random(seed).random
     reach = amount * len(ranking)
     keys = [position + draw() * reach for position in range(len(ranking))]
@@ -212,7 +212,7 @@ def _shuffled(ranking: list[int], amount: float, seed: int) -> list[int]:
 
 
 def placed(problem: Problem, order: list[int]) -> list[int]:
-    """Offsets from placing in ``order``, each in the lowest gap that fits."""
+    """Place intervals in ``order``, each in the lowest gap that fits, and return offsets."""
     offsets = [-1] * len(problem)
     sizes, neighbours = problem.size, problem.neighbours
     for i in order:
@@ -260,19 +260,19 @@ ORDERS: Final[dict[str, Callable[[Problem], list[int]]]] = {
     "contention": _by_contention,
     "breadth": _by_breadth,
 }
-"""Every order by its name, most first: of the bytes alive with an interval, and the peak of these,
-the last two."""
+"""Orders by name. ``contention`` is the sum of the bytes that overlap an interval, ``breadth`` the
+most bytes alive during it."""
 
 
 # The sweep from the peak.
 
 
 def swept(problem: Problem) -> list[int]:
-    """Offsets from two sweeps that begin at the peak."""
+    """Place intervals by two sweeps from the peak, and return offsets."""
     _, peak = problem.peak
     lower, upper, size = problem.lower, problem.upper, problem.size
     alive = [i for i in range(len(size)) if lower[i] <= peak < upper[i]]
-    # What lives longest goes to the bottom, so that what goes early leaves holes at the top.
+    # The longest-lived go to the bottom, so that short-lived ones leave holes at the top.
     alive.sort(key=lambda i: (lower[i] - upper[i], -size[i], i))
     offsets = [-1] * len(size)
     top = 0
@@ -297,14 +297,14 @@ class _Sweep:
         self.upper = upper
         self.size = size
         self.offsets = offsets
-        #: Free room below the top: (bytes, start), sorted; and where each gap ends and begins.
+        #: Sorted gaps below the top as (bytes, start), and the end and start of each gap.
         self.gaps: list[tuple[int, int]] = []
         self.end_of: dict[int, int] = {}
         self.start_of: dict[int, int] = {}
         self.top = 0
 
     def run(self, alive: list[int], coming: list[int]) -> None:
-        """Gives offsets to ``coming``; ``alive`` is stacked from 0 up without gaps."""
+        """Place ``coming``; ``alive`` is stacked from 0 up without gaps."""
         size, offsets, upper, lower = self.size, self.offsets, self.upper, self.lower
         self.top = sum(size[i] for i in alive)
         ends = [(upper[i], i) for i in alive]
@@ -317,7 +317,7 @@ class _Sweep:
             heapq.heappush(ends, (upper[i], i))
 
     def take(self, nbytes: int) -> int:
-        """The start of the smallest gap that is large enough, else the top."""
+        """Take the smallest gap that is large enough, else the top; return its start."""
         at = bisect_left(self.gaps, (nbytes, -1))
         if at == len(self.gaps):
             start = self.top
@@ -331,7 +331,7 @@ class _Sweep:
         return start
 
     def release(self, start: int, end: int) -> None:
-        """Gives room back, joined with the gaps beside it; at the top it lowers the top."""
+        """Free a range and merge it with adjacent gaps; one at the top lowers the top."""
         below = self.start_of.get(start)
         if below is not None:
             self.drop_gap(below, start)

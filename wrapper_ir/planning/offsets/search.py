@@ -1,28 +1,27 @@
 """Exact search: is there a plan of at most a given height?
 
 Time is cut into sections (:attr:`Problem.sections`). The *skyline* is the height up to which each
-section is settled. A *valley* is a run of sections of one height between higher walls. In a plan
-that is pushed down as far as it goes, ask what lies lowest over some section ``t`` of a valley. It
-either
+section is decided. A *valley* is a run of sections of equal height between higher walls. In a plan
+with all intervals pushed down as far as possible, the lowest undecided interval over a section
+``t`` of a valley either
 
-- lies within the valley, at its floor: one branch for each interval that could; or
-- lies on another interval of the valley that does not span ``t``, or sticks out over a wall: then
-  nothing is at ``t`` below the lower wall, or below floor + the smallest of those others. The
+- lies within the valley, on its floor: one branch for each candidate; or
+- lies on another interval of the valley that does not span ``t``, or extends over a wall. Then
+  nothing at ``t`` is below the lower wall, or below the floor plus the smallest such interval. The
   skyline at ``t`` rises to there, and the difference is lost.
 
-What is lost is all that can go wrong: each section can lose at most the height minus the bytes
-alive in it. At the peak of a plan at the lower bound that is nothing, so there the second branch is
-gone.
+A search fails only by losing too much: each section can lose at most the height minus the bytes
+alive in it. At the peak of a plan at the lower bound that is nothing, which rules out the second
+branch there.
 
-``t`` is where the least may be lost, which lets decisions begin where they are forced. Each section
-remembers the decisions that settled it (as bits of a number), and so each failure knows which
-decisions it is due to: those in between are skipped on the way back (conflict-directed
-backjumping). Without that, a failure in one part of time would be retried for each plan of the
-others.
+``t`` is the section with the least left to lose, so decisions start where they are forced. Each
+section stores the decisions that shaped it as a bit set, so each failure knows the decisions that
+caused it, and backtracking skips the others (conflict-directed backjumping). Otherwise a failure in
+one part of time would be retried for each plan of the rest.
 
-How long a search takes depends wildly on the order in which intervals are tried. So there are many
-short searches in different orders rather than a long one; their limit is a number of nodes, never a
-time, and their shuffles come from a fixed generator.
+Search time varies wildly with the order in which intervals are tried. So there are many short
+searches in different orders instead of a long one. Their limit is a number of nodes, never a time,
+and their shuffles come from a seeded generator.
 """
 
 from __future__ import annotations
@@ -35,49 +34,49 @@ if TYPE_CHECKING:
     from wrapper_ir.planning.offsets.intervals import Problem
 
 _CLOSED: Final = 1 << 100
-"""The height of a section that has nothing left to place: a wall that nothing sticks out over."""
+"""The height of a section with nothing left to place: a wall that nothing can extend over."""
 
 _SOLVED: Final = -1
 
 
 class Outcome(enum.Enum):
-    """Outcome of a search."""
+    """The outcome of a search."""
 
     FOUND = "found"
     IMPOSSIBLE = "impossible"
     """There is no such plan."""
     LIMIT = "limit"
-    """The limit of nodes was reached."""
+    """The node limit was reached."""
 
 
 @dataclass(slots=True)
 class _Decision:
-    """One level of the search: a section of a valley, and what may lie lowest there."""
+    """One level of the search: a section of a valley and the candidates to lie lowest there."""
 
     section: int
     floor: int
     options: list[int]
     raised: int
-    """The height that ``section`` rises to when none of the options is taken."""
+    """The height that ``section`` rises to if no option is taken."""
     reason: int
-    """The decisions because of which these are the options."""
+    """The decisions that led to these options."""
     conflict: int
-    """Decisions that the failures so far are due to."""
+    """The decisions that caused the failures so far."""
     undo: list[tuple[int, int, int, int]]
-    """What was forced before: section, and its height, what it may lose and its reason by then."""
+    """Earlier states of sections raised before: section, height, slack and reason."""
     tried: int = 0
     before: tuple[int, ...] = ()
-    """Reasons of the sections that the present option spans."""
+    """Earlier reasons of the sections that the current option spans."""
 
 
 class Search:
-    """A search for a plan of at most ``height``, trying intervals in the order of ``ranking``.
+    """A search for a plan of at most ``height``.
 
     Args:
         problem: The intervals.
-        height: What the plan may have at most, not less than the lower bound.
-        ranking: All intervals, those to try first in front.
-        lowest: Whether the lowest valley is looked at first, rather than the tightest.
+        height: The height limit, at least the lower bound.
+        ranking: All intervals in the order in which to try them.
+        lowest: Try the lowest valley first instead of the tightest.
     """
 
     def __init__(
@@ -102,7 +101,7 @@ class Search:
         self.stack: list[_Decision] = []
 
     def run(self, limit: int) -> Outcome:
-        """Searches; after ``FOUND`` the plan is in ``offsets``."""
+        """Run the search; after ``FOUND`` the plan is in ``offsets``."""
         if min(self.slack, default=0) < 0:
             return Outcome.IMPOSSIBLE
         while self.unplaced:
@@ -114,7 +113,7 @@ class Search:
         return Outcome.FOUND
 
     def _descend(self) -> int:
-        """Opens the next decision and takes its first branch; gives the conflict if it has none."""
+        """Open the next decision and take its first branch; return the conflict if it has none."""
         undo: list[tuple[int, int, int, int]] = []
         while True:
             self.nodes += 1
@@ -137,7 +136,7 @@ class Search:
         return _SOLVED
 
     def _back(self, conflict: int) -> bool:
-        """Goes back to the last decision that a failure is due to, and on from there."""
+        """Backtrack to the last decision that caused a failure, and take its next branch."""
         while self.stack:
             decision = self.stack[-1]
             bit = 1 << (len(self.stack) - 1)
@@ -164,7 +163,7 @@ class Search:
     # Looking.
 
     def _valley(self) -> tuple[int, int]:
-        """The tightest (or lowest) run of sections of one height between higher ones."""
+        """Return the tightest (or lowest) valley."""
         sky, slack = self.sky, self.slack
         found, best = (0, 0), (_CLOSED, _CLOSED)
         before, start, count = _CLOSED, 0, len(sky)
@@ -185,7 +184,7 @@ class Search:
         return self.offsets[i] < 0 and self.first[i] >= first and self.behind[i] <= behind
 
     def _raised(self, section: int, first: int, behind: int) -> int:
-        """The height below which nothing lies over a section, if nothing lies at the floor."""
+        """Return the height that a section rises to if nothing there lies on the floor."""
         sky = self.sky
         raised = sky[first - 1] if first else _CLOSED
         if behind < len(sky):
@@ -204,7 +203,7 @@ class Search:
         return sky[first] + smallest
 
     def _reason(self, first: int, behind: int) -> int:
-        """The decisions that made a valley what it is, walls included."""
+        """Return the decisions that shaped a valley and its walls."""
         sky, reasons = self.sky, self.reasons
         found = 0
         if first and sky[first - 1] < _CLOSED:
@@ -218,7 +217,7 @@ class Search:
     # Doing and undoing.
 
     def _place(self, decision: _Decision) -> None:
-        """Puts the present option at the floor."""
+        """Place the current option on the floor."""
         i = decision.options[decision.tried]
         first, behind, nbytes = self.first[i], self.behind[i], self.size[i]
         self.offsets[i] = decision.floor
@@ -242,7 +241,7 @@ class Search:
         self.reasons[first:behind] = decision.before
 
     def _lift(self, decision: _Decision, bit: int) -> None:
-        """Takes the branch in which none of the options lies at the floor."""
+        """Take the branch in which no option lies on the floor."""
         section = decision.section
         decision.before = (self.reasons[section],)
         self._raise(section, decision.raised, decision.reason | bit)

@@ -1,7 +1,7 @@
 """CUDA graphs: a program's call is captured once, then replayed.
 
-What is here knows nothing of the target: it wraps a function that takes the list of inputs, which
-it empties, and returns the results.
+This package is independent of the emitter: it wraps a function that takes a list of inputs, empties
+it, and returns the results.
 """
 
 from wrapper_ir.runtime.cuda_graphs.captured import CudaGraphs

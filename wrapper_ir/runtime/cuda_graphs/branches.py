@@ -1,7 +1,7 @@
-"""Branches of captured graphs: streams and events that are there while a call is captured.
+"""Branches of captured graphs: streams and events that exist only while a call is captured.
 
 Events order streams within a capture, and become the edges of the graph. In a call that is not
-captured all work is on the caller's stream, which has its order anyway.
+captured, all work is on the caller's stream, which orders it.
 """
 
 from __future__ import annotations
@@ -13,24 +13,22 @@ from typing import Final
 
 import torch
 
-__all__ = ["BranchStream", "branch_event"]
-
 _NON_BLOCKING: Final = 1
-"""``CU_STREAM_NON_BLOCKING``: what others put on the old default stream is no business of it."""
+"""``CU_STREAM_NON_BLOCKING``: no implicit synchronization with the legacy default stream."""
 
 
 _RELAXED: Final = 2
-"""``CU_STREAM_CAPTURE_MODE_RELAXED``: making a stream is no part of what a thread captures."""
+"""``CU_STREAM_CAPTURE_MODE_RELAXED``: allows creating a stream during a capture."""
 
 
 class BranchStream:
     """A stream for a branch of captured calls.
 
-    It is none of those that PyTorch hands out to everybody: what others put on such a stream while
-    a call is captured would become a part of the graph.
+    It does not come from PyTorch's shared pool: work that others put on such a stream during a
+    capture would become part of the graph.
 
     Args:
-        device: The GPU that it is of.
+        device: Its GPU.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -39,7 +37,7 @@ class BranchStream:
         self._lock = Lock()
 
     def get(self) -> torch.cuda.Stream:
-        """The stream in a call that is captured, else the current one."""
+        """Return the stream in a call that is captured, else the current one."""
         if not self._handle:
             self._make()
         if not torch.cuda.is_current_stream_capturing():
@@ -53,11 +51,11 @@ class BranchStream:
             driver = ctypes.CDLL("libcuda.so.1")
             self._handle = _made(driver, self._device.index or 0)
             end = weakref.finalize(self, driver.cuStreamDestroy_v2, ctypes.c_void_p(self._handle))
-            end.atexit = False  # the process takes it along
+            end.atexit = False  # it goes with the process
 
 
 def _made(driver: ctypes.CDLL, gpu: int) -> int:
-    """The handle of a new stream, made whether or not the thread is capturing."""
+    """Create a stream, whether or not the thread is capturing; return its handle."""
     device, context, made = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
     mode, popped = ctypes.c_int(_RELAXED), ctypes.c_void_p()
     result = driver.cuDeviceGet(ctypes.byref(device), gpu)
@@ -75,20 +73,20 @@ def _made(driver: ctypes.CDLL, gpu: int) -> int:
 
 
 class _NoEvent:
-    """Stands for an event where all work is on one stream."""
+    """The stand-in for an event in calls that use one stream."""
 
     def record(self, stream: torch.Stream) -> None:
-        """There is nothing to do."""
+        """Do nothing."""
 
     def wait(self, stream: torch.Stream) -> None:
-        """There is nothing to do."""
+        """Do nothing."""
 
 
 _NO_EVENT: Final = _NoEvent()
 
 
 def branch_event(device: torch.device) -> torch.Event | _NoEvent:
-    """An event between branches in a call that is captured; else something that does nothing."""
+    """Return an event in a call that is captured, else a stand-in that does nothing."""
     if torch.cuda.is_current_stream_capturing():
         return torch.Event(device)
     return _NO_EVENT

@@ -1,12 +1,12 @@
 """A function whose calls are captured as CUDA graphs and replayed.
 
-The first call with inputs of certain sizes runs the program; that is the warm-up that captures
-need. The second one is captured, which computes nothing, and replayed; later ones are replayed.
+The first call with inputs of certain sizes runs the program, which is the warm-up that a capture
+needs. The second one is captured, which computes nothing, and replayed; later ones are replayed.
 
-A graph reads and writes fixed addresses. An input that was at the same address in the first two
-calls is taken to stay there, and the graph uses it where it is; others are copied to a place of the
-graph's own before a replay, and back afterwards if the program writes to them. Addresses are looked
-at in every call. When an input moves that was not expected to, the call is captured anew.
+A graph reads and writes fixed addresses. If an input was at the same address in the first two
+calls, the graph uses it in place. Others are copied to a buffer of the graph before a replay, and
+back afterwards if the program writes to them. Addresses are compared in every call. If an input
+moves unexpectedly, the call is captured again.
 """
 
 from __future__ import annotations
@@ -41,30 +41,28 @@ if TYPE_CHECKING:
     from wrapper_ir.runtime.cuda_graphs.recorder import Recorder, Recording
     from wrapper_ir.runtime.cuda_graphs.status import GraphStatus
 
-__all__ = ["CudaGraphs"]
-
 _Call: TypeAlias = "Callable[..., tuple[Any, ...]]"
 
 _KINDS: Final = (Tensor, torch.nn.Parameter, int, float, bool, type(None))
-"""What inputs may be."""
+"""The legal types of inputs."""
 
 _MOVES: Final = 3
-"""After so many captures because something moved, every input is copied that is no parameter."""
+"""After this many captures caused by moves, every input except parameters is copied."""
 
 _OVERLAPS: Final = "an input that the program writes to shares memory with another"
 
 _PATIENCE: Final = 64
-"""So many captures more than replays besides those of captured calls, and there are no more."""
+"""Capturing stops once captures exceed replays of earlier captures by more than this."""
 
 
 V = TypeVar("V")
 
 
 class Cache(Generic[V]):
-    """Values by key, of which it keeps so many: what was not used for longest goes.
+    """An LRU cache.
 
     Args:
-        limit: How many.
+        limit: The most values to keep.
     """
 
     def __init__(self, limit: int) -> None:
@@ -78,20 +76,20 @@ class Cache(Generic[V]):
         return iter(self._items.values())
 
     def get(self, key: Hashable) -> V | None:
-        """The value of a key, which is then the one used last."""
+        """Return the value of a key, and make it the most recently used."""
         found = self._items.get(key)
         if found is not None:
             self._items.move_to_end(key)
         return found
 
     def room(self) -> V | None:
-        """Make room for one more; return what had to go."""
+        """Make room for one more value; return the evicted one."""
         if len(self._items) < self._limit:
             return None
         return self._items.popitem(last=False)[1]
 
     def put(self, key: Hashable, value: V) -> None:
-        """Keep a value; the one used longest ago goes where there are too many."""
+        """Store a value; evict the least recently used one if there are too many."""
         self._items.pop(key, None)
         self.room()
         self._items[key] = value
@@ -100,18 +98,14 @@ class Cache(Generic[V]):
         """Drop a key; return its value."""
         return self._items.pop(key, None)
 
-    def clear(self) -> None:
-        """Drop everything."""
-        self._items.clear()
-
 
 class _Warm(NamedTuple):
-    """Leftovers of a call that ran the program, for the call that is captured."""
+    """The record of warm-up calls, for the call to be captured."""
 
     threads: set[int]
-    """Those that ran it: libraries set up their handles for each."""
+    """The threads that ran it, since libraries set up handles for each thread."""
     pointers: dict[int, int]
-    """Where its tensors were, by position."""
+    """The addresses of its tensors, by position."""
 
 
 class _Graph(NamedTuple):
@@ -122,49 +116,49 @@ class _Graph(NamedTuple):
     results: Results
     guard: Callable[..., bool] | None
     checked: tuple[int, ...]
-    """Positions of the inputs that it looks at."""
+    """Positions of the inputs that the guard checks."""
     numbers: tuple[tuple[int, Any], ...]
     """Other inputs."""
     arity: int
-    """How many inputs there are."""
+    """The number of inputs."""
     fixed: dict[int, int]
-    """Where the inputs are that are used where they are, by position."""
+    """Addresses of inputs that are used in place, by position."""
     inputs: Addresses
-    """The same, to be compared."""
+    """The same, for comparison."""
     moving: tuple[int, ...]
     """Positions of inputs that are copied."""
     places: list[Tensor]
-    """Where to."""
+    """The buffers that they are copied to."""
     copy: Callable[[list[Tensor], list[Tensor]], None]
-    """What copies them."""
+    """The function that copies them."""
     extents: dict[int, int]
     """Bytes of each tensor, for programs that write to inputs."""
     constants: Addresses
-    """Where the constants are."""
+    """Addresses of the constants."""
 
 
 class CudaGraphs:
-    """Captures the calls of a function, and replays them.
+    """A decorator that captures the calls of a function and replays them.
 
     Args:
         program: The program's name.
         device: Its GPU.
         writes: Positions of inputs that it writes to.
-        constants: Gives its constants on the GPU as they are now.
-        limit: How many graphs are kept: one for each set of sizes and numbers.
-        results: ``fresh`` memory that nobody else has, or ``shared``: that of the graph, which the
-            next call writes to.
-        shared: Positions of results that are ``shared`` all the same.
-        settled: Positions of inputs whose address is not that of the warm-up, but stays from the
-            captured call on.
-        branches: Whether it puts work on branches of a graph. Their order is by names, so tensors
-            that it writes to must then share no memory with others.
-        checks: Whether to compare layouts of parameters in every call too, as other inputs' are.
-        reasons: Why its calls cannot be captured, where that is so.
-        recorder: What captures.
+        constants: Returns its current constants on the GPU.
+        limit: The most graphs to keep: one for each set of sizes and numbers.
+        results: ``fresh`` for new memory in each call, or ``shared`` for the graph's memory, which
+            the next call overwrites.
+        shared: Positions of results that are ``shared`` in any case.
+        settled: Positions of inputs whose address changes after the warm-up, but not after the
+            captured call.
+        branches: True if the program puts work on branches. These are ordered by names, so tensors
+            that it writes must not share memory with others.
+        checks: True to compare layouts of parameters in every call too, as for other inputs.
+        reasons: The reasons why its calls cannot be captured, if there are any.
+        recorder: The recorder of captures.
 
-    It is a decorator of the function, which takes the list of inputs and empties it. Calls of
-    several threads take turns; the GPU does their work one after another.
+    The function takes the list of inputs and empties it. Calls of several threads take turns; the
+    GPU does their work one after another.
     """
 
     def __init__(  # noqa: PLR0913 - all but two are named
@@ -203,18 +197,18 @@ class CudaGraphs:
 
     @property
     def status(self) -> GraphStatus:
-        """Return the status of calls so far."""
+        """The status of calls so far."""
         return self._journal.status(len(self._graphs))
 
     def release(self) -> int:
-        """Drop the graphs; return the bytes of inputs' places. Later calls are captured anew."""
+        """Drop the graphs; return the bytes of their input buffers. Later calls capture again."""
         with self._lock:
             graphs = list(self._graphs)
             self._drop(*graphs)
             return sum(extent(place) for graph in graphs for place in graph.places)
 
     def __call__(self, call: _Call) -> _Call:
-        """The function, its calls captured and replayed where that is possible."""
+        """Return the function with its calls captured and replayed if possible."""
 
         @functools.wraps(call)
         def run(args: list[Any], out: Sequence[Any] | None = None) -> tuple[Any, ...]:
@@ -252,7 +246,7 @@ class CudaGraphs:
         return self._capture(call, key, warm.pointers, args)
 
     def _warmth(self, key: Hashable) -> _Warm | None:
-        """Return what calls of a kind left that ran the program, if this thread made one."""
+        """Return the warm-up record of a kind of call, if this thread has made one."""
         warm = self._warm.get(key)
         return warm if warm is not None and threading.get_ident() in warm.threads else None
 
@@ -263,11 +257,11 @@ class CudaGraphs:
         pointers = {n: arg.data_ptr() for n, arg in enumerate(args) if isinstance(arg, Tensor)}
         self._journal.ran()
         results = call(args)
-        self._warm.put(key, _Warm(threads, pointers))  # a call that fails warms nothing up
+        self._warm.put(key, _Warm(threads, pointers))  # a failed call is no warm-up
         return results
 
     def _unfit(self, args: list[Any]) -> str:
-        """Why a call with these inputs cannot be captured; empty if it can."""
+        """Return why a call with these inputs cannot be captured; empty if it can."""
         for number, arg in enumerate(args):
             if type(arg) not in _KINDS:
                 return f"input {number} is a {type(arg).__name__}"
@@ -282,7 +276,7 @@ class CudaGraphs:
     def _capture(
         self, call: _Call, key: Hashable, before: dict[int, int], args: list[Any]
     ) -> tuple[Any, ...]:
-        """Capture a call and replay it; run the program where that fails."""
+        """Capture a call and replay it; if that fails, run the program."""
         journal = self._journal
         if 2 * journal.captures > _PATIENCE + journal.replays:  # each capture is replayed at once
             return self._give_up(call, args, "their sizes or addresses change all the time")
@@ -312,7 +306,7 @@ class CudaGraphs:
         return self._replay(call, graph, args)
 
     def _to_copy(self, before: dict[int, int], args: list[Any]) -> tuple[int, ...]:
-        """Positions of the inputs that are copied to a place of the graph's own."""
+        """Return the positions of inputs to copy to buffers of the graph."""
         device = self._recorder.device
         self._note_moves(before, args)
         if self._moves >= _MOVES:
@@ -320,7 +314,7 @@ class CudaGraphs:
         return tuple(sorted(n for n in self._moving if args[n].device == device))
 
     def _note_moves(self, before: dict[int, int], args: list[Any]) -> None:
-        """Remember which inputs are no longer where they were."""
+        """Record the inputs whose addresses have changed."""
         moved = {n for n, pointer in before.items() if args[n].data_ptr() != pointer}
         self._moving |= moved - self._settled if self._moves < _MOVES else moved
 
@@ -329,7 +323,7 @@ class CudaGraphs:
     ) -> _Graph:
         recorder = self._recorder
         places = [place_like(args[n]) for n in moving]
-        copy(places, [args[n] for n in moving])  # whoever looks at them early sees legal numbers
+        copy(places, [args[n] for n in moving])  # valid contents, in case the capture reads them
         given = list(args)
         for n, place in zip(moving, places, strict=True):
             given[n] = place
@@ -367,14 +361,14 @@ class CudaGraphs:
         )
 
     def _give_up(self, call: _Call, args: list[Any], reason: str) -> tuple[Any, ...]:
-        """Run the program, in this call and in all later ones."""
+        """Run the program in this call and in all later ones."""
         self._journal.refuse(reason)
         self._journal.ran(reason)
         self._drop(*self._graphs)
         return call(args)
 
     def _drop(self, *graphs: _Graph) -> None:
-        """Forget graphs, once the GPU is done with them."""
+        """Drop graphs once the GPU is done with them."""
         if graphs:
             self._recorder.wait()
         self._latest = None
@@ -401,7 +395,7 @@ class CudaGraphs:
         return results
 
     def _wrote(self, graph: _Graph, args: list[Any]) -> None:
-        """Copy what was written to places back, and have autograd know of what was written to."""
+        """Copy written inputs back from their buffers, and tell autograd of in-place writes."""
         for n in self._writes:
             if n in graph.moving:
                 with torch.inference_mode() if args[n].is_inference() else torch.no_grad():
@@ -410,7 +404,7 @@ class CudaGraphs:
                 torch.autograd.graph.increment_version(args[n])
 
     def _again(self, call: _Call, graph: _Graph, args: list[Any]) -> tuple[Any, ...]:
-        """Capture a call anew whose inputs or constants have moved."""
+        """Capture a call again after its inputs or constants have moved."""
         self._moves += 1
         before = dict(graph.fixed)
         if self._moves <= _MOVES:  # a parameter that was replaced is likely to stay
@@ -454,7 +448,7 @@ class CudaGraphs:
 
 
 def _fits(graph: _Graph, args: list[Any]) -> bool:
-    """Return whether a call's inputs are like those that were captured."""
+    """Return whether a call's inputs match those of a captured call."""
     if graph.guard is None or len(args) != graph.arity:
         return False
     for n, value in graph.numbers:
@@ -466,7 +460,7 @@ def _fits(graph: _Graph, args: list[Any]) -> bool:
 
 
 def _key(args: list[Any]) -> Hashable:
-    """Return the key that a graph is kept by: layouts of tensors, and numbers."""
+    """Return the cache key of a graph: layouts of tensors, and numbers."""
     return tuple(
         (
             (type(arg), arg.dtype, arg.device, tuple(arg.shape), arg.stride())

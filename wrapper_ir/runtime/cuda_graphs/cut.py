@@ -1,18 +1,18 @@
-"""A function that is captured in pieces: what lies between them runs as it is.
+"""A function that is captured in pieces; the code between them runs uncaptured.
 
-Results of a piece that only the rest of the call sees stay in the graph's memory, where the next
-piece finds them at the same addresses. So calls take turns as a whole: the next one begins when all
-of the last one is under way, and its graphs wait for that on the GPU.
+Results of a piece that only the rest of the call uses stay in the graph's memory, where the next
+piece finds them at the same addresses. So whole calls take turns: the next one begins when all work
+of the last one has been issued, and its graphs wait for that on the GPU.
 
-Each piece has a pool of memory of its own. A call may combine any graph of one piece with any of
-another, whichever was captured first; in a common pool the one might work in memory where the other
-has left its results.
+Each piece has its own memory pool. A call may combine any graph of one piece with any graph of
+another, whichever was captured first. In a common pool, one might overwrite the other's results.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,20 +29,18 @@ if TYPE_CHECKING:
 
     from wrapper_ir.runtime.cuda_graphs.recorder import Recorder
 
-__all__ = ["CutGraphs"]
-
 
 class CutGraphs:
-    """Captures the pieces of a function, and has its calls take turns.
+    """A decorator that captures the pieces of a function and makes its calls take turns.
 
     Args:
         program: The program's name.
         device: Its GPU.
-        limit: How many graphs a piece keeps: one for each set of sizes and numbers.
-        checks: Whether to compare layouts of parameters in every call, too.
-        recorder: Makes what captures a piece.
+        limit: The most graphs to keep for a piece: one for each set of sizes and numbers.
+        checks: True to compare layouts of parameters in every call too.
+        recorder: Returns a new recorder for a piece.
 
-    It is a decorator of the function, which takes the list of inputs and empties it.
+    The function takes the list of inputs and empties it.
     """
 
     def __init__(
@@ -70,15 +68,15 @@ class CutGraphs:
         shared: Sequence[int] = (),
         constants: Callable[[], list[Tensor]] = list,
     ) -> CudaGraphs:
-        """Make what captures one piece: a decorator of its function.
+        """Return the decorator that captures the function of one piece.
 
         Args:
-            place: Where in the program it is.
+            place: Its position in the program.
             writes: Positions of inputs that it writes to.
-            settled: Positions of inputs that come from other pieces, so that they stay where they
-                are once those are captured.
+            settled: Positions of inputs that come from other pieces, whose addresses are fixed
+                once those are captured.
             shared: Positions of results that no caller sees.
-            constants: Gives its constants on the GPU as they are now.
+            constants: Returns its current constants on the GPU.
         """
         made = CudaGraphs(
             f"{self._program} at {place}",
@@ -95,29 +93,28 @@ class CutGraphs:
 
     @property
     def status(self) -> GraphStatus:
-        """Return what became of the pieces of all calls so far, added up."""
+        """The status of calls so far, summed over the pieces."""
         all_ = [piece.status for piece in self._pieces]
-        reasons: dict[str, int] = {}
+        reasons: Counter[str] = Counter()
         for each in all_:
-            for reason, count in each.reasons.items():
-                reasons[reason] = reasons.get(reason, 0) + count
+            reasons.update(each.reasons)
         return GraphStatus(
             self._program,
             sum(each.graphs for each in all_),
             sum(each.captures for each in all_),
             sum(each.replays for each in all_),
             sum(each.plain for each in all_),
-            reasons,
+            dict(reasons),
             bool(all_) and all(each.refused for each in all_),
         )
 
     def release(self) -> int:
-        """Drop the graphs; return the bytes of inputs' places. Later calls are captured anew."""
+        """Drop the graphs; return the bytes of their input buffers. Later calls capture again."""
         with self._turn:
             return sum(piece.release() for piece in self._pieces)
 
     def __call__(self, call: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-        """The function, its calls one after another."""
+        """Return the function with its calls serialized."""
 
         @functools.wraps(call)
         def run(args: list[Any], out: Sequence[Any] | None = None) -> tuple[Any, ...]:

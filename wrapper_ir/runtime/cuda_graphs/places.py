@@ -1,4 +1,4 @@
-"""Places of a graph's own for inputs, copies into and out of them, and addresses compared."""
+"""Input buffers of captured graphs, copies to and from them, and comparison of addresses."""
 
 from __future__ import annotations
 
@@ -17,18 +17,7 @@ from wrapper_ir.toolchain.native import Extension
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = [
-    "Addresses",
-    "copy",
-    "copy_dense",
-    "extent",
-    "is_dense",
-    "is_expanded",
-    "is_sparse_in_memory",
-    "place_like",
-]
-
-#: A tensor may have so many times as much memory between its elements as in them.
+#: The largest ratio of a tensor's extent to the bytes of its elements.
 _GAPS: Final = 4
 
 _SMALL: Final = 16 * 1024 * 1024
@@ -43,12 +32,12 @@ def elements(size: Sequence[int], stride: Sequence[int]) -> int:
 
 
 def extent(tensor: Tensor) -> int:
-    """Return the number of bytes from a tensor's first to its last."""
+    """Return the number of bytes from a tensor's first element to the end of its last."""
     return elements(tensor.shape, tensor.stride()) * tensor.element_size()
 
 
 def is_dense(size: Sequence[int], stride: Sequence[int]) -> bool:
-    """Return whether a tensor's elements fill their memory, each in a place of its own."""
+    """Return whether a tensor's elements fill their memory without gaps or overlaps."""
     if 0 in size:
         return True
     expected = 1
@@ -60,7 +49,7 @@ def is_dense(size: Sequence[int], stride: Sequence[int]) -> bool:
 
 
 def is_expanded(tensor: Tensor) -> bool:
-    """Return whether elements along a dimension are one in memory."""
+    """Return whether a dimension is expanded."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     return any(step == 0 and size > 1 for size, step in pairs)
 
@@ -71,7 +60,7 @@ def is_sparse_in_memory(tensor: Tensor) -> bool:
 
 
 def place_like(tensor: Tensor) -> Tensor:
-    """Memory of its own for a tensor: of the same size, strides and dtype."""
+    """Allocate a tensor of the same size, strides and dtype."""
     size, stride = tensor.shape, tensor.stride()
     with torch.inference_mode(mode=False):  # a later call may be out of that mode
         flat = torch.empty(elements(size, stride), dtype=tensor.dtype, device=tensor.device)
@@ -79,7 +68,7 @@ def place_like(tensor: Tensor) -> Tensor:
 
 
 def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
-    """Copy tensors to others of the same size and strides, whatever those are."""
+    """Copy tensors to others of the same size and strides, dense or not."""
     into: list[Tensor] = []
     of: list[Tensor] = []
     for target, source in zip(targets, sources, strict=True):
@@ -87,7 +76,7 @@ def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
         if is_dense(size, stride):
             into.append(target)
             of.append(source)
-        else:  # elements may share memory; what is between them is not looked at by anyone
+        else:  # elements may overlap; copying the gaps between them does no harm
             flat = (elements(size, stride),), (1,)
             into.append(reinterpret_tensor(target, *flat))
             of.append(reinterpret_tensor(source, *flat))
@@ -95,8 +84,8 @@ def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
 
 
 def copy_dense(targets: list[Tensor], sources: list[Tensor]) -> None:
-    """Copy tensors whose elements fill their memory."""
-    if torch.is_grad_enabled():  # nobody is to differentiate through places
+    """Copy dense tensors."""
+    if torch.is_grad_enabled():  # autograd must not record these copies
         with torch.no_grad():
             _copy(targets, sources)
     else:
@@ -110,21 +99,21 @@ def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:
         torch._foreach_copy_(targets, sources)
 
 
-# Addresses at which a captured graph expects tensors, compared in one call.
+# The addresses at which a captured graph expects tensors.
 
 _EXTENSION: Final = Extension(
     "wir_addresses", Path(__file__).resolve().parents[2] / "native" / "cuda" / "addresses.cpp"
 )
 
 _FEW: Final = 4
-"""So many are compared in Python as fast."""
+"""Up to this many addresses, a comparison in Python is as fast."""
 
 
 class Addresses:
-    """Addresses by position in a list.
+    """Expected addresses of tensors in a list.
 
     Args:
-        expected: The addresses.
+        expected: The addresses by position.
     """
 
     def __init__(self, expected: Mapping[int, int]) -> None:
@@ -133,7 +122,7 @@ class Addresses:
         self._same = _compare() if len(expected) > _FEW else None
 
     def hold(self, tensors: list[Any]) -> bool:
-        """Return whether the tensors have their data there, those at other positions left aside."""
+        """Return whether the tensors at these positions have their data at these addresses."""
         if self._same is not None:
             return self._same(tensors, self._packed)
         return all(tensors[n].data_ptr() == address for n, address in self._expected)
@@ -141,7 +130,7 @@ class Addresses:
 
 @functools.cache
 def _compare() -> Callable[[list[Any], bytes], bool] | None:
-    """The function of the extension module; none where it cannot be compiled, or is of no use."""
+    """Return the native comparison; ``None`` if it cannot be compiled or used."""
     address = data_ptr_address()
     if not address:
         return None

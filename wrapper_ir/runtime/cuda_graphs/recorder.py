@@ -1,4 +1,4 @@
-"""Capturing work on a GPU, and the order among streams."""
+"""Capture of work on a GPU, and order among streams."""
 
 from __future__ import annotations
 
@@ -14,39 +14,37 @@ from wrapper_ir.runtime._private_cuda import clear_workspaces, current_stream, m
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["CudaRecorder", "Recorder", "Recording"]
-
 _one_at_a_time: Final = threading.RLock()
-"""PyTorch takes one capture at a time in a process."""
+"""PyTorch supports one capture at a time in a process."""
 
 
 class Recording(Protocol):
-    """Work that was captured."""
+    """Captured work."""
 
     def replay(self) -> None:
-        """Do it again, on the current stream."""
+        """Run it again on the current stream."""
 
 
 class Recorder(Protocol):
-    """Captures calls."""
+    """The interface of recorders, which capture calls."""
 
     device: torch.device
 
     def record(self, run: Callable[[], Sequence[Any]]) -> tuple[Recording, Sequence[Any]]:
-        """Capture what ``run`` does on the device, which does not do it; return its results."""
+        """Capture the device work of ``run`` without executing it; return its results too."""
 
     def is_recording(self) -> bool:
-        """Return whether somebody is capturing what is done now."""
+        """Return whether the current work is being captured by someone."""
 
     def order(self, memory: Iterable[torch.Tensor]) -> None:
-        """Have what is done from now on wait for what was done since the last time.
+        """Make later work wait for the work since the last call of this method.
 
         Args:
-            memory: What both use.
+            memory: The memory that both use.
         """
 
     def wait(self) -> None:
-        """Wait until all that was replayed is done."""
+        """Wait until all replayed work is done."""
 
 
 class CudaRecorder:
@@ -65,7 +63,7 @@ class CudaRecorder:
         self._stream: torch.cuda.Stream | None = None
 
     def record(self, run: Callable[[], Sequence[Any]]) -> tuple[Recording, Sequence[Any]]:
-        """Capture what ``run`` does on the device, which does not do it; return its results."""
+        """Capture the device work of ``run`` without executing it; return its results too."""
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
             self._capturing = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
@@ -77,7 +75,7 @@ class CudaRecorder:
                 with torch.cuda.graph(graph, **how):
                     results = run()
             except BaseException:
-                torch.cuda.set_stream(before)  # torch leaves the other one where a capture breaks
+                torch.cuda.set_stream(before)  # torch does not restore it after a failed capture
                 mend_capture(self._index, self._pool)
                 raise
         return graph, results
@@ -87,7 +85,7 @@ class CudaRecorder:
         return torch.cuda.is_current_stream_capturing()
 
     def order(self, memory: Iterable[torch.Tensor]) -> None:
-        """Have the current stream wait for the one of the last call, if that was another."""
+        """Make the current stream wait for that of the last call, if it is another one."""
         if current_stream(self._index) == self._handle:
             return
         now = torch.cuda.current_stream(self.device)
@@ -98,14 +96,14 @@ class CudaRecorder:
         self._stream, self._handle = now, now.cuda_stream
 
     def wait(self) -> None:
-        """Wait until all that was replayed is done."""
+        """Wait until all replayed work is done."""
         if self._stream is not None:
             self._stream.synchronize()
 
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keep Python's collector from freeing what may not be freed during a capture."""
+    """Disable garbage collection, which could free memory that must stay during a capture."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -117,7 +115,7 @@ def _no_collection() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_workspaces() -> Iterator[None]:
-    """Have cuBLAS take its workspaces from the graph's pool, and leave none of them to others."""
+    """Make cuBLAS allocate its workspaces from the graph's pool, and drop them afterwards."""
     clear_workspaces()
     try:
         yield

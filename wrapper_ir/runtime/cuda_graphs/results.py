@@ -1,14 +1,13 @@
-"""Results of a captured call, in memory that nobody else has.
+"""Results of a captured call, in fresh memory.
 
-A replay writes its results to where the captured call did. What a caller gets must stay as it is
-when the next one runs, so it is copied, once for each storage: results that share memory go on to
-share it. What lies in an input or in a constant is no copy but a view of that.
+A replay writes its results to the addresses of the captured call. A caller's results must survive
+the next replay, so they are copied, once for each storage, so that results that share memory still
+share it. A result that is a view of an input or a constant is returned as a view.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -20,59 +19,29 @@ from wrapper_ir.runtime.views import reinterpret_as
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
-__all__ = ["Results", "UncopiedError"]
-
 
 class UncopiedError(Exception):
-    """A result cannot be handed out by a replay; the text says why."""
+    """A replay cannot return a result; the text gives the reason."""
 
 
-class _Result(Protocol):
-    """Plan of one result."""
+_Recipe: TypeAlias = "Callable[[Sequence[Any], Sequence[Tensor]], Any]"
+"""Makes one result from the call's inputs and the copies of captured memory."""
 
-    def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
-        """The result, given the call's inputs and the copies of captured memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Same:
-    """The same thing in every call: a number, a constant."""
-
-    value: object
-
-    def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
-        return self.value
+_View: TypeAlias = tuple[torch.dtype, tuple[int, ...], tuple[int, ...], int]
+"""The dtype, size, stride and byte offset of a view."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Input:
-    """An input itself."""
-
-    position: int
-
-    def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
-        return args[self.position]
+def _same(value: object) -> _Recipe:
+    """Return the same value in every call: a number, a constant."""
+    return lambda args, fresh: value
 
 
-@dataclass(frozen=True, slots=True)
-class _Fresh:
-    """A copy, as it was made."""
-
-    index: int
-
-    def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
-        return fresh[self.index]
+def _input(position: int) -> _Recipe:
+    return lambda args, fresh: args[position]
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """A view of another: of which dtype, size, stride, and where in bytes from its beginning."""
-
-    base: _Result
-    view: tuple[torch.dtype, tuple[int, ...], tuple[int, ...], int]
-
-    def of(self, args: Sequence[Any], fresh: Sequence[Tensor]) -> object:
-        return reinterpret_as(cast("Tensor", self.base.of(args, fresh)), *self.view)
+def _view_of(base: _Recipe, view: _View) -> _Recipe:
+    return lambda args, fresh: reinterpret_as(base(args, fresh), *view)
 
 
 class Results:
@@ -80,13 +49,13 @@ class Results:
 
     Args:
         captured: The results of the captured call.
-        args: What it was called with, by position; places where inputs are copied.
+        args: Its tensor inputs by position; for copied inputs, their buffers.
         constants: Tensors of the program.
-        device: Where results may lie.
-        shared: Positions of results that are memory which the next replay writes to.
+        device: The device of the results.
+        shared: Positions of results in memory that the next replay overwrites.
 
     Raises:
-        UncopiedError: A result lies elsewhere.
+        UncopiedError: A result is on another device.
     """
 
     def __init__(
@@ -103,24 +72,22 @@ class Results:
         self._sources = planner.sources
         self._like = [(tuple(s.shape), tuple(s.stride()), s.dtype) for s in planner.sources]
         self._empty = _allocator(device)
-        self._is_single = self._plan == [_Fresh(0)]
+        self._is_single = len(captured) == len(self._sources) == 1 and (
+            self._sources[0] is captured[0]
+        )
 
     def give(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """The results of a call that was just replayed.
-
-        Args:
-            args: What it was called with.
-        """
+        """Return the results of a call that was just replayed with ``args``."""
         empty = self._empty
         fresh = [empty(*layout) for layout in self._like]
         copy_dense(fresh, self._sources)
         if self._is_single:
             return (fresh[0],)
-        return tuple([each.of(args, fresh) for each in self._plan])
+        return tuple([recipe(args, fresh) for recipe in self._plan])
 
 
 class _Planner:
-    """Looks at the results of a captured call; lives as long as that takes, for it holds inputs."""
+    """A builder of recipes for results. It holds inputs, so it must be short-lived."""
 
     def __init__(
         self,
@@ -140,33 +107,33 @@ class _Planner:
         for result in captured:
             if isinstance(result, Tensor) and result.numel():
                 self._groups.setdefault(_storage(result), []).append(result)
-        self._copies: dict[int, _Fresh] = {}
+        self._copies: dict[int, _Recipe] = {}
 
-    def plan(self, number: int, result: Any) -> _Result:  # noqa: ANN401 - of any type
-        """Return the plan of the result of that number."""
+    def plan(self, number: int, result: Any) -> _Recipe:  # noqa: ANN401 - of any type
+        """Return the recipe of a result; ``number`` is its position."""
         if not isinstance(result, Tensor):
-            return _Same(result)
+            return _same(result)
         for position, tensor in self._args.items():
             if result is tensor:
-                return _Input(position)
+                return _input(position)
         storage = _storage(result)
         if result.numel() and storage in self._inputs:
             position = self._inputs[storage]
-            return _View(_Input(position), _view(result, self._args[position].data_ptr()))
+            return _view_of(_input(position), _view(result, self._args[position].data_ptr()))
         if result.numel() and storage in self._constants:
             constant = self._constants[storage]
-            return _Same(constant) if result is constant else _another(result)
+            return _same(constant) if result is constant else _another(result)
         if result.device != self._device:
             raise UncopiedError(f"result {number} is on {result.device}")
         if number in self._shared:
             return _another(result)
         return self._copied(storage, result)
 
-    def _copied(self, storage: int, result: Tensor) -> _Result:
+    def _copied(self, storage: int, result: Tensor) -> _Recipe:
         group = self._groups.get(storage, [])
         if len(group) < 2 and is_dense(result.shape, result.stride()):
             return self._add(result)
-        # Of several, all that they cover is copied. Any dtype is aligned there as it was.
+        # Copy the whole range that the group covers, from a multiple of 16 to keep alignments.
         start = min(tensor.data_ptr() for tensor in group)
         start -= start % 16
         if storage not in self._copies:
@@ -174,11 +141,12 @@ class _Planner:
             offset = start - result.data_ptr()
             whole = reinterpret_as(result, torch.uint8, (end - start,), (1,), offset)
             self._copies[storage] = self._add(whole)
-        return _View(self._copies[storage], _view(result, start))
+        return _view_of(self._copies[storage], _view(result, start))
 
-    def _add(self, source: Tensor) -> _Fresh:
+    def _add(self, source: Tensor) -> _Recipe:
+        index = len(self.sources)
         self.sources.append(source)
-        return _Fresh(len(self.sources) - 1)
+        return lambda args, fresh: fresh[index]
 
 
 def _allocator(
@@ -190,15 +158,15 @@ def _allocator(
     return lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=device)
 
 
-def _another(result: Tensor) -> _View:
-    """The same memory in every call, as a tensor of its own."""
-    return _View(_Same(result), _view(result, result.data_ptr()))
+def _another(result: Tensor) -> _Recipe:
+    """Return the recipe of a new tensor over the same memory in every call."""
+    return _view_of(_same(result), _view(result, result.data_ptr()))
 
 
 def _storage(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def _view(tensor: Tensor, start: int) -> tuple[torch.dtype, tuple[int, ...], tuple[int, ...], int]:
-    """A tensor's layout and how many bytes from an address it begins."""
+def _view(tensor: Tensor, start: int) -> _View:
+    """Return a tensor's layout and its byte offset from an address."""
     return tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.data_ptr() - start

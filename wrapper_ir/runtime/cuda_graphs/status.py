@@ -1,7 +1,6 @@
-"""Status of captured functions: how many calls were replayed, and why others were not.
+"""Status of captured functions: numbers of replayed calls, and reasons why others were not.
 
-Functions of Python report here; exported libraries, which capture their calls by themselves, are
-asked.
+Python functions report here; exported libraries, which capture their own calls, are queried.
 """
 
 from __future__ import annotations
@@ -21,30 +20,22 @@ from wrapper_ir.runtime.living import OPENED_FROM_MEMORY, Living
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "GraphStatus",
-    "Journal",
-    "library_statuses",
-    "statuses",
-    "statuses_of",
-]
-
 _logger: Final = logging.getLogger("wrapper_ir.cuda_graphs")
 
 
 @dataclass(frozen=True, slots=True)
 class GraphStatus:
-    """Status of a function's calls so far.
+    """The status of a function's calls so far.
 
     Attributes:
         program: The program's name.
-        graphs: Captured graphs that are kept.
-        captures: Graphs that were captured, those that were dropped again included.
-        replays: Calls that replayed a graph.
-        plain: Calls that ran the program itself, the first one of each kind included.
-        reasons: Why calls ran the program itself, with how many did; the first calls, which warm
-            up, need no reason.
-        refused: Whether no call will be captured any more.
+        graphs: The number of captured graphs that are kept.
+        captures: The number of captures, including graphs that were dropped again.
+        replays: The number of calls that replayed a graph.
+        plain: The number of calls that ran the program itself, warm-up calls included.
+        reasons: The reasons why calls ran the program itself, with the number of calls; warm-up
+            calls have none.
+        refused: True if no call will be captured any more.
     """
 
     program: str
@@ -57,11 +48,11 @@ class GraphStatus:
 
 
 class Journal:
-    """Counts what becomes of a function's calls.
+    """Counters of a function's calls.
 
     Args:
         program: The program's name.
-        reasons: Why no call can be captured, where that is known from the beginning.
+        reasons: The reasons why no call can be captured, if known from the start.
     """
 
     def __init__(self, program: str, reasons: tuple[str, ...] = ()) -> None:
@@ -71,11 +62,11 @@ class Journal:
         self._reasons: dict[str, int] = {}
 
     def refuse(self, reason: str) -> None:
-        """Note that no call will be captured any more."""
+        """Record that no call will be captured any more."""
         self.refused = (reason,)
 
     def ran(self, *reasons: str) -> None:
-        """Note a call that ran the program itself, and why; the first of a kind is logged."""
+        """Record a call that ran the program itself, and why; log the first of each reason."""
         self.plain += 1
         for reason in reasons:
             count = self._reasons[reason] = self._reasons.get(reason, 0) + 1
@@ -95,7 +86,7 @@ class _Reporting(Protocol):
 
 
 everything: Final[Living[_Reporting]] = Living()
-"""All functions of the process."""
+"""All captured functions of the process."""
 
 
 def statuses() -> list[GraphStatus]:
@@ -107,7 +98,7 @@ def statuses() -> list[GraphStatus]:
 
 _FUNCTION: Final = b"WrapperIRModelContainerGetCudaGraphStatus"
 
-#: What it calls, which is shown where a library has no containers.
+#: The function that it calls, which is exported by libraries without containers.
 _WITHOUT_CONTAINERS: Final = b"wir_graph_status"
 
 _NAMES: Final = frozenset(each.name for each in fields(GraphStatus))
@@ -122,7 +113,7 @@ def library_statuses() -> Iterator[GraphStatus]:
 
 
 def statuses_of(path: str | os.PathLike[str]) -> list[GraphStatus]:
-    """The same for one library; nothing if it is not loaded, or none of ours."""
+    """Return the same for one library; empty if it is not loaded or not one of ours."""
     libc = _libc()
     library = libc.dlopen(os.fsencode(path), os.RTLD_LAZY | os.RTLD_NOLOAD)
     if not library:
@@ -135,7 +126,7 @@ def statuses_of(path: str | os.PathLike[str]) -> list[GraphStatus]:
             asked = json.loads(function(None).decode("utf-8", "replace"))
         else:
             asked = []
-        # A library may be of another version, and tell other things.
+        # A library may be of another version and report other fields.
         return [
             GraphStatus(**{name: each[name] for name in _NAMES})
             for each in asked
@@ -155,7 +146,7 @@ def _asked(address: int) -> list[dict[str, Any]]:
 
 
 def _loaded() -> list[str]:
-    """The libraries of this process, as far as the system tells."""
+    """Return the libraries of this process that are listed by the system or opened from memory."""
     if not _MAPS.exists():
         return []
     rows = [row.split(maxsplit=5) for row in _MAPS.read_text("utf-8", "replace").splitlines()]
@@ -165,7 +156,7 @@ def _loaded() -> list[str]:
 
 @functools.cache
 def _libc() -> ctypes.CDLL:
-    """The functions by which libraries are looked at; ctypes would never let go of one."""
+    """Return ``dlopen`` and its kin; ctypes itself would never close a library."""
     libc = ctypes.CDLL(None)
     libc.dlopen.argtypes = [ctypes.c_char_p, ctypes.c_int]
     libc.dlopen.restype = ctypes.c_void_p
