@@ -135,9 +135,8 @@ def export(
     The path's suffix selects the output. ``.pt2`` is a package for
     ``torch._inductor.aoti_load_package`` and ``torch::inductor::AOTIModelPackageLoader``; ``.so``
     is the library alone. Neither needs wrapper_ir to run. No suffix, or a trailing slash, is a
-    folder of source to run, edit and compare with its program (:func:`check_folder`). The output
-    appears whole or not at all. It replaces an earlier export, but never a folder that was edited
-    since. The same program gives the same bytes.
+    folder of source to run, edit and compare with its program (:func:`check_folder`). Files appear
+    whole or not at all; an edited folder is never replaced. Equal programs give equal bytes.
 
     Args:
         program: The program; ``program.data`` holds the values of its constants. For a package it
@@ -148,9 +147,8 @@ def export(
         path: The path to write.
         target: The emitter whose text a folder holds: ``"cpp"`` or ``"python"``.
         metadata: Extra metadata to store in a package; loaders return it.
-        debug: The values that the library can show: a ``DebugPrinter``, or a level such as
-            ``"print"``, which it starts with. By default no probes are built in, whatever the
-            environment says.
+        debug: The values that the library can show: a ``DebugPrinter``, or the level that it
+            starts with, such as ``"print"``. By default, and in any environment, none.
         **options: The fields of :class:`wrapper_ir.aot.build.BuildOptions` (a folder of Python
             takes only ``constants``), and options of the emitter.
 
@@ -165,7 +163,6 @@ def export(
     """
     from wrapper_ir.aot import export as shipping  # noqa: PLC0415 - only to build
 
-    # Reject bad arguments before any work is done.
     build, rest = shipping.split(options, target)
     models = shipping.arranged(program, path, shipping.check(path, metadata, target, **build))
     printer = None if debug is None else make_printer(debug)

@@ -33,6 +33,7 @@ from wrapper_ir.emitters.cuda_captures import why_not_captured
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.inductor import install
 from wrapper_ir.frontends.inductor.compat import inductor_config
+from wrapper_ir.lines import ExternKernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -330,7 +331,7 @@ def test_gradients_of_convolutions_that_stock_cannot_call_are_refused_by_name() 
 
 def random_calls(program: Program) -> list[str]:
     """Ops that draw, and those for the state of the generator, in order."""
-    pattern = r"(?:wrapper_ir_inductor|aten)::(\w*(?:random_state|bernoulli)\w*)"
+    pattern = r"(?:wrapper_ir_inductor|aten)::(\w*(?:random_state|bernoulli|dropout|rand\b)\w*)"
     return re.findall(pattern, "\n".join(body(program)))
 
 
@@ -348,22 +349,41 @@ def program_of_graph(
     return program
 
 
-def test_checkpointed_random_ops_save_the_state_and_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
+#: Random ops, with arguments besides a tensor: of one result, of two, and of one from no tensor.
+RANDOM = {
+    "bernoulli": (torch.ops.aten.bernoulli.p, True, (0.5,), {}),
+    "native_dropout": (torch.ops.aten.native_dropout.default, True, (0.5, True), {}),
+    "rand": (torch.ops.aten.rand.default, False, ((8, 8),), {"device": torch.device("cuda", 0)}),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_checkpointed_random_ops_save_the_state_and_set_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cuda, "get_rng_state", lambda *_: torch.zeros(16, dtype=torch.uint8))
-    hops, op = torch.ops.higher_order, torch.ops.aten.bernoulli.p
+    hops, (op, takes_tensor, rest, named) = torch.ops.higher_order, RANDOM[name]
 
     def twice(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        saved, first = hops.run_and_save_rng_state(op, x.sin(), 0.5)
-        return saved, first.cos(), hops.run_with_rng_state(saved, op, x.sin(), 0.5)
+        args = (x.sin(), *rest) if takes_tensor else rest
+        saved, first = hops.run_and_save_rng_state(op, *args, **named)
+        second = hops.run_with_rng_state(saved, op, *args, **named)
+        if name == "native_dropout":
+            first, second = first[0], second[0]
+        return saved, first.cos() * x, second
 
     with FakeTensorMode() as mode:
         given = [t(8, 8)]
         module = make_fx(twice)(*given)
     program = program_of_graph(module, given, mode)
     assert random_calls(program) == [
-        *("random_state_of", "bernoulli", "random_state_of", "set_random_state_of"),
-        *("bernoulli", "set_random_state_of"),
+        *("random_state_of", name, "random_state_of", "set_random_state_of"),
+        *(name, "set_random_state_of"),
     ]
+    # The state lies on the host; what draws runs on the GPU all the same.
+    calls = [line for line in program.body if isinstance(line, ExternKernel)]
+    drawing = [str(line.device) for line in calls if line.op.startswith(f"aten::{name}")]
+    assert drawing == ["cuda:0", "cuda:0"]
 
 
 class Generator(torch.Generator):

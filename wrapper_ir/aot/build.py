@@ -39,6 +39,7 @@ from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import ARCHITECTURES
 from wrapper_ir.options.schema import check_options
 from wrapper_ir.toolchain.cache import DiskCache
+from wrapper_ir.toolchain.native import EXPORTS
 from wrapper_ir.toolchain.objects import assemble, link, split_debug_information
 
 if TYPE_CHECKING:
@@ -119,7 +120,12 @@ class BuildOptions:
             OptionValueError: A value is not legal.
         """
         check_options(self)
-        chosen_archs((), self.gpu_arch)
+        chosen_archs((), self.archs)
+
+    @property
+    def archs(self) -> str | tuple[str, ...]:
+        """The names of the architectures to compile for, as they were given."""
+        return self.gpu_arch
 
 
 def build(
@@ -129,11 +135,11 @@ def build(
     *,
     name: str = "model",
 ) -> Library:
-    """Build the library of a program, for AOTInductor's loaders.
+    """Build the library of a program, for AOTInductor's loaders, in an existing ``folder``.
 
     Args:
         artifact: The emitted program; ``artifact.program.data`` holds the constants' values.
-        folder: An existing directory for the files.
+        folder: The directory for the files.
         options: The build options.
         name: Stem of the files' names, of letters, digits and ``-_.``.
 
@@ -148,35 +154,61 @@ def build(
     table, where, kernels, archives = prepared(artifact, options)
     flags = (*(("-g",) if options.debug_info else ()), *options.extra_flags)
     work = Work.of(options.cache, options.jobs, flags)
-    level = checked_level(options.isa)
-    isas = [isa for _, isa in kernels] + ([level] if level is not None else [])
-    features = required_features(work.compiler, isas)
-    code = DeviceCode.of(artifact, options.gpu_arch)
+    features = _features(work, kernels, options.isa)
+    code = DeviceCode.of(artifact, options.archs)
     files = _files(work, artifact, kernels, options.kernel_flags)
     files.append(work.plain("cpu.cpp", check_text(features, options.isa)))
     steps = Steps(len(files) + 3, options.progress)
     with work.running(folder) as (pool, scratch):
         compiling = work.compile(files, pool, steps)
-        storing = pool.submit(
-            _constants, work, artifact.program, table, archives, scratch / name, where
-        )
+        data = (artifact.program, table, archives, scratch / name, where)
+        storing = pool.submit(_constants, work, *data)
         launched = pool.submit(code.objects, work, scratch)
         runtime = work.runtime(artifact.manifest, alone=True)
         steps.advance()
         blob, constants = storing.result()
         steps.advance()
-        library, symbols = scratch / f"{name}.so", None
+        library = scratch / f"{name}.so"
         objects = [*runtime, *(each.result() for each in compiling), *launched.result()]
         objects += [*constants, *work.torch(artifact.manifest)]
-        link(work.compiler, objects, library, keep_symbols=bool(flags), extra_flags=flags)
-        if options.debug_info:
-            symbols = scratch / f"{name}.so.debug"
-            split_debug_information(library, symbols)
+        symbols = _link(work, objects, library, debug_info=options.debug_info)
         steps.advance()
-        beside = scratch / blob if blob and where == "beside" else None
-        beside, symbols = (each and _moved(each, folder) for each in (beside, symbols))
-        wanted = blob if where == "none" else None
-        return Library(_moved(library, folder), beside, symbols, features, wanted)
+        beside = _moved(scratch / blob, folder) if blob and where == "beside" else None
+        symbols = symbols and _moved(symbols, folder)
+        missing = blob if where == "none" else None
+        return Library(_moved(library, folder), beside, symbols, features, missing)
+
+
+def _features(work: Work, kernels: Sequence[tuple[CppUnit, Isa]], isa: str) -> tuple[str, ...]:
+    """Return the features that a processor needs for the kernels and for a named level."""
+    level = checked_level(isa)
+    isas = [isa for _, isa in kernels] + ([level] if level is not None else [])
+    return required_features(work.compiler, isas)
+
+
+def _link(
+    work: Work,
+    objects: Sequence[Path],
+    library: Path,
+    exports: str = EXPORTS,
+    *,
+    debug_info: bool = False,
+) -> Path | None:
+    """Link a library; return the file with its debug information, if that was requested."""
+    flags = work.flags
+    link(
+        work.compiler,
+        objects,
+        library,
+        exports=exports,
+        keep_symbols=bool(flags),
+        extra_flags=flags,
+    )
+    if not debug_info:
+        return None
+    symbols = library.with_name(f"{library.name}.debug")
+    split_debug_information(library, symbols)
+    return symbols
 
 
 def _files(
@@ -221,26 +253,19 @@ def build_loadable(
     kernels = [(kernel, isa_of(kernel.source, NATIVE)) for kernel in artifact.kernels]
     files = _files(work, artifact, kernels, apart=kernels_apart)
     runtime = work.runtime(artifact.manifest, alone=False)
-    code = DeviceCode.of(artifact, options.gpu_arch)
+    code = DeviceCode.of(artifact, options.archs)
     parts = [*(file.key(work.compiler) for file in files), *map(str, runtime), *code.keys]
     key = hashlib.sha256("\0".join(["loadable", exports, *parts]).encode()).hexdigest()
     steps = Steps(len(files) + 1, options.progress)
 
     def make(folder: Path) -> Path:
-        library, flags = folder / "program.so", work.flags
+        library = folder / "program.so"
         with work.running(folder) as (pool, scratch):
             compiling = work.compile(files, pool, steps)
             launched = pool.submit(code.objects, work, scratch, tuned=True)
             objects = [*runtime, *(each.result() for each in compiling), *launched.result()]
             objects += work.torch(artifact.manifest)
-            link(
-                work.compiler,
-                objects,
-                library,
-                exports=exports,
-                keep_symbols=bool(flags),
-                extra_flags=flags,
-            )
+            _link(work, objects, library, exports)
             steps.advance()
         return library
 

@@ -101,7 +101,7 @@ def write_parts(
         library.constants_file or library.constants_wanted,
         isa=options.isa,
         features=library.features,
-        archs=DeviceCode.of(artifact, options.gpu_arch).archs,
+        archs=DeviceCode.of(artifact, options.archs).archs,
     )
     files.append(folder / INDEX)
     files[-1].write_text(json.dumps(index, indent=1), "utf-8")

@@ -316,15 +316,9 @@ class Declarations(Part):
             NameTakenError: A kernel already has the name.
         """
         all_params = _params_of(params, updates, reads, writes, scalars)
-        source = TritonKernel(
-            code,
-            entry or name,
-            tuple((signature or {}).items()),
-            tuple((constants or {}).items()),
-            num_warps,
-            num_stages,
-            tuple((options or {}).items()),
-        )
+        tables = (signature, constants, options)
+        types, values, extra = (tuple((table or {}).items()) for table in tables)
+        source = TritonKernel(code, entry or name, types, values, num_warps, num_stages, extra)
         if signature is None:
             types = tuple((param.name, _type(source.language, param)) for param in all_params)
             source = replace(source, signature=types)

@@ -66,7 +66,7 @@ class CodeWriter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has been written."""
+        """True if nothing has been written."""
         return not self._lines
 
     def line(self, text: str = "") -> None:

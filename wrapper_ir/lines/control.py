@@ -111,6 +111,11 @@ class Cond(Line):
     then: Region
     orelse: Annotated[Region, Block("else")]
 
+    @property
+    def passed(self) -> tuple[Arg, ...]:
+        """The arguments bound to the parameters of each region, in order."""
+        return self.operands
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,11 @@ class Switch(Line):
     selector: BufferArg | ScalarArg
     operands: tuple[Arg, ...]
     cases: Annotated[tuple[Region, ...], Block("case")]
+
+    @property
+    def passed(self) -> tuple[Arg, ...]:
+        """The arguments bound to the parameters of each region, in order."""
+        return self.operands
 
 
 @final
@@ -157,6 +167,11 @@ class While(Line):
     body: Region
     stacked: bool = False
 
+    @property
+    def passed(self) -> tuple[Arg, ...]:
+        """The arguments bound to the parameters of each region, in order."""
+        return (*self.carried, *self.captured)
+
 
 RegionLine: TypeAlias = Cond | Switch | While
 """A line that holds regions."""
@@ -164,7 +179,7 @@ RegionLine: TypeAlias = Cond | Switch | While
 
 def passed_to_regions(line: RegionLine) -> tuple[Arg, ...]:
     """Return the arguments that are bound to the parameters of each region, in order."""
-    return (*line.carried, *line.captured) if isinstance(line, While) else line.operands
+    return line.passed
 
 
 AnyLine: TypeAlias = (

@@ -259,12 +259,8 @@ def report(
     main, before = planned.region, freed.region
     liveness = Liveness(main, planned)
     regions = [region for _, _, region in walk_regions(planned)]
-    owned = [
-        life.owner
-        for region in regions
-        for life in Liveness(region, planned).owned()
-        if not life.is_pool
-    ]
+    lives = [life for region in regions for life in Liveness(region, planned).owned()]
+    owned = [life.owner for life in lives if not life.is_pool]
     traits = [line.traits for region in regions for line in region.body]
     kept = kept_pools(planned) if arena == "kept" else ()
     kept_bytes = sum(sizes.of(name) for name in kept)

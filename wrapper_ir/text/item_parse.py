@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from wrapper_ir.lines import (
     Access,
@@ -21,6 +21,7 @@ from wrapper_ir.lines import (
     OpResult,
     Packing,
     Param,
+    Region,
     Relation,
     ResultBuffer,
     ResultObject,
@@ -38,7 +39,6 @@ from wrapper_ir.text.words import DTYPES, MAX_DEPTH, RELATIONS, SCALAR_TYPES
 
 if TYPE_CHECKING:
     from wrapper_ir.text.expressions import ExprParser
-    from wrapper_ir.text.line_parse import LineParser
 
 TargetKind: TypeAlias = Literal["buffer", "symbol", "object"]
 
@@ -53,11 +53,21 @@ _VALUES: Final = Choices.of(Value)
 _INPUTS: Final = Choices.of(Input)
 
 
+class Lines(Protocol):
+    """Reader of the parts of a line that have lines of their own."""
+
+    def code(self, cursor: Cursor) -> str:
+        """Read the source of a kernel."""
+
+    def regions(self, block: str, *, many: bool) -> Region | tuple[Region, ...]:
+        """Read a region, or with ``many`` all that follow."""
+
+
 class ItemParser:
     """Parser of the parts of lines. Collects the layouts of the buffers that lines define."""
 
-    lines: LineParser
-    """Reads kernel sources and regions, which have lines of their own. It enters itself here."""
+    lines: Lines
+    """The parser of lines, which enters itself here."""
 
     def __init__(self, exprs: ExprParser) -> None:
         self.exprs: ExprParser = exprs

@@ -31,7 +31,7 @@ from wrapper_ir.toolchain.processes import in_background
 from wrapper_ir.toolchain.source import Kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from wrapper_ir.toolchain.source import CppSource
@@ -119,31 +119,16 @@ def build_kernels(
     if not sources:
         return []
     cache = cache or default_cache()
-    session = _Session(
-        cache,
-        find_compiler(cache),
-        jobs or default_jobs(),
-        data_ptr_address,
-        progress,
-        len(sources),
-    )
+    compiler, jobs = find_compiler(cache), jobs or default_jobs()
+    session = _Session(cache, compiler, jobs, data_ptr_address, progress, len(sources))
     keys: list[str] = []
     kernels: dict[str, tuple[_Target, Kernel]] = {}
     for source in sources:
         target = _Target(resolve(source.isa), source.extra_flags, side)
-        key = kernel_key(source, target.isa, session.compiler, side)
+        key = kernel_key(source, target.isa, compiler, side)
         kernels[key] = target, Kernel.of(source, key)
         keys.append(key)
-    loaded = _find(session, kernels)
-    missing = [key for key in kernels if key not in loaded]
-    session.advance(len(sources) - len(missing))
-    if missing:
-        with cache.locked(missing):
-            loaded |= _find(session, missing)  # another process may have built them meanwhile
-            todo = [kernels[key] for key in missing if key not in loaded]
-            session.advance(len(missing) - len(todo))
-            for (target, _), members in _libraries(todo).items():
-                loaded |= _build(session, target, members)
+    loaded = _loaded(session, kernels)
     pairs = zip(sources, (loaded[key] for key in keys), strict=True)
     return [module.bind(index, source.name) for source, (module, index) in pairs]
 
@@ -205,6 +190,21 @@ def prepare(isa: str = "", *, cache: DiskCache | None = None, wait: bool = False
         make()
     else:
         in_background("header", make)
+
+
+def _loaded(session: _Session, kernels: Mapping[str, tuple[_Target, Kernel]]) -> dict[str, _Loaded]:
+    """Load the kernels, by key, building those that are not on disk."""
+    loaded = _find(session, kernels)
+    missing = [key for key in kernels if key not in loaded]
+    session.advance(session.total - len(missing))
+    if missing:
+        with session.cache.locked(missing):
+            loaded |= _find(session, missing)  # another process may have built them meanwhile
+            todo = [kernels[key] for key in missing if key not in loaded]
+            session.advance(len(missing) - len(todo))
+            for (target, _), members in _libraries(todo).items():
+                loaded |= _build(session, target, members)
+    return loaded
 
 
 def _find(session: _Session, keys: Iterable[str]) -> dict[str, _Loaded]:

@@ -145,10 +145,10 @@ class Context(TextRun):
         self.placed = placed_results(program) if takes_out else {}
         #: Prints expressions of regions, whose symbols are parameters.
         self.exprs = self.printer("")
-        accelerators = accelerators_of(program)
-        self.accelerator = next(iter(accelerators), None)
+        devices = accelerators_of(program)
+        self.accelerator = devices[0] if devices else None
         #: Whether streams belong to several devices, the caller's included.
-        self.mixes_streams = len({*accelerators, *(each.device for each in program.streams)}) > 1
+        self.mixes_streams = len({*devices, *(each.device for each in program.streams)}) > 1
         self.side = None if self.accelerator is None else side_of(self.accelerator)
         #: Vendors' headers, name to text.
         sides = [side for side in (CPU.kind.cpp, self.side) if side is not None]
@@ -164,7 +164,6 @@ class Context(TextRun):
         self._need_what_is_known()
         #: Rows of the table of lines: path, description, place in the model.
         self.lines: list[tuple[str, str, str]] = []
-        #: Rows of the table of probes.
         self.probes: list[ProbeRow] = []
         self._line_numbers: dict[str, int] = {}
         self._arrays: dict[tuple[int, ...], str] = {}

@@ -43,7 +43,7 @@ class ShimParam:
 
     @property
     def is_result(self) -> bool:
-        """Whether the function stores a result there."""
+        """True if the function stores a result there."""
         return self.name.startswith("ret") and self.name[3:].isdecimal()
 
 

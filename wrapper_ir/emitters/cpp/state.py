@@ -211,12 +211,12 @@ class StateMembers:
 
     @property
     def fills(self) -> bool:
-        """Whether a new state's members get values."""
+        """True if members of a new state get values."""
         return self._fills
 
     @property
     def grows(self) -> bool:
-        """Whether a state may hold more memory from call to call."""
+        """True if a state may hold more memory from call to call."""
         return bool(self._held)
 
     def kept_bytes(self) -> str | None:

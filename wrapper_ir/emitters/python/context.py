@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wrapper_ir.emitters.base import Problems
+    from wrapper_ir.emitters.cuda_captures import Captures
     from wrapper_ir.emitters.facts import Facts
-    from wrapper_ir.emitters.python.emitter import PythonEmitter
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.kernels import KernelDefinition
     from wrapper_ir.lines.layout import Layout
@@ -73,28 +73,36 @@ class Context(TextRun):
 
     Attributes:
         facts: The facts gathered about the program.
-        options: The emitter.
+        graphs: The options for CUDA graphs; None if calls are not captured.
+        checks: When metadata is checked.
+        origins: Whether comments say where in the model the code comes from.
         files: The texts of kernels that get files of their own, by path; None if the module
             holds them.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but three are named
         self,
         program: Program,
         facts: Facts,
         problems: Problems,
-        options: PythonEmitter,
         *,
+        graphs: Captures | None,
+        checks: str,
+        origins: bool,
+        takes_out: bool,
+        profiles: bool,
         apart: bool,
     ) -> None:
-        reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if options.out else set())
+        reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if takes_out else set())
         names = NamePlan(wanted_names(program, str), reserved)
         super().__init__(
-            program, problems, names, unit="    ", takes_out=options.out, profiles=options.profile
+            program, problems, names, unit="    ", takes_out=takes_out, profiles=profiles
         )
-        self.options = options
+        self.graphs = graphs
+        self.checks = checks
+        self.origins = origins
         #: The pieces that are captured one by one, by the position of their switches.
-        self.pieces = pieces(program, options) if options.graphs else {}
+        self.pieces = pieces(program, graphs) if graphs else {}
         self.facts = facts
         self.files: dict[str, str] | None = {} if apart else None
         self.exprs = PythonExprs(self.symbol)

@@ -24,8 +24,8 @@ def render_graphs(context: Context) -> str | None:
     Returns:
         The object's name; None if calls are not captured.
     """
-    options = context.options
-    if not options.cuda_graph:
+    options = context.graphs
+    if options is None:
         return None
     facts = capture_facts(context.program, options)
     args: list[Node] = [literals.string(context.program.name)]
@@ -48,7 +48,7 @@ def render_graphs(context: Context) -> str | None:
             args.append(keyword("branches", "True"))
         if facts.results != "fresh":
             args.append(keyword("results", literals.string(facts.results)))
-        if options.checks != "always":
+        if context.checks != "always":
             args.append(keyword("checks", "False"))
     kind = context.helper("CutGraphs" if is_cut else "CudaGraphs")
     context.define("kept", _GRAPHS, call(kind, *args))

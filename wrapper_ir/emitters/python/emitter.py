@@ -67,7 +67,17 @@ class PythonEmitter(Captures, Emitter):
         facts = gather(kept, storages, arena=self.arena, is_checked=is_checked)
 
         def rendered(*, apart: bool) -> tuple[CodeWriter, Context]:
-            context = Context(kept, facts, problems, self, apart=apart)
+            context = Context(
+                kept,
+                facts,
+                problems,
+                graphs=self.graphs,
+                checks=self.checks,
+                origins=self.origins,
+                takes_out=self.out,
+                profiles=self.profile,
+                apart=apart,
+            )
             return render_module(context), context
 
         def files() -> SourceFiles:

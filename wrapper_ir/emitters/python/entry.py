@@ -101,7 +101,7 @@ class Entry:
         self._writer = renderer.writer
         self._beginning = find_beginning(context.program)
         self.end = self._beginning.end
-        is_checked = context.options.checks != "never"
+        is_checked = context.checks != "never"
         self._checked = context.facts.storages.touched_inputs if is_checked else ()
         renderer.checked = frozenset(n for n in self._checked if self._beginning.knows(n))
         #: Buffers that are results, by position; callers may provide memory for them.
@@ -142,7 +142,7 @@ class Entry:
         self._writer.line("args.clear()")
         if names and names != params:
             self._put(call("check_inputs", *names))
-        if self._context.options.checks == "never":
+        if self._context.checks == "never":
             return
         numbers = [p.symbol for p in self._program.inputs if isinstance(p, ScalarInput)]
         if numbers:
@@ -160,7 +160,7 @@ class Entry:
         layout = self._program.layout
         specs = [self._context.spec(name, layout(name)) for name in self._checked]
         made = call(self._context.helper("InputChecks"), *specs)
-        if self._context.options.checks == "first_call":
+        if self._context.checks == "first_call":
             made = call(self._context.helper("once"), made)
         self._context.define("checks", "check_inputs", made)
 
@@ -176,7 +176,7 @@ class Entry:
 
     def finish(self) -> None:
         """Write the rest once all symbols of inputs are bound: further checks, kept memory."""
-        if self._context.options.checks != "never":
+        if self._context.checks != "never":
             for symbol in sorted({*self._beginning.binds.values()}):
                 self._check_range(symbol)
             for name in self._checked:

@@ -203,7 +203,7 @@ class SymbolLines(RegionBase):
 
     @override
     def visit_assert_layout(self, line: AssertLayout) -> None:
-        if self.context.options.checks == "never":
+        if self.context.checks == "never":
             return
         buffer = self.context.buffer(line.buffer)
         layout = self.layout(line.buffer)
@@ -229,7 +229,7 @@ class SymbolLines(RegionBase):
         if line.buffer in self.context.random_states:
             args[-1] = keyword("device", "None")
         made: Node = call(self.context.helper("result_check"), *args)
-        shared = self.context.options.checks == "always"
+        shared = self.context.checks == "always"
         if not shared:
             made = call(self.context.helper("once"), made)
         key = flat(made) if shared else str(self.path)

@@ -57,7 +57,7 @@ def render_module(context: Context) -> CodeWriter:
     body = CodeWriter()
     last = context.facts.storages.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
-    renderer.show_origins = context.options.origins
+    renderer.show_origins = context.origins
     _constants(context)
     kept = keep_arenas(context, renderer)
     if context.facts.kept_buffers:

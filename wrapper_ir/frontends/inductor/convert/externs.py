@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 import torch
+from torch.utils._pytree import tree_leaves
 
 from wrapper_ir.frontends.common.ops import Bound, Path, call_of, to_device
 from wrapper_ir.frontends.common.symbols import Binding, UnknownWayError, bind_along, bindings_of
@@ -130,13 +131,13 @@ class ExternConverter:
             first, *path = result.path
             parts[int(first)].append(replace(result, path=tuple(path)))
         if parts[0]:
-            states = states_of(node.get_device())
+            states = states_of(_device_of(node))
             self.call(node, states.get, states.where, {}, parts[0])
         self.call(node, op, args, kwargs, parts[1])
 
     def _run_with(self, node: Any, state: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         """Convert a random op that runs under a given generator state, and restore the state."""
-        scope, states = self._scope, states_of(node.get_device())
+        scope, states = self._scope, states_of(_device_of(node))
         before = scope.define(scope.draft.fresh(f"{node.get_name()}_state"), states.layout)
         device_args = tuple(DeviceArg(to_device(device)) for device in states.where)
         self.call(node, states.get, states.where, {}, [ResultBuffer(before)])
@@ -206,7 +207,7 @@ class ExternConverter:
         for result in results:
             if isinstance(result, ResultBuffer):
                 scope.draft.buffers[result.out] = self._corrected_layout(bound, result, node)
-        node_device = node.get_device()
+        node_device = _device_of(node)
         device = to_device(node_device) if node_device is not None else CPU
         line = call_of(scope.draft, bound.op, ordered, bound.kwargs, results, device=device)
         names = self._scope.leaves.get(node.get_name(), {}).values() if defined else ()
@@ -298,6 +299,25 @@ _HIGHER_ORDER: Final[Mapping[Any, Callable[..., None]]] = {
     torch.ops.higher_order.run_with_rng_state: ExternConverter._run_with,
     torch.ops.higher_order.graphsafe_run_with_rng_state: ExternConverter._run_with_generator,
 }
+
+
+#: Random ops that save the generator's state in a tensor on the host, or start from such a state.
+_WITH_STATES: Final = frozenset(
+    (torch.ops.higher_order.run_and_save_rng_state, torch.ops.higher_order.run_with_rng_state)
+)
+
+
+def _device_of(node: Any) -> torch.device | None:
+    """Return the device that a node runs on.
+
+    Inductor takes it from the first tensor among the arguments. For a random op with a saved state
+    that is the state, on the host, so its results decide.
+    """
+    device: torch.device | None = node.get_device()
+    if getattr(node, "op_overload", None) in _WITH_STATES:
+        devices = [leaf.get_device() for leaf in tree_leaves(node.outputs)]
+        device = next((each for each in devices if each is not None and each.type != "cpu"), device)
+    return device
 
 
 def node_op(node: Any) -> torch._ops.OpOverload:
