@@ -37,3 +37,4 @@ class TestCpp(EmitterConformance):
 class TestFx(EmitterConformance):
     target = "fx"
     refused = frozenset(ABSENT)
+    has_branches = False

@@ -36,7 +36,7 @@ CUDA: Final = DeviceKind(
     languages=(TRITON,),
     products=frozenset(("cublas",)),
     # The alignment of PyTorch's allocator. An allocation costs the host half a kernel launch.
-    memory=Memory(alignment=512, keeps_arenas=True, keep_factor=32),
+    memory=Memory(alignment=512, keeps_arenas=True, keep_factor=4),
     python=PythonSide(
         allocator="empty_strided_cuda",
         arena="KeptGpuArena",

@@ -79,6 +79,8 @@ class EmitterConformance(WatchedPrograms):
         options: The options to emit with.
         refused: The corpus programs that it cannot render.
         has_probes: True if it renders probes.
+        has_branches: True if it renders the streams of captured graphs. In calls that are not
+            captured these are the caller's stream.
     """
 
     target: ClassVar[str]

@@ -55,6 +55,7 @@ class WatchedPrograms:
 
     target: ClassVar[str]
     options: ClassVar[Mapping[str, object]] = {}
+    has_branches: ClassVar[bool] = True
 
     # Memory.
 
@@ -196,6 +197,9 @@ class WatchedPrograms:
         program = parse(file.read_text("utf-8")) if file else witnesses.witness(name)
         if program.stage.value == "logical":
             program = plan_memory(program)
+        streams = program.streams
+        if streams and not self.has_branches and all(each.captured for each in streams):
+            pytest.skip("its calls are not captured, so they have no branches")
         text, changes = self._text(program), 0
         assert len(names_missing(text)) <= len(program.constants)
         for index, changed in _without_order(program):

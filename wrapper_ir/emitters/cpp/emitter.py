@@ -54,7 +54,7 @@ class CppEmitter(Captures, Emitter):
         arena: Whether pools last for a ``"call"``, or are ``"kept"`` for the next one and grown if
             a call needs more; there is one set for each call that may run at a time.
         keep_buffers: How many bytes of memory that never leaves a call may be kept for the next
-            one, and 32 times as many on a GPU; 0 for none. It is kept once for each call that may
+            one, and 4 times as many on a GPU; 0 for none. It is kept once for each call that may
             run at a time.
         out: Whether callers may provide memory for results: ``function(*inputs, out=[...])``.
         products: Who computes matrix products on a GPU: ``"cublas"`` calls cuBLAS just as PyTorch's
