@@ -45,7 +45,7 @@ HEADER: Final = """\
 
 
 def functions(*headers: str) -> dict[str, tuple[str, str]]:
-    """The functions of the headers by what comes after their prefix: name and parameters."""
+    """Return name and parameters of the headers' functions, by the name without prefix."""
     folder = Path(torch.__file__).parent / "include/torch/csrc/inductor/aoti_torch/generated"
     found: dict[str, tuple[str, str]] = {}
     for name in headers:
@@ -61,7 +61,7 @@ def functions(*headers: str) -> dict[str, tuple[str, str]]:
 
 
 def schemas() -> dict[str, OpSchema]:
-    """The schemas of torch's own ops, by their names as the shim spells them."""
+    """Return the schemas of torch's own ops, by the shim's spelling of their names."""
     found = {}
     for schema in torch._C._jit_get_all_schemas():
         if schema.name.startswith("aten::"):
@@ -100,7 +100,7 @@ def names_match(names: set[str], schema: OpSchema) -> bool:
 
 
 def rows() -> dict[tuple[str, str], str]:
-    """The table: parameters of each function by its op and its device.
+    """Return the table: the parameters of each function, by op and device.
 
     A device's own function is the one to call; those for any device serve ops that have none.
     """
@@ -122,7 +122,7 @@ def _rows(device: str, given: Collection[str] = ()) -> dict[tuple[str, str], str
 
 
 def table() -> str:
-    """The text of the table."""
+    """Return the text of the table."""
     columns: dict[tuple[str, str], list[str]] = {}
     for (op, device), params in rows().items():
         columns.setdefault((op, params), []).append(device)

@@ -40,7 +40,7 @@ HEAD = """\
 
 
 def table() -> str:
-    """The text of the table, with the lines that it has now."""
+    """Return the text of the table with its current lines."""
     now = [li for li in TABLE.read_text(encoding="utf-8").splitlines() if not li.startswith("#")]
     # An op is pointwise whether or not an early release has the tag; so such a line comes last.
     found = {by_op(line): line for line in sorted({*now, *lines(), *seeded()})}
@@ -48,12 +48,12 @@ def table() -> str:
 
 
 def by_op(line: str) -> str:
-    """What lines are sorted by."""
+    """Return the sort key of a line."""
     return line.removeprefix("pointwise ")
 
 
 def lines() -> list[str]:
-    """The table's lines, sorted by op."""
+    """Return the table's lines, sorted by op."""
     overloads: dict[str, list[OpOverload]] = {}
     for name in sorted(torch._C._dispatch_get_all_op_names()):
         if name.startswith("aten::"):
@@ -74,7 +74,7 @@ def lines() -> list[str]:
 
 
 def seeded() -> Iterator[str]:
-    """The lines of ops that draw random numbers."""
+    """Return the lines of ops that draw random numbers."""
     for name in (*torch._C._dispatch_get_all_op_names(), *UNTAGGED):
         namespace, _, rest = name.partition("::")
         base, _, overload = rest.partition(".")
@@ -86,7 +86,7 @@ def seeded() -> Iterator[str]:
 
 
 def outputs(op: OpOverload) -> list[torch.Argument]:
-    """The arguments that an op writes its results to."""
+    """Return the arguments that an op writes its results to."""
     return [a for a in op._schema.arguments if a.kwarg_only and is_written(a)]
 
 

@@ -46,7 +46,7 @@ def emitters_table() -> str:
 
 
 def backend_table() -> str:
-    """The options of the backend itself."""
+    """Return the options of the backend itself."""
     body = [[f"`{o.name}`", _takes(o), _default(o), o.help] for o in BACKEND_OPTIONS]
     return _table(["option", "takes", "default", ""], body)
 
@@ -59,7 +59,7 @@ def building_table() -> str:
 
 
 def variables_table() -> str:
-    """The environment variables that give defaults."""
+    """Return the environment variables that set defaults."""
     options = [each for each in vars(declared).values() if isinstance(each, Option)]
     body = [[f"`{o.variable}`", f"`{o.name}`", o.help] for o in options if o.variable]
     return _table(["variable", "option", ""], body)
@@ -111,7 +111,7 @@ TABLES = {
 
 
 def made(page: str) -> str:
-    """The page with its tables made anew."""
+    """Return the page with regenerated tables."""
     return _PART.sub(lambda part: f"{part[1]}{TABLES[part[2]]()}{part[4]}", page)
 
 

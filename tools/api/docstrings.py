@@ -43,13 +43,13 @@ def markdown(text: str, link: Link) -> str:
 
 
 def summary(text: str, link: Link) -> str:
-    """The first sentence or line of a docstring, on one line."""
+    """Return the first sentence or line of a docstring, on one line."""
     first = inspect.cleandoc(text).split("\n\n")[0]
     return " ".join(prose(first, link).split()).removesuffix("::")
 
 
 def documented(text: str, section: str) -> tuple[str, ...]:
-    """The names that a section of a docstring, ``Args`` say, is about."""
+    """Return the names that a section of a docstring describes, such as ``Args``."""
     for heading, body in _sections(inspect.cleandoc(text)):
         if heading == section:
             found = (_PART.match(line) for line in body.splitlines() if not line.startswith(" "))
@@ -109,7 +109,7 @@ def _body(lines: list[str]) -> str:
 
 
 def _parts(body: str, named: Link, link: Link) -> Iterator[str]:
-    """The parts of a section as a list; ``named`` gives their names."""
+    """Yield the parts of a section as a list; ``named`` renders their names."""
     for line in body.splitlines():
         match = _PART.match(line)
         if match and not line.startswith(" "):

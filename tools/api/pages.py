@@ -87,7 +87,7 @@ class Reference:
                         )
 
     def link(self, name: str) -> str:
-        """A name as Markdown: a link to its entry, or code."""
+        """Return a name as Markdown: a link to its entry, or code."""
         last = name.rpartition(".")[2]
         entry = self.entries.get(last)
         parent = self.entries.get(name.rpartition(".")[0])
@@ -248,7 +248,7 @@ def _own_docstring(value: Any) -> str:
 
 
 def _remark(entry: Entry) -> str:
-    """The remark on a constant, which may be in any module that its package takes it from."""
+    """Return the remark on a constant, wherever its package takes it from."""
     for name in (entry.module, *_neighbours(entry.module)):
         importlib.import_module(name)
         found = remarks(name).get(entry.name)
@@ -259,7 +259,7 @@ def _remark(entry: Entry) -> str:
 
 
 def _neighbours(name: str) -> list[str]:
-    """The modules inside of a package, or beside a module."""
+    """Return the modules inside a package, or beside a module."""
     package = importlib.import_module(name)
     if not hasattr(package, "__path__"):
         package = importlib.import_module(name.rpartition(".")[0])

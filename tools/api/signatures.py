@@ -24,7 +24,7 @@ _LONGEST_VALUE = 160
 
 
 def class_line(cls: type) -> str:
-    """A class with what it is made from; enumerations and protocols are not made by anyone."""
+    """Return a class with its constructor, which enumerations and protocols lack."""
     if issubclass(cls, enum.Enum):
         return f"class {cls.__name__}(enum.Enum)"
     if is_protocol(cls):
@@ -33,7 +33,7 @@ def class_line(cls: type) -> str:
 
 
 def signature(value: Any, name: str) -> str:
-    """The signature of a function or class, on several lines where it is long."""
+    """Return the signature of a function or class, on several lines if it is long."""
     try:
         found = inspect.signature(value)
     except (TypeError, ValueError):
@@ -79,7 +79,7 @@ def _annotation(annotation: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A default; ``...`` where its text would be another in each process."""
+    """Return a default, or ``...`` if its text differs from process to process."""
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}"
     if isinstance(value, type):
@@ -91,7 +91,7 @@ def _shown(value: Any) -> str:
 
 
 def constant(value: Any, name: str) -> str:
-    """A constant with its value; the value's type alone where the value is long or has none."""
+    """Return a constant with its value, or with its type if the value is long."""
     if isinstance(value, types.UnionType):
         names = " | ".join(each.__name__ for each in typing.get_args(value))
         return "\n    ".join(textwrap.wrap(f"{name} = {names}", _WIDTH))
@@ -105,7 +105,7 @@ def constant(value: Any, name: str) -> str:
 
 @functools.cache
 def remarks(module: str) -> dict[str, str]:
-    """The remarks on a module's constants and on fields, ``Class.field``, of its classes.
+    """Return the remarks on a module's constants and on its classes' fields.
 
     A remark is a text behind the assignment, or comments before it that begin with ``#:``.
     """
