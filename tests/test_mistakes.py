@@ -107,7 +107,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[WrapperIRError], str]] = {
         ArgumentError,
         "'long' is not one of 'int'",
     ),
-    "a word for a bound": (lambda: wir.Builder().symbol("n", min="a"), ArgumentError, "not an integer"),  # type: ignore[arg-type]
+    "a word for a bound": (lambda: wir.Builder().symbol("n", min="a"), ArgumentError, "an integer"),  # type: ignore[arg-type]
     "no kind of constant": (
         lambda: wir.Builder().constant("w", torch.ones(3), kind="weight"),  # type: ignore[arg-type]
         ArgumentError,

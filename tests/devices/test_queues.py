@@ -183,7 +183,7 @@ def test_what_cpp_has_no_streams_for_is_refused() -> None:
     with pytest.raises(wir.WrapperIRError, match="in C\\+\\+ all streams must be of one device"):
         in_cpp(several, cpp=IN_CPP)
     users = TEXT.replace("event 1\nevent 2", "event 1 user 7\nevent 2", 1)
-    with pytest.raises(wir.WrapperIRError, match="event 1 is the user's, which only Python"):
+    with pytest.raises(wir.WrapperIRError, match="event 1 is the user's, which only emitted Python"):
         in_cpp(users, cpp=IN_CPP)
 
 

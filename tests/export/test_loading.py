@@ -410,7 +410,7 @@ def test_other_devices_and_other_files_are_refused(package: Path, tmp_path: Path
     with pytest.raises(PackageError, match="No such file"):
         wir.load_package(tmp_path / "nowhere.pt2")
     (tmp_path / "text.pt2").write_text("no archive")
-    with pytest.raises(PackageError, match=r"it is no \.pt2 package"):
+    with pytest.raises(PackageError, match=r"it is not a \.pt2 package"):
         wir.load_package(tmp_path / "text.pt2")
     content = bytearray(package.read_bytes())
     content[content.index(b"\x7fELF") + 200] ^= 1

@@ -402,7 +402,7 @@ def test_other_emitters_and_their_options(tmp_path: Path) -> None:
         wir.export(captured(), tmp_path / "m.pt2", "python")
     with pytest.raises(OptionError, match="no option 'isa'"):
         wir.export(captured(), tmp_path / "m", "python", isa="x86-64-v3")
-    with pytest.raises(UnsupportedError, match="gives no files"):
+    with pytest.raises(UnsupportedError, match="does not write files"):
         wir.export(captured(), tmp_path / "m", "fx")
     folder = wir.export(captured(), tmp_path / "m", "python", arena="kept", origins=True)
     assert wir.check_folder(folder) == []

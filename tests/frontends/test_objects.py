@@ -221,5 +221,5 @@ def test_an_object_of_another_class_than_promised_is_noticed() -> None:
 
 def test_a_region_gives_no_objects() -> None:
     text = MADE.replace("  %minus =", "  (&a, &b) = cond true : (ns::A, ns::B)\n  %minus =")
-    with pytest.raises(wir.WrapperIRError, match="regions give no objects"):
+    with pytest.raises(wir.WrapperIRError, match="regions cannot return objects"):
         wir.parse(text)

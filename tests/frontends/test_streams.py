@@ -215,7 +215,7 @@ def test_a_stream_that_does_not_wait_is_refused() -> None:
         with SIDE:
             return torch.mm(y, y)
 
-    with pytest.raises(wir.WrapperIRError, match="stream 1 works on %buf0, but does not wait"):
+    with pytest.raises(wir.WrapperIRError, match="stream 1 uses %buf0, but does not wait"):
         compiled_for_gpu(racing, SHAPE)
 
 

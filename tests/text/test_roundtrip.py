@@ -255,7 +255,7 @@ def test_a_symbol_is_what_it_is_declared_as() -> None:
     for declared, used in (("int", ir.real_symbol("z")), ("float", ir.symbol("z"))):
         info = ir.SymbolInfo(ir.SymbolKind(declared))
         program = ir.Program(symbols=ir.FrozenMap({"z": info}), results=(ir.ScalarValue(used + 1),))
-        with pytest.raises(UnprintableError, match="declaration"):
+        with pytest.raises(UnprintableError, match="declared as"):
             str(program)
 
 

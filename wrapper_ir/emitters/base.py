@@ -86,6 +86,11 @@ def package_of(emitter: type[object]) -> str:
     return f"the module '{emitter.__module__}'"
 
 
+def is_ours(emitter: type[object]) -> bool:
+    """Return whether an emitter is part of wrapper_ir."""
+    return emitter.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
 @contextlib.contextmanager
 def faults_of(emitter: type[object], doing: str) -> Iterator[None]:
     """Report unexpected exceptions of an emitter under its name and package.
@@ -103,8 +108,8 @@ def faults_of(emitter: type[object], doing: str) -> Iterator[None]:
     except WrapperIRError:
         raise
     except Exception as error:
-        if emitter.__module__.partition(".")[0] == __name__.partition(".")[0]:
-            raise  # one of our own
+        if is_ours(emitter):
+            raise
         text = f"{type(error).__name__}: {error}".removesuffix(": ")
         raise EmitterFaultError(
             emitter=getattr(emitter, "name", emitter.__name__),

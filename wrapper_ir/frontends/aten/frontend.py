@@ -146,14 +146,10 @@ class _Conversion:
 
     def _given(self, beginning: Beginning) -> list[Any]:
         """Return the value of each placeholder."""
-        return [
-            (
-                self._constant(place)
-                if place.kind is PlaceKind.CONSTANT
-                else beginning.values[place.node.name]
-            )
-            for place in self._source.places
-        ]
+        places, values = self._source.places, beginning.values
+        constants = (place for place in places if place.kind is PlaceKind.CONSTANT)
+        values |= {place.node.name: self._constant(place) for place in constants}
+        return [values[place.node.name] for place in places]
 
     def _constant(self, place: Place) -> Any:
         try:

@@ -283,7 +283,7 @@ def read_intervals(text: str, file: str = "<string>") -> IntervalTable:
             raise IntervalFileError(file=file, line=line, why=why)
         lower, upper, size = (_number(values[at], columns[at], file, line) for at in where)
         if upper < lower or size < 0:
-            why = f"{lower} to {upper} with {size} bytes is not a valid lifetime"
+            why = f"a lifetime of {lower} to {upper} with {size} bytes is invalid"
             raise IntervalFileError(file=file, line=line, why=why)
         rows.append(Row(values, (lower, upper, size), line))
     return IntervalTable(columns, tuple(rows))
