@@ -331,7 +331,9 @@ def test_gradients_of_convolutions_that_stock_cannot_call_are_refused_by_name() 
 
 def random_calls(program: Program) -> list[str]:
     """Ops that draw, and those for the state of the generator, in order."""
-    pattern = r"(?:wrapper_ir_inductor|aten)::(\w*(?:random_state|bernoulli|dropout|rand\b)\w*)"
+    pattern = (
+        r"(?:wrapper_ir_inductor|aten)::(\w*(?:random_state|bernoulli|dropout|attention|rand\b)\w*)"
+    )
     return re.findall(pattern, "\n".join(body(program)))
 
 
@@ -349,11 +351,14 @@ def program_of_graph(
     return program
 
 
-#: Random ops, with arguments besides a tensor: of one result, of two, and of one from no tensor.
-RANDOM = {
-    "bernoulli": (torch.ops.aten.bernoulli.p, True, (0.5,), {}),
-    "native_dropout": (torch.ops.aten.native_dropout.default, True, (0.5, True), {}),
-    "rand": (torch.ops.aten.rand.default, False, ((8, 8),), {"device": torch.device("cuda", 0)}),
+#: Random ops by name: with one result, two, some that are no tensors, and without a tensor to read.
+RANDOM: dict[str, Callable[[Tensor], tuple[Any, ...]]] = {
+    "bernoulli": lambda x: (torch.ops.aten.bernoulli.p, x, 0.5),
+    "native_dropout": lambda x: (torch.ops.aten.native_dropout.default, x, 0.5, True),
+    "_scaled_dot_product_flash_attention": lambda x: (
+        *(torch.ops.aten._scaled_dot_product_flash_attention.default, x, x, x, 0.3),
+    ),
+    "rand": lambda x: (torch.ops.aten.rand.default, x.shape),
 }
 
 
@@ -362,18 +367,18 @@ def test_checkpointed_random_ops_save_the_state_and_set_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_rng_state", lambda *_: torch.zeros(16, dtype=torch.uint8))
-    hops, (op, takes_tensor, rest, named) = torch.ops.higher_order, RANDOM[name]
+    hops = torch.ops.higher_order
+    named = {"device": torch.device("cuda", 0)} if name == "rand" else {}
 
     def twice(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        args = (x.sin(), *rest) if takes_tensor else rest
-        saved, first = hops.run_and_save_rng_state(op, *args, **named)
-        second = hops.run_with_rng_state(saved, op, *args, **named)
-        if name == "native_dropout":
+        saved, first = hops.run_and_save_rng_state(*RANDOM[name](x.sin()), **named)
+        second = hops.run_with_rng_state(saved, *RANDOM[name](x.sin()), **named)
+        if isinstance(first, tuple):
             first, second = first[0], second[0]
         return saved, first.cos() * x, second
 
     with FakeTensorMode() as mode:
-        given = [t(8, 8)]
+        given = [t(2, 4, 16, 16).bfloat16()]
         module = make_fx(twice)(*given)
     program = program_of_graph(module, given, mode)
     assert random_calls(program) == [

@@ -315,7 +315,8 @@ def _device_of(node: Any) -> torch.device | None:
     """
     device: torch.device | None = node.get_device()
     if getattr(node, "op_overload", None) in _WITH_STATES:
-        devices = [leaf.get_device() for leaf in tree_leaves(node.outputs)]
+        leaves = [leaf for leaf in tree_leaves(node.outputs) if isinstance(leaf, ir.IRNode)]
+        devices = [leaf.get_device() for leaf in leaves]
         device = next((each for each in devices if each is not None and each.type != "cpu"), device)
     return device
 
