@@ -100,7 +100,7 @@ def test_nobody_runs_a_language_that_is_not_registered() -> None:
 @pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("emitter", ["cpp", "fx"])
 def test_other_emitters_refuse_it_by_name(emitter: str) -> None:
-    with pytest.raises(wir.WrapperIRError, match="kernels in loops are launched from Python"):
+    with pytest.raises(wir.WrapperIRError, match="kernels in loops are launched only from Python"):
         wir.emit(wir.parse(TEXT), emitter)
 
 
