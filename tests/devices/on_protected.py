@@ -83,7 +83,8 @@ def forward() -> None:
     assert is_same_on_the_cpu(program, "cpp")
     for strategy in ("reuse", "pool"):
         assert_equivalent(wir.plan_memory(program, strategy), targets=["python", "cpp"])
-    with pytest.raises(wir.WrapperIRError, match=re.escape("called only from emitted Python and C++")):
+    only = re.escape("called only from emitted Python and C++")
+    with pytest.raises(wir.WrapperIRError, match=only):
         wir.emit(program, "fx")
 
 
