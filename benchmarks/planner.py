@@ -24,7 +24,7 @@ from wrapper_ir.planning.offsets import check_offsets
 
 
 class Case(NamedTuple):
-    """Intervals to plan, and the most they may cost."""
+    """Intervals to plan, and the limits on time and on the ratio to the lower bound."""
 
     name: str
     intervals: list[tuple[int, int, int]]

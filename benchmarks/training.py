@@ -70,7 +70,7 @@ def batch(step: int) -> Tensor:
 def measure_here(way: str, steps: int) -> None:
     """Train in this process; print a record as JSON."""
     torch.use_deterministic_algorithms(mode=True)
-    # Else PyTorch fills what C++ allocates, and not what Inductor's own allocation does.
+    # Otherwise PyTorch fills memory allocated in C++ but not what Inductor allocates itself.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.manual_seed(0)
     with torch.device("cuda"):
