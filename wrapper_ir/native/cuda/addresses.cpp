@@ -26,8 +26,7 @@ PyObject* setup(PyObject*, PyObject* address) {
   Py_RETURN_NONE;
 }
 
-// same(list, bytes of Expected entries): whether the tensors at these positions have these
-// addresses
+// same(list, bytes of Expected entries): whether the tensors have the expected addresses
 PyObject* same(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 2 || !PyList_Check(args[0]) || !PyBytes_Check(args[1])) {
     PyErr_SetString(PyExc_TypeError, "same() takes a list and bytes");

@@ -100,8 +100,8 @@ class Settings {
 };
 
 // The arguments of one cuBLAS product. cuBLAS is column-major, so it computes the transposed
-// product: `a` is the right matrix and `b` the left one, and reading them column-major transposes
-// them.
+// product: `a` is the right matrix and `b` the left one, both transposed by being read
+// column-major.
 struct Gemm {
   int transposed_a, transposed_b;
   int m, n, k, lda, ldb, ldc;

@@ -18,8 +18,7 @@
 namespace wir::runtime {
 namespace {
 
-// An address in this library, for dladdr(). Internal linkage keeps it apart from other libraries'
-// symbols.
+// An address in this library, for dladdr(). Not exported: other libraries may define the symbol.
 const char anchor = 0;
 
 std::string library() {

@@ -9,7 +9,7 @@
 
 namespace wir::runtime {
 
-// Follows the bytes in a constants file. Detects a file that is truncated or belongs to another
+// Follows the bytes in a constants file. Shows whether the file is truncated or belongs to another
 // build without reading all of it.
 struct Trailer {
   char magic[8];  // "WIRDATA1"

@@ -16,8 +16,7 @@ namespace {
 constexpr std::int32_t kBuffer = 2;
 constexpr std::int32_t kTensorConstant = 3;
 
-// The alignment of torch's CPU allocator. Other alignments change the last bits of some matrix
-// products.
+// The alignment of torch's CPU allocator. Others change the last bits of some matrix products.
 constexpr std::uintptr_t kAlignment = 64;
 
 bool may_be_missing(const ConstantSpec& spec) {

@@ -72,8 +72,8 @@ Given external_values(const ProgramInfo& program, const std::vector<NewValue>& v
 // Whether `given` covers every constant, so the program's own bytes are not needed.
 bool covers_all(const ProgramInfo& program, const Given& given);
 
-// Returns a program's initial values: the given ones, not copied, and its own for the rest. Of the
-// latter, those are copied that it writes to, that are misaligned or that are not on the CPU.
+// Returns a program's initial values: the given ones, not copied, and its own for the rest. Its own
+// are copied if it writes to them or if they are misaligned or not on the CPU.
 std::shared_ptr<Constants> first_constants(const ProgramInfo& program, const Given& given,
                                            const std::shared_ptr<Blob>& blob);
 
@@ -87,7 +87,7 @@ void check_given(const ProgramInfo& program, const Constants& constants);
 std::shared_ptr<Constants> constants_from(const ProgramInfo& program, const std::uint8_t* bytes);
 
 // Returns `base` with some values replaced. Constants that share storage with a given one change
-// with it. Throws an Error that lists every problem; nothing has changed then.
+// with it. Throws an Error that lists every problem, and then changes nothing.
 //
 // `active` is the set in use. Constants that were not given and are not parameters come from it.
 std::shared_ptr<Constants> updated_constants(const ProgramInfo& program, const Constants& base,

@@ -1,5 +1,4 @@
-// The CUDA driver. Libraries do not link against it, so they can be inspected on machines without
-// one.
+// The CUDA driver. Libraries do not link against it, so they can be inspected where it is missing.
 #pragma once
 
 #include <dlfcn.h>

@@ -83,8 +83,8 @@ GpuQueues::~GpuQueues() {
   end();
 }
 
-// Returns streams so that the next call gets the same ones, for which the allocator already has the
-// memory it needs.
+// Gives the streams back in order: the next call takes the same ones, whose memory the allocator
+// still has.
 void GpuQueues::end() noexcept {
   for (void* event : events_) CaptureDriver::get().destroy_event(event);
   for (std::size_t n = streams_.size(); n > 1; --n) {

@@ -157,8 +157,7 @@ Item* find(std::vector<std::unique_ptr<Item>>& items, const std::vector<std::int
   return nullptr;
 }
 
-// Shared by all calls that draw random numbers on one GPU, because PyTorch has one generator for
-// it.
+// Shared by all calls that draw random numbers on one GPU: PyTorch has one generator per GPU.
 struct Turns {
   explicit Turns(const ProgramInfo& program) : recorder(make_recorder(program)) {}
 
@@ -400,8 +399,7 @@ std::unique_ptr<Graph> Replayed::record(const GraphCall& given, const std::vecto
   return graph;
 }
 
-// Gives an input a buffer in the graph, and copies it there so that a capture that inspects values
-// sees valid ones.
+// Gives an input a buffer in the graph, and fills it: early readers must see valid numbers.
 void Replayed::move_in(Graph& graph, const GraphCall& given, std::size_t input) {
   const AtenTensorHandle tensor = given.inputs[input].tensor;
   const TensorLayout layout(tensor);
