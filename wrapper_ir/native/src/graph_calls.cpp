@@ -124,7 +124,7 @@ struct State {
 // A captured call.
 struct Graph {
   std::vector<std::int64_t> key;
-  std::vector<std::uint8_t*> fixed;  // addresses of inputs used in place; null for others
+  std::vector<std::uint8_t*> fixed;   // addresses of inputs used in place; null for others
   std::vector<std::int64_t> extents;  // bytes that each input spans, to find overlaps
   std::vector<Moving> moving;
   std::unique_ptr<State> state;  // what the graph's kernels work on; null if it is lent

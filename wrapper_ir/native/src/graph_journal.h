@@ -40,7 +40,7 @@ class Journal {
   const ProgramInfo& program_;
   std::atomic<std::uint64_t> plain_ = 0;
   std::atomic<bool> refused_ = false;
-  mutable std::mutex mutex_;  // guards the members below
+  mutable std::mutex mutex_;                                    // guards the members below
   std::vector<std::pair<std::string, std::uint64_t>> reasons_;  // with call counts, oldest first
   std::string refusal_;
 };

@@ -15,7 +15,7 @@ struct GraphCall {
   const Slot* inputs;  // borrowed
   Slot* outputs;
   const AtenTensorHandle* constants;
-  void*& state;  // the runner's; null until a call needs it
+  void*& state;          // the runner's; null until a call needs it
   bool is_lent = false;  // the caller keeps the state: no graph takes it over
 };
 
