@@ -1,7 +1,7 @@
-// Comparing the addresses of many tensors with those that a captured graph uses, in one call.
+// Compares the addresses of many tensors with those that a captured graph uses, in one call.
 //
-// A graph's replay looks at every weight of a model. From Python that takes longer than to launch
-// the graph.
+// Replaying a graph involves checking every weight of a model. In Python that takes longer than
+// launching the graph.
 
 #include <Python.h>
 
@@ -18,7 +18,7 @@ struct Expected {
   std::uint64_t address;
 };
 
-// setup(address of the data pointer's function)
+// setup(address of a function that returns a tensor's data pointer)
 PyObject* setup(PyObject*, PyObject* address) {
   const unsigned long long value = PyLong_AsUnsignedLongLong(address);
   if (PyErr_Occurred() != nullptr) return nullptr;
@@ -26,7 +26,7 @@ PyObject* setup(PyObject*, PyObject* address) {
   Py_RETURN_NONE;
 }
 
-// same(list, pairs of position and address as bytes): whether tensors there have data there
+// same(list, bytes of Expected entries): whether the tensors have the expected addresses
 PyObject* same(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 2 || !PyList_Check(args[0]) || !PyBytes_Check(args[1])) {
     PyErr_SetString(PyExc_TypeError, "same() takes a list and bytes");

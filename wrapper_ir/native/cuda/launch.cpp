@@ -1,9 +1,9 @@
-// Launches kernels that are machine code for a GPU, from Python, through the driver's interface.
+// Launches GPU kernels, given as machine code, from Python through the CUDA driver API.
 //
 // A kernel object is called with its grid, a stream and the arguments: tensors for pointers,
-// numbers for the rest. It writes the parameters to the stack and calls `cuLaunchKernel`; no tuple
-// and no list is made. The driver's library is opened when the first kernel is loaded, so this file
-// needs nothing of CUDA to be compiled.
+// numbers for the rest. It writes the parameters to the stack and calls `cuLaunchKernel` without
+// creating tuples or lists. The driver library is opened when the first kernel is loaded, so this
+// file compiles without CUDA.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>
@@ -15,7 +15,7 @@
 
 namespace {
 
-// Of cuda.h.
+// From cuda.h.
 using CUresult = int;
 using CUcontext = void*;
 using CUmodule = void*;
@@ -23,7 +23,7 @@ using CUfunction = void*;
 using CUstream = void*;
 constexpr CUresult kInvalidContext = 201;
 constexpr int kMaxDynamicShared = 8;          // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr unsigned kSharedByDefault = 49152;  // bytes; more has to be asked for
+constexpr unsigned kSharedByDefault = 49152;  // bytes; more must be requested
 
 struct Driver {
   CUresult (*error_string)(CUresult, const char**);
@@ -38,11 +38,11 @@ struct Driver {
       unsigned, unsigned, CUstream, void**);
 } driver;
 
-void* (*tensor_data)(PyObject*) = nullptr;  // null: the method of `tensor_method` instead
+void* (*tensor_data)(PyObject*) = nullptr;  // if null, `tensor_method` is called instead
 PyObject* tensor_type = nullptr;
 PyObject* tensor_method = nullptr;
 
-// Drivers take 32,764 bytes of parameters, which is as many pointers.
+// Drivers accept 32,764 bytes of parameters, which is this many pointers.
 constexpr int kMaxParams = 4095;
 
 struct Kernel {
@@ -55,9 +55,9 @@ struct Kernel {
   bool together;    // its blocks wait for each other, so all have to run at once
   bool switches;    // another device may be the current one
   int num_params;
-  int num_unused;     // pointers after the parameters that the kernel has no use for
+  int num_unused;     // trailing pointer parameters that the kernel does not use
   PyObject* letters;  // bytes
-  const char* types;  // one letter a parameter: O a pointer, else as in `put`
+  const char* types;  // one letter per parameter: O for a pointer, others as in `put`
 };
 
 bool open_driver() {
@@ -101,7 +101,7 @@ bool wrong(const Kernel* kernel, Py_ssize_t position, const char* wanted, PyObje
 bool put_pointer(const Kernel* kernel, Py_ssize_t position, PyObject* value, void* out) {
   void* pointer = nullptr;
   if (value == Py_None) {
-    // A null pointer.
+    // None stands for a null pointer.
   } else if (PyObject_IsInstance(value, tensor_type) != 1) {
     return wrong(kernel, position, "a tensor", value);
   } else if (tensor_data != nullptr) {
@@ -214,7 +214,7 @@ CUresult launch(const Kernel* kernel, const unsigned (&grid)[3], CUstream stream
   }
   CUresult result = launch_once(kernel, grid, stream, params);
   if (result == kInvalidContext && driver.set_context(kernel->context) == 0) {
-    // A thread that has not used the GPU before.
+    // The thread has not used the GPU yet.
     result = launch_once(kernel, grid, stream, params);
   }
   return result;
@@ -252,7 +252,7 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, size_t nargsf, PyOb
 }
 
 void kernel_dealloc(PyObject* self) {
-  // The code stays loaded: a launch that nobody has waited for may still run it.
+  // The code stays loaded: a pending launch may still run it.
   Py_XDECREF(reinterpret_cast<Kernel*>(self)->name);
   Py_XDECREF(reinterpret_cast<Kernel*>(self)->letters);
   PyTypeObject* type = Py_TYPE(self);
@@ -329,7 +329,8 @@ PyObject* load(PyObject*, PyObject* args) {
   return reinterpret_cast<PyObject*>(kernel);
 }
 
-// setup(address of the data pointer's function or 0, torch.Tensor, torch.Tensor.data_ptr)
+// setup(address of a function that returns a tensor's data pointer, or 0; torch.Tensor;
+// torch.Tensor.data_ptr)
 PyObject* setup(PyObject*, PyObject* args) {
   unsigned long long address = 0;
   PyObject *type = nullptr, *method = nullptr;

@@ -1,8 +1,8 @@
-// AOTInductor's C interface, as torch/csrc/inductor/aoti_runtime/interface.h of PyTorch 2.15 has
-// it; older versions have fewer functions, none that is not here. Left out is what no loader asks
-// for: how constants are copied to a GPU (AOTInductorSetUsePinned..., AOTInductorSetPinned...). It
-// is written out once more because that header drags in streams and half of the standard library,
-// and differs between versions. A test compiles both side by side.
+// AOTInductor's C interface, as declared in torch/csrc/inductor/aoti_runtime/interface.h of PyTorch
+// 2.15; older versions declare a subset. The functions that control how constants are copied to a
+// GPU (AOTInductorSetUsePinned..., AOTInductorSetPinned...) are omitted: no loader calls them. The
+// interface is redeclared here because PyTorch's header pulls in streams and half of the standard
+// library, and differs between versions. A test compiles both side by side.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ using AOTInductorModelContainerHandle = AOTInductorModelContainerOpaque*;
 struct AOTInductorStreamOpaque;
 using AOTInductorStreamHandle = AOTInductorStreamOpaque*;
 
-// In truth a std::unordered_map<std::string, AtenTensorHandle>*.
+// The handle is actually a std::unordered_map<std::string, AtenTensorHandle>*.
 struct AOTInductorConstantMap;
 using AOTInductorConstantMapHandle = AOTInductorConstantMap*;
 

@@ -1,4 +1,4 @@
-// Products of matrices on a GPU. Linked where a program calls cuBLAS itself.
+// Matrix products on a GPU. Linked into programs that call cuBLAS directly.
 #include <dlfcn.h>
 
 #include <initializer_list>
@@ -11,7 +11,7 @@
 #include <wir/tensor.h>
 
 extern "C" {
-// PyTorch's stable interface hides it where CUDA's own headers are missing.
+// PyTorch's stable ABI headers declare this only if CUDA's headers are present.
 [[gnu::weak]] AOTITorchError torch_get_current_cuda_blas_handle(void** handle);
 AOTITorchError aoti_torch_cuda_mm_out(
     AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2);
@@ -22,7 +22,7 @@ AOTITorchError aoti_torch_cuda_bmm_out(
 namespace wir {
 namespace {
 
-// Of cublas_api.h and library_types.h.
+// From cublas_api.h and library_types.h.
 using Status = int;
 constexpr int kDefaultMath = 0;      // CUBLAS_DEFAULT_MATH
 constexpr int kFloat16 = 2;          // CUDA_R_16F
@@ -44,7 +44,7 @@ bool find(Function*& function, const char* name, std::initializer_list<const cha
   return found != nullptr;
 }
 
-// Has a thread that has not used the GPU before use it; PyTorch would warn of such a thread.
+// Selects the GPU once per thread. PyTorch would warn about a thread that has not used it yet.
 void enter(std::int32_t gpu) {
   static const auto set_device = [] {
     int (*found)(int) = nullptr;
@@ -55,8 +55,8 @@ void enter(std::int32_t gpu) {
   if (!entered && set_device != nullptr) entered = set_device(gpu) == 0;
 }
 
-// The settings of PyTorch by which ATen chooses what makes a product. They are no part of its C
-// interface, so they are looked up by name; where one is missing, nothing is known of them.
+// The PyTorch settings by which ATen chooses how to compute a product. They are not part of its C
+// interface, so they are looked up by mangled name. If one is missing, all count as unknown.
 class Settings {
  public:
   static const Settings& get() {
@@ -64,7 +64,7 @@ class Settings {
     return settings;
   }
 
-  // Whether ATen calls cuBLAS, in the way that we do.
+  // Whether ATen would call cuBLAS, and with the same options as this file.
   bool are_usual() const {
     if (!known_) return false;
     void* context = context_();
@@ -74,7 +74,7 @@ class Settings {
   }
 
  private:
-  static constexpr std::int8_t kCublas = 1;  // of at::BlasBackend; before it: the default
+  static constexpr std::int8_t kCublas = 1;  // from at::BlasBackend; 0 is the default
 
   Settings() {
     const auto torch = { "libtorch_cpu.so", "libtorch_cuda.so" };
@@ -99,8 +99,9 @@ class Settings {
   bool known_;
 };
 
-// One product as cuBLAS takes it. It counts columns first, so it makes the transposed product: of
-// the right matrix and the left one, each transposed by being read so.
+// The arguments of one cuBLAS product. cuBLAS is column-major, so it computes the transposed
+// product: `a` is the right matrix and `b` the left one, both transposed by being read
+// column-major.
 struct Gemm {
   int transposed_a, transposed_b;
   int m, n, k, lda, ldb, ldc;
@@ -127,7 +128,7 @@ class Cublas {
     return found;
   }
 
-  // ATen has float32 computed as settings say, and narrower types in one way.
+  // ATen computes float32 in the handle's math mode, but 16-bit types always in the default mode.
   void gemm(const Blas& blas, std::int32_t dtype, const Gemm& g) const {
     const bool is_narrow = dtype == dtype::float16 || dtype == dtype::bfloat16;
     const bool other_math = is_narrow && blas.math != kDefaultMath;
@@ -220,9 +221,9 @@ class Cublas {
   bool is_there_;
 };
 
-// How a matrix is read, and how far apart its rows or columns lie.
+// The order in which a matrix is read, and its leading dimension.
 struct Reading {
-  bool transposed;  // column after column, seen from here
+  bool transposed;  // column-major, seen from here
   std::int64_t leading;
 };
 
@@ -232,7 +233,7 @@ bool is_contiguous(const Matrix& m) {
 
 std::int64_t at_least_one(std::int64_t size) { return size < 1 ? 1 : size; }
 
-// As ATen reads the operands of a product; nothing where it would copy one first.
+// Returns how ATen reads an operand of a single product, or nullopt if it would copy it first.
 std::optional<Reading> read(const Matrix& m) {
   const Reading by_rows{ false, m.row_stride }, by_columns{ true, m.column_stride };
   if (is_contiguous(m)) return by_rows;
@@ -241,7 +242,7 @@ std::optional<Reading> read(const Matrix& m) {
   return std::nullopt;
 }
 
-// Likewise where there are several: there it prefers rows.
+// The same for batched products, where ATen prefers row-major.
 std::optional<Reading> read_batched(const Matrix& m) {
   if (m.column_stride == 1 && m.row_stride >= at_least_one(m.columns)) {
     return Reading{ false, m.row_stride };
@@ -254,13 +255,13 @@ std::optional<Reading> read_batched(const Matrix& m) {
 
 bool fits(std::int64_t size) { return 0 < size && size <= INT32_MAX; }
 
-// What cuBLAS is to be told; nothing where that cannot be said.
+// Returns the arguments for cuBLAS, or nullopt if it cannot express the product.
 std::optional<Gemm> described(const Matrix& out, const Matrix& left, const Matrix& right,
     std::optional<Reading> a, std::optional<Reading> b) {
   const std::int64_t m = out.columns, n = out.rows, k = left.columns;
   if (!a || !b || !is_contiguous(out)) return std::nullopt;
   if (left.rows != n || right.rows != k || right.columns != m) return std::nullopt;
-  // Where there is but one row or column, the stride may be anything, and cuBLAS insists.
+  // With a single row or column the stride is arbitrary, but cuBLAS still checks it.
   if (a->transposed ? m == 1 : k == 1) a->leading = a->transposed ? k : m;
   if (b->transposed ? k == 1 : n == 1) b->leading = b->transposed ? n : k;
   const std::int64_t ldc = n == 1 ? m : out.row_stride;
@@ -273,7 +274,7 @@ std::optional<Gemm> described(const Matrix& out, const Matrix& left, const Matri
     left.batch_stride, out.batch_stride, 1 };
 }
 
-// A tensor over memory that another one owns.
+// Returns a tensor over memory that another tensor owns.
 Tensor tensor_of(
     std::int32_t gpu, std::int32_t dtype, const Matrix& m, std::optional<std::int64_t> count) {
   const std::int64_t size[] = { count.value_or(0), m.rows, m.columns };
@@ -312,7 +313,7 @@ void mm(const Call& call, std::int32_t dtype, const Matrix& out, const Matrix& l
 
 void bmm(const Call& call, std::int32_t dtype, std::int64_t count, const Matrix& out,
     const Matrix& left, const Matrix& right) {
-  // One product alone, and columns of one, ATen treats in other ways.
+  // ATen takes other paths for a batch of one and for outputs with one column.
   const bool is_plain = count > 1 && fits(count) && out.columns > 1 &&
                         out.row_stride == out.columns && out.batch_stride == out.rows * out.columns;
   if (call.blas.handle != nullptr && is_plain) {

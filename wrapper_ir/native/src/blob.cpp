@@ -18,7 +18,7 @@
 namespace wir::runtime {
 namespace {
 
-// Any address in this library; its own, since symbols of that name may be in other libraries.
+// An address in this library, for dladdr(). Not exported: other libraries may define the symbol.
 const char anchor = 0;
 
 std::string library() {
@@ -94,7 +94,7 @@ void check_digest(const ProgramInfo& program, const std::string& where, const st
 
 std::shared_ptr<Blob> Blob::open(const ProgramInfo& program, const char* directory) {
   if (program.constants_file == nullptr) {
-    // Embedded constants lie in a section that may be written to.
+    // Embedded constants are in a writable section.
     auto* begin = const_cast<std::uint8_t*>(program.constants_begin);
     const std::uint64_t size = program.constants_end - program.constants_begin;
     if (size < program.blob_size()) refuse(library(), "the library is damaged");
@@ -129,7 +129,7 @@ Blob::~Blob() {
 void Blob::pin() {
   if (pinned_) return;
   if (mapped_ == 0) {
-    // The handle is not closed: that alone keeps the library where it is.
+    // The handle is never closed, which keeps the library loaded.
     dlopen(library().c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   }
   pinned_ = true;

@@ -1,4 +1,4 @@
-// The bytes of a program's constants: in the library, or in a file beside it.
+// The bytes of a program's constants, embedded in the library or in a file next to it.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,8 @@
 
 namespace wir::runtime {
 
-// What follows the bytes in a file: by it a file that was cut off, or that belongs to another
-// build, is known without reading the whole.
+// Follows the bytes in a constants file. Shows whether the file is truncated or belongs to another
+// build without reading all of it.
 struct Trailer {
   char magic[8];  // "WIRDATA1"
   std::uint64_t size;
@@ -20,11 +20,11 @@ static_assert(sizeof(Trailer) == 48);
 
 class Blob {
  public:
-  // `directory` is looked into first; null: only beside the library. With the environment variable
-  // WRAPPER_IR_VERIFY_CONSTANTS set to 1 every byte is compared with the digest.
+  // Looks in `directory` first, unless it is null, then next to the library. If the environment
+  // variable WRAPPER_IR_VERIFY_CONSTANTS is 1, checks all bytes against the digest.
   static std::shared_ptr<Blob> open(const ProgramInfo& program, const char* directory);
 
-  // Whether the library was made without values, for whoever loads it to give.
+  // Whether the library was built without values, which its loader must then supply.
   static bool is_absent(const ProgramInfo& program) {
     return program.constants_file != nullptr && *program.constants_digest == '\0';
   }
@@ -33,7 +33,7 @@ class Blob {
   Blob& operator=(const Blob&) = delete;
   ~Blob();
 
-  // Private to the process: who writes here changes neither the file nor another process.
+  // Private to the process: writes affect neither the file nor other processes.
   std::uint8_t* begin() const { return begin_; }
   std::uint64_t size() const { return size_; }
 
@@ -42,7 +42,7 @@ class Blob {
     return byte >= begin_ && byte < begin_ + size_;
   }
 
-  // Keeps the bytes for the rest of the process: somebody holds a tensor that shows them.
+  // Keeps the bytes for the rest of the process, because a tensor that views them was handed out.
   void pin();
 
  private:
@@ -51,7 +51,7 @@ class Blob {
 
   std::uint8_t* begin_;
   std::uint64_t size_;
-  std::size_t mapped_;  // bytes of the mapping; 0: the bytes are in the library
+  std::size_t mapped_;  // size of the mapping in bytes; 0 if the bytes are in the library
   std::atomic<bool> pinned_ = false;
 };
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int32_t kBuffer = 2;
 constexpr std::int32_t kTensorConstant = 3;
 
-// torch's CPU allocator aligns to this; some matrix products give other last bits elsewhere.
+// The alignment of torch's CPU allocator. Others change the last bits of some matrix products.
 constexpr std::uintptr_t kAlignment = 64;
 
 bool may_be_missing(const ConstantSpec& spec) {
@@ -46,7 +46,7 @@ void check_table(const ProgramInfo& program) {
   }
 }
 
-// Makes the constants of a set that are packed of others of it.
+// Creates the packed constants of a set from its other constants.
 void pack(const ProgramInfo& program, Constants& made) {
   if (program.pack == nullptr) return;
   const NoGrad no_grad;
@@ -58,8 +58,8 @@ void pack(const ProgramInfo& program, Constants& made) {
   }
 }
 
-// Makes the constants that a set lacks, each a view of the storage that `storage_of` makes for it
-// and those tied to it.
+// Creates the constants that a set lacks. Each is a view of the storage that `storage_of` makes for
+// its group of tied constants.
 template <typename StorageOf>
 void fill(const ProgramInfo& program, Constants& made, StorageOf&& storage_of) {
   std::vector<Tensor> storages(program.num_constants);
@@ -72,8 +72,8 @@ void fill(const ProgramInfo& program, Constants& made, StorageOf&& storage_of) {
   pack(program, made);
 }
 
-// The tensor of the caller's that a constant can be: its own, or that of one laid out alike in the
-// same storage. Null if there is none.
+// Returns the caller's tensor that can serve as a constant: the one given for it, or for a constant
+// with the same layout in the same storage. Null if there is none.
 AtenTensorHandle shared_by(const ProgramInfo& program, const Given& given, std::size_t index) {
   if (given[index] != nullptr) return given[index];
   for (std::size_t i = 0; i < program.num_constants; ++i) {
@@ -95,7 +95,7 @@ void take_over(const ProgramInfo& program, const Given& given, Constants& made) 
 
 void wait_for_devices(const ProgramInfo& program) {
   if (program.wait == nullptr) return;
-  std::int32_t last = INT32_MIN;  // waiting once more costs nothing
+  std::int32_t last = INT32_MIN;  // a repeated wait costs nothing
   for (std::size_t i = 0; i < program.num_constants; ++i) {
     const TensorSpec& tensor = program.constants[i].tensor;
     if (tensor.device_type == device::cpu || tensor.device_index == last) continue;
@@ -160,7 +160,7 @@ std::shared_ptr<Constants> constants_from(const ProgramInfo& program, const std:
 
 namespace {
 
-// What is to be exchanged: for each constant the tensor given for it, or null.
+// A checked update: for each constant, the tensor given for it or null.
 class Update {
  public:
   Update(const ProgramInfo& program, const std::vector<NewValue>& values,
@@ -184,7 +184,7 @@ class Update {
     if (value.name == nullptr) return problem("a tensor was given without a name");
     const std::size_t index = find(value.name);
     if (index == program_.num_constants) {
-      if (options_.first) return;  // a whole state_dict may be given, of which a program needs some
+      if (options_.first) return;  // a whole state_dict may be given; the program needs part of it
       return problem(std::string("there is no constant '") + value.name + "'");
     }
     const ConstantSpec& spec = program_.constants[index];
@@ -201,7 +201,7 @@ class Update {
     }
   }
 
-  // The name in the program goes before that in the model: loaders translate into it.
+  // A name in the program takes precedence over one in the model: loaders translate to the former.
   std::size_t find(const char* name) const {
     for (std::size_t i = 0; i < program_.num_constants; ++i) {
       if (std::strcmp(program_.constants[i].name, name) == 0) return i;
@@ -223,7 +223,7 @@ class Update {
     if (options_.from_cpu && found.device_type == device::cpu) {
       expected.device_type = device::cpu;
     }
-    // A copy fixes the strides.
+    // The values will be copied, so their strides do not matter.
     if (!options_.user_managed && found.rank == expected.rank && found.layout == 0) {
       expected.stride = found.stride;
     }
@@ -237,7 +237,7 @@ class Update {
   void check_complete() {
     std::vector<bool> covered(program_.num_constants);
     for (std::size_t i = 0; i < program_.num_constants; ++i) {
-      // What came but did not fit has been complained of.
+      // Values that were given but did not fit have been reported already.
       if (given_[i] != nullptr || refused_[i]) covered[root_of(program_, i)] = true;
     }
     std::string missing;
@@ -250,7 +250,8 @@ class Update {
     problem((options_.first ? "missing: " : "missing from a full update: ") + missing);
   }
 
-  // Constants that share a storage can only be taken from memory of the caller that they share, too.
+  // Constants that share storage can use the caller's memory only if its tensors share storage,
+  // too.
   void check_shareable() {
     for (std::size_t i = 0; i < program_.num_constants; ++i) {
       for (std::size_t other = 0; other < i; ++other) {
@@ -268,7 +269,7 @@ class Update {
     return shared_by(program_, given_, given_[i] == nullptr ? i : other) == nullptr;
   }
 
-  // Of the storage that the constant's place in the program makes of a given tensor.
+  // Start of the given tensor's storage, assuming the constant's storage offset in the program.
   std::uintptr_t start(std::size_t index) const {
     const ConstantSpec& spec = program_.constants[index];
     return reinterpret_cast<std::uintptr_t>(data(given_[index])) -
@@ -291,7 +292,7 @@ class Update {
   std::string problems_;
 };
 
-// Makes the new set, one storage after the other.
+// Builds the new set, one storage at a time.
 class Exchange {
  public:
   Exchange(const ProgramInfo& program, const Constants& base, const Constants& active,
@@ -337,7 +338,7 @@ class Exchange {
     const bool from_active = options_.inactive && may_be_missing(program_.constants[root]);
     const Constants& source = from_active ? active_ : base_;
     if (written && options_.inactive && &source == &active_) {
-      copy_from(source, root, members);  // the set in use goes on writing to its own
+      copy_from(source, root, members);  // the set in use keeps writing to its own
     } else {
       for (const std::size_t i : members) made_->put(i, share(source[i]));
     }
@@ -365,7 +366,7 @@ class Exchange {
 
   AtenTensorHandle made_of(std::size_t index) const { return (*made_)[index]; }
 
-  // Several names of one memory may be given, but not with different values.
+  // Several constants that share memory may be given, but not with different values.
   void check_agreement(const Members& members) const {
     std::size_t last = members.front();
     for (const std::size_t i : members) {

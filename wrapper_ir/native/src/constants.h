@@ -1,4 +1,4 @@
-// One set of values of a program's constants, and how another is made from it.
+// A set of values for a program's constants, and functions that derive another set from it.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@
 
 namespace wir::runtime {
 
-// Immutable once it is made (what the program itself writes to excepted). Calls that run with it
-// share it; it goes with the last of them.
+// Immutable once built, except for constants that the program itself writes to. Shared by the calls
+// that run with it, and freed with the last of them.
 class Constants {
  public:
   explicit Constants(std::size_t count) : tensors_(count), handles_(count) {}
@@ -28,14 +28,14 @@ class Constants {
     handles_[index] = tensors_[index];
   }
 
-  // Whether the constants of this number and those tied to it still await a value; empty where none
-  // does.
+  // By index of a group's root: whether that group of tied constants still awaits a value. Empty if
+  // none does.
   std::vector<bool> awaited;
 
-  // What the views in `tensors_` show; null when all have storage of their own.
+  // The bytes that tensors in `tensors_` view; null if all own their storage.
   std::shared_ptr<Blob> blob;
 
-  // Whether other values have taken its place, while work on a GPU may still read these.
+  // Whether this set has been replaced; work on a GPU may still be reading it.
   mutable std::atomic<bool> superseded{false};
 
  private:
@@ -43,14 +43,14 @@ class Constants {
   std::vector<AtenTensorHandle> handles_;
 };
 
-// Waits until the GPUs that constants lie on have done all that was asked of them. Work on one
-// stream does not wait for another: new values have to be there before a run on whatever stream
-// reads them, and old ones must last until those before have read them.
+// Waits until the GPUs that hold constants have finished all queued work. Streams do not wait for
+// each other: new values must be in place before a run on any stream reads them, and old ones must
+// stay until earlier runs have read them.
 void wait_for_devices(const ProgramInfo& program);
 
-// A value that somebody wants a constant to have.
+// A new value for a constant.
 struct NewValue {
-  const char* name;  // of the program or of the model
+  const char* name;  // in the program or in the model
   AtenTensorHandle tensor;
 };
 
@@ -58,38 +58,38 @@ struct UpdateOptions {
   bool full = false;          // every parameter must be given
   bool first = false;         // there are no values yet
   bool user_managed = false;  // the caller's memory is used, not copied
-  bool from_cpu = false;      // tensors may be on the CPU where the constant is elsewhere
-  bool inactive = false;      // for the set that is not in use: what the program writes to is copied
+  bool from_cpu = false;      // CPU tensors are accepted for constants on other devices
+  bool inactive = false;      // updates the set not in use; copies what the program writes to
 };
 
-// For each constant the tensor given for it, or null; or empty.
+// For each constant, the tensor given for it or null; empty if nothing was given.
 using Given = std::vector<AtenTensorHandle>;
 
-// What a container is to begin with, in memory of the caller: all parameters; other names are left
-// alone. Throws an Error that lists all that is wrong.
+// Returns a container's initial values, in the caller's memory. All parameters must be given;
+// unknown names are ignored. Throws an Error that lists every problem.
 Given external_values(const ProgramInfo& program, const std::vector<NewValue>& values);
 
-// Whether nothing is left that only the program's own bytes have.
+// Whether `given` covers every constant, so the program's own bytes are not needed.
 bool covers_all(const ProgramInfo& program, const Given& given);
 
-// The values a program begins with: those given, not copied, and for others those it was made with.
-// Of the latter, what it writes to and what is not aligned is copied.
+// Returns a program's initial values: the given ones, not copied, and its own for the rest. Its own
+// are copied if it writes to them or if they are misaligned or not on the CPU.
 std::shared_ptr<Constants> first_constants(const ProgramInfo& program, const Given& given,
                                            const std::shared_ptr<Blob>& blob);
 
-// What a library that was made without values begins with: memory for them.
+// Returns the initial set of a library built without values: memory still to be filled.
 std::shared_ptr<Constants> awaited_constants(const ProgramInfo& program);
 
 // Throws an Error that names the constants that still await a value.
 void check_given(const ProgramInfo& program, const Constants& constants);
 
-// The same from other bytes, laid out like those of the program; they are copied.
+// Returns a set copied from `bytes`, which are laid out like the program's own.
 std::shared_ptr<Constants> constants_from(const ProgramInfo& program, const std::uint8_t* bytes);
 
-// Returns `base` with some values exchanged. Constants that share their storage with one that is
-// given follow. Throws an Error that lists all that is wrong, and then nothing has changed.
+// Returns `base` with some values replaced. Constants that share storage with a given one change
+// with it. Throws an Error that lists every problem, and then changes nothing.
 //
-// `active` is the set in use: what was not given and is no parameter is taken from there.
+// `active` is the set in use. Constants that were not given and are not parameters come from it.
 std::shared_ptr<Constants> updated_constants(const ProgramInfo& program, const Constants& base,
                                              const Constants& active,
                                              const std::vector<NewValue>& values,

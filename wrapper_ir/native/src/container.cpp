@@ -20,8 +20,8 @@
 #include "probing.h"
 #include "small_array.h"
 
-// Says why this processor cannot run the library's kernels, or returns null. The build adds it
-// where they need more than the machine's baseline.
+// Returns why this processor cannot run the library's kernels, or null. The build adds it if the
+// kernels need more than the architecture's baseline.
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char* wir_cpu_problem() noexcept;
 
 namespace wir::runtime {
@@ -55,7 +55,7 @@ void check_accelerator(const ProgramInfo& program, const std::string& given) {
   throw Error("WIR2163", "the program was made for '" + made_for + "', not for '" + given + "'");
 }
 
-// Who names no device takes the one that the program was made for.
+// Null stands for the device that the program was made for.
 void check_device(const ProgramInfo& program, const char* device) {
   if (device == nullptr) return;
   if (program.device_index >= 0) return check_accelerator(program, device);
@@ -77,7 +77,7 @@ void check_count(const char* what, std::size_t expected, std::size_t got,
                              ", not " + std::to_string(got) + remark);
 }
 
-// PyTorch's loaders pass tensors on and leave out everything else.
+// PyTorch's loaders pass on tensors and drop everything else.
 const char* remark_on_numbers(const ProgramInfo& program) {
   for (std::size_t i = 0; i < program.num_inputs; ++i) {
     const Kind kind = program.inputs[i].kind;
@@ -88,7 +88,7 @@ const char* remark_on_numbers(const ProgramInfo& program) {
   return "";
 }
 
-// A pytree, as PyTorch writes it, of a tuple with so many leaves.
+// Returns a tuple of `count` leaves as a pytree spec in PyTorch's JSON format.
 std::string tuple_of_leaves(std::size_t count) {
   std::string leaves;
   for (std::size_t i = 0; i < count; ++i) {
@@ -100,7 +100,7 @@ std::string tuple_of_leaves(std::size_t count) {
 
 std::string spec_of_inputs(const ProgramInfo& program) {
   if (*program.in_spec != '\0') return program.in_spec;
-  // Positional arguments, and no others by name.
+  // Positional arguments and no keyword arguments.
   return R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [)" +
          tuple_of_leaves(program.num_given()) +
          R"(, {"type": "builtins.dict", "context": "[]", "children_spec": []}]}])";
@@ -111,7 +111,7 @@ std::string spec_of_results(const ProgramInfo& program) {
   return "[1, " + tuple_of_leaves(program.num_outputs) + "]";
 }
 
-// Whether the inputs given are the tensors alone, and the program knows the others by itself.
+// Whether only the tensors were given, and the program knows all other inputs itself.
 bool are_tensors_alone(const ProgramInfo& program, std::size_t given) {
   std::size_t tensors = 0;
   for (std::size_t i = 0; i < program.num_given(); ++i) {
@@ -125,10 +125,10 @@ bool are_tensors_alone(const ProgramInfo& program, std::size_t given) {
   return given == tensors;
 }
 
-// The handles of a call's inputs: deleted at its end, those excepted that the program released.
+// The handles of a call's inputs. Deleted at its end, except those that the program has released.
 class Owned {
  public:
-  // `handles` may be those of the tensors alone; the others are null then.
+  // `handles` may be those of the tensors only; other inputs are null then.
   Owned(const ProgramInfo& program, AtenTensorHandle* handles, std::size_t count)
       : handles_(count < program.num_inputs ? program.num_inputs : count) {
     const bool alone = count != program.num_given() && are_tensors_alone(program, count);
@@ -199,7 +199,7 @@ Container::Container(const ProgramInfo& program, std::size_t runners, const char
   Runner& next = runners_.back();
   next.constants = active_;
   next.stream = current_stream();
-  if (!awaits) prepare(next);  // so that what goes wrong goes wrong here
+  if (!awaits) prepare(next);  // so that errors surface here
 }
 
 Container::~Container() {
@@ -214,7 +214,7 @@ void Container::drop(Runner& runner) {
   runner.graphs.reset();
   drop_state(runner);
   if (runner.constants != nullptr && runner.constants->superseded) wait_for_devices(program_);
-  runner.constants.reset();  // after those that have views of them
+  runner.constants.reset();  // after the graphs and the state, which hold views of them
 }
 
 GpuStream Container::current_stream() const {
@@ -240,7 +240,7 @@ std::int64_t Container::runner_of(void* stream) {
   return stream == nullptr || owner == owners_.end() ? kNoRunner : owner - owners_.begin();
 }
 
-// The place in idle_ of the runner that a call takes; the end if it has to wait.
+// Returns the position in idle_ of the runner that a call takes; end() if the call has to wait.
 std::vector<std::size_t>::iterator Container::choice(void* asked, const GpuStream& stream) {
   const auto owner = std::find(owners_.begin(), owners_.end(), asked);
   if (asked != nullptr && owner != owners_.end()) {
@@ -254,7 +254,7 @@ std::vector<std::size_t>::iterator Container::choice(void* asked, const GpuStrea
   return idle_.empty() ? idle_.end() : idle_.end() - 1;
 }
 
-// Returns the number of the runner. `asked` is the stream that the caller named, or null.
+// Returns the index of the runner. `asked` is the stream that the caller passed, or null.
 std::size_t Container::take(void* asked, Runner& runner) {
   const GpuStream stream = current_stream();
   Runner stale;
@@ -293,7 +293,7 @@ void Container::give_back(std::size_t number, Runner runner, bool failed) {
       runner.constants = stale.constants;
     }
     runners_[number] = std::move(runner);
-    idle_.push_back(number);  // has room: it was there before
+    idle_.push_back(number);  // cannot allocate: it was there before
     any_will_do = owners_.empty();
     if (failed && !any_will_do) owners_[number] = nullptr;
   }
@@ -305,8 +305,8 @@ void Container::prepare(Runner& runner) {
   ensure_state(program_, runner.state, runner.constants->handles());
 }
 
-// A runner as long as a call has it. After a call that failed its state is not used again: what it
-// keeps may be half done.
+// Holds a runner for the duration of a call. If the call fails, the runner's state is dropped: it
+// may be inconsistent.
 class Container::Turn {
  public:
   Turn(Container& container, void* stream)
@@ -386,7 +386,7 @@ void Container::run(Runner& runner, Call& call, const Slot* inputs, Slot* output
   }
 }
 
-// Makes handles of all results, or deletes those there are.
+// Turns all results into handles, or deletes all of them on failure.
 void Container::hand_over(Slot* results, AtenTensorHandle* outputs) {
   std::size_t done = 0;
   try {
@@ -407,7 +407,7 @@ void Container::hand_over(Slot* results, AtenTensorHandle* outputs) {
     void* address = nullptr;
     if (outputs[i] != nullptr && aoti_torch_get_data_ptr(outputs[i], &address) == 0 &&
         blob_->holds(address)) {
-      blob_->pin();  // a constant is a result
+      blob_->pin();  // a result views a constant
     }
   }
 }
@@ -430,7 +430,7 @@ void Container::update_from_bytes(const std::uint8_t* bytes) {
 }
 
 void Container::publish(std::shared_ptr<const Constants> made, bool inactive) {
-  wait_for_devices(program_);  // the new values are there
+  wait_for_devices(program_);  // until the new values are in place
   std::vector<Runner> stale;
   {
     const std::lock_guard lock(mutex_);
@@ -439,10 +439,10 @@ void Container::publish(std::shared_ptr<const Constants> made, bool inactive) {
     if (!inactive) stale = take_stale();
   }
   for (Runner& runner : stale) drop(runner);
-  if (made != nullptr) wait_for_devices(program_);  // nothing reads the old ones any more
+  if (made != nullptr) wait_for_devices(program_);  // until nothing reads the old ones
 }
 
-// What idle runners keep of constants that are no longer in use; those at work give theirs back.
+// Takes what idle runners hold for replaced constants. Busy runners drop theirs in give_back().
 std::vector<Container::Runner> Container::take_stale() {
   std::vector<Runner> stale;
   for (Runner& runner : runners_) {

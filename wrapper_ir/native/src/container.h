@@ -1,4 +1,4 @@
-// One loaded model: its constants, and the states in which calls run.
+// A loaded model: its constants, and the runners that execute its calls.
 #pragma once
 
 #include <atomic>
@@ -20,30 +20,30 @@
 
 namespace wir::runtime {
 
-// What callers give as constants: a std::unordered_map of theirs, or pairs.
+// Constants as callers pass them: in a std::unordered_map or as pairs.
 using ConstantMap = std::unordered_map<std::string, AtenTensorHandle>;
 std::vector<NewValue> values_of(AOTInductorConstantMapHandle map);
 std::vector<NewValue> values_of(const AOTInductorConstantMapEntry* pairs, std::size_t count);
 
-// All functions may be called by several threads at once.
+// All functions are thread-safe.
 class Container {
  public:
-  // `directory` is where a file of constants is looked for first; may be null. `external` are
-  // constants in memory of the caller; null: all are the library's.
+  // `directory` is searched first for the constants file; may be null. `external` are constants in
+  // the caller's memory; if null, all are the library's.
   Container(const ProgramInfo& program, std::size_t runners, const char* device,
             const char* directory, const std::vector<NewValue>* external = nullptr);
   ~Container();
   Container(const Container&) = delete;
   Container& operator=(const Container&) = delete;
 
-  // Pytrees of the arguments and of the results, as JSON; those of tuples where the program has none.
+  // Pytree specs of the arguments and results, as JSON; plain tuples if the program has none.
   const char* in_spec() const { return in_spec_.c_str(); }
   const char* out_spec() const { return out_spec_.c_str(); }
 
   const ProgramInfo& program() const { return program_; }
 
-  // Takes the handles of the inputs, whatever happens. Waits for a free runner. Sets the outputs
-  // only if it succeeds. Runs on `stream`, or on the current one if that is null.
+  // Takes ownership of the input handles, even on failure. Waits for a free runner. Sets the
+  // outputs only on success. Runs on `stream`, or on the current stream if it is null.
   void run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensorHandle* outputs,
            std::size_t num_outputs, AOTIProxyExecutorHandle proxy_executor,
            void* stream = nullptr);
@@ -54,43 +54,43 @@ class Container {
   void swap();
   void free_inactive();
 
-  // Whether constants came from bytes, the library's or those of an update.
+  // Whether constants were read from bytes: the library's or those of an update.
   bool has_read_bytes() const { return has_read_bytes_; }
 
-  // With affinity, the calls on a stream of a GPU have one runner, and wait for it. Set while no
-  // call is running.
+  // With affinity, all calls on one GPU stream use the same runner, and wait for it. May be set
+  // only while no call is running.
   void set_stream_affinity(bool on);
-  // The number of the stream's runner, or one of these.
+  // runner_of() returns the index of the stream's runner, or one of these.
   static constexpr std::int64_t kNoAffinity = -2, kNoRunner = -1;
   std::int64_t runner_of(void* stream);
 
-  // Null where there is none.
+  // Null if there is none.
   std::shared_ptr<const Constants> constants(bool inactive);
-  // The same, for handing tensors out: what they show stays as long as the process.
+  // The same, for tensors that are handed out: their memory lives as long as the process.
   std::shared_ptr<const Constants> lasting_constants(bool inactive);
   const std::vector<AOTInductorConstantMapEntry>& entries(bool inactive);
 
-  // Null where calls are not captured.
+  // Null if calls are not captured.
   const Graphs* graphs() const { return graphs_.get(); }
 
-  // Frees what is kept between calls and not in use; what calls in progress hold goes when they end.
-  // Returns how many bytes went at once.
+  // Frees memory that is kept between calls. What calls in progress hold is freed when they end.
+  // Returns the number of bytes freed immediately.
   std::size_t release();
 
   void set_input_checks(bool on) { checks_ = on ? 1 : 0; }
-  // For all containers of this library that were not told otherwise.
+  // Applies to all containers of this library without a setting of their own.
   static void set_default_input_checks(bool on) { default_checks_ = on ? 1 : 0; }
 
  private:
-  // A state, the constants it was made with, and how often memory had been released by then. A
-  // runner that has no state yet is given one by the call that takes it, with the constants then in
-  // use. What a state holds of a GPU's memory is that of one stream.
+  // A state, the constants it was made with, and the value of releases_ at that time. A runner
+  // without a state gets one from the next call that takes it, with the constants then in use. The
+  // GPU memory that a state holds belongs to one stream.
   struct Runner {
     void* state = nullptr;
     std::shared_ptr<const Constants> constants;
     std::uint64_t releases = 0;
     GpuStream stream;
-    std::unique_ptr<RunnerGraphs> graphs;  // of the same constants; on any stream
+    std::unique_ptr<RunnerGraphs> graphs;  // for the same constants; usable on any stream
 
     bool serves(const GpuStream& wanted) const {
       return state == nullptr || (!wanted.is_captured && stream.stream == wanted.stream);
@@ -112,16 +112,16 @@ class Container {
   void publish(std::shared_ptr<const Constants> made, bool inactive);
 
   const ProgramInfo& program_;
-  std::shared_ptr<Blob> blob_;  // null where nothing of it is needed
+  std::shared_ptr<Blob> blob_;  // null if none of it is needed
   std::atomic<bool> has_read_bytes_;
-  std::unique_ptr<Objects> objects_;  // null where the program has none
+  std::unique_ptr<Objects> objects_;  // null if the program has none
   std::unique_ptr<Graphs> graphs_;
 
-  std::mutex mutex_;  // guards what follows; held for a few instructions at a time
+  std::mutex mutex_;  // guards the members up to releases_; held only briefly
   std::condition_variable returned_;
-  std::vector<Runner> runners_;    // what those at work keep is with their calls
-  std::vector<std::size_t> idle_;  // numbers of those that are not at work
-  std::vector<void*> owners_;      // with affinity: the stream that has each runner, or null
+  std::vector<Runner> runners_;    // contents of busy ones are with their calls
+  std::vector<std::size_t> idle_;  // indices of those that are free
+  std::vector<void*> owners_;      // with affinity: the stream that owns each runner, or null
   std::shared_ptr<const Constants> active_;
   std::shared_ptr<const Constants> inactive_;
   std::uint64_t releases_ = 0;

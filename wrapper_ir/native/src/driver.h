@@ -1,4 +1,4 @@
-// The CUDA driver. A library is not linked with it, so that it can be looked at where there is none.
+// The CUDA driver. Libraries do not link against it, so they can be inspected where it is missing.
 #pragma once
 
 #include <dlfcn.h>
@@ -11,9 +11,9 @@
 
 namespace wir {
 
-using CUresult = int;  // of cuda.h
+using CUresult = int;  // from cuda.h
 
-// The used functions, with what we call them, their names and their parameters.
+// The functions in use: our name, the symbol and the parameters.
 #define WIR_DRIVER_FUNCTIONS(OF)                                                                   \
   OF(error_string, "cuGetErrorString", (CUresult, const char**))                                   \
   OF(init, "cuInit", (unsigned))                                                                   \
@@ -35,7 +35,7 @@ using CUresult = int;  // of cuda.h
   OF(launch_cooperative, "cuLaunchCooperativeKernel",                                              \
      (void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**))
 
-// Those that only captures need.
+// Functions that only captures and branches of captured calls need.
 #define WIR_CAPTURE_FUNCTIONS(OF)                                                                  \
   OF(create_stream, "cuStreamCreate", (void**, unsigned))                                          \
   OF(destroy_stream, "cuStreamDestroy_v2", (void*))                                                \
@@ -54,7 +54,7 @@ using CUresult = int;  // of cuda.h
 
 #define WIR_DECLARED(name, symbol, params) CUresult(*name) params;
 
-// The CUDA driver, opened when it is first asked for.
+// The CUDA driver, opened on first use.
 class Driver {
  public:
   static const Driver& get() {
@@ -72,7 +72,6 @@ class Driver {
     if (result != 0) throw Error("WIR2167", std::string(what) + ": " + words(result));
   }
 
-  // Looks a function up.
   template <class Function>
   void find(Function& function, const char* name) const {
     function = reinterpret_cast<Function>(dlsym(library_, name));
@@ -102,7 +101,7 @@ class Driver {
   void* library_;
 };
 
-// What captures and branches of captured calls need of the driver besides.
+// The driver functions in WIR_CAPTURE_FUNCTIONS, looked up on first use.
 struct CaptureDriver {
   static constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
   static constexpr unsigned kNoTiming = 2;     // CU_EVENT_DISABLE_TIMING
@@ -126,10 +125,10 @@ struct CaptureDriver {
 };
 #undef WIR_DECLARED
 
-// Makes a GPU's context, as PyTorch uses it, the thread's current one.
+// Makes the GPU's primary context, which PyTorch uses, current for the calling thread.
 void use_gpu(std::int32_t device);
 
-// Has a context current while it lives.
+// Makes a context current for its lifetime.
 class Current {
  public:
   explicit Current(void* context) {

@@ -8,8 +8,8 @@
 #include <wir/error.h>
 #include <wir/layout.h>
 
-// Since 2.13 PyTorch's loader shows the last words of PyTorch itself, if there are any, rather than
-// those of the library; they are not part of the C shim.
+// Since 2.13, PyTorch's loader shows PyTorch's own last error message, if there is one, rather than
+// the library's. The function that sets it is not part of the C shim.
 namespace torch::csrc::shim::details {
 [[gnu::weak, gnu::visibility("default")]] void set_torch_exception_what(const std::string& words);
 }  // namespace torch::csrc::shim::details
@@ -17,13 +17,13 @@ namespace torch::csrc::shim::details {
 namespace wir::runtime {
 namespace {
 
-// A plain array: an object with a destructor in thread-local memory would keep the library in the
-// process until the thread ends.
+// A plain array: a thread-local object with a destructor would keep the library loaded until the
+// thread ends.
 thread_local char failure[8192];
 
 constexpr std::size_t kMaxInputsShown = 8;
 
-// Messages quote text from outside, and what is quoted must not drive the reader's terminal.
+// Messages quote external text, whose control characters must not reach the reader's terminal.
 bool is_shown_as_it_is(unsigned char byte) {
   return (byte >= 32 && byte != 127) || byte == '\n' || byte == '\t';
 }
@@ -45,7 +45,7 @@ void keep(const char* text) {
     *to = '\0';
     return;
   }
-  while (to > failure && static_cast<unsigned char>(to[-1]) >= 0x80) --to;  // no half characters
+  while (to > failure && static_cast<unsigned char>(to[-1]) >= 0x80) --to;  // keep UTF-8 valid
   std::memcpy(to, kCut, sizeof kCut);
 }
 
@@ -55,7 +55,7 @@ void tell_torch() {
   try {
     set_torch_exception_what(failure);
   } catch (const std::exception&) {
-    return;  // no memory for the words
+    return;  // no memory for the message
   }
 }
 
@@ -93,13 +93,13 @@ std::string called_with(const ProgramInfo& program, const Call& call, const Slot
   if (program.num_inputs > kMaxInputsShown) text += ", ...";
   return text;
 } catch (const std::exception&) {
-  return "";  // an input that cannot be described must not hide what went wrong
+  return "";  // failing to describe an input must not hide the original error
 }
 
 std::string place(const ProgramInfo& program, const Call& call) {
   if (call.line >= program.num_lines) return "";
   const LineInfo& line = program.lines[call.line];
-  if (*line.path == '\0') return "";  // what comes before the first line or after the last
+  if (*line.path == '\0') return "";  // code before the first line or after the last
   std::string text = std::string("\n  at ") + line.path;
   if (line.source != nullptr && *line.source != '\0') text += std::string(" (") + line.source + ")";
   return text;
@@ -143,7 +143,7 @@ void rethrow_with_line(const ProgramInfo& program, const Call& call, const Slot*
     throw;
   } catch (const Error& error) {
     code = error.code();
-    // A mistake that generated code has found says what it is about; PyTorch's words do not.
+    // Errors found by generated code name their subject; PyTorch's messages do not.
     if (std::strcmp(code, "WIR2160") == 0) message = what_failed(program, call) + ": ";
     message += error.message();
     hint = error.hint();

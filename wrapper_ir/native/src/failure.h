@@ -1,4 +1,4 @@
-// The words a failed call leaves behind.
+// The error message that a failed call leaves behind.
 #pragma once
 
 #include <string>
@@ -9,24 +9,23 @@
 
 namespace wir::runtime {
 
-// Of the calling thread's last call of the interface; empty if that succeeded.
+// The message of the calling thread's last call into the interface; empty if it succeeded.
 const char* last_failure();
 void clear_failure();
 
-// Stores the words of the exception being handled. `aloud` also prints them, for loaders that do
-// not ask for them.
+// Stores the message of the exception being handled. `aloud` also prints it, for loaders that do
+// not ask for it.
 AOTIRuntimeError keep_failure(bool aloud);
 
-// Whether the loader of this PyTorch shows what a failed run left behind; those before 2.13 rely
-// on the library to print it.
+// Whether this PyTorch's loader shows the message of a failed run. Before 2.13, loaders rely on the
+// library to print it.
 bool loader_asks_after_runs();
 
-// Throws the exception being handled again, with the line of the program and what it was called
-// with.
+// Rethrows the exception being handled, adding the program line and the inputs of the call.
 [[noreturn]] void rethrow_with_line(const ProgramInfo& program, const Call& call,
                                     const Slot* inputs);
 
-// Runs the body of an entry: what it throws becomes an error code.
+// Runs the body of an entry point and turns exceptions into an error code.
 template <typename Body>
 AOTIRuntimeError entry(Body&& body, bool aloud = true);
 
@@ -41,7 +40,7 @@ AOTIRuntimeError wir::runtime::entry(Body&& body, bool aloud) {
     body();
     return kSuccess;
   } catch (abi::__forced_unwind&) {
-    throw;  // the thread is being ended: nobody may stop that
+    throw;  // the thread is being cancelled; that must not be stopped
   } catch (...) {
     return keep_failure(aloud);
   }

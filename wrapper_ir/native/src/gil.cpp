@@ -6,9 +6,9 @@ namespace wir::runtime {
 namespace {
 
 struct Python {
-  // Of this thread, whether it holds the lock or not.
+  // The state of this thread, whether or not it holds the lock.
   void* (*own_state)() = find("PyGILState_GetThisThreadState");
-  // Of the thread that holds the lock; since 3.12 of this thread, if it does.
+  // The state of the thread that holds the lock; since 3.12, of this thread if it holds the lock.
   void* (*running_state)() = find("PyThreadState_GetUnchecked", "_PyThreadState_UncheckedGet");
   void* (*save)() = find("PyEval_SaveThread");
   void (*restore)(void*) =
@@ -36,7 +36,7 @@ const Python& python() {
 WithoutGil::WithoutGil() {
   const Python& api = python();
   if (!api.is_there()) return;
-  // PyGILState_Check() would answer yes to everybody once there are subinterpreters.
+  // PyGILState_Check() would always return true once there are subinterpreters.
   void* own = api.own_state();
   if (own != nullptr && own == api.running_state()) thread_ = api.save();
 }

@@ -1,16 +1,16 @@
-// Python's global lock, which a caller from Python may hold.
+// Python's global interpreter lock, which a Python caller may hold.
 #pragma once
 
 namespace wir::runtime {
 
-// Lets go of the lock as long as it lives, if this thread holds it, so that other Python threads
-// run meanwhile; and a thread that waits for its turn here cannot keep one that runs from calling
-// an op written in Python. Does nothing in a process without Python. The library is not linked
-// with Python: its functions are looked up by name.
+// Releases the lock for its lifetime, if this thread holds it, so that other Python threads can
+// run. A thread that waits for a runner thus cannot block a running one that calls an op written in
+// Python. Does nothing in a process without Python. The library is not linked against Python: its
+// functions are looked up by name.
 class WithoutGil {
  public:
   WithoutGil();
-  // Python ends a daemon thread that comes back while the interpreter shuts down, by unwinding.
+  // Python unwinds a daemon thread that takes the lock while the interpreter shuts down.
   ~WithoutGil() noexcept(false);
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;

@@ -1,4 +1,4 @@
-// Kernels on a GPU, and which stream a call is on. Linked where a program runs on one.
+// GPU kernels, and the stream that a call runs on. Linked into programs that run on a GPU.
 #include <map>
 #include <mutex>
 #include <string>
@@ -15,7 +15,7 @@
 extern "C" {
 struct CUDAGuardOpaque;
 struct CUDAStreamGuardOpaque;
-// Of PyTorch's C shim, which hides them where CUDA's own headers are missing.
+// From PyTorch's C shim, which declares them only if CUDA's headers are present.
 AOTITorchError aoti_torch_create_cuda_guard(std::int32_t device, CUDAGuardOpaque** guard);
 AOTITorchError aoti_torch_delete_cuda_guard(CUDAGuardOpaque* guard);
 AOTITorchError aoti_torch_get_current_cuda_stream(std::int32_t device, void** stream);
@@ -27,14 +27,14 @@ AOTITorchError aoti_torch_delete_cuda_stream_guard(CUDAStreamGuardOpaque* guard)
 namespace wir {
 namespace {
 
-// Of cuda.h.
+// From cuda.h.
 constexpr CUresult kInvalidContext = 201;
 constexpr int kMajor = 75;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 constexpr int kMinor = 76;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
 constexpr int kMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr std::uint32_t kSharedByDefault = 49152;  // bytes; more has to be asked for
+constexpr std::uint32_t kSharedByDefault = 49152;  // bytes; more must be requested
 
-// A GPU as PyTorch uses it: in its primary context, which stays as long as the process.
+// A GPU in its primary context, as PyTorch uses it. The context lives as long as the process.
 struct Gpu {
   int arch = 0;
   void* context = nullptr;
@@ -57,9 +57,9 @@ struct Gpu {
 
 std::string arch_name(std::int32_t arch) { return "sm_" + std::to_string(arch); }
 
-// The best of the images that run on a GPU, or null. Up to compute capability 8.x, code for one
-// runs on later ones with the same first digit; what Triton makes for newer ones runs on these
-// alone.
+// Returns the best image that runs on a GPU, or null. Up to compute capability 8.x, code also runs
+// on later minor versions of the same major version. What Triton compiles for newer GPUs runs only
+// on the exact version.
 const GpuImage* fitting(const GpuImage* images, int arch) {
   const GpuImage* best = nullptr;
   for (const GpuImage* image = images; image->arch != 0; ++image) {
@@ -146,7 +146,7 @@ void GpuCode::load(std::int32_t device) {
 void GpuCode::launch(const Call& call, const Grid& grid, void** params, void*& scratch) const {
   if (!(fits(grid.x) && fits(grid.y) && fits(grid.z))) refuse_grid(name_, grid);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;  // nothing to do
-  Tensor memory;  // goes when the launch is under way: what takes it over runs after it
+  Tensor memory;  // may be freed once launched: reuse is ordered after the kernel
   if (image_->scratch != 0) {
     memory = bytes_on(device_, Int(grid.x) * grid.y * grid.z * image_->scratch);
     scratch = data(memory);
@@ -154,7 +154,7 @@ void GpuCode::launch(const Call& call, const Grid& grid, void** params, void*& s
   CUresult result = 0;
   if (__builtin_expect(device_ == call.gpu, 1)) {
     result = launch_on(call.stream, grid, params);
-    // A thread that has not used the GPU before.
+    // The thread has not used the GPU yet.
     if (result == kInvalidContext && Driver::get().set_context(context_) == 0) {
       result = launch_on(call.stream, grid, params);
     }
@@ -208,14 +208,14 @@ GpuStream current_stream(std::int32_t device) {
 void wait_for_gpu(std::int32_t device) noexcept {
   try {
     const Current current(gpu_of(device).context);
-    Driver::get().synchronize();  // what went wrong there is told to whoever uses it next
+    Driver::get().synchronize();  // errors are reported to the next user of the GPU
   } catch (const Error&) {
   }
 }
 
 }  // namespace wir
 
-// What the container asks for; it is compiled without knowing of GPUs.
+// Called by the container, which is compiled without any knowledge of GPUs.
 
 extern "C" [[gnu::visibility("hidden")]] void* wir_gpu_enter(std::int32_t gpu, void* stream) {
   void* current = nullptr;

@@ -1,9 +1,9 @@
-// Captures CUDA graphs. Linked where a program on a GPU captures its calls.
+// Captures CUDA graphs. Linked into GPU programs that capture their calls.
 //
-// PyTorch has to know of a capture: what its allocator gives out meanwhile must stay the graph's, and
-// random numbers must differ from replay to replay. Its C shim has no function for that, so this
-// calls at::cuda::CUDAGraph of libtorch_cuda by the names that its compiler gave the functions. They
-// are the same in PyTorch 2.11 to 2.15. Where one is missing, nothing is captured.
+// PyTorch has to know about a capture: memory that its allocator hands out meanwhile must stay with
+// the graph, and random numbers must differ between replays. Its C shim has no function for that,
+// so this file calls at::cuda::CUDAGraph in libtorch_cuda by mangled names. They are the same in
+// PyTorch 2.11 to 2.15. If one is missing, nothing is captured.
 #include <cstddef>
 #include <exception>
 #include <memory>
@@ -22,7 +22,7 @@
 
 namespace wir::runtime {
 
-// Of CUDAGraph.h: functions of an object, which come first among their arguments.
+// Member functions from CUDAGraph.h. The object is their first argument.
 using Pool = std::pair<unsigned long long, unsigned long long>;
 #define WIR_OF_TORCH(TYPE, NAME, PARAMS, SYMBOL) TYPE NAME PARAMS __asm__(SYMBOL) __attribute__((weak))
 WIR_OF_TORCH(void, graph_make, (void* graph, bool keep), "_ZN2at4cuda9CUDAGraphC1Eb");
@@ -32,7 +32,7 @@ WIR_OF_TORCH(void, graph_begin, (void* graph, Pool pool, int mode),
 WIR_OF_TORCH(void, graph_end, (void* graph), "_ZN2at4cuda9CUDAGraph11capture_endEv");
 WIR_OF_TORCH(void, graph_replay, (void* graph), "_ZN2at4cuda9CUDAGraph6replayEv");
 WIR_OF_TORCH(Pool, graph_pool, (void* graph), "_ZN2at4cuda9CUDAGraph4poolEv");
-// Of CUDAContextLight.h.
+// From CUDAContextLight.h.
 WIR_OF_TORCH(void, clear_workspaces, (), "_ZN2at4cuda21clearCublasWorkspacesEv");
 #undef WIR_OF_TORCH
 
@@ -40,7 +40,7 @@ namespace {
 
 void check(CUresult result, const char* what) { Driver::get().check(result, what); }
 
-// A graph of PyTorch's.
+// An at::cuda::CUDAGraph.
 class TorchGraph : public Recording {
  public:
   TorchGraph() { graph_make(memory_, false); }
@@ -54,7 +54,7 @@ class TorchGraph : public Recording {
   Pool pool() { return graph_pool(memory_); }
 
  private:
-  // Takes some 150 bytes in PyTorch 2.11, and 450 in 2.13.
+  // The object takes about 150 bytes in PyTorch 2.11, and 450 in 2.13.
   alignas(64) std::byte memory_[4096];
 };
 
@@ -92,10 +92,10 @@ class CudaRecorder : public Recorder {
 
   std::int32_t gpu_;
   void* context_ = nullptr;
-  void* event_ = nullptr;      // when what was done last is done
-  void* capturing_ = nullptr;  // a stream of our own, on which nothing runs
+  void* event_ = nullptr;      // completes with the last work
+  void* capturing_ = nullptr;  // a stream of our own, on which nothing executes
   void* stream_ = nullptr;     // the caller's
-  void* last_ = nullptr;       // where what was done last went
+  void* last_ = nullptr;       // the stream of the last work
   bool has_last_ = false;
 };
 
@@ -113,11 +113,11 @@ void CudaRecorder::leave() {
 
 std::unique_ptr<Recording> CudaRecorder::record(const std::function<void()>& work,
                                                 Recording* beside) {
-  // The generator of random numbers takes part in one capture at a time.
+  // The random number generator can take part in only one capture at a time.
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   const CaptureDriver& driver = CaptureDriver::get();
-  // PyTorch writes to what graphs read that draw random numbers: none may be running.
+  // PyTorch writes to memory that graphs with random numbers read: none may be running.
   check(driver.wait_for_stream(stream_), "waiting for the GPU");
   auto made = std::make_unique<TorchGraph>();
   {
@@ -133,14 +133,14 @@ std::unique_ptr<Recording> CudaRecorder::record(const std::function<void()>& wor
     }
   }
   check(driver.wait_for_stream(capturing_), "waiting for the GPU");
-  // What cuBLAS was given is the graph's; other work must not use it.
+  // The workspaces of cuBLAS now belong to the graph; other work must not use them.
   clear_workspaces();
   return made;
 }
 
-// Where a capture breaks, PyTorch's allocator believes that it goes on, and so does its generator of
-// random numbers, which then refuses to draw. A capture of nothing that is ended in its place ends
-// both.
+// After a failed capture, PyTorch's allocator still believes it is in progress, and so does its
+// random number generator, which then refuses to draw. Starting a dummy capture and ending it
+// through PyTorch resets both.
 void CudaRecorder::mend(TorchGraph& broken) noexcept {
   const CaptureDriver& driver = CaptureDriver::get();
   const auto stop = [&] {
@@ -152,11 +152,11 @@ void CudaRecorder::mend(TorchGraph& broken) noexcept {
   };
   stop();
   if (driver.begin_capture(capturing_, CaptureDriver::kThreadLocal) != 0) return;
-  driver.call_host(capturing_, [](void*) {}, nullptr);  // of graphs that are empty PyTorch warns
+  driver.call_host(capturing_, [](void*) {}, nullptr);  // PyTorch warns about empty graphs
   try {
     broken.end();
   } catch (const std::exception&) {
-    stop();  // it had ended
+    stop();  // it had ended already
   }
 }
 
@@ -182,7 +182,7 @@ void CudaRecorder::end() noexcept {
 void CudaRecorder::wait() noexcept {
   const CaptureDriver& driver = CaptureDriver::get();
   int mode = CaptureDriver::kRelaxed;  // the caller may be capturing something else
-  if (Driver::get().push_context(context_) != 0) return;  // the process is ending
+  if (Driver::get().push_context(context_) != 0) return;  // the process is exiting
   driver.exchange_mode(&mode);
   driver.wait_for_event(event_);
   driver.exchange_mode(&mode);

@@ -1,5 +1,5 @@
-// Streams of a call, branches of captured calls among them. Linked where a program runs on a GPU;
-// most programs have none.
+// The extra streams of a call, including those for branches of captured calls. Linked into programs
+// that run on a GPU; most use none.
 #include <map>
 #include <mutex>
 #include <vector>
@@ -13,14 +13,14 @@
 namespace wir {
 namespace {
 
-// Streams that no call has, by GPU. They are none of PyTorch's, which hands its own out to
-// everybody: what others put on one while a call is captured would become a part of the graph. They
-// stay as long as the process. A call may give one back that is still at work: what comes next on
-// it comes behind.
+// Streams that no call is using, by GPU. They are not from PyTorch's pool, which hands out the same
+// streams to everybody: work that others queue on one during a capture would become part of the
+// graph. They live as long as the process. A call may give back a stream that is still busy: later
+// work on it is queued behind.
 class IdleStreams {
  public:
   static IdleStreams& get() {
-    static auto* const streams = new IdleStreams;  // calls may end after whatever else does
+    static auto* const streams = new IdleStreams;  // calls may outlive static objects
     return *streams;
   }
 
@@ -42,7 +42,7 @@ class IdleStreams {
   static void* make() {
     const CaptureDriver& driver = CaptureDriver::get();
     void* made = nullptr;
-    int mode = CaptureDriver::kRelaxed;  // the thread may be capturing; this is no part of that
+    int mode = CaptureDriver::kRelaxed;  // the thread may be capturing; this is not part of it
     driver.exchange_mode(&mode);
     const CUresult result = driver.create_stream(&made, CaptureDriver::kNonBlocking);
     driver.exchange_mode(&mode);
@@ -83,7 +83,8 @@ GpuQueues::~GpuQueues() {
   end();
 }
 
-// The next call takes the same streams, on which the allocator has the memory that it needs.
+// Gives the streams back in order: the next call takes the same ones, whose memory the allocator
+// still has.
 void GpuQueues::end() noexcept {
   for (void* event : events_) CaptureDriver::get().destroy_event(event);
   for (std::size_t n = streams_.size(); n > 1; --n) {

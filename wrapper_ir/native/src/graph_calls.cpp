@@ -1,12 +1,12 @@
-// Which calls are captured, and how they are replayed.
+// Decides which calls are captured, and replays them.
 //
-// The first call with inputs of certain sizes runs the program; that is the warm-up that captures
+// The first call with inputs of given sizes runs the program, which is the warm-up that captures
 // need. The second one is captured, which computes nothing, and replayed; later ones are replayed.
 //
-// A graph reads and writes fixed addresses. An input that was at the same address in the first two
-// calls is taken to stay there, and the graph uses it where it is; others are copied to a place of
-// the graph's own before a replay, and back afterwards if the program writes to them. Addresses are
-// looked at in every call. When an input moves that was not expected to, the call is captured anew.
+// A graph reads and writes fixed addresses. An input that had the same address in the first two
+// calls is assumed to stay there, and the graph uses it in place. Others are copied to a buffer of
+// the graph before a replay, and back afterwards if the program writes to them. Addresses are
+// checked on every call. If an input moves unexpectedly, the call is captured again.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -33,34 +33,34 @@
 namespace wir::runtime {
 namespace {
 
-// After so many captures because something moved, every input is copied.
+// After this many captures because an input moved, every input is copied.
 constexpr std::size_t kMoves = 3;
 
-// So many captures more than other replays than the one that follows each, and there are no more.
+// Capturing stops once captures outnumber replays by more than this, not counting the replay that
+// follows each capture.
 constexpr std::uint64_t kPatience = 64;
 
-// Where a tensor has more memory between its elements than in them, so many times, and more than so
-// many bytes, it is not copied.
+// A tensor is not copied if it spans more than kGaps times the size of its elements, and more than
+// kSmall bytes.
 constexpr std::int64_t kGaps = 4;
 constexpr std::int64_t kSmall = 16 << 20;
 
 constexpr const char* kOverlaps = "an input that the program writes to shares memory with another";
 
-// So many threads are remembered.
+// The number of threads that a warm-up remembers.
 constexpr std::size_t kThreads = 256;
 
-// By which a thread is known that was seen before; unlike PyTorch's and the system's numbers, these
-// are not used again.
+// Returns an ID of the calling thread. Unlike PyTorch's and the system's, these are never reused.
 std::uint64_t this_thread() {
   static std::atomic<std::uint64_t> last = 0;
   static thread_local const std::uint64_t mine = ++last;
   return mine;
 }
 
-// What one call was given.
+// The inputs of one call.
 struct Inputs {
-  std::vector<std::int64_t> key;         // types, sizes, strides and numbers
-  std::vector<std::uint8_t*> addresses;  // of tensors on the GPU, by position; null for others
+  std::vector<std::int64_t> key;         // dtypes, sizes, strides and numbers
+  std::vector<std::uint8_t*> addresses;  // of tensors on the GPU, by input; null for others
 
   void read(const ProgramInfo& program, const Slot* slots, std::int32_t gpu_type);
 };
@@ -94,17 +94,17 @@ void Inputs::read(const ProgramInfo& program, const Slot* slots, std::int32_t gp
   }
 }
 
-// An input that is copied to a place of the graph's own.
+// An input that is copied to a buffer of the graph.
 struct Moving {
   std::size_t input;
   Tensor memory;
-  Tensor place;  // of the input's layout, in that memory
+  Tensor place;  // a view of it with the input's layout
   std::int64_t bytes;
-  bool is_plain;  // its bytes are all there is to it
-  bool is_dense;  // there is nothing between its elements
+  bool is_plain;  // copying its bytes is enough
+  bool is_dense;  // there are no gaps between its elements
 };
 
-// Such tensors may have been conjugated, which their addresses do not tell.
+// Complex tensors may be lazily conjugated, which their addresses do not show.
 bool is_complex(std::int32_t dtype) {
   return dtype == dtype::complex32 || dtype == dtype::complex64 || dtype == dtype::complex128;
 }
@@ -124,12 +124,12 @@ struct State {
 // A captured call.
 struct Graph {
   std::vector<std::int64_t> key;
-  std::vector<std::uint8_t*> fixed;  // where inputs are that are used there; null for others
-  std::vector<std::int64_t> extents;  // bytes of each input, for programs that write to some
+  std::vector<std::uint8_t*> fixed;   // addresses of inputs used in place; null for others
+  std::vector<std::int64_t> extents;  // bytes that each input spans, to find overlaps
   std::vector<Moving> moving;
-  std::unique_ptr<State> state;  // what the graph's kernels work on; null where it is lent
+  std::unique_ptr<State> state;  // what the graph's kernels work on; null if it is lent
   std::unique_ptr<Recording> recording;
-  std::unique_ptr<GraphResults> results;  // goes before the recording, whose memory they are
+  std::unique_ptr<GraphResults> results;  // destroyed before the recording, which owns their memory
 
   bool fits(const Inputs& inputs) const {
     for (std::size_t n = 0; n < fixed.size(); ++n) {
@@ -139,14 +139,14 @@ struct Graph {
   }
 };
 
-// What a call that ran the program leaves for the one that is captured.
+// What a warm-up call leaves for the call that is captured.
 struct Warm {
   std::vector<std::int64_t> key;
   std::vector<std::uint8_t*> addresses;
-  std::set<std::uint64_t> threads;  // that ran it: libraries set up their handles for each
+  std::set<std::uint64_t> threads;  // that ran it: libraries set up handles per thread
 };
 
-// The position of a key; what was used last comes first.
+// Returns the item with this key or null, and moves it to the front.
 template <class Item>
 Item* find(std::vector<std::unique_ptr<Item>>& items, const std::vector<std::int64_t>& key) {
   for (auto each = items.begin(); each != items.end(); ++each) {
@@ -157,7 +157,7 @@ Item* find(std::vector<std::unique_ptr<Item>>& items, const std::vector<std::int
   return nullptr;
 }
 
-// What calls share that draw random numbers on one GPU, for PyTorch has one source of them.
+// Shared by all calls that draw random numbers on one GPU: PyTorch has one generator per GPU.
 struct Turns {
   explicit Turns(const ProgramInfo& program) : recorder(make_recorder(program)) {}
 
@@ -175,13 +175,13 @@ struct Turns {
   std::mutex mutex;
 };
 
-// What the graphs of a container share.
+// State that the graphs of a container share.
 struct Shared {
   explicit Shared(const ProgramInfo& info) : program(info), journal(info) {}
 
   const ProgramInfo& program;
   Journal journal;
-  std::shared_ptr<Turns> turns;  // null where no random numbers are drawn
+  std::shared_ptr<Turns> turns;  // null if no random numbers are drawn
 };
 
 class Using {
@@ -197,7 +197,7 @@ class Using {
   bool is_captured_;
 };
 
-// What is done while one lives comes after what was done before.
+// Orders work during its lifetime after work during earlier ones.
 class InOrder {
  public:
   explicit InOrder(Recorder& recorder) : recorder_(recorder) { recorder_.begin(); }
@@ -248,7 +248,7 @@ class Replayed : public RunnerGraphs {
   Graphs graphs_;
   std::vector<std::unique_ptr<Warm>> warm_;
   std::vector<bool> moves_ = std::vector<bool>(program_.num_inputs);  // which inputs are copied
-  std::size_t moved_ = 0;  // how often one did that was not expected to
+  std::size_t moved_ = 0;  // how often an input moved unexpectedly
 };
 
 void Replayed::run(const GraphCall& given) {
@@ -287,7 +287,7 @@ void Replayed::give_up(const GraphCall& given) {
 
 void Replayed::warm_up(const GraphCall& given, Warm* warm) {
   run_plain(given);
-  if (warm == nullptr) {  // a call that fails warms nothing up
+  if (warm == nullptr) {  // after the run: a failed call warms nothing up
     if (warm_.size() >= 4 * program_.graphs->limit) warm_.pop_back();
     warm_.insert(warm_.begin(), std::make_unique<Warm>(Warm{now_.key, {}, {}}));
     warm = warm_.front().get();
@@ -399,7 +399,7 @@ std::unique_ptr<Graph> Replayed::record(const GraphCall& given, const std::vecto
   return graph;
 }
 
-// Gives an input a place of its own. Whoever looks at that early sees legal numbers.
+// Gives an input a buffer in the graph, and fills it: early readers must see valid numbers.
 void Replayed::move_in(Graph& graph, const GraphCall& given, std::size_t input) {
   const AtenTensorHandle tensor = given.inputs[input].tensor;
   const TensorLayout layout(tensor);
@@ -453,20 +453,20 @@ void Replayed::replay(Graph& graph, const GraphCall& given) {
   ++journal_.replays;
 }
 
-// Captures a call anew that has an input elsewhere.
+// Captures a call again because an input has moved.
 void Replayed::again(Graph& graph, const GraphCall& given) {
   ++moved_;
   for (std::size_t n = 0; n < graph.fixed.size(); ++n) {
     if (graph.fixed[n] != nullptr && graph.fixed[n] != now_.addresses[n]) expect_to_move(n);
   }
-  drop(graphs_.begin(), graphs_.begin() + 1);  // it was found, so it comes first
+  drop(graphs_.begin(), graphs_.begin() + 1);  // find() has moved it to the front
   Warm* warm = find(warm_, now_.key);
   if (warm == nullptr || warm->threads.count(this_thread()) == 0) return warm_up(given, warm);
   warm->addresses = now_.addresses;
   capture(given, *warm);
 }
 
-// Whether a tensor that is written to shares memory with one that is elsewhere now.
+// Whether an input that is written to overlaps another, and at least one of the two is copied.
 bool Replayed::overlaps(const Graph& graph) const {
   if (graph.moving.empty()) return false;
   for (std::size_t w = 0; w < program_.num_inputs; ++w) {
@@ -482,7 +482,7 @@ bool Replayed::overlaps(const Graph& graph) const {
   return false;
 }
 
-// Whether a tensor that is written to shares memory with another input.
+// Whether an input that is written to overlaps another.
 bool Replayed::overlaps_now(const GraphCall& given) const {
   const auto end_of = [&](std::size_t n) {
     return now_.addresses[n] + TensorLayout(given.inputs[n].tensor).extent();
@@ -554,7 +554,7 @@ extern "C" [[gnu::visibility("default")]] const char* wir_graph_status(
       graphs == nullptr
           ? wir::runtime::Journal::all()
           : "[" + static_cast<const ContainerGraphs*>(graphs)->journal().status() + "]";
-  // No string: what a thread has to destroy keeps a library in the process until it ends.
+  // Not a std::string: a thread-local destructor keeps the library loaded until the thread ends.
   static thread_local char* last = nullptr;
   std::free(last);
   last = strdup(text.c_str());

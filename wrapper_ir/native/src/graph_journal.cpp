@@ -11,7 +11,7 @@ struct Journals {
   std::mutex mutex;
   std::vector<const Journal*> all;
 
-  // Never destroyed: containers may outlive what the library has of static duration.
+  // Never destroyed: containers may outlive the library's static objects.
   static Journals& get() {
     static Journals& made = *new Journals;
     return made;
@@ -45,7 +45,7 @@ void Journal::ran(const std::vector<std::string>& reasons) {
   }
 }
 
-// How many calls had a reason, with this one.
+// Counts a call for a reason, and returns how many there are now.
 std::uint64_t Journal::count(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   for (auto& [other, calls] : reasons_) {

@@ -12,7 +12,7 @@
 namespace wir::runtime {
 namespace {
 
-// By which tensors are known to share memory.
+// Returns the start of a tensor's storage, which is equal for tensors that share memory.
 std::uintptr_t storage_of(AtenTensorHandle tensor) {
   const Metadata found(tensor);
   const auto bytes =
@@ -136,7 +136,7 @@ GraphResults::Result GraphResults::copied(AtenTensorHandle result, TensorLayout 
   Copy copy{layout, bytes_of(result), storage};
   const bool is_whole = sharing == 1 && layout.is_dense();
   if (!is_whole) {
-    // All that they cover. Whatever the type, it is aligned there as it was.
+    // Copy all that they cover. Starting at a multiple of 16 bytes keeps every dtype aligned.
     begin -= begin % 16;
     copy.layout.dtype = dtype::uint8;
     copy.layout.size = {static_cast<std::int64_t>(end - begin)};

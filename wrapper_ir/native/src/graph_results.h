@@ -1,4 +1,4 @@
-// How callers get the results of a call that was replayed.
+// Hands the results of replayed calls to their callers.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace wir::runtime {
 
-// Types, sizes and strides of one tensor.
+// The dtype, sizes and strides of a tensor.
 struct TensorLayout {
   std::int32_t dtype = 0;
   std::vector<std::int64_t> size;
@@ -24,36 +24,36 @@ struct TensorLayout {
   std::int64_t rank() const { return static_cast<std::int64_t>(size.size()); }
   std::int64_t item_size() const;
   bool has_elements() const;
-  std::int64_t count() const;   // of its elements
-  std::int64_t extent() const;  // bytes from the first element to the last
-  bool is_dense() const;        // its elements fill that, each in a place of its own
+  std::int64_t count() const;   // number of elements
+  std::int64_t extent() const;  // bytes that its elements span
+  bool is_dense() const;        // its elements fill the extent and do not overlap
 };
 
 // A tensor's data, as bytes.
 std::uint8_t* bytes_of(AtenTensorHandle tensor);
 
-// The results of replays of one captured call. A replay writes them to where that call did; what a
-// caller gets must stay as it is when the next one runs. So it is copied, once for each storage:
-// results that share memory go on to share it. What lies in an input or in a constant is a view.
+// The results of replays of one captured call. Every replay writes them to the same addresses, but
+// the next replay must not change what a caller got. So results are copied, once per storage: those
+// that share memory still do. Results that lie in an input or a constant become views of it.
 class GraphResults {
  public:
-  // Takes the handles in `captured`, in any case. `inputs` are those that were captured. Throws
-  // std::runtime_error where a result cannot be handed out.
+  // Takes ownership of the handles in `captured`, even if it throws. `inputs` are those of the
+  // capture. Throws std::runtime_error if a result cannot be handed out.
   GraphResults(const ProgramInfo& program, Slot* captured, const Slot* inputs,
                const AtenTensorHandle* constants, const Recorder& recorder);
 
-  // `inputs` are those of the call.
+  // `inputs` are those of the current call.
   void give(const Slot* inputs, Slot* outputs, Recorder& recorder) const;
 
  private:
   enum class Way { kSame, kNew, kInput, kCopy, kShared };
   struct Result {
     Way way;
-    Slot value = {};         // of kSame: a number, or no tensor
-    std::size_t source = 0;  // number of an input or of a copy
+    Slot value = {};         // for kSame: a number, or no tensor
+    std::size_t source = 0;  // index of an input or of a copy
     TensorLayout layout = {};
     std::int64_t offset = 0;  // in bytes, from the first element of the source
-    bool is_whole = false;    // a copy as it was made
+    bool is_whole = false;    // the result is the whole copy
   };
   struct Copy {
     TensorLayout layout;

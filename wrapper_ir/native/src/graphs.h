@@ -1,4 +1,4 @@
-// Calls that are captured as CUDA graphs and replayed: what the container knows of that.
+// The container's interface to calls that are captured as CUDA graphs and replayed.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ struct GraphCall {
   const Slot* inputs;  // borrowed
   Slot* outputs;
   const AtenTensorHandle* constants;
-  void*& state;  // the runner's; null until a call needs it
-  bool is_lent = false;  // the state stays the caller's: no graph takes it over
+  void*& state;          // the runner's; null until a call needs it
+  bool is_lent = false;  // the caller keeps the state: no graph takes it over
 };
 
-// The graphs of one runner, which one call at a time uses.
+// The graphs of one runner, used by one call at a time.
 class RunnerGraphs {
  public:
   virtual ~RunnerGraphs() = default;
-  // Replays a call; has the program run where there is no graph, or none may be.
+  // Replays a call, or runs the program if there is no graph for it or there must not be one.
   virtual void run(const GraphCall& given) = 0;
   virtual std::size_t kept_bytes() const = 0;
 };
@@ -32,13 +32,13 @@ class RunnerGraphs {
 class Graphs {
  public:
   virtual ~Graphs() = default;
-  // Null where no call of the program can be captured.
+  // Null if no call of the program can be captured.
   virtual std::unique_ptr<RunnerGraphs> of_runner() = 0;
-  // A call that ran the program, for reasons known before.
+  // Counts a call that ran the program, for the reasons known at construction.
   virtual void ran() = 0;
 };
 
-// Makes a program's state, where there is none yet.
+// Creates a program's state if there is none yet.
 inline void ensure_state(const ProgramInfo& program, void*& state,
                          const AtenTensorHandle* constants) {
   if (state != nullptr) [[likely]] {
@@ -49,10 +49,11 @@ inline void ensure_state(const ProgramInfo& program, void*& state,
 
 }  // namespace wir::runtime
 
-// Of src/graph_calls.cpp, which is linked where calls are captured.
+// Defined in src/graph_calls.cpp, which is linked into libraries that capture calls.
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] wir::runtime::Graphs* wir_make_graphs(
     const wir::ProgramInfo& program);
-// JSON: what became of the calls of one container, or of all of the library's. The text stays until
-// the thread asks again. What Python loads without a container shows this function itself.
+// Returns statistics of the calls of one container as JSON; null: of all of the library's. The text
+// is valid until the thread's next call. Modules that Python loads without a container export this
+// function themselves.
 extern "C" [[gnu::weak, gnu::visibility("default")]] const char* wir_graph_status(
     const wir::runtime::Graphs* graphs);
