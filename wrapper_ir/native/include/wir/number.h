@@ -180,7 +180,7 @@ inline double true_div(double a, double b) {
 inline double true_div(Int a, double b) { return true_div(to_real(a), b); }
 inline double true_div(double a, Int b) { return true_div(a, to_real(b)); }
 
-// As in Python, the first of equal numbers, and Python's treatment of NaN.
+// Like Python's max and min: the first of equal numbers wins, and NaN is treated as in Python.
 template <class T>
 T max(T a) { return a; }
 template <class T, class... Rest>
