@@ -36,8 +36,7 @@ class Heap {
     void* outer_;
   };
 
-  // Stops serving the thread while it exists, for memory that is allocated in a call and outlives
-  // it.
+  // Stops serving the thread while it exists: for memory allocated in a call that outlives the call.
   class Pause {
    public:
     explicit Pause(Heap& heap) noexcept;
