@@ -1,5 +1,5 @@
-// AOTInductor's C interface to containers: handles and error codes outside, objects and exceptions
-// inside.
+// AOTInductor's C interface to containers: handles and error codes on the outside, objects and
+// exceptions on the inside.
 
 #include <string>
 #include <vector>

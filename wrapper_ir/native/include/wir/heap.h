@@ -36,7 +36,7 @@ class Heap {
     void* outer_;
   };
 
-  // Stops serving the thread while it exists: for memory allocated in a call that outlives the call.
+  // Stops serving the thread while it exists, for memory that is to outlive the call.
   class Pause {
    public:
     explicit Pause(Heap& heap) noexcept;

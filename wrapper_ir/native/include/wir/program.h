@@ -102,7 +102,7 @@ struct ObjectPlace {
 // The origin of a line of the program, for error messages.
 struct LineInfo {
   const char* path;    // "body[3].then[2]"
-  const char* what;    // the line in short: "aten::addmm.out(...)", "kernel cpp_fused_relu_0"
+  const char* what;    // the line in brief: "aten::addmm.out(...)", "kernel cpp_fused_relu_0"
   const char* source;  // the model's "file.py:12 in forward", or empty
 };
 
