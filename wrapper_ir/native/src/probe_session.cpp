@@ -447,7 +447,7 @@ class ProbeReport : public ProbeSink {
            (found.inf == 0 ? "" : first("first_inf", found.first_inf));
   }
 
-  // Before the call, records the ranges of its inputs. After it, throws on NaN (`with_inf`: or inf).
+  // Before the call, records its inputs' ranges. After it, throws on NaN (`with_inf`: or on inf).
   void check(const ProbeInfo& probe, const Slot* values, bool with_inf) {
     if (!probe.after) {
       inputs_of_ = probe.label;
