@@ -1,4 +1,4 @@
-// The function object: what happens from a Python call to the program and back.
+// The function object: the path from a Python call to the program and back.
 #pragma once
 
 #include <exception>
@@ -20,8 +20,8 @@ struct Function {
   PyObject_HEAD
   vectorcallfunc vectorcall;
   const wir::ProgramInfo* info;
-  PyObject* library;    // keeps `info`
-  PyObject* constants;  // tuple of tensors; or, before the first call, what returns it
+  PyObject* library;    // keeps `info` alive
+  PyObject* constants;  // tuple of tensors; before the first call, a function that returns it
   PyObject* reporter;   // words every error
   PyObject* dict;
   PyObject* weakrefs;
@@ -30,7 +30,7 @@ struct Function {
   bool boxed;
 };
 
-// What a tuple holds of each of so many things.
+// A new tuple of the results of `make` for 0 to `count` - 1. Null: a Python error is set.
 template <class Make>
 PyObject* tuple_of(std::size_t count, Make make) {
   PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(count));
@@ -45,10 +45,10 @@ PyObject* tuple_of(std::size_t count, Make make) {
   return made;
 }
 
-// One call: what it borrows and owns. Made and destroyed under the GIL.
+// One call, with everything it borrows and owns. Constructed and destroyed under the GIL.
 class Run {
  public:
-  // Args: `out` is a list of memory for results, or null.
+  // `out` is the caller's value for `out=`, or null.
   Run(Function* function, PyObject* out)
       : function_(function),
         info_(*function->info),
@@ -56,7 +56,7 @@ class Run {
         slots_(info_.num_inputs),
         outputs_(info_.num_outputs),
         owned_(function->boxed ? info_.num_inputs : 0),
-        // A list may change in the middle of a call.
+        // Copy a list, because it may change during the call.
         out_(out != nullptr && PyList_Check(out) ? PyList_AsTuple(out) : Py_XNewRef(out)),
         given_(info_, out != nullptr) {
     if (function->boxed) call_.owned = owned_.data();
@@ -72,7 +72,7 @@ class Run {
     }
   }
 
-  // Check the inputs and keep what is needed of them. False: a Python error is set.
+  // Check the inputs and keep what the call needs of them. False: a Python error is set.
   bool take_inputs(PyObject* const* values, bool given_away) {
     for (std::size_t i = 0; i < info_.num_inputs; ++i) {
       if (!take_input(i, values[i], given_away)) return false;
@@ -92,7 +92,7 @@ class Run {
     }
     std::exception_ptr error;
     try {
-      torch::PyWarningHandler warnings;  // hands warnings of ops to Python, when it ends
+      torch::PyWarningHandler warnings;  // passes warnings of ops to Python when it is destroyed
       try {
         const pybind11::gil_scoped_release_simple released;
         const at::NoGradGuard no_grad;
@@ -103,11 +103,11 @@ class Run {
         warnings.set_in_exception();
       }
     } catch (...) {
-      error = std::current_exception();  // a warning was made an error
+      error = std::current_exception();  // a warning was turned into an error
     }
     if (out_ != nullptr) given_.bump_versions();
     if (error != nullptr) {
-      // What a failed call left in its state is anybody's guess.
+      // A failed call leaves its state in an unknown condition.
       info_.destroy_state(taken.state);
       return translate(std::move(error));
     }
@@ -115,7 +115,7 @@ class Run {
     return true;
   }
 
-  // Tell autograd which inputs were written to: a stale saved value is then an error.
+  // Tell autograd which inputs were written to, so that using a stale saved value is an error.
   void bump_versions() const {
     for (std::size_t i = 0, next = 0; i < info_.num_inputs; ++i) {
       if (info_.inputs[i].kind != wir::Kind::kTensor) continue;
@@ -151,7 +151,7 @@ class Run {
     const at::Tensor& tensor = THPVariable_Unpack(value);
     if (!matches(spec.tensor, tensor) && !refuse(i, value)) return false;
     if (given_away && Py_REFCNT(value) == 1) {
-      // Nobody but the caller's list has it: it may die as soon as the program is done with it.
+      // Only the caller's list holds it, so it can be freed right after its last use.
       owned_[i] = handle_of(new at::Tensor(tensor));
       slots_[i].tensor = owned_[i];
     } else {
@@ -160,7 +160,7 @@ class Run {
     return true;
   }
 
-  // Have the reporter look at an input. True: there is nothing wrong with it after all.
+  // Have the reporter check an input. True: there is nothing wrong with it after all.
   bool refuse(std::size_t i, PyObject* value) {
     const bool odd = is_tensor(value) && !is_plain(THPVariable_Unpack(value).key_set());
     PyObject* done = PyObject_CallMethod(function_->reporter, "check_input", "nOi",
@@ -169,7 +169,7 @@ class Run {
     return done != nullptr;
   }
 
-  // Look at what is given for results. False: a Python error is set.
+  // Check the tensors that the caller provides for results. False: a Python error is set.
   bool take_out() {
     if (!info_.takes_out) {
       PyObject* done = PyObject_CallMethod(function_->reporter, "refuse_out", nullptr);
@@ -177,7 +177,7 @@ class Run {
       return false;
     }
     if (!given_.take(out_) || shares_memory()) {
-      // Have the reporter look; there may be nothing wrong with it after all.
+      // Have the reporter check: there may be nothing wrong with them after all.
       PyObject* done = PyObject_CallMethod(function_->reporter, "check_out", "OnNO", out_,
                                            given_.odd(), shown_inputs(), function_->constants);
       if (done == nullptr) return false;
@@ -187,7 +187,7 @@ class Run {
     return true;
   }
 
-  // Whether what is given is memory of an input or a constant.
+  // True if a tensor for a result shares memory with an input or a constant.
   bool shares_memory() const {
     for (std::size_t i = 0; i < info_.num_inputs; ++i) {
       if (info_.inputs[i].kind == wir::Kind::kTensor && given_.meets(*tensor_of(slots_[i].tensor))) {
@@ -205,7 +205,7 @@ class Run {
     if (!PyTuple_CheckExact(function_->constants)) {
       PyObject* found = PyObject_CallNoArgs(function_->constants);
       if (found == nullptr) return false;
-      // Another thread may have been here meanwhile, and be reading what it found.
+      // Another thread may have set the tuple in the meantime, and be reading it.
       if (PyTuple_CheckExact(function_->constants)) {
         Py_DECREF(found);
       } else {
@@ -222,7 +222,7 @@ class Run {
     return true;
   }
 
-  // Set the Python error of an exception. Always false.
+  // Set the Python error for an exception. Always returns false.
   bool translate(std::exception_ptr error = std::current_exception()) {
     PyObject* made = nullptr;
     try {
@@ -237,7 +237,7 @@ class Run {
     } catch (const std::bad_alloc&) {
       PyErr_NoMemory();
       made = noted();
-    } catch (python_error& e) {  // a probe's
+    } catch (python_error& e) {  // from a probe
       e.restore();
       made = noted();
     } catch (const std::exception&) {
@@ -254,7 +254,7 @@ class Run {
     return false;
   }
 
-  // The Python error that is set, with a note of the place.
+  // The current Python error, with a note of the place.
   PyObject* noted() {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -268,14 +268,14 @@ class Run {
     return made;
   }
 
-  // Which line was running.
+  // The line of the program that was running.
   PyObject* place() const {
     if (call_.line >= info_.num_lines) return Py_BuildValue("(sss)", "", "", "");
     const wir::LineInfo& line = info_.lines[call_.line];
     return Py_BuildValue("(sss)", line.path, line.what, line.source);
   }
 
-  // The inputs that are tensors and still there, None for the others.
+  // The inputs, with None for those that are not tensors or were freed.
   PyObject* shown_inputs() {
     PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(info_.num_inputs));
     for (std::size_t i = 0; made != nullptr && i < info_.num_inputs; ++i) {
@@ -298,7 +298,7 @@ class Run {
   Function* function_;
   const wir::ProgramInfo& info_;
   wir::Call call_;
-  Row<at::Tensor, 32> tensors_;  // what handles in slots point to
+  Row<at::Tensor, 32> tensors_;  // the tensors that handles in slots point to
   std::vector<std::unique_ptr<c10::IValue>> objects_;  // likewise
   NullRow<wir::Slot, 32> slots_;
   NullRow<wir::Slot, 8> outputs_;
@@ -314,7 +314,7 @@ inline PyObject* refuse_count(Function* self, Py_ssize_t given) {
   return nullptr;
 }
 
-// Find the value of `out=`, the only keyword there is. False: a Python error is set.
+// Find the value of `out=`, the only keyword argument. False: a Python error is set.
 inline bool find_out(PyObject* keywords, PyObject* const* values, PyObject** out) {
   const Py_ssize_t count = keywords == nullptr ? 0 : PyTuple_GET_SIZE(keywords);
   if (count == 0) return true;
@@ -363,7 +363,7 @@ inline PyObject* call_boxed(PyObject* callable, PyObject* const* args, std::size
   PyObject* made = nullptr;
   {
     Run run(self, out);
-    // The list is emptied in every case, so that what it held can go in time.
+    // Empty the list in every case, so that its tensors can be freed early.
     const bool taken = run.take_inputs(&PyList_GET_ITEM(list, 0), true);
     PyObject *type, *value, *traceback;
     if (!taken) PyErr_Fetch(&type, &value, &traceback);
@@ -434,7 +434,7 @@ inline int traverse(PyObject* object, visitproc visit, void* arg) {
   return 0;
 }
 
-// Constants and reporter stay until the end, for a call may come while a cycle is torn down.
+// Keep the constants and the reporter: a call may come while a reference cycle is torn down.
 inline int clear(PyObject* object) {
   Py_CLEAR(reinterpret_cast<Function*>(object)->dict);
   return 0;

@@ -1,11 +1,11 @@
-// Heaps as C functions, for programs in Python: see wir/heap.h.
+// A C interface to heaps, for programs in Python. See wir/heap.h.
 #include "../src/heap.cpp"
 
 #define WIR_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 
-// Always the same one, whoever stands in for it later.
+// Always the same server, even if another allocator replaces it later.
 wir::heaps1::Server& server() {
   static wir::heaps1::Server* const found = wir::heaps1::server();
   return *found;

@@ -1,4 +1,4 @@
-// From Python's objects to a program's inputs, and from its outputs back. Nothing is copied.
+// Conversion of Python objects to a program's inputs, and of its outputs back. Nothing is copied.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -18,16 +18,16 @@
 namespace torch {
 TORCH_API c10::ClassTypePtr getCustomClass(const std::string& name);
 namespace jit {
-// Of pybind_utils.h, which takes seconds to compile.
+// From pybind_utils.h, which takes seconds to compile.
 c10::IValue toIValue(pybind11::handle value, const c10::TypePtr& type, std::optional<int32_t> count);
 }  // namespace jit
 }  // namespace torch
 
 namespace wir_py {
 
-// Dispatch keys of tensors whose elements are plainly in memory of some device, or that have none. A
-// tensor with any other one (sparse, quantised, a subclass that computes otherwise, functorch's
-// wrappers) is no input.
+// True for the dispatch keys of a tensor whose elements are plain memory of some device, or that
+// has none. A tensor with any other key (sparse, quantised, a subclass with its own computation, a
+// functorch wrapper) cannot be an input.
 inline bool is_plain(c10::DispatchKeySet keys) {
   using c10::DispatchKey;
   static const c10::DispatchKeySet plain =
@@ -52,14 +52,14 @@ inline bool same_layout(const wir::TensorSpec& spec, const c10::TensorImpl& impl
   bool same_strides = true;
   for (std::int32_t d = 0; d < spec.rank; ++d) {
     if (spec.size[d] != sizes[d] && spec.size[d] != wir::kDynamic) return false;
-    // Where there is one element only, the stride is never used.
+    // The stride of a dimension of size 1 is never used.
     same_strides &= spec.stride[d] == strides[d] || sizes[d] == 1 || spec.stride[d] == wir::kDynamic;
   }
   return same_strides || impl.numel() == 0;
 }
 
-// Whether a tensor is what a program was made for. Says no too often rather than too rarely: who
-// words the refusal looks again.
+// True if a tensor matches its specification. It may wrongly return false, but never wrongly true:
+// the reporter checks again before it reports an error.
 inline bool matches(const wir::TensorSpec& spec, const at::Tensor& tensor) {
   if (!tensor.defined()) return false;
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
@@ -74,7 +74,7 @@ inline bool is_tensor(PyObject* value) {
          PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(THPVariableClass)) != 0;
 }
 
-// Fill a slot with a number. False: it is not of that kind, or does not fit.
+// Fill a slot with a number. False: the value is of another kind, or does not fit.
 inline bool number_in(wir::Kind kind, PyObject* value, wir::Slot* slot) {
   switch (kind) {
     case wir::Kind::kBool:
@@ -98,7 +98,7 @@ inline bool number_in(wir::Kind kind, PyObject* value, wir::Slot* slot) {
   return true;
 }
 
-// The object of a class that a Python object is. False: it is none, or of another class.
+// Convert a Python object to an object of a custom class. False: it is not one of that class.
 inline bool object_in(const char* class_name, PyObject* value, c10::IValue* found) {
   if (std::string_view(class_name) == "torch::Generator") {
     if (!THPGenerator_Check(value)) return false;
@@ -115,7 +115,7 @@ inline bool object_in(const char* class_name, PyObject* value, c10::IValue* foun
     return found->isObject() && *found->type() == *wanted;
   } catch (const std::exception&) {
     PyErr_Clear();
-    return false;  // who words the refusal looks again
+    return false;  // the reporter checks again
   }
 }
 
@@ -127,7 +127,7 @@ inline at::Tensor* tensor_of(AtenTensorHandle handle) {
   return reinterpret_cast<at::Tensor*>(handle);
 }
 
-// A new reference to what the program gave. Takes the handle.
+// A new reference to an output of the program. Takes ownership of the handle.
 inline PyObject* value_out(wir::Kind kind, wir::Slot* slot) {
   switch (kind) {
     case wir::Kind::kTensor: {

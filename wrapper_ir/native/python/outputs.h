@@ -1,4 +1,4 @@
-// Memory that a caller gives for results.
+// Memory that a caller provides for results.
 #pragma once
 
 #include "inputs.h"
@@ -6,7 +6,7 @@
 
 namespace wir_py {
 
-// The addresses at which the elements of a tensor begin and end.
+// The range of addresses of a tensor's elements.
 struct Span {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
@@ -22,14 +22,14 @@ struct Span {
   bool meets(const Span& other) const { return begin < other.end && other.begin < end; }
 };
 
-// What one call is given.
+// The tensors that the caller provides for one call's results.
 class Given {
  public:
-  // Args: `any` is whether there is something.
+  // `any`: the caller provides some.
   Given(const wir::ProgramInfo& info, bool any)
       : info_(info), tensors_(any ? info.num_outputs : 0), handles_(any ? info.num_outputs : 0) {}
 
-  // Takes what is in a tuple. False: it is not, or not certainly, what may be given.
+  // Takes the tensors in a tuple. False: they are not, or not certainly, acceptable.
   bool take(PyObject* out) {
     if (!PyTuple_Check(out) || PyTuple_GET_SIZE(out) != static_cast<Py_ssize_t>(info_.num_outputs)) {
       return false;
@@ -47,10 +47,10 @@ class Given {
     return right;
   }
 
-  // Whether a tensor shares memory with one of them.
+  // True if a tensor shares memory with one of them.
   bool meets(const at::Tensor& tensor) const { return meets(tensor, tensors_.size()); }
 
-  // The first whose elements are not just what is in memory; -1 if there is none.
+  // The index of the first one whose elements are not plain memory; -1 if there is none.
   Py_ssize_t odd() const {
     for (std::size_t i = 0; i < handles_.size(); ++i) {
       if (handles_[i] != nullptr && !is_plain(tensor_of(handles_[i])->key_set())) {
@@ -79,7 +79,7 @@ class Given {
   }
 
   const wir::ProgramInfo& info_;
-  Row<at::Tensor, 8> tensors_;  // what handles point to
+  Row<at::Tensor, 8> tensors_;  // the tensors that handles point to
   NullRow<AtenTensorHandle, 8> handles_;
 };
 

@@ -1,5 +1,5 @@
-// Probes of the debug printer: what they see goes to the functions that modules of Python call, so
-// what they say is the same.
+// Probes of the debug printer. They call the same functions as probes in Python modules, so their
+// output is the same.
 #pragma once
 
 #include <cerrno>
@@ -14,11 +14,11 @@
 
 namespace wir_py {
 
-// The probes of one function. Made and destroyed under the GIL.
+// The probes of one function. Constructed and destroyed under the GIL.
 class Probes : public wir::ProbeSink {
  public:
-  // `functions`: a tuple, one for each probe. `output`: the file that lines of names go to, kept
-  // up to date by whoever opens it; -1 before it is known.
+  // `functions`: a tuple, one for each probe. `output`: the descriptor of the file for lines of
+  // names, kept up to date by whoever opens the file; -1 before it is known.
   Probes(const wir::ProgramInfo& info, PyObject* functions, const int* output)
       : wir::ProbeSink{[](const wir::ProbeSink& sink, std::size_t probe, const wir::Slot* values) {
           static_cast<const Probes&>(sink).show(probe, values);
@@ -51,14 +51,14 @@ class Probes : public wir::ProbeSink {
     }
   }
 
-  // Names take no more than a system call. False: it has to be done in Python.
+  // Write a line of names, which takes a single system call. False: Python has to write it.
   bool write_line(const std::string& line) const {
     if (line.empty()) return false;
     const int file = __atomic_load_n(output_, __ATOMIC_RELAXED);
     if (file < 0) return false;
     while (write(file, line.data(), line.size()) < 0 && errno == EINTR) {
     }
-    return true;  // a closed pipe is no reason for the program to fail
+    return true;  // a closed pipe must not make the program fail
   }
 
   bool call(std::size_t probe, const wir::Slot* values) const {
@@ -75,7 +75,7 @@ class Probes : public wir::ProbeSink {
     return done != nullptr;
   }
 
-  // References that are given up in the end.
+  // Owned references, released on destruction.
   class Objects : public Row<PyObject*, 16> {
    public:
     using Row::Row;
@@ -84,7 +84,7 @@ class Probes : public wir::ProbeSink {
     }
   };
 
-  // A new reference; goes on to the next value.
+  // A new reference to the next value. Advances `values` past it.
   static PyObject* value_of(wir::ProbeOperand::Kind kind, const wir::Slot*& values) {
     const wir::Slot& slot = *values++;
     switch (kind) {

@@ -1,10 +1,10 @@
-// Programs as Python functions: an extension module, compiled once for a version of PyTorch.
+// Programs as Python functions: an extension module, compiled once per version of PyTorch.
 //
-// It opens a library by its `wir_program_info`, or by another name where a library holds several
-// programs, and makes functions of it. A call costs what the
-// program costs and a little: tensors go in and out without a copy, what is fixed about inputs is
-// compared with the tables of the library, and the GIL is free while the program runs. Everything
-// that is said to a user is worded in Python, by a "reporter" that each function is given.
+// It opens a library, finds its program under the symbol `wir_program_info` (or another name, if
+// the library holds several programs) and makes functions of it. A call adds little to the cost of
+// the program: tensors go in and out without a copy, the fixed properties of inputs are compared
+// with the library's tables, and the GIL is released while the program runs. Every message to the
+// user is worded in Python, by the "reporter" that each function is given.
 #define PY_SSIZE_T_CLEAN
 #include "call.h"
 
@@ -13,7 +13,8 @@
 namespace wir_py {
 namespace {
 
-// An open library. Never closed: results of its calls, and threads, may outlive every function.
+// The program of an open library. Libraries are never closed: results of calls, and threads, may
+// outlive every function.
 const wir::ProgramInfo* info_of(PyObject* capsule) {
   return static_cast<const wir::ProgramInfo*>(PyCapsule_GetPointer(capsule, "wir.ProgramInfo"));
 }
@@ -62,7 +63,7 @@ PyObject* described(const char* name, wir::Kind kind, const wir::TensorSpec& spe
                        numbers(spec.stride, spec.rank), "");
 }
 
-// (label, whether it stands after its call, level, source, ((name, kind), ...))
+// (label, is after its call, level, source, ((name, kind), ...))
 PyObject* described(const wir::ProbeInfo& probe) {
   PyObject* operands = tuple_of(probe.num_operands, [&](std::size_t i) {
     const wir::ProbeOperand& operand = probe.operands[i];

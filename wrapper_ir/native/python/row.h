@@ -1,4 +1,4 @@
-// A few values in a row: on the stack while they are few.
+// An array that keeps a few elements inline, without a heap allocation.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace wir_py {
 
-// Args: T is what they are, N how many fit without an allocation. The room is fixed when a row is
-// made, so pointers into it stay good.
+// Up to N elements fit without an allocation. The capacity is fixed at construction, so pointers to
+// elements stay valid.
 template <class T, std::size_t N>
 class Row {
  public:
@@ -42,7 +42,7 @@ class Row {
   std::size_t size_ = 0;
 };
 
-// A row of null values.
+// A row of value-initialized elements.
 template <class T, std::size_t N>
 class NullRow : public Row<T, N> {
  public:

@@ -1,4 +1,4 @@
-// What a program keeps from call to call, in as many copies as calls run at a time.
+// The states of a program: what it keeps between calls, one for each concurrent call.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace wir_py {
 
-// A program's constants from one exchange to the next. The tensors share memory with the owner's,
-// not metadata: a weight may be given other memory (`weight.data = ...`) while a call runs.
+// A program's constants from one swap to the next. The tensors share memory with the owner's, but
+// not metadata: a weight may get other memory (`weight.data = ...`) while a call runs.
 struct Epoch {
   std::vector<at::Tensor> tensors;
   std::vector<AtenTensorHandle> handles;
 };
 
-// Where a constant was when an epoch began.
+// The location of a constant when an epoch began.
 struct Place {
   const void* storage;
   const void* data;
@@ -34,23 +34,23 @@ inline Place place_of(const at::Tensor& tensor) {
   return {storage.unsafeGetStorageImpl(), static_cast<const char*>(storage.data()) + offset};
 }
 
-// All of it is used under the GIL.
+// Used only under the GIL.
 class States {
  public:
   struct Taken {
     void* state = nullptr;
     std::shared_ptr<const Epoch> epoch;
-    std::uint64_t releases = 0;  // how often memory had been released when it was made
-    wir::GpuStream stream;       // whose memory of a GPU it holds
+    std::uint64_t releases = 0;  // the number of releases before it was created
+    wir::GpuStream stream;       // the stream that its GPU memory belongs to
   };
 
-  // Args: `keep` is how many states are kept between calls; any number can be in use.
+  // `keep`: the number of states kept between calls. Any number can be in use.
   States(const wir::ProgramInfo* info, std::size_t keep) : info_(info), keep_(keep) {}
   States(const States&) = delete;
   States& operator=(const States&) = delete;
   ~States() { clear(); }
 
-  // Whether the constants are where they were when the epoch began.
+  // True if the constants are where they were when the epoch began.
   bool is_current(PyObject* const* constants) const {
     if (epoch_ == nullptr) return false;
     for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -90,18 +90,18 @@ class States {
   }
 
   void give(Taken taken) {
-    // What was made while work was captured holds memory of the graph.
+    // A state created during capture holds memory of the graph.
     if (taken.epoch == epoch_ && taken.releases == releases_ && !taken.stream.is_captured) {
       free_.push_back(std::move(taken));
       if (free_.size() <= keep_) return;
-      taken = std::move(free_.front());  // that of another stream perhaps
+      taken = std::move(free_.front());  // perhaps one for another stream
       free_.erase(free_.begin());
     }
     info_->destroy_state(taken.state);
   }
 
-  // Free what no call is using; calls in progress free what they use when they end. Returns the
-  // number of bytes freed at once.
+  // Free the states that no call is using; calls in progress free theirs when they end. Returns the
+  // number of bytes freed immediately.
   std::size_t release() {
     if (info_->kept_bytes == nullptr) return 0;
     std::size_t bytes = 0;

@@ -1,21 +1,20 @@
-// Memory that library ops and results take inside a call, kept for the next call.
+// Memory for library ops and results within a call, kept for the next call.
 //
-// A convolution allocates its result by itself. Fresh memory costs a page fault for every 4 KiB of
-// it, so we stand in for PyTorch's CPU allocator. Outside of calls of ours, on other threads and
-// for what is small, it hands on to the one that was there before, at the price of looking at one
-// variable of the thread. Inside, it serves from the heap of the call:
+// Some library ops, such as convolutions, allocate their own results. Fresh memory costs a page
+// fault for every 4 KiB, so we replace PyTorch's CPU allocator. Outside of our calls, on other
+// threads and for small blocks, ours forwards to the previous allocator, at the cost of reading one
+// thread-local variable. Within a call, it serves from the call's heap:
 //
-// - A heap is address space, reserved in large pieces and cut into blocks in the order of their
-//   addresses. A free block is *warm* (its pages are there) or *cold* (they are not yet, or were
-//   given back). What is asked for is put where the fewest cold bytes are touched, best fit.
-// - Warm bytes are bounded: by the most that one call so far had in use at a time, of what it
-//   allocated itself. What goes beyond (results that a caller had collected) is given back to the
+// - A heap is address space, reserved in large pieces and split into blocks in address order. A
+//   free block is *warm* (its pages are resident) or *cold* (they are not yet, or were given back).
+//   An allocation goes where it touches the fewest cold bytes; among equals, the best fit wins.
+// - Warm bytes are bounded by the peak usage of any call so far, counting only what the call itself
+//   allocated. Memory beyond that (results that a caller had accumulated) is given back to the
 //   system when it is freed.
-// - A block belongs to whoever holds the tensor. It comes back from any thread, at any time; a heap
-//   that was dropped lives on until its last block did.
+// - A block belongs to whoever holds the tensor. It can be freed on any thread, at any time. A
+//   dropped heap lives on until its last block is freed.
 //
-// All heaps share one lock. It is held for moments, and only for blocks that take far longer to be
-// filled.
+// All heaps share one lock. It is held briefly, and only for blocks that take far longer to fill.
 #include "heap.h"
 
 #include <dlfcn.h>
@@ -41,10 +40,10 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-// Smaller blocks are served by the C library, mostly from memory that it has.
+// The C library serves smaller blocks, mostly from memory that it already has.
 constexpr std::size_t kLeast = std::size_t{128} << 10;
 
-// Address space reserved at a time; it costs nothing until it is touched.
+// The unit of reserved address space, which costs nothing until it is touched.
 constexpr std::size_t kReserve = std::size_t{1} << 30;
 
 constexpr std::size_t round_up(std::size_t bytes, std::size_t to) {
@@ -61,9 +60,9 @@ struct Block {
   State state;
   Block* before;  // neighbours in the same piece of address space
   Block* after;
-  std::size_t place = 0;   // of a free block: where it is in the list of them
-  Pool* pool = nullptr;    // of a used one, like what follows
-  std::uint64_t call = 0;  // which call allocated it
+  std::size_t place = 0;   // of a free block: its index in the free list
+  Pool* pool = nullptr;    // of a used block, like `call`
+  std::uint64_t call = 0;  // the call that allocated it
 };
 
 struct Shared {
@@ -71,13 +70,13 @@ struct Shared {
   std::unordered_map<void*, Block*> used;  // by address
 };
 
-// Never destroyed: tensors may die after everything else.
+// Never destroyed: tensors may outlive everything else.
 Shared& shared() {
   static Shared& made = *new Shared;
   return made;
 }
 
-// The blocks of one heap. Everything happens under the lock.
+// The blocks of one heap. Used only under the lock.
 class Pool {
  public:
   Pool() = default;
@@ -88,7 +87,7 @@ class Pool {
     for (Block* block : free_) delete block;
   }
 
-  // Memory of so many bytes; null where the system has none.
+  // Allocates a block. Returns null if the system has no memory.
   void* take(std::size_t bytes) {
     const std::size_t size = round_up(bytes, kPage);
     Block* block = choose(size);
@@ -104,7 +103,7 @@ class Pool {
     return block->begin;
   }
 
-  // Takes a block back. True: it was the last one of a heap that was dropped.
+  // Takes a block back. Returns true if it was the last one of a dropped heap.
   bool give(Block* block) {
     --used_;
     if (block->call == call_) live_ -= block->size;
@@ -123,7 +122,7 @@ class Pool {
     trim();
   }
 
-  // Nobody will take from it any more. True: nothing of it is in use either.
+  // Ends allocation from this heap. Returns true if none of its blocks is in use.
   bool drop() {
     dropped_ = true;
     trim();
@@ -145,8 +144,8 @@ class Pool {
 
   bool is_over() const { return dropped_ && used_ == 0; }
 
-  // Where so many bytes fit: the first of the free blocks that they would lie in. Of all places one
-  // with the fewest cold bytes, of these one that leaves least.
+  // Returns the first of the adjacent free blocks that `size` bytes would occupy, or null. Chooses
+  // a place with the fewest cold bytes and, among these, one that leaves the least.
   Block* choose(std::size_t size) const {
     Block* best = nullptr;
     std::size_t best_cold = SIZE_MAX;
@@ -172,7 +171,7 @@ class Pool {
     return best;
   }
 
-  // New address space for so many bytes and more; null where there is none.
+  // Reserves address space for at least `size` bytes. Returns null if there is none.
   Block* reserve(std::size_t size) {
     for (const std::size_t asked : {std::max(kReserve, round_up(size, kHugePage)), size}) {
       void* begin = mmap(nullptr, asked, PROT_READ | PROT_WRITE,
@@ -187,7 +186,7 @@ class Pool {
     return nullptr;
   }
 
-  // Makes one used block of so many bytes, which begin with that of a free one.
+  // Makes one used block of `size` bytes, starting with a free block.
   void claim(Block* block, std::size_t size) {
     remove_free(block);
     cut(block, size);
@@ -203,7 +202,7 @@ class Pool {
     if (is_cold) advise_huge_pages(block->begin, size);
   }
 
-  // Leaves what is beyond so many bytes of a block free. It is in the list of none itself.
+  // Shrinks a block, which must not be in the free list, to `size` bytes, and frees the rest.
   void cut(Block* block, std::size_t size) {
     if (block->size <= size) return;
     auto* rest =
@@ -214,7 +213,7 @@ class Pool {
     add_free(rest);
   }
 
-  // Makes one block of two neighbours; neither is in the list of the free ones.
+  // Merges two neighbours, neither of which may be in the free list.
   static void swallow(Block* block, Block* next) {
     block->size += next->size;
     block->after = next->after;
@@ -222,7 +221,7 @@ class Pool {
     delete next;
   }
 
-  // Makes one block of a free one and its neighbours that are in the same state.
+  // Merges a free block with its neighbours in the same state.
   void join(Block* block) {
     if (block->before != nullptr && block->before->state == block->state) block = block->before;
     while (block->after != nullptr && block->after->state == block->state) {
@@ -233,7 +232,7 @@ class Pool {
     }
   }
 
-  // Gives back to the system what is more than one call needs, from the end.
+  // Gives warm memory beyond the needs of one call back to the system, from the end.
   void trim() {
     const std::size_t limit = dropped_ ? 0 : std::max(limit_, peak_);
     while (warm_ > limit) {
@@ -273,15 +272,15 @@ class Pool {
   std::vector<Piece> pieces_;
   std::vector<Block*> free_;
   std::size_t warm_ = 0;    // bytes of warm blocks
-  std::size_t limit_ = 0;   // as many of them may stay
+  std::size_t limit_ = 0;   // the most of them that are kept
   std::size_t used_ = 0;    // number of used blocks
-  std::uint64_t call_ = 0;  // number of the call that runs, or of none
-  std::size_t live_ = 0;    // bytes that this call has taken and not given back
-  std::size_t peak_ = 0;    // the most of that
+  std::uint64_t call_ = 0;  // number of the current call, or of a gap between calls
+  std::size_t live_ = 0;    // bytes that this call has allocated and not freed
+  std::size_t peak_ = 0;    // the peak of that
   bool dropped_ = false;
 };
 
-// What the thread is served from.
+// The heap that serves the thread, or null.
 thread_local Pool* current = nullptr;
 
 void free_any(void* data);
@@ -297,7 +296,7 @@ class Installed final : public Server {
       const std::lock_guard lock(shared().mutex);
       data = current->take(bytes);
     }
-    if (data == nullptr) return former_->allocate(bytes);  // which has the words for it
+    if (data == nullptr) return former_->allocate(bytes);  // which reports the failure
     c10::profiledCPUMemoryReporter().New(data, bytes);
     return {data, data, free_any, c10::Device(c10::DeviceType::CPU)};
   }
@@ -306,7 +305,7 @@ class Installed final : public Server {
     return former_->is_simple_data_ptr(data);
   }
 
-  // Who has only the address may have it from either of us.
+  // A caller that has only an address may have it from either allocator.
   c10::DeleterFnPtr raw_deleter() const override {
     return former_->raw_deleter() == nullptr ? nullptr : free_any;
   }
@@ -356,7 +355,7 @@ class Installed final : public Server {
 
 Installed* installed = nullptr;
 
-// Frees memory of ours or of the former allocator's.
+// Frees memory of this allocator or of the former one.
 void free_any(void* data) {
   if (data == nullptr) return;
   Pool* pool = nullptr;
@@ -368,7 +367,7 @@ void free_any(void* data) {
       Block* block = found->second;
       all.used.erase(found);
       pool = block->pool;
-      // Before somebody else gets the memory.
+      // Report it before the memory can be allocated again.
       c10::profiledCPUMemoryReporter().Delete(data);
       over = pool->give(block);
     }
@@ -377,7 +376,7 @@ void free_any(void* data) {
   if (over) delete pool;
 }
 
-// The code must stay as long as PyTorch may call it.
+// Keeps this library loaded, because PyTorch may call the allocator until the process ends.
 void stay_loaded() {
   Dl_info found;
   if (dladdr(reinterpret_cast<const void*>(&stay_loaded), &found) != 0) {
@@ -392,13 +391,13 @@ Server* server() noexcept {
   const std::lock_guard lock(installing);
   c10::Allocator* now = c10::GetCPUAllocator();
   if (auto* found = dynamic_cast<Server*>(now); found != nullptr) return found;
-  if (installed != nullptr) return installed;  // somebody else stands in for us
+  if (installed != nullptr) return installed;  // another allocator has replaced ours
   stay_loaded();
   installed = new Installed(now);
   // A forked process must find the lock free.
   pthread_atfork([] { shared().mutex.lock(); }, [] { shared().mutex.unlock(); },
                  [] { shared().mutex.unlock(); });
-  c10::SetCPUAllocator(installed);  // nothing happens where the other insists on its place
+  c10::SetCPUAllocator(installed);  // has no effect if the other has a higher priority
   return installed;
 }
 

@@ -1,5 +1,5 @@
-// Heaps from which PyTorch's CPU allocator is served inside of calls: what parts of wrapper_ir that
-// are in one process know of each other.
+// Heaps that serve PyTorch's CPU allocator within calls: the interface that all parts of wrapper_ir
+// in one process share.
 #pragma once
 
 #include <cstddef>
@@ -8,30 +8,31 @@
 
 namespace wir::heaps1 {
 
-// The allocator that is in the place of PyTorch's. Several libraries may bring the code for it; the
-// first to need it installs its own, and the others find that by its type. So the number in the
-// name of the namespace changes whenever something in here does.
+// The allocator that replaces PyTorch's. Several libraries may contain its code; the first to need
+// it installs its own, and the others find that one by its type. So the number in the namespace's
+// name must change whenever anything in this file does.
 //
-// Not final: comparing types by their address would not find what another library made.
+// Not final: types would then be compared by address, and another library's server would not be
+// found.
 class Server : public c10::Allocator {
  public:
-  // A heap; the caller drops it.
+  // Creates a heap; the caller drops it.
   virtual void* make() = 0;
-  // What is in use goes when it is freed.
+  // Memory still in use is released when it is freed.
   virtual void drop(void* heap) noexcept = 0;
-  // How many bytes it holds that nobody uses.
+  // The number of unused bytes that a heap holds.
   virtual std::size_t bytes(void* heap) noexcept = 0;
 
-  // Begin a call, and serve this thread from a heap. Returns what it was served from before.
+  // Begins a call, and serves this thread from a heap. Returns the heap that served it before.
   virtual void* begin(void* heap) noexcept = 0;
-  // End it; `outer` is what `begin` returned.
+  // Ends a call; `outer` is the result of `begin`.
   virtual void end(void* heap, void* outer) noexcept = 0;
-  // Serve this thread from another heap, or from none, in the middle of a call. Returns the former.
+  // Serves this thread from another heap, or from none, within a call. Returns the former heap.
   virtual void* exchange(void* heap) noexcept = 0;
 };
 
-// The server of this process, installed now if there is none yet. Where PyTorch has an allocator
-// that insists on its place, nobody is served.
+// The server of this process, installed now if there is none yet. It gets no requests if PyTorch
+// has an allocator of a higher priority.
 Server* server() noexcept;
 
 }  // namespace wir::heaps1

@@ -7,20 +7,20 @@
 namespace wir::runtime {
 namespace {
 
-// Exact comparison, with five calls into PyTorch and no memory of its own. It may say no to a
-// tensor that will do; what it says yes to will do.
+// Compares exactly, with five calls into PyTorch and no allocation. It may wrongly return false for
+// a tensor that matches, but never true for one that does not.
 inline bool is_exactly(const TensorSpec& spec, AtenTensorHandle tensor) {
   std::int32_t dtype;
   std::int32_t device;
   std::int64_t rank;
   std::int64_t* size;
   std::int64_t* stride;
-  // An undefined tensor has no dtype that a specification could have, so the rest is not asked.
+  // The dtype of an undefined tensor is in no specification, so nothing else is queried.
   if (aoti_torch_get_dtype(tensor, &dtype) != 0 || dtype != spec.dtype) return false;
   if (aoti_torch_get_device_type(tensor, &device) != 0 || device != spec.device_type) return false;
   if (aoti_torch_get_dim(tensor, &rank) != 0 || rank != spec.rank) return false;
   if (aoti_torch_get_sizes(tensor, &size) != 0) return false;
-  if (aoti_torch_get_strides(tensor, &stride) != 0) return false;  // it is not a strided one
+  if (aoti_torch_get_strides(tensor, &stride) != 0) return false;  // it is not strided
   bool same = true;
   for (std::int32_t i = 0; i < spec.rank; ++i) {
     same &= (spec.size[i] == size[i]) | (spec.size[i] == kDynamic);
@@ -68,7 +68,7 @@ const char* kind_name(Kind kind) {
   return "nothing";
 }
 
-// How a tensor that stands for a number must be typed.
+// True if a tensor of this dtype can stand for a number of this kind.
 bool is_of_kind(Kind kind, std::int32_t dtype) {
   const bool integral = (dtype >= dtype::uint8 && dtype <= dtype::int64) ||
                         (dtype >= dtype::uint16 && dtype <= dtype::uint64);

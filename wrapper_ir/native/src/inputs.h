@@ -1,15 +1,15 @@
-// What comes in with a call: checked, and unpacked from the tensors it comes as.
+// The inputs of a call: checks, and unpacking of numbers from the tensors that hold them.
 #pragma once
 
 #include <wir/program.h>
 
 namespace wir::runtime {
 
-// Throws an Error that names the first input which is not what the program was made for. With
-// `all` false only what would crash at once is refused: a null handle.
+// Throws an Error that names the first input that does not match its specification. With `all`
+// false, refuses only what would crash immediately: null handles.
 void check_inputs(const ProgramInfo& program, const AtenTensorHandle* handles, bool all);
 
-// Numbers come as tensors of one element.
+// Numbers are passed as tensors of one element.
 void unpack_inputs(const ProgramInfo& program, const AtenTensorHandle* handles, Slot* slots);
 
 }  // namespace wir::runtime

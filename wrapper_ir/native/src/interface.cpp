@@ -1,5 +1,5 @@
-// AOTInductor's C interface to containers: handles and error codes outside, objects and exceptions
-// inside.
+// AOTInductor's C interface to containers: handles and error codes on the outside, objects and
+// exceptions on the inside.
 
 #include <string>
 #include <vector>
@@ -75,7 +75,7 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerCreate(
                                                    is_cpu ? "cpu" : "cuda", cubin_dir);
 }
 
-// The constants are the caller's, and those of the library are not loaded.
+// The caller provides the constants, and those of the library are not loaded.
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerCreateWithExternalConstants(
     AOTInductorModelContainerHandle* container_handle, std::size_t num_models,
     const char* device_str, const char* cubin_dir,
@@ -96,7 +96,7 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerDidCallLoadConstants(
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerSetUseStreamAffinity(
     AOTInductorModelContainerHandle container_handle, bool use_stream_affinity) {
   return entry([&] { container_of(container_handle).set_stream_affinity(use_stream_affinity); },
-               false);  // loaders that know of it ask for the words
+               false);  // not printed: loaders that call this fetch the message
 }
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetStreamAffinityModelIndexForTesting(
@@ -118,7 +118,7 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerRun(
              proxy_executor_handle, stream_handle);
 }
 
-// The same: an uncontended lock is not worth another way.
+// The same as Run: an uncontended lock is not worth a separate path.
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerRunSingleThreaded(
     AOTInductorModelContainerHandle container_handle, AtenTensorHandle* input_handles,
     std::size_t num_inputs, AtenTensorHandle* output_handles, std::size_t num_outputs,
@@ -127,7 +127,7 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerRunSingleThreaded(
              proxy_executor_handle, stream_handle);
 }
 
-// Numbers of the program.
+// Counts and sizes of the program.
 #define WIR_OF_PROGRAM(What, Type, value)                                               \
   WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGet##What(                       \
       AOTInductorModelContainerHandle container_handle, Type* found) {                  \
@@ -139,7 +139,7 @@ WIR_OF_PROGRAM(NumConstants, std::size_t, num_constants)
 WIR_OF_PROGRAM(ConstantsBlobSize, std::uint64_t, constants_size)  // bytes of all constants
 #undef WIR_OF_PROGRAM
 
-// Facts of one constant.
+// Properties of one constant.
 #define WIR_OF_CONSTANT(What, Type, value)                                              \
   WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstant##What(               \
       AOTInductorModelContainerHandle container_handle, std::size_t idx, Type* found) { \
@@ -154,7 +154,7 @@ WIR_OF_CONSTANT(DataSize, std::size_t, data_bytes)
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantFromFolded(
     AOTInductorModelContainerHandle container_handle, std::size_t idx, bool* from_folded) {
-  // Nothing is folded when a library is loaded: what could be was folded when it was made.
+  // Nothing is folded at load time: all folding was done when the library was built.
   return entry([&] { *from_folded = (constant(container_handle, idx), false); });
 }
 
@@ -186,7 +186,7 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerExtractConstantsMapEntries(
   });
 }
 
-// Updates: each of a map, and of pairs.
+// Updates, each from a map and from pairs.
 #define WIR_UPDATE(Name, ...)                                                                     \
   WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerUpdate##Name(                              \
       AOTInductorModelContainerHandle container_handle,                                           \
@@ -282,8 +282,8 @@ WIR_EXPORT AOTIRuntimeError AOTInductorGetLastError(const char** error_msg) {
   return kSuccess;
 }
 
-// Of our own: whether a container compares its inputs with what the program was made for, from the
-// next call on. Without a container: all containers of this library that were not told otherwise.
+// An extension: turns a container's input checks on or off from the next call on. A null container
+// stands for all containers of this library that have no setting of their own.
 WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerSetInputChecks(
     AOTInductorModelContainerHandle container_handle, bool on) {
   return entry([&] {
@@ -295,8 +295,8 @@ WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerSetInputChecks(
   });
 }
 
-// Of our own: frees the memory that a container keeps between calls and that none is using; calls in
-// progress free theirs when they end. What went at once is counted in bytes, where that is asked for.
+// An extension: frees the memory that a container keeps between calls; calls in progress free
+// theirs when they end. Unless `bytes` is null, it receives the number of bytes freed immediately.
 WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerReleaseMemory(
     AOTInductorModelContainerHandle container_handle, std::uint64_t* bytes) {
   return entry([&] {
@@ -306,23 +306,23 @@ WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerReleaseMemory(
   });
 }
 
-// Of our own: what became of the calls of a container that captures them as CUDA graphs, or of all
-// such containers of this library, where there is none given. JSON: a list with an object for each,
-// {"program", "graphs", "captures", "replays", "plain", "reasons", "refused"}. The text stays until
-// the thread asks again.
+// An extension: reports on the calls of a container that captures them as CUDA graphs. A null
+// container stands for all such containers of this library. The report is JSON: a list with one
+// object for each, {"program", "graphs", "captures", "replays", "plain", "reasons", "refused"}. The
+// text stays valid until the thread's next request.
 WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerGetCudaGraphStatus(
     AOTInductorModelContainerHandle container_handle, const char** status) {
   return entry([&] {
     const wir::runtime::Graphs* graphs = nullptr;
     if (container_handle != nullptr) graphs = container_of(container_handle).graphs();
-    // Where a program's pieces are captured, its container has no graphs, and their states have some.
+    // If a program is captured in pieces, its states have the graphs, and its container has none.
     *status = wir_graph_status == nullptr ? "[]" : wir_graph_status(graphs);
   });
 }
 
-// Of our own: what the probes of this library do from the next call on. `level` is one of off, names,
-// print, save, check, check_nan and stats, or null for what the library was built with; `directory` is where
-// files go, or null for where they went before.
+// An extension: sets the level and the directory of this library's probes from the next call on.
+// `level` is one of off, names, print, save, check, check_nan and stats, or null for the level the
+// library was built with. A null `directory` leaves the directory as it is.
 WIR_EXPORT AOTIRuntimeError WrapperIRSetProbes(const char* level, const char* directory) {
   return entry([&] {
     if (wir_program_info.num_probes == 0) {

@@ -1,5 +1,5 @@
-// AOTInductor's C interface to bare models, which no container manages: here containers of one
-// runner, so that they are as safe.
+// AOTInductor's C interface to bare models, which have no container. Here they are containers with
+// one runner, so that they are just as safe.
 
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@
 namespace wir::runtime {
 namespace {
 
-// The handles of constants, which are taken whatever happens.
+// The handles of constants. Ownership is taken even if the call fails.
 struct Taken {
   std::vector<NewValue> values;
 
@@ -32,7 +32,7 @@ struct Model {
                   given.empty() ? nullptr : &given) {}
 
   Container container;
-  // What the last call over plain arrays returned; its arrays show this memory.
+  // The results of the last call over plain arrays, which point into this memory.
   std::vector<Tensor> shown;
 };
 

@@ -7,8 +7,8 @@
 
 namespace wir::runtime {
 
-// No recording for a backward, as long as it lives: library ops with an `out` argument refuse
-// tensors that require gradients otherwise.
+// Turns autograd's recording off while it exists. With recording on, library ops with an `out`
+// argument refuse tensors that require gradients.
 class NoGrad {
  public:
   NoGrad() : before_(aoti_torch_grad_mode_is_enabled()) {

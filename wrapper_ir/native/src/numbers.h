@@ -1,4 +1,4 @@
-// Numbers as the tensors that callers get them as.
+// Conversion of numbers to the tensors that callers receive.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace wir::runtime {
               "read the number from a tensor of a wider type");
 }
 
-// A number in the type that its result has.
+// A number in the type of its result. Throws if it does not fit.
 template <class T>
 T number_as(const OutputSpec& output, const Slot& slot) {
   if (output.kind == Kind::kReal) return static_cast<T>(slot.real);
@@ -38,7 +38,7 @@ inline std::int32_t type_of(const OutputSpec& output) {
   return output.kind == Kind::kBool ? dtype::bool_ : dtype::int64;
 }
 
-// A new tensor of one number.
+// A new tensor that holds one number.
 inline AtenTensorHandle tensor_of(const OutputSpec& output, const Slot& slot) {
   AtenTensorHandle made = nullptr;
 #define WIR_NUMBER(name, member, type)                                                      \
@@ -64,7 +64,7 @@ inline AtenTensorHandle tensor_of(const OutputSpec& output, const Slot& slot) {
   return made;
 }
 
-// What a caller gets for a result.
+// The handle that a caller receives for a result.
 inline AtenTensorHandle packed(const OutputSpec& output, const Slot& slot) {
   if (output.kind == Kind::kTensor) return slot.tensor;
   const bool is_nothing = output.kind == Kind::kNone || output.kind == Kind::kObject;

@@ -1,5 +1,5 @@
-// Objects of custom classes from the bytes that PyTorch stores them in. Their classes are looked up
-// in the process: the library that registers one has to be loaded first.
+// Deserialization of custom-class objects that PyTorch serialized. Classes are looked up in the
+// process, so the library that registers one has to be loaded first.
 #include "objects.h"
 
 #include <memory>
@@ -17,7 +17,7 @@
 namespace wir::runtime {
 namespace {
 
-// "ns::Queue" as PyTorch's types are called: "__torch__.torch.classes.ns.Queue".
+// PyTorch's name for the type "ns::Queue": "__torch__.torch.classes.ns.Queue".
 std::string type_name(const char* class_name) {
   std::string name = class_name;
   const std::size_t colons = name.find("::");

@@ -1,4 +1,4 @@
-// The objects of custom classes that belong to a program: what the container knows of them.
+// The custom-class objects that belong to a program, as its container sees them.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace wir::runtime {
 
-// The objects of one container, which nobody else has. Calls of their methods may change them.
+// The objects of one container, shared with no other. Calls of their methods may change them.
 class Objects {
  public:
   virtual ~Objects() = default;
@@ -19,7 +19,7 @@ class Objects {
 
 }  // namespace wir::runtime
 
-// Makes all objects of a program, by the code of their classes. Throws where a class is missing, or
-// the bytes make no object of it. Of src/objects.cpp, which is linked where a program has objects.
+// Creates all objects of a program, with the code of their classes. Throws if a class is missing or
+// rejects the bytes. Defined in src/objects.cpp, which is linked if a program has objects.
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] wir::runtime::Objects* wir_make_objects(
     const wir::ProgramInfo& program, const wir::runtime::Blob& blob);

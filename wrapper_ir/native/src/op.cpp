@@ -1,5 +1,5 @@
-// Calls of library ops by schema: the one part of the runtime that includes ATen, for the
-// dispatcher's boxed calls have no C interface that takes every kind of argument.
+// Calls of library ops by schema. This file includes ATen, because the dispatcher's boxed calls
+// have no C interface that takes every kind of argument.
 #include <cstring>
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@
 #include <wir/dtype.h>
 #include <wir/op.h>
 
-// Of src/own_ops.cpp, which is linked where a program calls ops of the front end's.
+// Defined in src/own_ops.cpp, which is linked if a program calls ops of the front end.
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] bool wir_own_op(const char* name,
                                                                     const wir::Arg* args,
                                                                     const wir::Result* results);
@@ -25,7 +25,7 @@ extern "C" [[gnu::weak, gnu::visibility("hidden")]] bool wir_own_op(const char* 
 namespace wir {
 namespace {
 
-// The numbers that generated code holds are those of this PyTorch.
+// The numbers in generated code must be those of this PyTorch.
 static_assert(int(at::ScalarType::Byte) == dtype::uint8);
 static_assert(int(at::ScalarType::Half) == dtype::float16);
 static_assert(int(at::ScalarType::Float) == dtype::float32);
@@ -53,8 +53,8 @@ static_assert(int(at::Layout::Jagged) == 7);
               "make the program again, with the version of the op that is installed");
 }
 
-// PyTorch's own ops stay for ever. Others may be taken out of the registry and put in anew, with
-// what Python library or test defined them, and a handle of before would then lead nowhere.
+// PyTorch's own ops stay registered forever. Others may be unregistered and registered again, along
+// with the Python library or test that defined them, and an old handle would then dangle.
 bool is_permanent(const char* name) { return std::strncmp(name, "aten::", 6) == 0; }
 
 bool is_registered(const char* name, const char* overload) {
@@ -89,7 +89,7 @@ class Converter {
         return convert(arg, *type.castRaw<c10::OptionalType>()->getElementType());
       case c10::TypeKind::TensorType:
         if (arg.kind == Arg::Kind::kTensor) return *reinterpret_cast<at::Tensor*>(arg.first.tensor);
-        // As from Python: backward ops are given no tensor where the forward op had none.
+        // As from Python: backward ops get an undefined tensor where the forward op had none.
         if (arg.kind == Arg::Kind::kNone) return at::Tensor();
         break;
       case c10::TypeKind::ListType:
@@ -115,7 +115,7 @@ class Converter {
   }
 
  private:
-  // What says by itself what it is.
+  // Converts an argument by its own kind, whatever the schema's type.
   c10::IValue plain(const Arg& arg) const {
     switch (arg.kind) {
       case Arg::Kind::kNone:
@@ -192,7 +192,8 @@ const c10::IValue& part(const c10::FunctionSchema& schema, const Result& result,
   return *found;
 }
 
-// Zeros may have no memory (gradients are made so), which kernels and PyTorch's C shim do not expect.
+// Zero tensors may have no memory (autograd creates such gradients). Neither kernels nor PyTorch's
+// C shim expect that.
 at::Tensor with_memory(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor._is_zerotensor()) return tensor;
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).zero_();
@@ -264,7 +265,7 @@ void Op::call(const Arg* args, std::size_t arg_count, const Result* results,
                                        : look_up(name_, overload_);
     const c10::FunctionSchema& schema = op.schema();
     std::vector<c10::IValue> stack = stack_of(schema, args, arg_count);
-    // What autocast would do was done when the program was made.
+    // The program already contains the casts of autocast.
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     op.callBoxed(stack);
     for (std::size_t n = 0; n < result_count; ++n) {

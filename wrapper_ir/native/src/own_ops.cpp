@@ -1,6 +1,5 @@
-// The ops that wrapper_ir's front end registers from Python, for processes that have no Python: the
-// state of the generator of random numbers, checks for NaN, and printing. Where they are registered
-// those are taken.
+// The ops that wrapper_ir's front end registers from Python, for processes without Python: random
+// generator state, checks for NaN, and printing. Registered ops take precedence.
 #include <cstdio>
 #include <cstring>
 #include <mutex>
@@ -27,7 +26,7 @@ const at::Tensor& tensor_of(const Arg& arg) {
   return *reinterpret_cast<at::Tensor*>(arg.first.tensor);
 }
 
-// The state of the CPU's generator.
+// The state of the CPU's random number generator.
 
 void random_state(const Result& result) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
@@ -43,7 +42,7 @@ void set_random_state(const at::Tensor& state) {
   generator.set_state(state.contiguous());
 }
 
-// What Inductor's nan_asserts ask for.
+// The check for Inductor's nan_asserts.
 void assert_finite(const at::Tensor& value, const char* name) {
   const char* what = value.isnan().any().item<bool>()   ? "NaN"
                      : value.isinf().any().item<bool>() ? "infinity"
@@ -62,7 +61,7 @@ void assert_finite(const at::Tensor& value, const char* name) {
 }
 
 struct Value {
-  std::string name;  // empty where it has none
+  std::string name;  // empty if it has none
   std::string text;
 };
 
@@ -83,8 +82,8 @@ std::string text_of(const Arg& arg) {
   }
 }
 
-// Arguments of `print(str text, Tensor[] tensors, Scalar[] numbers, str[] given)`: `given` says of
-// each value whether it is a tensor or a number, and by what name it was given.
+// The arguments of `print(str text, Tensor[] tensors, Scalar[] numbers, str[] given)`. `given` says
+// for each value if it is a tensor or a number, and its keyword, if it was passed by one.
 std::vector<Value> values_of(const Arg* args) {
   std::vector<Value> values;
   std::size_t tensors = 0, numbers = 0;
@@ -104,7 +103,7 @@ std::vector<Value> values_of(const Arg* args) {
   return values;
 }
 
-// A value for a place that is `field` in curly brackets, the next one where that is empty.
+// The value for `field` in curly brackets: the next one if `field` is empty. Null: there is none.
 const Value* value_for(std::string_view field, const std::vector<Value>& values,
                        std::size_t& next) {
   const bool is_number =
@@ -154,7 +153,7 @@ void print(const Arg* args) {
 }  // namespace
 }  // namespace wir
 
-// Calls an op of ours that is registered nowhere; false if there is no such.
+// Calls one of the front end's ops that is not registered. Returns false if it is not one of those.
 extern "C" [[gnu::visibility("hidden")]] bool wir_own_op(const char* whole, const wir::Arg* args,
                                                          const wir::Result* results) {
   using namespace wir;

@@ -19,7 +19,7 @@
 namespace wir::runtime {
 namespace {
 
-// The words of errno.
+// A file name with the message for errno.
 std::string reason(const std::string& file, int error = errno) {
   return file + ": " + std::strerror(error);
 }
@@ -31,7 +31,7 @@ void put(std::string& text, T value) {  // little-endian
   }
 }
 
-// Python's pickle, protocol 2, as far as tensors need it.
+// A writer of Python's pickle format, protocol 2, as far as tensors need it.
 class Pickle {
  public:
   void code(const char* text) { text_ += text; }
@@ -93,7 +93,7 @@ void save(const at::Tensor& tensor, const std::string& file) {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> to(std::fopen(unfinished.c_str(), "wbe"),
                                                      std::fclose);
   if (to == nullptr) throw std::runtime_error(reason(unfinished));
-  int error = 0;  // told in the end: the writer cannot be left in the middle
+  int error = 0;  // thrown at the end: the writer cannot be interrupted
   caffe2::serialize::PyTorchStreamWriter zip([&](const void* data, std::size_t size) {
     if (error == 0 && std::fwrite(data, 1, size, to.get()) != size) error = errno;
     return size;

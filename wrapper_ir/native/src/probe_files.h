@@ -1,4 +1,4 @@
-// A tensor as a file that torch.load(..., weights_only=True) reads, and where files go.
+// Files of probes: tensors that torch.load(..., weights_only=True) reads, and their directory.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace wir::runtime {
 
-// Each tensor in its own layout and without the rest of its storage; strides of 0 excepted. Throws
-// std::runtime_error where it cannot be written.
+// Saves a tensor in its own layout (except for strides of 0), without the rest of its storage.
+// Throws std::runtime_error if it cannot be written.
 void save(const at::Tensor& tensor, const std::string& file);
 
-// Appends to a file, in one piece.
+// Appends to a file with a single write.
 void append(const std::string& file, const std::string& text);
 
-// Makes a directory that holds no run yet: `wanted`, else `wanted`.1, `wanted`.2, ... Returns its
+// Creates a directory that holds no run yet: `wanted`, else `wanted`.1, `wanted`.2, ... Returns its
 // absolute path.
 std::string new_directory(const std::string& wanted);
 

@@ -1,4 +1,4 @@
-// What the probes of a library do while it runs without Python: level, output, files.
+// The probes of a library that runs without Python: their level, output and files.
 #include "probing.h"
 
 #include <cerrno>
@@ -27,8 +27,8 @@ namespace {
 
 constexpr const char* kLevels = "off, names, print, save, check, check_nan or stats";
 
-// The level that a word stands for: one of those above, or one of Inductor's names or numbers.
-// Empty: off. Throws where there is no such level.
+// Parses a level: one of those above, or one of Inductor's names or numbers. Empty: off. Throws if
+// there is no such level.
 std::optional<ProbeLevel> parse_level(const char* word) {
   static constexpr struct {
     const char* word;
@@ -68,7 +68,7 @@ const at::Tensor& tensor_of(const Slot& slot) {
   return *reinterpret_cast<const at::Tensor*>(slot.tensor);
 }
 
-// Where lines and files go to. Shared by the calls that use it.
+// The destination of lines and files. Shared by the calls that use it.
 class Output {
  public:
   explicit Output(std::string directory) : wanted_(std::move(directory)) {
@@ -94,8 +94,8 @@ class Output {
   void line(const std::string& text) {
     if (spend(text.size() + 1)) always(text);
   }
-  // Whatever was written before. At once and in one piece: it must be there if the program dies
-  // next. A closed pipe is no reason for the program to fail.
+  // Writes a line, even beyond the limit. Uses a single unbuffered write, so that the line is there
+  // if the program crashes next. A closed pipe must not make the program fail.
   void always(const std::string& text) const {
     const std::string whole = text + "\n";
     while (write(file_, whole.data(), whole.size()) < 0 && errno == EINTR) {
@@ -121,7 +121,7 @@ class Output {
     if (spend(text.size())) append(directory() + "/" + file, text);
   }
 
-  // Takes bytes from what may be written; when they are not left, says so, once.
+  // Takes bytes from the limit. Says so, once, when the limit is reached.
   bool spend(std::size_t size) {
     {
       const std::lock_guard lock(budget_);
@@ -166,15 +166,15 @@ class Output {
 
 struct Settings {
   bool as_built = true;
-  std::optional<ProbeLevel> level;  // instead of the built one
+  std::optional<ProbeLevel> level;  // overrides the level it was built with
   std::shared_ptr<Output> output;
 };
 
-// Of the library, for all its containers.
+// The settings of the library, for all its containers.
 struct Current {
   std::mutex mutex;
   Settings settings;
-  bool read = false;  // the environment was, or the user has said something
+  bool read = false;  // the environment was read, or the user set something
 };
 Current& current() {
   static Current it;
@@ -228,7 +228,7 @@ void read_probe_environment(const ProgramInfo& program) {
     Settings made = parsed(program, from_environment("WRAPPER_IR_DEBUG"));
     made.output = it.settings.output;
     it.settings = made;
-  } catch (const Error& error) {  // set for somebody else, perhaps: no reason to refuse to load
+  } catch (const Error& error) {  // may be set for another program, so load anyway
     it.settings.output->always("debug: WRAPPER_IR_DEBUG: " + error.message() + " (" + error.hint() +
                              ")");
   }
@@ -245,7 +245,7 @@ void set_probes(const ProgramInfo& program, const char* level, const char* direc
   it.read = true;
 }
 
-// Where the probes of one call report to. Used by the thread of the call alone.
+// The receiver of one call's probes. Used only by the thread of the call.
 class ProbeReport : public ProbeSink {
  public:
   ProbeReport(const ProgramInfo& program, Settings settings)
@@ -257,7 +257,7 @@ class ProbeReport : public ProbeSink {
         settings_(std::move(settings)) {}
 
  private:
-  // No level makes a call fail, except what checks find.
+  // Only the findings of a check make a call fail.
   void guarded(const ProbeInfo& probe, const Slot* values) {
     try {
       show(probe, values);
@@ -285,7 +285,7 @@ class ProbeReport : public ProbeSink {
     return std::string(probe.label) + (probe.after ? " after" : " before");
   }
 
-  // Before calls alone, unless the library was built otherwise.
+  // Writes names only before calls, unless the library was built otherwise.
   void names(const ProbeInfo& probe) {
     const bool told = settings_.as_built || probe.level == ProbeLevel::kNames;
     if (probe.after && !told &&
@@ -370,7 +370,7 @@ class ProbeReport : public ProbeSink {
            ", \"device\": \"" + tensor.device().str() + "\"";
   }
 
-  // Letters, digits, '_' and '.'; what lies between becomes one '_'.
+  // Keeps letters, digits, '_' and '.', and replaces each run of other characters with one '_'.
   static std::string file_name(const std::string& text) {
     std::string made;
     bool gap = false;
@@ -401,7 +401,7 @@ class ProbeReport : public ProbeSink {
       try {
         settings_.output->note("index.jsonl", entry(probe, "") + ", \"scalars\": [" + numbers +
                                                   "]");
-      } catch (const std::exception&) {  // tensors say so
+      } catch (const std::exception&) {  // saving the tensors reports it
       }
     }
     each_tensor(probe, values, "cannot be saved", [&](const char* name, const at::Tensor& tensor) {
@@ -414,7 +414,7 @@ class ProbeReport : public ProbeSink {
     });
   }
 
-  // A number as JSON has it; what JSON has not, in words.
+  // A number in JSON, as a string if JSON has no such number.
   static std::string in_json(const at::Scalar& number) {
     if (number.isComplex()) return quoted(repr(number.toComplexDouble()));
     if (!number.isFloatingPoint()) return brief(number);
@@ -447,7 +447,7 @@ class ProbeReport : public ProbeSink {
            (found.inf == 0 ? "" : first("first_inf", found.first_inf));
   }
 
-  // Before the call: notes the ranges of what it reads. After it: stops at NaN and, if told, inf.
+  // Before the call, records its inputs' ranges. After it, throws on NaN (`with_inf`: or on inf).
   void check(const ProbeInfo& probe, const Slot* values, bool with_inf) {
     if (!probe.after) {
       inputs_of_ = probe.label;

@@ -11,12 +11,12 @@
 namespace wir::runtime {
 namespace {
 
-constexpr std::int64_t kPiece = 1 << 16;  // elements: in float64 they fit a processor's own cache
+constexpr std::int64_t kPiece = 1 << 16;  // elements; in float64 they fit in a core's own cache
 
 struct Type {
   at::ScalarType dtype;
   const char* name;
-  at::ScalarType wide;  // holds all its values, and PyTorch computes with it; undefined: none does
+  at::ScalarType wide;  // holds all its values, and PyTorch can compute in it; or undefined
 };
 
 constexpr Type same(at::ScalarType dtype, const char* name) { return {dtype, name, dtype}; }
@@ -58,7 +58,7 @@ std::pair<at::Scalar, at::Scalar> limits(const at::Tensor& values) {
   return {low.item(), high.item()};
 }
 
-// The index of the first element that is true.
+// The index of the first true element.
 Index first(const at::Tensor& mask) {
   Index index(static_cast<std::size_t>(mask.dim()));
   auto flat = mask.reshape(-1).to(at::kByte).argmax().item<std::int64_t>();
@@ -79,14 +79,14 @@ Statistics not_finite(const at::Tensor& nan, const at::Tensor& inf) {
 
 void put_range(const std::pair<at::Scalar, at::Scalar>& range, Statistics* found) {
   const auto exact = [](const at::Scalar& value) -> at::Scalar {
-    if (value.isFloatingPoint()) return value.toDouble() + 0.0;  // of zeros always the same one
+    if (value.isFloatingPoint()) return value.toDouble() + 0.0;  // turns -0.0 into 0.0
     return value.isBoolean() ? at::Scalar(value.toLong()) : value;
   };
   found->minimum = exact(range.first);
   found->maximum = exact(range.second);
 }
 
-// All statistics but the moments, and the values that these are to be computed of.
+// All statistics but the moments, and the values to compute the moments from.
 std::pair<Statistics, at::Tensor> extremes(const at::Tensor& values) {
   Statistics found;
   if (values.is_complex()) {
@@ -98,7 +98,7 @@ std::pair<Statistics, at::Tensor> extremes(const at::Tensor& values) {
     return {found, finite};
   }
   if (values.scalar_type() == at::kUInt64) {
-    // PyTorch cannot order these; flipping the top bit keeps order.
+    // PyTorch cannot order uint64. With the top bit flipped, int64 has the same order.
     const auto [low, high] = limits(values.view(at::kLong).bitwise_xor(INT64_MIN));
     const auto back = [](const at::Scalar& value) {
       return at::Scalar(static_cast<std::uint64_t>(value.toLong()) ^ std::uint64_t{1} << 63);
@@ -120,7 +120,7 @@ std::pair<Statistics, at::Tensor> extremes(const at::Tensor& values) {
   return {found, finite};
 }
 
-// Mean and standard deviation, each piece's own ones combined (Chan, Golub and LeVeque).
+// Mean and standard deviation, combined from those of the pieces (Chan, Golub and LeVeque).
 void put_moments(const at::Tensor& values, Statistics* found) {
   const at::Tensor flat = values.reshape(-1);
   const std::int64_t total = flat.numel();
@@ -144,7 +144,7 @@ void put_moments(const at::Tensor& values, Statistics* found) {
   if (total > 1) found->std = std::sqrt(squares / static_cast<double>(total - 1));
 }
 
-// The elements on the CPU as they are meant where a view says that they are conjugate or negative.
+// The elements on the CPU, with conjugate and negative views resolved.
 at::Tensor resolved(const at::Tensor& tensor) {
   return tensor.cpu().resolve_conj().resolve_neg();
 }

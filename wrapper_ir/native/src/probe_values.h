@@ -1,5 +1,5 @@
-// Measurements of a tensor's values, by the library ops that probes in Python call, in the same
-// order: wrapper_ir/runtime/probes/measures.py.
+// Measurements of a tensor's values, with the same library ops in the same order as probes in
+// Python: wrapper_ir/runtime/probes/measures.py.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace wir::runtime {
 
 using Index = std::vector<std::int64_t>;
 
-// Of complex tensors all but the counts are of real and imaginary parts together; the first four
-// are of the finite values.
+// For complex tensors, everything but the counts covers real and imaginary parts together. The
+// first four cover the finite values only.
 struct Statistics {
   std::optional<at::Scalar> minimum;
   std::optional<at::Scalar> maximum;
@@ -26,20 +26,20 @@ struct Statistics {
   Index first_inf;
 };
 
-// As in the text form of programs; null: no such.
+// The name of the dtype in the text form of programs; null: it has none.
 const char* short_dtype(const at::Tensor& tensor);
 
-// The values on the CPU in a type that PyTorch computes with; undefined where it cannot.
+// The values on the CPU, in a type that PyTorch can compute in; undefined if there is none.
 at::Tensor readable(const at::Tensor& tensor);
 
-// The statistics of what `readable` returned; all counts are zero where that is undefined.
+// The statistics of a result of `readable`; all counts are zero if that is undefined.
 Statistics statistics_of(const at::Tensor& values, bool with_moments = true);
 
 // CRC-32 of the elements' bytes in row-major order, in eight hexadecimal digits.
 std::string checksum(const at::Tensor& tensor);
 
-// The elements in a storage of their own, in the same layout; zeros where it has gaps. Strides of 0
-// are not kept.
+// A copy of the elements in a storage of their own, in the same layout, with zeros in its gaps.
+// Strides of 0 are not kept.
 at::Tensor private_copy(const at::Tensor& tensor);
 
 }  // namespace wir::runtime

@@ -11,7 +11,7 @@
 namespace wir::runtime {
 namespace {
 
-constexpr std::int64_t kAll = 24;  // tensors of more elements are shown by the ends of dimensions
+constexpr std::int64_t kAll = 24;  // elements; larger tensors show only the ends of dimensions
 constexpr std::int64_t kEdge = 3;
 constexpr int kDigits = 6;
 
@@ -25,7 +25,7 @@ std::string joined(const T& values) {
   return text;
 }
 
-// Like printf's %.*g, whatever the locale.
+// Like printf's %.*g, but independent of the locale.
 std::string rounded(double value, int digits) {
   char text[64];
   const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::general,
@@ -81,8 +81,8 @@ std::string statistics_words(const Statistics& found, at::ScalarType dtype) {
   return text;
 }
 
-// The values as nested lists. Of large tensors three values from each end of the last two
-// dimensions, of the one before them one, of any further one the first alone.
+// The values as nested lists. Large tensors show three values from each end of the last two
+// dimensions, one from each end of the dimension before them, and the first one of any other.
 std::string listed(const at::Tensor& values, bool shorten) {
   if (values.dim() == 0) return brief(values.item());
   const std::int64_t size = values.size(0);

@@ -1,22 +1,22 @@
-// How containers reach the debug printer's probes. What is declared weak here is linked only into
-// libraries of programs that have probes.
+// The interface through which containers reach the debug printer's probes. Weak functions are
+// linked only into libraries of programs that have probes.
 #pragma once
 
 #include <wir/program.h>
 
 namespace wir::runtime {
 
-class ProbeReport;  // where the probes of one call report to
+class ProbeReport;  // the receiver of one call's probes
 
-// Reads what the environment says of probes, once; a container does it when it is made.
+// Reads the environment's settings for probes, once. Called when a container is created.
 [[gnu::weak]] void read_probe_environment(const ProgramInfo& program);
 
-// What the user says: a level (null: what the library was built with) and the directory for files
-// (null: as before). Throws where there is no such level. Calls in progress are not touched.
+// Sets a level (null: the one the library was built with) and the directory for files (null:
+// unchanged). Throws if there is no such level. Calls in progress are not affected.
 [[gnu::weak]] void set_probes(const ProgramInfo& program, const char* level,
                               const char* directory);
 
-// Null while probes are off.
+// Returns null while probes are off.
 [[gnu::weak]] ProbeReport* begin_probes(const ProgramInfo& program);
 [[gnu::weak]] void end_probes(ProbeReport* report);
 [[gnu::weak]] const ProbeSink* sink_of(const ProbeReport* report);

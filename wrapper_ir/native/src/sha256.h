@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), for comparing a file of constants with the digest its library knows.
+// SHA-256 (FIPS 180-4), to check a file of constants against the digest in its library.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace wir::runtime {
 
-// In hexadecimal digits.
+// The digest in hexadecimal digits.
 std::string sha256(const std::uint8_t* data, std::size_t size);
 
 }  // namespace wir::runtime

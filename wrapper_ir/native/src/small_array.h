@@ -1,4 +1,4 @@
-// An array whose length is known when it is made; short ones need no allocation.
+// An array whose length is fixed at construction. Short ones need no allocation.
 #pragma once
 
 #include <cstddef>

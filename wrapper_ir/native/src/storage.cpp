@@ -17,7 +17,7 @@ bool is_empty(const TensorSpec& spec) {
   return std::find(spec.size, spec.size + spec.rank, 0) != spec.size + spec.rank;
 }
 
-// Appends the elements, one after the other.
+// Appends the elements to `out` in row-major order.
 void gather(const std::byte* from, const TensorSpec& spec, const std::int64_t* stride,
             std::size_t width, std::int32_t dim, std::vector<std::byte>& out) {
   if (dim == spec.rank) {
@@ -70,7 +70,7 @@ Tensor copied_storage(const ConstantSpec& spec, const std::uint8_t* bytes) {
   if (spec.tensor.device_type == device::cpu) {
     std::memcpy(data(made), bytes, spec.data_bytes);
   } else {
-    // The bytes are only read.
+    // The const_cast is safe, because the bytes are only read.
     check(aoti_torch_copy_(made, storage_at(const_cast<std::uint8_t*>(bytes), spec.data_bytes), 0));
   }
   return made;

@@ -1,4 +1,4 @@
-// Text that several files write.
+// Text functions that several files use.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@ namespace wir::runtime {
 
 inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// A string as JSON has it, in ASCII.
+// A string as a JSON literal, in ASCII.
 inline std::string quoted(const std::string& text) {
   std::string made = "\"";
   const auto unit = [&made](unsigned value) {

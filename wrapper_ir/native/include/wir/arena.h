@@ -1,4 +1,4 @@
-// Arenas that a state keeps: one block of memory that storages have their places in.
+// Arenas that a state owns: one block of memory each, in which storages are placed.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,23 @@
 
 namespace wir {
 
-// Memory that outlives a call and grows when a call needs more. What lies in it is undefined when a
+// Memory that outlives a call and grows when a call needs more. Its contents are undefined when a
 // call begins.
 class Arena {
  public:
   Arena() = default;
-  // With no bytes it is empty until a call says how many it needs.
+  // With 0 bytes, the arena stays empty until a call asks for memory.
   explicit Arena(std::int64_t bytes, std::int32_t device_type = device::cpu,
                  std::int32_t device_index = 0)
       : device_type_(device_type), device_index_(device_index) {
     if (bytes != 0) allocate(bytes);
   }
 
-  // A tensor of bytes that begins where the arena does. Views of it that were made before the arena
-  // grew are views of nothing.
+  // Returns the arena as a tensor of bytes, after growing it to `bytes` if it is smaller. Growing
+  // invalidates all views made before.
   AtenTensorHandle at_least(std::int64_t bytes) {
     if (__builtin_expect(bytes > bytes_ || shown_ == nullptr, 0)) {
-      // The old memory goes first, so that both are never held at a time.
+      // Free the old memory first, so that old and new are never held together.
       shown_.reset();
       memory_.reset();
       outside_inference_mode([&] { allocate(bytes); });
@@ -35,7 +35,7 @@ class Arena {
     return shown_;
   }
 
-  // Likewise in a call that is served from a heap, which it shall not come from.
+  // The same within a call that a heap serves. The arena must not be allocated from that heap.
   template <typename Heap>
   AtenTensorHandle at_least(std::int64_t bytes, Heap& heap) {
     if (bytes <= bytes_ && shown_ != nullptr) return shown_;
@@ -54,8 +54,8 @@ class Arena {
     if (device_type_ == device::cpu) {
       advise_huge_pages(data(memory_), static_cast<std::size_t>(bytes));
     }
-    // Storage that is lent cannot be resized: a library op whose result is larger than its place
-    // fails, instead of moving the arena from under the others.
+    // Borrowed storage cannot be resized: a library op whose result does not fit its place fails
+    // instead of moving the arena out from under the other storages.
     check(aoti_torch_create_tensor_from_blob(data(memory_), 1, &bytes, &kOne, 0, dtype::uint8,
                                              device_type_, device_index_, shown_.out()));
     bytes_ = bytes;

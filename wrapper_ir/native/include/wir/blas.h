@@ -1,7 +1,7 @@
-// Products of matrices on a GPU that call cuBLAS just as ATen would, without tensors around it.
+// Matrix products on a GPU that call cuBLAS exactly as ATen would, without creating tensors.
 //
-// What ATen would not hand to cuBLAS as it is, and all of it under settings of PyTorch that have
-// ATen choose otherwise, goes to ATen: results have the same bits either way.
+// Operands that ATen would not pass to cuBLAS unchanged are left to ATen, and so is everything
+// under PyTorch settings that make ATen choose another path. The results are the same, bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,25 @@
 
 namespace wir {
 
-// Where a matrix lies; strides are in elements.
+// A matrix in memory. Strides are in elements.
 struct Matrix {
   void* data;
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t row_stride;
   std::int64_t column_stride;
-  std::int64_t batch_stride = 0;  // to the next one, of several
+  std::int64_t batch_stride = 0;  // to the next matrix of a batch
 };
 
-// cuBLAS on the current stream of a GPU, which is the current one. It holds until something else
-// may have used cuBLAS in this thread, for all that does has the same handle.
+// Returns cuBLAS set up for the current stream of `gpu`, which must be the current device. The
+// setup holds until something else may have used cuBLAS on this thread: all users share one handle.
 Blas current_blas(std::int32_t gpu);
 
 // out = left * right, all of one type.
 void mm(const Call& call, std::int32_t dtype, const Matrix& out, const Matrix& left,
         const Matrix& right);
 
-// The same for each of `count` matrices that follow one another.
+// The same for a batch of `count` matrices.
 void bmm(const Call& call, std::int32_t dtype, std::int64_t count, const Matrix& out, const Matrix& left,
          const Matrix& right);
 

@@ -1,4 +1,4 @@
-// What loops and choices of generated code need.
+// Support for loops and conditionals in generated code.
 #pragma once
 
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace wir {
 
-// The only element of a tensor, as the type that Python's item() gives.
+// The only element of a tensor, in the type that Python's item() returns.
 inline Int integer_item(AtenTensorHandle tensor) {
   std::int32_t type = -1;
   check(aoti_torch_get_dtype(tensor, &type));
@@ -58,7 +58,7 @@ inline double real_item(AtenTensorHandle tensor) {
   }
 }
 
-// Whether the only element of a tensor is not zero.
+// True if the only element of a tensor is not zero.
 inline bool truth(AtenTensorHandle tensor) {
   std::int32_t type = -1;
   check(aoti_torch_get_dtype(tensor, &type));
@@ -79,8 +79,9 @@ inline Tensor clone(AtenTensorHandle tensor) {
   return Tensor(made);
 }
 
-// What a loop gives for a carried tensor: one of its own, even where that is one that was given.
-// Tensors without elements have no address, and torch refuses one that is both read and written.
+// A loop's result for a carried tensor, cloned if it is one of `given`, so that the result is a
+// tensor of its own. Empty tensors have no address, and torch refuses one that is both read and
+// written.
 inline Tensor own(Tensor value, std::initializer_list<AtenTensorHandle> given) {
   const void* address = data(value);
   for (const AtenTensorHandle other : given) {
@@ -89,11 +90,11 @@ inline Tensor own(Tensor value, std::initializer_list<AtenTensorHandle> given) {
   return value;
 }
 
-// The values that a loop carried after each round, along a new first dimension; where there is no
-// round, what it carried to begin with.
+// The values of a carried tensor after each iteration, stacked along a new first dimension. Without
+// any iteration, it holds the initial value.
 class Rounds {
  public:
-  // `before` is what it carried before the first one.
+  // `before` is the value before the first iteration.
   explicit Rounds(AtenTensorHandle before) : before_(share(before)) {
     check(aoti_torch_get_dtype(before, &options_.dtype));
     check(aoti_torch_get_device_type(before, &options_.device_type));

@@ -1,17 +1,17 @@
-// PyTorch's numbers of element types and devices, which are part of its stable interface.
+// PyTorch's numbers for element types and device types, which are part of its stable interface.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-// Of libc10: what a vendor calls the device in PyTorch's slot for private ones.
+// From libc10: a vendor's name for the device type `privateuseone`.
 namespace c10 {
 [[gnu::weak]] std::string get_privateuse1_backend(bool lower_case);
 }
 
 namespace wir {
 
-// Each type with PyTorch's name and number.
+// The element types, with PyTorch's names and numbers.
 #define WIR_DTYPES(OF)                                                                     \
   OF(uint8, "uint8", 0)                                                                    \
   OF(int8, "int8", 1)                                                                      \
@@ -45,7 +45,7 @@ enum : std::int32_t { WIR_DTYPES(WIR_NUMBERED) };
 #undef WIR_NUMBERED
 }  // namespace dtype
 
-// Each type of device with PyTorch's name and number.
+// The device types, with PyTorch's names and numbers.
 #define WIR_DEVICES(OF)                                                                    \
   OF(cpu, 0) OF(cuda, 1) OF(hip, 6) OF(xla, 9) OF(xpu, 12) OF(mps, 13) OF(meta, 14)        \
   OF(hpu, 15) OF(mtia, 19) OF(privateuseone, 20)

@@ -1,4 +1,4 @@
-// The exception that generated code and the runtime part throw, and what words it.
+// The exception that generated code and the runtime throw, and the functions that word it.
 #pragma once
 
 #include <initializer_list>
@@ -9,12 +9,12 @@
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
-// In PyTorch since 2.13; earlier versions only print what went wrong.
+// In PyTorch since 2.13. Earlier versions only print the error.
 extern "C" [[gnu::weak]] const char* torch_exception_get_what_without_backtrace();
 
 namespace wir {
 
-// A mistake with a stable code, worded as wrapper_ir words it in Python.
+// An error with a stable code, in the same words as wrapper_ir's errors in Python.
 class Error : public std::runtime_error {
  public:
   Error(const char* code, const std::string& message, std::string hint = "")
@@ -23,7 +23,7 @@ class Error : public std::runtime_error {
         code_(code),
         message_(message),
         hint_(std::move(hint)) {}
-  // One that has fields in Python: its form names them in braces, and their words follow.
+  // An error with fields in Python: `form` names them in braces, `words` holds their values.
   [[gnu::cold, gnu::noinline]] Error(const char* code, const char* form,
                                      std::initializer_list<std::string> words,
                                      std::string hint = "")
@@ -56,7 +56,7 @@ class Error : public std::runtime_error {
   std::vector<std::string> words_;
 };
 
-// A function of PyTorch's C shim failed.
+// Reports the failure of a function of PyTorch's C shim.
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_in_torch() {
   const char* what = torch_exception_get_what_without_backtrace != nullptr
                          ? torch_exception_get_what_without_backtrace()
@@ -70,7 +70,7 @@ inline void check(AOTITorchError error) {
   if (__builtin_expect(error != AOTI_TORCH_SUCCESS, 0)) fail_in_torch();
 }
 
-// A relation among symbols does not hold.
+// Reports a relation between symbols that does not hold.
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_relation(const char* relation,
                                                                    const std::string& values) {
   throw Error("WIR2153", "the program needs {relation}, but {values}",

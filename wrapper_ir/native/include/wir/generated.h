@@ -1,4 +1,4 @@
-// All that generated code includes, loops excepted.
+// The headers that all generated code needs. Loops also need wir/control.h.
 #pragma once
 
 #include <wir/dtype.h>

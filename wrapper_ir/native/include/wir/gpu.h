@@ -1,7 +1,7 @@
-// Kernels on a GPU: machine code that lies in the library, launched through the CUDA driver.
+// GPU kernels: machine code embedded in the library, launched through the CUDA driver.
 //
-// The driver is opened when a program's first state is made, so a library can be built and looked
-// at where there is none.
+// The driver is opened when a program's first state is created, so a library can be built and
+// inspected on a machine without one.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +17,22 @@ namespace wir {
 // A kernel's machine code for one architecture.
 struct GpuImage {
   std::int32_t arch;         // compute capability: 90 for 9.0; 0 ends a list of images
-  std::int32_t cooperative;  // whether its blocks wait for each other, so that all must run at once
+  std::int32_t cooperative;  // nonzero: blocks wait for each other, so all must run at once
   const std::uint8_t* code;  // in the driver's format
-  const char* symbol;        // the function in it
-  std::uint32_t threads;     // of a block
-  std::uint32_t shared;      // bytes of shared memory of a block
-  std::int64_t scratch;      // bytes of memory that a launch brings along for each block
+  const char* symbol;        // the function in `code`
+  std::uint32_t threads;     // per block
+  std::uint32_t shared;      // bytes of shared memory per block
+  std::int64_t scratch;      // bytes of scratch memory per block, which the launch provides
 };
-static_assert(sizeof(GpuImage) == 40);  // the build writes them in assembler
+static_assert(sizeof(GpuImage) == 40);  // the build emits images in assembly
 
 // One kernel of a program, on one GPU.
 class GpuCode {
  public:
-  // `images` ends with one that is none.
+  // `images` ends with an entry whose `arch` is 0.
   constexpr GpuCode(const char* name, const GpuImage* images) : name_(name), images_(images) {}
 
-  // Before it is launched. Loads what fits the device, once in a process.
+  // Loads the image that fits the device, once per process. Must be called before a launch.
   void load(std::int32_t device);
 
  protected:
@@ -55,15 +55,15 @@ class GpuKernel : public GpuCode {
   using GpuCode::GpuCode;
 
   void operator()(const Call& call, const Grid& grid, Params... params) const {
-    // Triton's kernels take two pointers more: scratch memory, and what profilers want.
+    // Triton kernels take two more pointers: scratch memory and a profiler's buffer.
     void *scratch = nullptr, *profile = nullptr;
     void* addresses[] = { &params..., &scratch, &profile };
     launch(call, grid, addresses, scratch);
   }
 };
 
-// As long as a call runs on a GPU: it is the current one, and the call knows its stream. Kernels on
-// other GPUs, of programs that use several, go to their current streams.
+// Makes a GPU current for the duration of a call, and records its stream in the call. Programs that
+// use several GPUs launch kernels on the other ones' current streams.
 class GpuCall {
  public:
   GpuCall(Call& call, std::int32_t device);
@@ -75,12 +75,12 @@ class GpuCall {
   void* guard_ = nullptr;
 };
 
-// Streams besides the caller's, and events between them. Those of branches are there while a call
-// is captured into a CUDA graph: in other calls all work is on the caller's stream, and nothing is
-// to be done.
+// Streams besides the caller's, and events between them. Streams for branches exist only while a
+// call is captured into a CUDA graph: in other calls all work is on the caller's stream, and the
+// functions do nothing.
 class GpuQueues final : public Queues {
  public:
-  // After GpuCall.
+  // Construct after GpuCall.
   GpuQueues(Call& call, std::int32_t device, std::int32_t streams, std::int32_t events,
             bool are_branches = false);
   ~GpuQueues() override;
@@ -99,13 +99,13 @@ class GpuQueues final : public Queues {
   const bool is_idle_;
   std::vector<void*> streams_;  // 0: the caller's
   std::vector<void*> events_;
-  void* entered_ = nullptr;  // what ends that another stream is current
+  void* entered_ = nullptr;  // restores the caller's stream; null while it is current
 };
 
-// The caller's stream, and whether its work is being captured into a graph.
+// The caller's stream, and a flag that says if its work is being captured into a graph.
 GpuStream current_stream(std::int32_t device);
 
-// Waits until all work on a GPU is done.
+// Waits for all work on a GPU.
 void wait_for_gpu(std::int32_t device) noexcept;
 
 }  // namespace wir

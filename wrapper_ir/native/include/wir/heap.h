@@ -1,4 +1,4 @@
-// Memory that library ops and results take inside a call, kept for the next call.
+// Memory for library ops and results within a call, kept for the next call.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,10 @@
 
 namespace wir {
 
-// Serves large allocations of PyTorch on the CPU, those of one call at a time, from memory that
-// stays. What a call frees, the next one finds; what leaves a call, such as a result, stays valid
-// as long as somebody holds it, and comes back then. Where PyTorch does not let us serve it, the
-// heap does nothing.
+// Serves PyTorch's large CPU allocations, for one call at a time, from memory that it keeps. The
+// next call reuses memory that a call frees. Memory that leaves a call, such as a result, stays
+// valid as long as somebody holds it, and then returns to the heap. If PyTorch does not let us
+// replace its allocator, the heap does nothing.
 class Heap {
  public:
   Heap();
@@ -18,12 +18,12 @@ class Heap {
     std::swap(opaque_, other.opaque_);
     return *this;
   }
-  ~Heap();  // what is in use goes when it is freed
+  ~Heap();  // memory still in use is released when it is freed
 
-  // How many bytes it holds that nobody uses. At most what one call used at a time.
+  // The number of unused bytes that the heap holds: at most the peak usage of one call.
   std::size_t bytes() const noexcept;
 
-  // While one lives, its thread is served; inside of another, that one waits.
+  // Serves the thread while it exists. A nested one suspends the outer one.
   class Call {
    public:
     explicit Call(Heap& heap) noexcept;
@@ -36,7 +36,7 @@ class Heap {
     void* outer_;
   };
 
-  // While one lives, its thread is not served: for what is made in a call and stays.
+  // Stops serving the thread while it exists, for memory that is to outlive the call.
   class Pause {
    public:
     explicit Pause(Heap& heap) noexcept;

@@ -1,6 +1,6 @@
-// Whether a tensor is laid out as the program was made for, and words for when it is not.
+// Checks of a tensor's layout against the program's specification, and the errors they report.
 //
-// Strides of dimensions of size 1, and of tensors without elements, do not count.
+// Strides of dimensions of size 1, and of tensors without elements, are ignored.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace wir {
 
-// What is known of one tensor.
+// A tensor's metadata, as the C shim returns it.
 struct Metadata {
   std::int32_t dtype = -1;
   std::int32_t device_type = -1;
@@ -112,7 +112,7 @@ inline std::string described(const Metadata& found) {
                    found.device_index);
 }
 
-// The respects in which a tensor differs: "dtype and size".
+// The properties in which a tensor differs from its specification: "dtype and size".
 inline std::string differences(const Metadata& found, const TensorSpec& spec) {
   if (found.layout != 0) return "storage layout";
   std::string text;
@@ -147,7 +147,7 @@ inline std::string hint_for(const std::string& difference, const TensorSpec& spe
   return "pass inputs in the order and form in which the program was made";
 }
 
-// Which dimensions differ, in the words that Inductor's wrappers have for it.
+// The dimensions that differ, in the words of Inductor's wrappers.
 inline std::string dimensions(const Metadata& found, const TensorSpec& spec) {
   std::string text;
   for (std::int64_t n = 0; n < found.rank; ++n) {
@@ -183,19 +183,19 @@ inline std::string dimensions(const Metadata& found, const TensorSpec& spec) {
               "make the program again, with the torch version and settings it runs under");
 }
 
-// An input of the program, called `name`.
+// Checks an input of the program, called `name`.
 inline void check_input(AtenTensorHandle tensor, const char* name, const TensorSpec& spec) {
   const Metadata found(tensor);
   if (__builtin_expect(!found.fits(spec), 0)) refuse_input(name, found, spec);
 }
 
-// A tensor that `op` returned.
+// Checks a tensor that `op` returned.
 inline void check_result(AtenTensorHandle tensor, const char* op, const TensorSpec& spec) {
   const Metadata found(tensor);
   if (__builtin_expect(!found.fits(spec), 0)) refuse_result(op, found, spec);
 }
 
-// A tensor that `op` returned and that keeps its elements otherwise than at strides.
+// Checks a tensor that `op` returned in a layout other than strided.
 inline void check_kind(AtenTensorHandle tensor, const char* op, std::int32_t layout) {
   std::int32_t found = 0;
   check(aoti_torch_get_layout(tensor, &found));
@@ -226,7 +226,7 @@ inline void check_alignment(AtenTensorHandle tensor, const char* name, std::int6
   }
 }
 
-// A view of a tensor's storage in another type. It begins `offset` bytes after the tensor does.
+// A view of a tensor's storage as another type. It starts `offset` bytes after the tensor does.
 inline Tensor view_as(AtenTensorHandle source, std::int32_t dtype, std::int64_t rank,
                       const std::int64_t* size, const std::int64_t* stride, Int offset) {
   std::int32_t old = -1;
@@ -237,7 +237,7 @@ inline Tensor view_as(AtenTensorHandle source, std::int32_t dtype, std::int64_t 
     throw Error("WIR2155", "a view of {dtype} begins {offset} bytes into its storage, inside an element",
                 {std::string("torch.") + dtype_name(dtype), shown(start)});
   }
-  // PyTorch makes such views of tensors that begin where their storage does.
+  // PyTorch makes such views only of tensors that start at the beginning of their storage.
   Tensor whole;
   if (first != 0) {
     static constexpr std::int64_t kNone = 0;

@@ -1,11 +1,11 @@
-// Calls and allocations as PyTorch's profiler shows them.
+// Ranges for calls and allocations in PyTorch's profiler.
 #pragma once
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
 namespace wir {
 
-// Shows a range of its name from where it is made to the end of the block.
+// A named profiler range that lasts to the end of the scope.
 class Mark {
  public:
   explicit Mark(const char* name) {
@@ -25,7 +25,7 @@ class Mark {
   AtenRecordFunctionHandle range_ = nullptr;
 };
 
-// Returns what a function returns, and shows a range of this name while it runs.
+// Calls a function within a profiler range of this name, and returns its result.
 template <typename Make>
 auto marked(const char* name, Make make) {
   const Mark mark(name);

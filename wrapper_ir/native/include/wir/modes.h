@@ -1,4 +1,4 @@
-// The modes of the calling thread, as far as kept memory has to do with them.
+// The modes of the calling thread that matter to memory kept between calls.
 #pragma once
 
 #include <exception>
@@ -8,10 +8,10 @@
 
 namespace wir {
 
-// Does something outside of inference mode. A tensor that was made in that mode cannot be written
-// to outside of it later, and constants and kept memory outlive the mode in which they are made.
-// The C shim can neither leave the mode nor ask for it; but it belongs to a thread, and where grad
-// mode is on it is off.
+// Calls a function outside of inference mode. A tensor created in that mode cannot be written to
+// outside of it, and constants and kept memory outlive the mode they are created in. The C shim can
+// neither leave the mode nor query it. But it is a mode of the thread, and it is off whenever grad
+// mode is on.
 template <typename Function>
 void outside_inference_mode(Function&& function) {
   if (aoti_torch_grad_mode_is_enabled()) {

@@ -1,5 +1,5 @@
-// Numbers as Python has them, in the machine's types: what would not fit is an error, and what
-// Python leaves undefined is one too. Nothing here wraps around.
+// Python's arithmetic in machine types. A result that does not fit is an error, and so is one that
+// Python leaves undefined. Nothing here wraps around.
 #pragma once
 
 #include <cmath>
@@ -27,13 +27,13 @@ namespace wir {
 template <class T>
 using if_integer = std::enable_if_t<std::is_integral_v<T>, int>;
 
-// An integer of 64 bits whose arithmetic is checked.
+// A 64-bit integer with checked arithmetic.
 class Int {
  public:
   constexpr Int() = default;
   template <class T, if_integer<T> = 0>
   constexpr Int(T value) : value_(static_cast<std::int64_t>(value)) {}
-  Int(double) = delete;  // would lose what comes after the point
+  Int(double) = delete;  // would lose the fraction
 
   constexpr operator std::int64_t() const { return value_; }
 
@@ -58,7 +58,7 @@ class Int {
   std::int64_t value_ = 0;
 };
 
-// Arithmetic with literals and, as Python's, with floats.
+// Arithmetic with literals and, as in Python, with floats.
 #define WIR_MIXED(OP)                                                                          \
   template <class T, if_integer<T> = 0>                                                        \
   Int operator OP(Int a, T b) { return a OP Int(b); }                                          \
@@ -71,7 +71,7 @@ WIR_MIXED(-)
 WIR_MIXED(*)
 #undef WIR_MIXED
 
-// Comparisons; an integer and a float are compared exactly, which a long double can do.
+// Comparisons. An integer and a float are compared exactly: a long double can represent both.
 #define WIR_COMPARED(OP)                                                                       \
   inline bool operator OP(Int a, Int b) { return std::int64_t(a) OP std::int64_t(b); }         \
   template <class T, if_integer<T> = 0>                                                        \
@@ -112,7 +112,7 @@ inline Int ceil_div(Int a, Int b) {
   return n / d + static_cast<std::int64_t>(n % d != 0 && (n % d < 0) == (d < 0));
 }
 
-// The remainder of floor_div: it has the sign of the divisor.
+// The remainder of floor_div, which has the sign of the divisor.
 inline Int mod(Int a, Int b) {
   const std::int64_t n = a;
   const std::int64_t d = b;
@@ -159,8 +159,8 @@ inline double true_div(Int a, Int b) {
   if (-kExact <= n && n <= kExact && -kExact <= d && d <= kExact) {
     return static_cast<double>(n) / static_cast<double>(d);
   }
-  // A quotient of at least 63 bits, its last one set if something is left over: rounding that to
-  // 53 bits is the only rounding.
+  // Compute a quotient of at least 63 bits, and set its last bit if there is a remainder. Rounding
+  // it to 53 bits is then the only rounding.
   const bool negative = (n < 0) != (d < 0);
   const std::uint64_t top = n < 0 ? -static_cast<std::uint64_t>(n) : static_cast<std::uint64_t>(n);
   const std::uint64_t low = d < 0 ? -static_cast<std::uint64_t>(d) : static_cast<std::uint64_t>(d);
@@ -180,7 +180,7 @@ inline double true_div(double a, double b) {
 inline double true_div(Int a, double b) { return true_div(to_real(a), b); }
 inline double true_div(double a, Int b) { return true_div(a, to_real(b)); }
 
-// Of equal numbers the first one, and NaN as Python has it.
+// Like Python's max and min: the first of equal numbers wins, and NaN is treated as in Python.
 template <class T>
 T max(T a) { return a; }
 template <class T, class... Rest>
@@ -190,7 +190,7 @@ T min(T a) { return a; }
 template <class T, class... Rest>
 T min(T a, T b, Rest... rest) { return wir::min<T>(b < a ? b : a, T(rest)...); }
 
-// A real number, already rounded, as an integer.
+// Converts a real number, already rounded, to an integer.
 inline Int to_integer(double value) {
   if (std::isnan(value)) refuse_number("a number is NaN");
   if (!(value >= -0x1p63 && value < 0x1p63)) overflow();
@@ -222,7 +222,7 @@ inline Int shift_right(Int a, Int by) {
   return std::int64_t(a) >> (by > 63 ? 63 : std::int64_t(by));
 }
 
-// Functions of real numbers: where Python raises, so do these.
+// Functions of real numbers. They throw where Python raises.
 inline double defined(double result, double argument) {
   if (std::isnan(result) && !std::isnan(argument)) refuse_number("a function is not defined there");
   if (std::isinf(result) && std::isfinite(argument)) refuse_number("a result is too large");
@@ -236,7 +236,7 @@ inline double sin(double x) { return defined(std::sin(x), x); }
 inline double cos(double x) { return defined(std::cos(x), x); }
 inline double tanh(double x) { return std::tanh(x); }
 
-// An integer in a narrower or unsigned type, for a kernel that takes one.
+// Converts an integer to the narrower or unsigned type of a kernel's parameter.
 template <class T>
 T narrow(Int value) {
   const std::int64_t given = value;
@@ -247,12 +247,12 @@ T narrow(Int value) {
   return result;
 }
 
-// Numbers in messages.
+// Numbers as text, for messages.
 inline std::string shown(Int value) { return std::to_string(std::int64_t(value)); }
 inline std::string shown(bool value) { return value ? "True" : "False"; }
 inline std::string shown(double value) {
   char text[32];
-  for (int digits = 1; digits <= 17; ++digits) {  // as many as tell it from its neighbours
+  for (int digits = 1; digits <= 17; ++digits) {  // the fewest that read back as the value
     std::snprintf(text, sizeof text, "%.*g", digits, value);
     if (std::strtod(text, nullptr) == value) break;
   }
@@ -261,8 +261,8 @@ inline std::string shown(double value) {
   return result;
 }
 
-// A symbol's range; INT64_MIN and INT64_MAX stand for no bound. `what` says in words what it was
-// bound to, or nothing.
+// Reports a symbol that is out of range; INT64_MIN and INT64_MAX stand for no bound. `what`
+// describes what the symbol was bound to, and may be empty.
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_range(const char* name, Int value,
                                                                 std::int64_t low,
                                                                 std::int64_t high,

@@ -1,8 +1,8 @@
-// Calls of library ops by schema, for those that PyTorch's C shim has no function for.
+// Calls of library ops by schema, for ops that PyTorch's C shim has no function for.
 //
-// The C shim's own call by schema cannot carry numbers of type Scalar, complex numbers or lists of
-// such, and looks the op up by name in every call. So the runtime part has one of its own
-// (src/op.cpp), which looks an op up once.
+// The C shim's own call by schema cannot pass numbers of type Scalar, complex numbers or lists of
+// these, and looks the op up by name on every call. So the runtime has its own (src/op.cpp), which
+// looks an op up once.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ struct MemoryFormat {
 struct Object {
   const void* value = nullptr;  // a c10::IValue
 };
-// An object that an op returned. It goes with the variable.
+// Owns an object that an op returned.
 class OwnObject {
  public:
   OwnObject() = default;
@@ -45,7 +45,7 @@ class OwnObject {
   OwnObject& operator=(const OwnObject&) = delete;
 
   const void* value() const { return value_; }
-  // A c10::IValue that was made with `new`, or null.
+  // Takes ownership of a c10::IValue created with `new`, or of null.
   void take(void* value);
 
  private:
@@ -53,12 +53,12 @@ class OwnObject {
 };
 
 struct None {};
-struct Default {};  // what the schema says
+struct Default {};  // the schema's default
 
 inline constexpr None none;
 inline constexpr Default unset;
 
-// Tensors in a row.
+// A list of tensors.
 using Handles = std::initializer_list<AtenTensorHandle>;
 
 // A list of integers, mostly sizes.
@@ -67,7 +67,7 @@ using Ints = std::initializer_list<std::int64_t>;
 class Arg;
 using List = std::initializer_list<Arg>;
 
-// One argument. What it refers to has to live until the call returns.
+// One argument. Anything it refers to must live until the call returns.
 class Arg {
  public:
   enum class Kind : std::int32_t {
@@ -138,13 +138,13 @@ class Arg {
   } second = {};
 };
 
-// Where a part of what an op returns goes to.
+// The variable that receives a part of an op's results.
 class Result {
  public:
   enum class Kind : std::int32_t { kTensor, kInteger, kReal, kBool, kObject };
   static constexpr std::size_t kDepth = 3;
 
-  // The way to the part: its position among the results, and in lists inside.
+  // `steps` is the path to the part: its position among the results, then in nested lists.
   template <class... Steps>
   Result(Tensor& target, Steps... steps) : Result(&target, Kind::kTensor, {steps...}) {}
   template <class... Steps>
@@ -168,14 +168,14 @@ class Result {
   }
 };
 
-// An op of PyTorch's registry. Looked up when it is first called (and again in each call, if it is
-// not PyTorch's own): libraries that register ops may be loaded after this one.
+// An op in PyTorch's registry. It is looked up on its first call, because libraries that register
+// ops may be loaded after this one. An op that is not PyTorch's own is looked up on every call.
 class Op {
  public:
   constexpr Op(const char* name, const char* overload) : name_(name), overload_(overload) {}
 
-  // Calls the op, past autograd. Arguments are those of its schema in order; those left out at the
-  // end are the schema's defaults.
+  // Calls the op, bypassing autograd. Arguments are in the schema's order; trailing ones that are
+  // left out take the schema's defaults.
   void operator()(std::initializer_list<Arg> args, std::initializer_list<Result> results = {}) {
     call(args.begin(), args.size(), results.begin(), results.size());
   }
@@ -189,13 +189,13 @@ class Op {
   std::atomic<const void*> found_{nullptr};
 };
 
-// A method of a custom class. The object that it is called on is the first argument, and its class
-// is asked for the method in each call.
+// A method of a custom class. The object it is called on is the first argument, and the method is
+// looked up in the object's class on every call.
 class Method {
  public:
   explicit constexpr Method(const char* name) : name_(name) {}
 
-  // As those of an op.
+  // Arguments and results as for an op.
   void operator()(std::initializer_list<Arg> args, std::initializer_list<Result> results = {}) {
     call(args.begin(), args.size(), results.begin(), results.size());
   }

@@ -1,4 +1,4 @@
-// Results in memory that the caller gives.
+// Results in memory that the caller provides.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace wir {
 
-// What the caller gives for a result; null: fresh memory will do.
+// The tensor that the caller provides for a result; null: none, so allocate one.
 inline AtenTensorHandle given(const Call& call, std::size_t result) {
   return call.out == nullptr ? nullptr : call.out[result];
 }
@@ -24,7 +24,8 @@ inline AtenTensorHandle given(const Call& call, std::size_t result) {
               "give a tensor like the one that the program returns without out=");
 }
 
-// Memory for a result that looks like `shown` when it is returned, and so while it is made.
+// Memory for a result that is computed with `size` and `stride` and returned with the layout
+// `shown`. A tensor that the caller provides must match `shown`.
 inline Tensor empty_result(const Call& call, std::size_t result, const TensorSpec& shown,
                            std::int64_t rank, const std::int64_t* size, const std::int64_t* stride,
                            Options options) {
@@ -32,11 +33,11 @@ inline Tensor empty_result(const Call& call, std::size_t result, const TensorSpe
   if (out == nullptr) return empty(rank, size, stride, options);
   const Metadata found(out);
   if (__builtin_expect(!found.fits(shown), 0)) refuse_out(result, found, shown);
-  // A view: whatever an op does to it, the caller's tensor stays what it is.
+  // Return a view, so that no op can change the metadata of the caller's tensor.
   return view(out, rank, size, stride, 0);
 }
 
-// The same for a result that looks like what is allocated.
+// The same for a result that is returned with the layout it is computed in.
 inline Tensor empty_result(const Call& call, std::size_t result, std::int64_t rank,
                            const std::int64_t* size, const std::int64_t* stride, Options options) {
   const TensorSpec shown{options.dtype, options.device_type, -1, static_cast<std::int32_t>(rank),
@@ -44,7 +45,7 @@ inline Tensor empty_result(const Call& call, std::size_t result, std::int64_t ra
   return empty_result(call, result, shown, rank, size, stride, options);
 }
 
-// Have a result in the caller's tensor, if there is one. Nothing is copied that was made there.
+// Puts a result into the caller's tensor, if there is one. A result computed there is not copied.
 inline void deliver(const Call& call, std::size_t result, Tensor& made) {
   const AtenTensorHandle out = given(call, result);
   if (out == nullptr) return;

@@ -1,4 +1,4 @@
-// Pieces of a program, captured as CUDA graphs where the whole cannot be.
+// Pieces of a program, captured as CUDA graphs when the whole program cannot be.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class Graphs;
 class RunnerGraphs;
 }  // namespace runtime
 
-// To the runtime a piece is a program of its own, but for its state: that is the whole program's.
+// To the runtime, a piece is a program of its own, except that its state is the whole program's.
 constexpr ProgramInfo piece_info(const char* name, std::size_t num_inputs, const InputSpec* inputs,
                                  std::size_t num_outputs, const OutputSpec* outputs,
                                  decltype(ProgramInfo::run) run, const char* device,
@@ -33,7 +33,7 @@ constexpr ProgramInfo piece_info(const char* name, std::size_t num_inputs, const
   return made;
 }
 
-// A piece of one state, and its graphs.
+// A piece in one state, with its graphs.
 class Piece {
  public:
   explicit Piece(const ProgramInfo& info);
@@ -48,7 +48,7 @@ class Piece {
  private:
   const ProgramInfo& info_;
   std::unique_ptr<runtime::Graphs> graphs_;
-  std::unique_ptr<runtime::RunnerGraphs> runner_;  // null where nothing can be captured
+  std::unique_ptr<runtime::RunnerGraphs> runner_;  // null if nothing can be captured
 };
 
 }  // namespace wir

@@ -1,11 +1,12 @@
-// What a generated program and the runtime part know of each other, and nothing else.
+// The contract between a generated program and the runtime: all that they know of each other.
 //
 // A library is linked from two halves. The generated half holds data and one `ProgramInfo` that
 // points to all of it; it is small and compiles quickly. The runtime half (src/) is the same for
-// every program: it is compiled once for a version of PyTorch and kept. It implements
-// AOTInductor's C interface, owns the constants, checks what comes in and words every error.
+// every program: it is compiled once per version of PyTorch and cached. It implements AOTInductor's
+// C interface, owns the constants, checks inputs and words every error.
 //
-// Both halves speak to PyTorch through its C shim alone, so neither includes a header of ATen.
+// Both halves talk to PyTorch through its C shim. Only the few runtime files that need more, such
+// as src/op.cpp, include ATen headers.
 #pragma once
 
 #include <cstddef>
@@ -19,23 +20,23 @@ namespace wir {
 class Queues;
 class Tensor;
 
-// Raised whenever anything below changes; the runtime refuses a program made for another one.
+// Raised whenever anything below changes. The runtime refuses a program with another number.
 inline constexpr std::uint32_t kContract = 12;
 
-// In a table of sizes or strides: known only when the program runs. The runtime skips it in its
-// checks, the generated code checks what the program says of it.
+// In a table of sizes or strides: known only at run time. The runtime's checks skip it, and the
+// generated code checks what the program states about it.
 inline constexpr std::int64_t kDynamic = INT64_MIN;
 
 struct TensorSpec {
-  std::int32_t dtype;         // number of a c10::ScalarType
-  std::int32_t device_type;   // number of a c10::DeviceType; -1: any
+  std::int32_t dtype;         // a c10::ScalarType
+  std::int32_t device_type;   // a c10::DeviceType; -1: any
   std::int32_t device_index;  // -1: any
   std::int32_t rank;
   const std::int64_t* size;    // `rank` numbers, in elements
   const std::int64_t* stride;  // likewise
 };
 
-// One value passed in or out. Which member counts is the kind of its specification.
+// One value passed in or out. The kind in its specification says which member is set.
 union Slot {
   AtenTensorHandle tensor;  // null: None
   std::int64_t integer;     // also bool: 0 or 1
@@ -50,29 +51,28 @@ struct InputSpec {
   Kind kind;
   bool donated;       // the program may take over the storage
   bool written;       // the program writes to it
-  TensorSpec tensor;  // of a kTensor
-  // A number that the program was made for and takes no other. PyTorch's Python loader passes only
-  // tensors on, so such numbers may be left out, and so may kNone; of that kind, whether it has to
-  // be None, or anything will do.
+  TensorSpec tensor;  // for a kTensor
+  // For a number: the program accepts only the value `fixed`. PyTorch's Python loader passes on
+  // tensors only, so such numbers may be left out, and so may kNone. For a kNone: the value has to
+  // be None; if false, anything will do.
   bool is_fixed = false;
   Slot fixed = {};
-  const char* class_name = nullptr;  // of a kObject: "ns::Queue"
-  bool settled = false;  // made by another piece: it stays where it is once that one is captured
+  const char* class_name = nullptr;  // for a kObject: "ns::Queue"
+  bool settled = false;  // made by another piece: its address is fixed once that piece is captured
 };
 
 struct OutputSpec {
   const char* name;
   Kind kind;
-  TensorSpec tensor = {};  // of a kTensor, where callers may give memory for it
-  // Of the tensor that a number is handed over as, where its kind does not say it: a
-  // c10::ScalarType.
+  TensorSpec tensor = {};  // for a kTensor that callers may provide memory for
+  // The c10::ScalarType of the tensor that a number is returned as; -1: the kind implies it.
   std::int32_t dtype = -1;
-  bool shared = false;  // of a piece, and no caller's: it may stay in the graph's memory
+  bool shared = false;  // internal to a program's pieces: it may stay in the graph's memory
 };
 
 struct ConstantSpec {
   const char* name;            // in the program; an identifier
-  const char* qualified_name;  // in the model, "encoder.0.weight"; what users update it by
+  const char* qualified_name;  // in the model, "encoder.0.weight"; the key for updates
   std::int32_t type;           // torch::aot_inductor::ConstantType
   bool written;                // calls may write to it (batch-norm statistics)
   std::int32_t tied_to;        // index of the constant whose storage it shares, or -1
@@ -80,28 +80,29 @@ struct ConstantSpec {
   std::int64_t storage_offset;  // in elements, from the start of its bytes
   std::uint64_t data_offset;    // of its bytes in the blob of constants
   std::uint64_t data_bytes;
-  // Packed by a library's op, of others, for each set of constants; it has no bytes of its own.
+  // Packed from other constants by a library op, once per set of constants. It has no bytes of its
+  // own.
   bool packed = false;
 };
 
-// An object of a custom class that belongs to the program. To the generated code it is an input, one
-// of the last; whoever runs the program hands it on.
+// An object of a custom class that belongs to the program. To the generated code it is an input,
+// and these inputs come last. Whoever runs the program passes it.
 struct ObjectSpec {
   const char* name;            // in the program; an identifier
   const char* qualified_name;  // in the model, "encoder.scale"
   const char* class_name;      // "ns::Queue"
 };
 
-// The bytes that an object is made from, in the blob of constants behind those of tensors.
+// The serialized bytes of an object. They follow those of the tensors in the blob of constants.
 struct ObjectPlace {
   std::uint64_t offset;
   std::uint64_t bytes;
 };
 
-// Where a line of the program comes from; errors are worded with it.
+// The origin of a line of the program, for error messages.
 struct LineInfo {
   const char* path;    // "body[3].then[2]"
-  const char* what;    // the line in short: "aten::addmm.out(...)", "kernel cpp_fused_relu_0"
+  const char* what;    // the line in brief: "aten::addmm.out(...)", "kernel cpp_fused_relu_0"
   const char* source;  // the model's "file.py:12 in forward", or empty
 };
 
@@ -116,26 +117,26 @@ enum class ProbeLevel : std::int32_t {
   kCheckNan
 };
 
-// One value that a probe shows. A complex number takes two slots.
+// One value that a probe reports. A complex number takes two slots.
 struct ProbeOperand {
   enum class Kind : std::int32_t { kTensor, kInteger, kReal, kBool, kComplex };
   const char* name;
   Kind kind;
 };
 
-// What is known of a probe of the debug printer before the program runs.
+// The static description of a probe of the debug printer.
 struct ProbeInfo {
   const char* label;  // number and name of the call: "0003 cpp_fused_relu_0"
-  bool after;         // on which side of the call it stands
+  bool after;         // it comes after the call, not before
   ProbeLevel level;
   const char* source;  // where in the model the call comes from, or empty
   std::size_t num_operands;
   const ProbeOperand* operands;  // tensors, then numbers
 };
 
-// Who is told what probes see.
+// The receiver of what probes report.
 struct ProbeSink {
-  // Values are those of the probe's operands, borrowed. May throw.
+  // `values` are those of the probe's operands, borrowed. May throw.
   void (*receive)(const ProbeSink& sink, std::size_t probe, const Slot* values);
 
   // `probe` is an index into ProgramInfo::probes.
@@ -146,48 +147,49 @@ struct ProbeSink {
 
 // cuBLAS, set up by PyTorch for the thread and its current stream.
 struct Blas {
-  void* handle = nullptr;    // null: products of matrices are left to ATen
-  std::int32_t math = 0;     // how it computes in float32, a cublasMath_t
+  void* handle = nullptr;    // null: matrix products are left to ATen
+  std::int32_t math = 0;     // how it computes in float32: a cublasMath_t
   std::int32_t gpu = 0;
 };
 
 // One call in progress. Lives on the caller's stack.
 struct Call {
-  std::uint32_t line = 0;     // index into ProgramInfo::lines; set before whatever may fail
-  bool check_inputs = true;   // sizes, ranges and relations of inputs are to be checked
+  std::uint32_t line = 0;     // index into ProgramInfo::lines; set before anything that may fail
+  bool check_inputs = true;   // check sizes, ranges and relations of inputs
   AOTIProxyExecutorHandle proxy_executor = nullptr;
-  // Null, or for each input its handle if the caller gave it away and null if not. What the program
-  // has no more use for dies with `release`; the caller deletes the rest after the call.
+  // Null, or for each input its handle if the caller donated it, else null. `release` deletes a
+  // handle after the input's last use; the caller deletes the rest after the call.
   AtenTensorHandle* owned = nullptr;
   const ProbeSink* probes = nullptr;  // null: probes are off
-  // Null, or for each output a tensor to have it in, or null; for programs that take such. They are
-  // borrowed, have the fixed facts of the outputs, and share no memory with inputs or one another.
+  // Null, or for each output a tensor to put it in, or null; only for programs that accept them.
+  // The tensors are borrowed, have the fixed properties of the outputs, and share no memory with
+  // inputs or one another.
   const AtenTensorHandle* out = nullptr;
-  void* stream = nullptr;  // of a program on a GPU: where its kernels go; it is looked up by `run`
-  std::int32_t gpu = -1;   // the one whose stream that is; it is the current one
-  Queues* queues = nullptr;  // of a program with streams of its own
-  Blas blas = {};          // of a program that calls cuBLAS itself: as it was looked up last
+  void* stream = nullptr;  // for a program on a GPU: the stream of its kernels, which `run` sets
+  std::int32_t gpu = -1;   // the GPU of that stream; it is the current one
+  Queues* queues = nullptr;  // for a program with streams of its own
+  Blas blas = {};          // for a program that calls cuBLAS itself: the last lookup's result
 };
 
-// The stream that a thread's work on a GPU goes to.
+// The stream that receives a thread's work on a GPU.
 struct GpuStream {
   void* stream = nullptr;
-  bool is_captured = false;  // into a graph, to be run later
+  bool is_captured = false;  // work is captured into a graph, to run later
 };
 
-// The program is done with an input and with every view of it.
+// Frees a donated input after its last use and that of all its views.
 inline void release(Call& call, std::size_t input) {
   if (call.owned == nullptr || call.owned[input] == nullptr) return;
   aoti_torch_delete_tensor_object(call.owned[input]);
   call.owned[input] = nullptr;
 }
 
-// How calls are captured as CUDA graphs and replayed by the library itself.
+// Settings for calls that the library itself captures as CUDA graphs and replays.
 struct GraphInfo {
-  std::size_t limit;    // how many graphs a runner keeps, one for each set of sizes
-  bool shares_results;  // callers get the graph's own memory, which the next call writes to
-  bool is_random;       // calls draw random numbers, which PyTorch has but one source of
-  bool has_branches;    // what is written to is to share no memory with other inputs
+  std::size_t limit;    // the number of graphs a runner keeps, one for each set of sizes
+  bool shares_results;  // callers get the graph's own memory, which the next call overwrites
+  bool is_random;       // calls draw random numbers, which PyTorch has a single source of
+  bool has_branches;    // inputs that are written to must share no memory with others
   std::size_t num_reasons;
   const char* const* reasons;  // why no call can be captured
 };
@@ -206,67 +208,67 @@ struct ProgramInfo {
   std::size_t num_lines;
   const LineInfo* lines;
 
-  const char* in_spec;   // pytrees of the user's arguments and results, JSON; may be empty
+  const char* in_spec;   // pytrees of the user's arguments and results, as JSON; may be empty
   const char* out_spec;
 
-  // The constants' bytes, in this library; null when they lie in a file beside it.
+  // The constants' bytes in this library; null if they are in a file beside it.
   const std::uint8_t* constants_begin;
   const std::uint8_t* constants_end;
-  const char* constants_file;    // its name, without a directory; null when they are embedded
-  std::uint64_t constants_size;  // of the tensors among them
+  const char* constants_file;    // its name, without a directory; null if they are embedded
+  std::uint64_t constants_size;  // in bytes, without the objects
   const char* constants_digest;  // of the whole blob, hexadecimal SHA-256
 
-  // A state holds what a program keeps from call to call: views of constants, buffers that never
-  // leave a call. The runtime makes one for each call that may run at a time, and makes new ones
-  // when constants are exchanged. A state is used by one call at a time. `constants` has
-  // num_constants handles, which outlive the state.
+  // A state holds everything a program keeps between calls: views of constants, and buffers that
+  // never leave a call. The runtime creates one for each concurrent call, and new ones when the
+  // constants are swapped. One call at a time uses a state. `constants` has num_constants handles,
+  // which outlive the state.
   void* (*create_state)(const AtenTensorHandle* constants);
   void (*destroy_state)(void* state);
 
-  // Run the program. `inputs` are borrowed; `outputs` are new handles that the caller owns, set
-  // only when the call succeeds. Throws wir::Error or another std::exception; `call.line` then
-  // tells where.
+  // Runs the program. `inputs` are borrowed; `outputs` are new handles that the caller owns, set
+  // only if the call succeeds. Throws wir::Error or another std::exception; `call.line` then says
+  // where.
   void (*run)(void* state, Call& call, const Slot* inputs, Slot* outputs);
 
   std::size_t num_probes = 0;
   const ProbeInfo* probes = nullptr;
 
-  // How many bytes of memory a state holds that no call is using; null where it never does.
+  // Returns the number of bytes that an idle state holds; null if states never hold any.
   std::size_t (*kept_bytes)(const void* state) = nullptr;
 
-  bool takes_out = false;  // whether callers may give memory for outputs
+  bool takes_out = false;  // callers may provide memory for outputs
 
-  // The device that the program runs on: its type by PyTorch's name and its number; -1: the host
-  // alone. Where states hold memory of it, such a state serves one stream: work on another one would
-  // not wait. `current_stream` then says which that is. `wait` is for work that goes on behind
-  // calls; null where there is none, or nothing that it reads and others free.
+  // The device that the program runs on: PyTorch's name for its type, and its index; -1: the host
+  // alone. A state that holds device memory serves one stream, because work on another stream would
+  // not wait for it; `current_stream` then returns the stream. `wait` waits for work that continues
+  // after calls; null if there is no such work, or if nobody else frees anything that it reads.
   const char* device = "cpu";
   std::int32_t device_index = -1;
   GpuStream (*current_stream)(std::int32_t device_index) = nullptr;
   void (*wait)(std::int32_t device_index) noexcept = nullptr;
 
-  const GraphInfo* graphs = nullptr;  // null: calls run as they are
+  const GraphInfo* graphs = nullptr;  // null: calls are not captured
 
   // The program's own objects, which are its last inputs.
   std::size_t num_objects = 0;
   const ObjectSpec* objects = nullptr;
-  const ObjectPlace* object_places = nullptr;  // null where others hand the objects on
+  const ObjectPlace* object_places = nullptr;  // null if others pass the objects
 
-  // How many inputs callers give.
+  // The number of inputs that callers pass.
   std::size_t num_given() const { return num_inputs - num_objects; }
 
-  // Of the whole blob, objects included.
+  // The size of the whole blob in bytes, objects included.
   std::uint64_t blob_size() const {
     if (num_objects == 0 || object_places == nullptr) return constants_size;
     const ObjectPlace& last = object_places[num_objects - 1];
     return last.offset + last.bytes;
   }
 
-  // Makes a constant that is packed of those that are not; null where there is none.
+  // Computes a packed constant from those that are not packed; null if none is packed.
   void (*pack)(std::size_t index, const AtenTensorHandle* constants, Tensor& packed) = nullptr;
 };
 
 }  // namespace wir
 
-// Defined by the generated half. Visible: whoever opens a library can find the program in it.
+// Defined by the generated half. Visible, so that whoever opens a library can find its program.
 extern "C" __attribute__((visibility("default"))) const wir::ProgramInfo wir_program_info;

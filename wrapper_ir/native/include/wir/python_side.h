@@ -1,7 +1,7 @@
-// Launches, streams and events by a device's Python side, for vendors who have no class in C++.
+// Launches, streams and events through a device's Python side, for vendors without a C++ class.
 //
-// They are ops that wrapper_ir.runtime registers (served.py): a program that calls them runs in a
-// process that has imported it.
+// They are ops that wrapper_ir.runtime registers (served.py), so a program that calls them needs a
+// process that has imported wrapper_ir.runtime.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace wir {
 
 struct Call;
 
-// Calls such an op.
+// Calls such an op, and says what to import if it is not registered.
 inline void ask_python(const char* op, List args, std::initializer_list<Result> results = {}) {
   try {
     Op{op, ""}(args, results);
@@ -29,7 +29,7 @@ inline void ask_python(const char* op, List args, std::initializer_list<Result> 
   }
 }
 
-// A kernel that its language's launcher compiles and launches. Buffers come as tensors.
+// A kernel that its language's launcher compiles and launches. Buffers are passed as tensors.
 template <class... Params>
 class PythonKernel {
  public:
@@ -84,7 +84,7 @@ class PythonQueues final : public Queues {
   ~PythonQueues() override {
     try {
       ask_python("wrapper_ir_device::leave", {call_});
-    } catch (...) {  // the call is over, and what it threw, if anything, is on its way
+    } catch (...) {  // the call is over, and its exception, if any, is in flight
     }
   }
   void enter(std::int32_t stream) override {

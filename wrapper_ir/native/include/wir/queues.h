@@ -1,8 +1,8 @@
-// Streams of a call besides its caller's, and events that put them in order.
+// The streams of a call besides the caller's, and the events that order them.
 //
-// A program with such names a class of the device's, which the device's kind says: an object of it
-// lives as long as a call runs, made of the call, the device's number, and how many streams and
-// events there are. Streams and events are counted from 1; stream 0 is the caller's.
+// A program that uses them names a class, which the device's kind defines. An object of that class
+// lives as long as a call. It is constructed from the call, the device index, and the numbers of
+// streams and events. Streams and events are numbered from 1; stream 0 is the caller's.
 //
 //   class Queues final : public wir::Queues {
 //    public:
@@ -10,7 +10,7 @@
 //     ...
 //   };
 //
-// What goes wrong is thrown, as a wir::Error or another std::exception.
+// Errors are thrown, as a wir::Error or another std::exception.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ namespace wir {
 class Queues {
  public:
   Queues() = default;
-  // Makes the caller's stream the current one again. Work may go on behind the call.
+  // Makes the caller's stream current again. Work may continue after the call.
   virtual ~Queues() = default;
   Queues(const Queues&) = delete;
   Queues& operator=(const Queues&) = delete;
 
-  // What comes from here on, allocations and ops included, is put on a stream.
+  // Puts everything that follows, allocations and ops included, on a stream.
   virtual void enter(std::int32_t stream) = 0;
-  // Sets an event behind all that is on a stream so far.
+  // Records an event after all work that is on a stream so far.
   virtual void record(std::int32_t event, std::int32_t stream) = 0;
-  // What comes on a stream waits for an event.
+  // Makes later work on a stream wait for an event.
   virtual void wait(std::int32_t event, std::int32_t stream) = 0;
-  // The host waits for an event, or for all that is on any stream of the device.
+  // Makes the host wait for an event, or for all work on all streams of the device.
   virtual void wait_on_host(std::int32_t event) = 0;
   virtual void synchronize() = 0;
 };

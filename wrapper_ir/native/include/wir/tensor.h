@@ -1,4 +1,4 @@
-// Tensors over PyTorch's C shim: who owns a handle deletes it.
+// Tensors over PyTorch's C shim. The owner of a handle deletes it.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class Tensor {
 
   operator AtenTensorHandle() const noexcept { return handle_; }
 
-  // Where a function of the C shim puts a new handle.
+  // The address at which a C shim function stores a new handle.
   AtenTensorHandle* out() noexcept {
     reset();
     return &handle_;
@@ -42,14 +42,15 @@ class Tensor {
   AtenTensorHandle handle_ = nullptr;
 };
 
-// A type and a device, as the C shim numbers them.
+// An element type and a device, in the C shim's numbers.
 struct Options {
   std::int32_t dtype;
   std::int32_t device_type;
   std::int32_t device_index;
 };
 
-// New storage; its contents are undefined. The function is aoti_torch_empty_strided, or one like it.
+// A tensor with new storage; its contents are undefined. `allocate` is aoti_torch_empty_strided or
+// a function like it.
 template <typename Function>
 Tensor allocated(Function allocate, std::int64_t rank, const std::int64_t* size,
                  const std::int64_t* stride, Options options) {
@@ -72,7 +73,7 @@ inline std::int64_t offset_of(AtenTensorHandle tensor) {
   return offset;
 }
 
-// A view of a tensor's storage that begins `offset` elements after the tensor does.
+// A view of a tensor's storage that starts `offset` elements after the tensor does.
 inline Tensor view(AtenTensorHandle source, std::int64_t rank, const std::int64_t* size,
                    const std::int64_t* stride, std::int64_t offset) {
   AtenTensorHandle made = nullptr;
@@ -80,14 +81,14 @@ inline Tensor view(AtenTensorHandle source, std::int64_t rank, const std::int64_
   return Tensor(made);
 }
 
-// A second handle of a tensor.
+// A second handle to a tensor.
 inline Tensor share(AtenTensorHandle tensor) {
   AtenTensorHandle made = nullptr;
   check(aoti_torch_new_tensor_handle(tensor, &made));
   return Tensor(made);
 }
 
-// The first element.
+// The address of the first element.
 template <class T = void>
 T* data(AtenTensorHandle tensor) {
   void* pointer = nullptr;
@@ -95,7 +96,7 @@ T* data(AtenTensorHandle tensor) {
   return static_cast<T*>(pointer);
 }
 
-// What lies so many bytes behind the first element.
+// The address `bytes` past that of the first element.
 template <class T = void>
 T* data_at(AtenTensorHandle tensor, std::int64_t bytes) {
   return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(data(tensor)) +
@@ -126,7 +127,7 @@ inline const std::int64_t* strides(AtenTensorHandle tensor) {
   return found;
 }
 
-// A value that a function of the C shim takes by address, or leaves out where that is null.
+// A value for an optional argument of a C shim function: passed by address, where null means none.
 template <class T>
 class Optional {
  public:
@@ -137,7 +138,7 @@ class Optional {
   T value_;
 };
 
-// Where a function of the C shim puts a number that nobody wants.
+// A place for an output of a C shim function that is not needed.
 template <class T>
 class Unwanted {
  public:
