@@ -5,9 +5,9 @@
 
 Sixteen blocks, 128,256 words, bfloat16, batches of 2 by 1,024 tokens, fused AdamW. A token follows
 from the last by a rule with noise, so there is something to learn. Deterministic algorithms are on,
-because only then does stock reproduce itself (``inductor again``). Each way runs in a process
-of its own. The table shows ms per step, the first step, peak memory, the first and last loss, and the number of
-steps whose loss equals stock's bit for bit.
+because only then does stock reproduce itself (``inductor again``). Each way runs in its own
+process. The table shows ms per step, the first step, peak memory, the first and last loss, and the
+number of steps whose loss equals stock's bit for bit.
 """
 
 from __future__ import annotations
