@@ -1,28 +1,28 @@
-"""Programs in C++ against AOTInductor and Inductor's C++ wrapper: build time, size, time of a call.
+"""Benchmark exported C++ programs against AOTInductor and Inductor's C++ wrapper.
 
-    python benchmarks/aot.py              # everything; takes a few minutes
+    python benchmarks/aot.py              # all parts; takes a few minutes
     python benchmarks/aot.py calls jit    # some of the parts: build, size, calls, jit
     python benchmarks/aot.py --json
 
-build   From an exported program to a ``.pt2`` package, in a fresh process with an empty directory
-        for caches, once another model has been built there: that one pays for what is done once a
-        machine, which is stock's instruction-set probes and our runtime part. Sides take turns at
-        being first in a round.
-size    Bytes of the library in the package, less the bytes of its constants: of stock's as it is
-        shipped, and without its debug information (``strip -g``).
-calls   ``boxed_run`` of both packages, opened by ``torch._inductor.aoti_load_package``.
-jit     ``CompiledFxGraph.current_callable`` of ``torch.compile``: stock with ``cpp_wrapper=True``
-        against the option ``emitter="cpp"``.
+build   Time from an exported program to a ``.pt2`` package. Each build runs in a fresh process with
+        an empty cache directory, after another model has been built there to pay the one-time costs
+        of a machine: stock's instruction-set probes and our runtime part. The two sides alternate
+        in going first.
+size    Bytes of the library in the package without its constants. Stock's library is measured as
+        shipped and with its debug information stripped (``strip -g``).
+calls   Time of ``boxed_run`` on both packages, opened by ``torch._inductor.aoti_load_package``.
+jit     Time of ``CompiledFxGraph.current_callable`` under ``torch.compile``: stock with
+        ``cpp_wrapper=True`` against the option ``emitter="cpp"``.
 
-Calls of both sides alternate in short batches on one thread, garbage collector off; ratios are
-medians over pairs of batches. "same" says whether both sides gave the same bits.
+Calls of both sides alternate in short batches on one thread with the garbage collector off. Ratios
+are medians over pairs of batches. The column "same" says whether both sides gave the same bits.
 """
 
 from __future__ import annotations
 
 import os
 
-# Before torch is imported: its thread pools are made then.
+# Set before torch is imported, because torch creates its thread pools then.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import argparse
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 STOCK = "inductor"
 OURS = "wrapper_ir"
 
-#: Largest ratios that we allow ourselves, by part and model.
+#: The largest ratio allowed, by part and model.
 BOUNDS: dict[tuple[str, str], float] = {
     ("build", "mlp"): 0.35,
     ("size, shipped", "mlp"): 0.25,
@@ -56,19 +56,19 @@ BOUNDS: dict[tuple[str, str], float] = {
     ("jit", "tiny kernels"): 0.80,
 }
 
-#: Models that are exported, and models that are compiled as they run.
+#: Models to export, and models to compile with torch.compile.
 EXPORTED = ("mlp", "tiny kernels")
 COMPILED = ("mlp", "tiny kernels", "tiny products", "encoder")
 
-#: The library in a package, wherever it lies there.
+#: Endings of the library's name inside a package.
 _LIBRARY = (".so", ".wrapper.so")
 
-#: Its constants, where they are not in it.
+#: The ending of the constants' name when they are stored outside the library.
 _BESIDE = ".constants"
 
 
 def made(name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Make a model of the overhead benchmark and its arguments, the same in every process."""
+    """Return a model of the overhead benchmark and its arguments, the same in every process."""
     import torch
 
     from benchmarks.overhead import SUBJECTS
@@ -78,7 +78,7 @@ def made(name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def as_module(model: Callable[..., Any]) -> Module:
-    """Return a function as a module, which is what is exported."""
+    """Wrap a function in a module, because only modules can be exported."""
     import torch
 
     if isinstance(model, torch.nn.Module):
@@ -89,7 +89,7 @@ def as_module(model: Callable[..., Any]) -> Module:
 
 
 def build_here(side: str, name: str, path: Path) -> float:
-    """Build a package in this process, after another model; return the seconds."""
+    """Build a package in this process after a warm-up model; return the time in seconds."""
     import torch
 
     def timed(model: Callable[..., Any], args: tuple[Any, ...], package: Path) -> float:
@@ -110,10 +110,10 @@ def build_here(side: str, name: str, path: Path) -> float:
 
 
 def build_apart(side: str, name: str, path: Path) -> float:
-    """Build a package in a fresh process with caches of its own.
+    """Build a package in a fresh process with its own caches.
 
     Raises:
-        SystemExit: It failed; its own message has been shown.
+        SystemExit: The build failed; its own message has been shown.
     """
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-aot-") as caches:
         environment = {
@@ -121,7 +121,7 @@ def build_apart(side: str, name: str, path: Path) -> float:
             "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
             "WRAPPER_IR_CACHE_DIR": f"{caches}/wrapper_ir",
         }
-        environment.pop("OMP_NUM_THREADS")  # a build may use what there is
+        environment.pop("OMP_NUM_THREADS")  # builds may use all threads
         command = [sys.executable, "-m", "benchmarks.aot", "--build", side, name, str(path)]
         done = subprocess.run(
             command, env=environment, stdout=subprocess.PIPE, text=True, check=False
@@ -132,7 +132,7 @@ def build_apart(side: str, name: str, path: Path) -> float:
 
 
 def built(name: str, rounds: int, folder: Path) -> dict[str, list[float]]:
-    """Build a model's packages on both sides in turn; the last ones stay in ``folder``."""
+    """Build a model's packages on both sides alternately and leave the last ones in ``folder``."""
     seconds: dict[str, list[float]] = {STOCK: [], OURS: []}
     for number in range(rounds):
         for side in (STOCK, OURS) if number % 2 == 0 else (OURS, STOCK):
@@ -141,7 +141,7 @@ def built(name: str, rounds: int, folder: Path) -> dict[str, list[float]]:
 
 
 def package(folder: Path, side: str, name: str) -> Path:
-    """Where a package is."""
+    """Return the path of a package."""
     return folder / side / f"{name.replace(' ', '_')}.pt2"
 
 
@@ -159,14 +159,14 @@ def sizes(file: Path) -> tuple[int, int]:
 def constant_bytes(name: str) -> int:
     """Return the bytes of a model's weights, which both packages hold."""
     model, _ = made(name)
-    weights: Any = getattr(model, "parameters", tuple)()  # a function has none
+    weights: Any = getattr(model, "parameters", tuple)()  # a function has no parameters
     return sum(weight.numel() * weight.element_size() for weight in weights)
 
 
 def record(
     part: str, name: str, unit: str, values: tuple[float, float], ratios: Sequence[float]
 ) -> dict[str, Any]:
-    """Return one line of the table as data."""
+    """Return one row of the table as a record."""
     low, high = min(ratios), max(ratios)
     if len(ratios) > 3:
         low, _, high = statistics.quantiles(ratios, n=4)
@@ -186,7 +186,7 @@ def record(
 def measure_builds(
     names: Sequence[str], rounds: int, folder: Path, parts: set[str]
 ) -> list[dict[str, Any]]:
-    """Build, and report times and sizes."""
+    """Build the packages and return records of build times and library sizes."""
     found = []
     for name in names:
         seconds = built(name, rounds if "build" in parts else 1, folder)
@@ -201,7 +201,7 @@ def measure_builds(
 
 
 def size_records(name: str, folder: Path) -> list[dict[str, Any]]:
-    """Compare the libraries of two packages; ours is as it is shipped, in both lines."""
+    """Compare the library sizes of two packages. Ours counts as shipped in both rows."""
     weights = constant_bytes(name)
     shipped, stripped = sizes(package(folder, STOCK, name))
     ours, _ = sizes(package(folder, OURS, name))
@@ -235,7 +235,7 @@ def measure_calls(
 
 
 def packaged_call(file: Path, inputs: Sequence[Any]) -> CompiledCall:
-    """Open a package as its users do."""
+    """Load a package through the public loader."""
     import torch
 
     from benchmarks.common import CompiledCall
@@ -248,7 +248,7 @@ def packaged_call(file: Path, inputs: Sequence[Any]) -> CompiledCall:
 def measure_packages(
     names: Sequence[str], folder: Path, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """Time ``boxed_run`` of both sides' packages."""
+    """Time ``boxed_run`` on both sides' packages."""
     found = []
     for name in names:
         _, args = made(name)
@@ -258,7 +258,7 @@ def measure_packages(
 
 
 def measure_jit(names: Sequence[str], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Time the functions that torch.compile calls."""
+    """Time the functions that torch.compile generates."""
     from benchmarks.common import compile_graph
 
     found = []
@@ -293,7 +293,7 @@ PARTS = ("build", "size", "calls", "jit")
 
 
 def main() -> None:
-    """Run the parts asked for, or one build of them."""
+    """Run the requested parts, or a single build in a child process."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -317,7 +317,7 @@ def main() -> None:
 
 
 def run(parts: set[str], options: argparse.Namespace) -> None:
-    """Run the parts and show what was found."""
+    """Run the parts and show the results."""
     import torch
 
     from benchmarks.common import machine, show

@@ -1,12 +1,12 @@
-"""Time and memory to build libraries of long programs: 500 to 5,000 calls.
+"""Measure build time and memory for libraries of long programs: 500 to 5,000 calls.
 
     python benchmarks/aot_scale.py              # 500, 1,000, 2,000 and 5,000 calls
-    python benchmarks/aot_scale.py 1000 --json  # other numbers
+    python benchmarks/aot_scale.py 1000 --json  # other lengths
 
-A call is an ``addmm`` or one of four kernels, in turn. Nothing of a program is cached; what is
-the same for all programs (the runtime part, precompiled headers) is. Seconds are wall time, as many
-compilers at once as there are processors; memory is that of the largest compiler. The exponent is
-that of time over calls between the shortest and the longest program: 1 is linear.
+The calls cycle through an ``addmm`` and four kernels. The programs themselves are never cached; the
+parts that all programs share (the runtime part, precompiled headers) are. Times are wall time, with
+one compiler per processor. Memory is that of the largest compiler process. The exponent describes
+how time grows with the number of calls from the shortest to the longest program: 1 is linear.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import torch
 import wrapper_ir as wir
 
 CALLS = (500, 1000, 2000, 5000)
-LARGEST_SECONDS = 60.0  #: for 2,000 calls
-LARGEST_MEMORY = 4 << 30  #: of any compiler process, for 5,000 calls
+LARGEST_SECONDS = 60.0  #: limit for 2,000 calls
+LARGEST_MEMORY = 4 << 30  #: limit for any compiler process, at 5,000 calls
 LARGEST_EXPONENT = 1.3
 
 _KERNEL = """\
@@ -43,7 +43,7 @@ _ADDMM = (
 
 
 def long_program(calls: int, salt: str) -> wir.Program:
-    """A chain of so many calls, each reading what the last one wrote."""
+    """Return a chain of ``calls`` calls, each reading the previous one's output."""
     b = wir.Builder(f"long_{salt}")
     value = b.input("x", "f32", (16, 16))
     weight = b.input("w", "f32", (16, 16))
@@ -69,7 +69,7 @@ def long_program(calls: int, salt: str) -> wir.Program:
 
 
 def measure(calls: int) -> dict[str, float]:
-    """Build a program of so many calls; return seconds, and bytes of the largest process."""
+    """Build a program of ``calls`` calls; return seconds and the largest process's bytes."""
     program = wir.plan_memory(long_program(calls, f"{calls}_{time.time_ns()}"))
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
@@ -92,12 +92,12 @@ def measure(calls: int) -> dict[str, float]:
 
 
 def main() -> int:
-    """Measure each length, print a table, say whether the bounds hold."""
+    """Measure each length, print a table and report whether the limits hold."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("calls", nargs="*", type=int, default=list(CALLS))
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    measure(10)  # what is the same for all programs
+    measure(10)  # build what all programs share
     found = [measure(calls) for calls in given.calls]
     first, last = found[0], found[-1]
     exponent = 1.0

@@ -1,4 +1,4 @@
-"""What calling a kernel and checking inputs cost, against Inductor's binding and torch's assertion.
+"""Measure kernel calls and input checks against Inductor's binding and torch's assertion.
 
 .venv/bin/python benchmarks/binding.py
 """
@@ -37,7 +37,7 @@ def _nanoseconds(call: Callable[[], object], number: int = 20_000) -> float:
 
 
 def _paired(ours: Callable[[], object], stock: Callable[[], object]) -> tuple[float, float, float]:
-    """Medians of both sides and of the ratio within a round."""
+    """Return the median of each side and of the ratios within a round."""
     rounds = [(_nanoseconds(ours), _nanoseconds(stock)) for _ in range(_ROUNDS)]
     ratio = statistics.median(a / b for a, b in rounds)
     mine, theirs = (statistics.median(side) for side in zip(*rounds, strict=True))
@@ -65,7 +65,7 @@ def _checks() -> tuple[float, float, float]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the measurements and print them."""
     table = Table("what", "ours ns", "stock ns", "ratio", title="Bindings and checks")
     for name, found in (("call of a kernel, 4 arguments", _call()), ("8 inputs", _checks())):
         ours, stock, ratio = found

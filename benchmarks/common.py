@@ -1,10 +1,10 @@
-"""What the benchmarks share: compiled graphs taken out of Inductor, fair timing, a table.
+"""Shared parts of the benchmarks: graphs compiled by Inductor, fair timing, a table.
 
 Convention: both sides are timed in one process and one run, in short batches that alternate
-(A B, B A, A B, ...), and what is reported is the median of the ratios *within* a round. A machine
+(A B, B A, A B, ...). The reported figure is the median of the ratios *within* a round. A machine
 that slows down for a while slows both halves of a round, so the ratio hardly moves. The clock is
-the processor time of the calling thread: nothing here waits or has helpers, and what other
-processes take is not ours to measure.
+the CPU time of the calling thread: the measured code never waits and has no helper threads, and
+time taken by other processes should not count.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ OURS = "wrapper_ir"
 
 @dataclass
 class CompiledCall:
-    """One compiled graph as torch calls it.
+    """A compiled graph, called the way torch calls it.
 
     Attributes:
         function: ``CompiledFxGraph.current_callable``: takes a list, which it may clear.
-        inputs: What torch passed in: weights and arguments, flat.
-        source: The text of the module that ``function`` is in.
+        inputs: The flat inputs that torch passed: weights and arguments.
+        source: The source text of the module that defines ``function``.
     """
 
     function: Callable[[list[Any]], Any]
@@ -63,7 +63,7 @@ def compile_graph(
     backend: str,
     options: Mapping[str, Any] | None = None,
 ) -> CompiledCall:
-    """Compile a model that makes a single graph, and take the graph's function and inputs.
+    """Compile a model that makes a single graph; return the graph's function and inputs.
 
     Raises:
         RuntimeError: The model made no graph or several.
@@ -93,13 +93,13 @@ def compile_graph(
 
 @dataclass
 class Paired:
-    """Times of two sides, in seconds a call.
+    """Times of two sides, in seconds per call.
 
     Attributes:
         first: Median of the first side.
         second: Median of the second side.
-        ratio: Median of second over first, round by round.
-        quartiles: Of the same ratios.
+        ratio: Median of the second side over the first, round by round.
+        quartiles: Quartiles of the same ratios.
     """
 
     first: float
@@ -132,7 +132,7 @@ def measure_pair(
 
 
 def _time_batch(call: CompiledCall, count: int) -> float:
-    """Return seconds a call; each call gets a fresh list, as torch gives it one."""
+    """Return seconds per call. Each call gets a fresh list, as under torch."""
     function, inputs = call.function, call.inputs
     start = time.thread_time()
     for _ in range(count):
@@ -141,14 +141,14 @@ def _time_batch(call: CompiledCall, count: int) -> float:
 
 
 def verdict(value: float, bound: float | None) -> str:
-    """Say whether a value keeps its bound."""
+    """Describe whether a value stays within its bound."""
     if bound is None:
         return "-"
     return "[green]yes[/]" if value <= bound else "[red]NO[/]"
 
 
 def machine() -> dict[str, Any]:
-    """Describe the machine, for the record."""
+    """Return a description of the machine for the record."""
     return {
         "cpu": _cpu_name(),
         "torch": torch.__version__,
@@ -170,7 +170,7 @@ def _cpu_name() -> str:
 def show(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], record: object, as_json: bool
 ) -> None:
-    """Print a table, or with ``as_json`` the record instead."""
+    """Print a table, or with ``as_json`` print the record."""
     if as_json:
         print(json.dumps(record, indent=2))
         return

@@ -1,19 +1,19 @@
-"""Compile time against stock Inductor's: with a cold kernel cache, and in a second process.
+"""Measure compile time against stock Inductor: with a cold kernel cache, and in a second process.
 
-    python benchmarks/compile_time.py            # three rounds, both sides in turn
+    python benchmarks/compile_time.py            # three rounds, sides alternating
     python benchmarks/compile_time.py --json
 
-Every compilation runs in a fresh process; the clock runs from "torch is imported" until the first
-result (and in training the first gradients) are there, so imports that a side does lazily count.
-A round gives each side an empty directory for its caches, and in it, one after the other:
+Every compilation runs in a fresh process. The clock runs from the end of ``import torch`` until the
+first result (in training, the first gradients), so imports that a side does lazily count. A round
+gives each side an empty cache directory and runs these steps in it, one after the other:
 
-    first    a model of one line. It pays for what is done once a machine: stock's instruction-set
-             probes and precompiled header, and whatever corresponds to them on our side. Both
-             sides pay here, and nowhere else.
+    first    a model of one line. It pays the one-time costs of a machine: stock's instruction-set
+             probes and precompiled header, and their equivalents on our side. Both sides pay them
+             here and nowhere else.
     cold     each model, its kernels never compiled before
     warm     each model again, in a second process
 
-Sides take turns at being first in a round. Ratios are taken within a round; the median is shown.
+The two sides alternate in going first. Ratios are taken within a round; the median is shown.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 STOCK = "inductor"
 OURS = "wrapper_ir"
 
-#: Largest ratios that we allow ourselves.
+#: The largest ratios allowed.
 BOUNDS = {"first": None, "cold": 1.1, "warm": 1.2}
 
-#: Models of the differential tests, and whether forward alone or a training step is compiled.
+#: Models of the differential tests, and whether a training step or only the forward is compiled.
 SUBJECTS = (("mlp", False), ("encoder", True), ("conv_net", True))
 
 
 def compile_here(backend: str, name: str, training: bool) -> float:
-    """Compile a model in this process; return the seconds."""
+    """Compile a model in this process; return the time in seconds."""
     import torch
 
     from tests.models.harness import loss
@@ -68,14 +68,14 @@ def compile_apart(backend: str, name: str, training: bool, caches: Path) -> floa
     """Compile a model in a fresh process with the given caches.
 
     Raises:
-        SystemExit: It failed; its own message has been shown.
+        SystemExit: The compilation failed; its own message has been shown.
     """
     environment = {
         **os.environ,
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
         "WRAPPER_IR_CACHE_DIR": str(caches / "wrapper_ir"),
     }
-    # An installed package has its bytecode, as torch has here; the first process writes ours.
+    # An installed package comes with bytecode, as torch does here; our first process writes ours.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-m", "benchmarks.compile_time", "--here", backend, name]
     command += ["--training"] if training else []
@@ -86,7 +86,7 @@ def compile_apart(backend: str, name: str, training: bool, caches: Path) -> floa
 
 
 def run_side(backend: str) -> dict[str, float]:
-    """Run one side of a round; return seconds by what was compiled."""
+    """Run one side of a round; return seconds by step and model."""
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-compile-time-") as root:
         caches = Path(root)
         found = {"first": compile_apart(backend, "first", False, caches)}
@@ -98,7 +98,7 @@ def run_side(backend: str) -> dict[str, float]:
 
 
 def summarise(rounds: Sequence[dict[str, dict[str, float]]]) -> list[dict[str, Any]]:
-    """Return a record for each thing compiled."""
+    """Return a record for each step and model."""
     result = []
     for what in rounds[0][STOCK]:
         stock = [one[STOCK][what] for one in rounds]
@@ -134,7 +134,7 @@ def row(found: dict[str, Any]) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Run the rounds, or one compilation of them."""
+    """Run the rounds, or one compilation in a child process."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,13 +1,14 @@
-"""A token of a decoder of Llama 3.2 1B's shape on a GPU: captured calls against stock's.
+"""Time decoding one token with a decoder of Llama 3.2 1B's shape on a GPU, ours against stock.
 
     python benchmarks/decoding.py
     python benchmarks/decoding.py --ways "reduce-overhead;torch.compile" --rounds 3
 
-Batch 1, bfloat16, a static cache of 512 places. Each way runs in a process of its own: the gap
-between the kernels of a graph depends on how many graphs and streams a process made before, whoever
-made them (0.1 or 0.4 us on an H200). Shown are ms a call, calls in a row and each waited for, the
-peak of memory, and whether the bits are those of the first way. What the host limits differs from
-process to process: ``--rounds`` measures several of each way, in turn, and shows the middle one.
+Batch 1, bfloat16, a static cache of 512 positions. Each way runs in its own process: the gap
+between the kernels of a graph (0.1 or 0.4 us on an H200) depends on how many graphs and streams the
+process has created, no matter by whom. The table shows ms per call, both back to back and waiting
+for each call, peak memory, and whether the bits match those of the first way. Host-bound figures
+vary from process to process: ``--rounds`` runs each way several times, alternating, and shows the
+median.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 LAYERS, WIDTH, INNER, HEADS, GROUPS, SIZE, WORDS, PLACES = 16, 2048, 8192, 32, 8, 64, 128256, 512
 
-#: What each way is compared with, and the most that it may cost.
+#: The way each way is compared with, and the largest ratio allowed.
 WAYS: dict[str, tuple[str, float | None]] = {
     "reduce-overhead": ("", None),
     "torch.compile": ("reduce-overhead", 0.95),
@@ -44,7 +45,7 @@ WAYS: dict[str, tuple[str, float | None]] = {
 
 
 class Norm(nn.Module):
-    """Root mean square normalisation, in float32."""
+    """RMS normalisation, computed in float32."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +63,7 @@ def _turned(x: Tensor) -> Tensor:
 
 
 class Layer(nn.Module):
-    """A block with its part of the cache."""
+    """A decoder block with its part of the KV cache."""
 
     keys: Tensor
     values: Tensor
@@ -78,7 +79,7 @@ class Layer(nn.Module):
             self.register_buffer(name, torch.zeros(1, GROUPS, PLACES, SIZE))
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, place: Tensor, mask: Tensor) -> Tensor:
-        """Return ``[1, 1, WIDTH]``; the token's keys and values go to the cache."""
+        """Return ``[1, 1, WIDTH]`` and write the token's keys and values to the cache."""
         y = self.before(x)
         q = self.q(y).view(1, 1, HEADS, SIZE).transpose(1, 2)
         k = self.k(y).view(1, 1, GROUPS, SIZE).transpose(1, 2)
@@ -95,7 +96,7 @@ class Layer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Sixteen blocks, from a token to the scores of the next one."""
+    """Sixteen blocks that map a token to the scores of the next one."""
 
     turns: Tensor
 
@@ -120,7 +121,7 @@ class Decoder(nn.Module):
 
 
 def compiled(way: str, model: nn.Module, inputs: tuple[Tensor, ...]) -> Callable[..., Any]:
-    """Return the model, compiled in one of the ways."""
+    """Return the model compiled in the given way."""
     import wrapper_ir as wir
 
     if way == "reduce-overhead":
@@ -141,7 +142,7 @@ def compiled(way: str, model: nn.Module, inputs: tuple[Tensor, ...]) -> Callable
 
 
 def measure_here(way: str) -> None:
-    """Measure a way in this process; print a record as JSON."""
+    """Measure a way in this process and print a record as JSON."""
     torch.manual_seed(0)
     with torch.device("cuda"):
         model = Decoder().to(torch.bfloat16).eval()
@@ -175,7 +176,7 @@ def measure_here(way: str) -> None:
 
 
 def measure_apart(way: str, seconds: float) -> dict[str, Any]:
-    """Measure a way in a process of its own; the record, or an error."""
+    """Measure a way in its own process; return the record or an error."""
     command = [sys.executable, "-m", "benchmarks.decoding", "--here", way]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
@@ -188,7 +189,7 @@ def measure_apart(way: str, seconds: float) -> dict[str, Any]:
 
 
 def _middle(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the record of the process in the middle; an error if one failed."""
+    """Return the median process's record, or an error if any failed."""
     for each in records:
         if "error" in each:
             return each
@@ -217,7 +218,7 @@ def _row(way: str, found: dict[str, dict[str, Any]]) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Measure the ways, or one of them."""
+    """Measure the requested ways, or one of them in a child process."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,11 +1,11 @@
-"""Time to compare two long programs that differ in several ways.
+"""Time comparisons of two long programs that differ in several ways.
 
     python benchmarks/diff.py            # 10,000 lines
     python benchmarks/diff.py 50000      # another length
 
-The program is that of ``benchmarks/long_program.py``. The clock is the processor time of the
-process, as all is plain Python in one thread; each pair is compared once. As with ``timeit`` the
-garbage collector is off meanwhile.
+The program is that of ``benchmarks/long_program.py``. The clock is the process's CPU time, because
+everything is plain Python in one thread. Each pair is compared once, with the garbage collector off
+as in ``timeit``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from wrapper_ir import lines as ir
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: The most seconds that a comparison of 10,000 lines may take.
+#: The limit in seconds for a comparison of 10,000 lines.
 BOUND = 2.0
 
 
 def edited(program: wir.Program) -> wir.Program:
-    """Every hundredth line that is a call has another last argument."""
+    """Change the last argument of every hundredth line that is a call."""
     body = list(program.body)
     for number in range(0, len(body), 100):
         line = body[number]
@@ -40,18 +40,18 @@ def edited(program: wir.Program) -> wir.Program:
 
 
 def thinned(program: wir.Program) -> wir.Program:
-    """Every fiftieth line is missing."""
+    """Drop every fiftieth line."""
     return program.replace(body=tuple(line for n, line in enumerate(program.body) if n % 50 != 49))
 
 
 def moved(program: wir.Program) -> wir.Program:
-    """All allocations come first."""
+    """Move all allocations to the front."""
     body = sorted(program.body, key=lambda line: not isinstance(line, ir.Allocate))
     return program.replace(body=tuple(body))
 
 
 def shuffled(program: wir.Program) -> wir.Program:
-    """The same lines in any order."""
+    """Shuffle the lines."""
     body = list(program.body)
     random.Random(0).shuffle(body)
     return program.replace(body=tuple(body))
@@ -68,12 +68,12 @@ CASES: dict[str, Callable[[wir.Program], wir.Program]] = {
 
 
 def main() -> None:
-    """Compare, and say how long it took; the exit code is 1 where it took too long."""
+    """Run and time the comparisons; return exit code 1 if one took too long."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("lines", type=int, nargs="?", default=10_000)
     count = parser.parse_args().lines
     short = long_program(100)
-    wir.diff(short, edited(short))  # imports and first-use caches are not what is measured
+    wir.diff(short, edited(short))  # keep imports and first-use caches out of the measurement
     before = long_program(count)
     slowest = 0.0
     for name, change in CASES.items():

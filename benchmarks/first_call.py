@@ -1,19 +1,19 @@
-"""First calls on a GPU at real sizes: with empty caches, and in a second process.
+"""Time first calls on a GPU at realistic sizes: with empty caches, and in a second process.
 
     python benchmarks/first_call.py                    # every model, every way, one round
     python benchmarks/first_call.py --models llama,unet --ways inductor,ours --phases
 
-Every compilation runs in a fresh process; the clock runs from the call of ``torch.compile``, with
-the model on the GPU, until the first step of training is done; in C++ until the first result is
-there, since stock's ``cpp_wrapper`` fails in backward graphs (torch 2.11). A way gets an empty
-directory for its caches, and in it, one after the other:
+Every compilation runs in a fresh process. The clock runs from the call of ``torch.compile``, with
+the model on the GPU, until the first training step is done. In C++ it stops at the first result,
+because stock's ``cpp_wrapper`` fails in backward graphs (torch 2.11). Each way gets an empty cache
+directory and runs these steps in it, one after the other:
 
-    machine  a model of one line. It pays for what is done once a machine.
+    machine  a model of one line. It pays the one-time costs of a machine.
     cold     each model, its kernels never compiled before
     warm     each model again, in a second process
 
-``--phases`` prints where the seconds went, by torch's own timers (``dynamo_timed``); ours are
-called ``wrapper_ir.*``. With TORCH_TRACE in the environment they are in the timeline of tlparse.
+``--phases`` prints the time of each phase by torch's own timers (``dynamo_timed``); ours are
+called ``wrapper_ir.*``. With TORCH_TRACE in the environment they show up in tlparse's timeline.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from torch.nn import functional
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: How each way compiles, and what its first calls are compared with.
+#: How each way compiles, and the way its first calls are compared with.
 WAYS: dict[str, tuple[dict[str, Any], str]] = {
     "inductor": ({"backend": "inductor"}, ""),
     "cpp_wrapper": ({"backend": "inductor", "options": {"cpp_wrapper": True}}, ""),
@@ -46,7 +46,7 @@ WAYS: dict[str, tuple[dict[str, Any], str]] = {
 
 IN_CPP = ("cpp_wrapper", "ours C++")
 
-#: Largest ratios that we allow ourselves.
+#: The largest ratios allowed.
 BOUNDS = {
     ("ours", "machine"): 1.5,
     ("ours", "cold"): 1.1,
@@ -70,7 +70,7 @@ class Block(nn.Module):
         self.down = nn.Linear(8192, 2048, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return ``[batch, length, 2048]``, as given."""
+        """Return ``[batch, length, 2048]`` in the input's dtype."""
         batch, length, _ = x.shape
         y = self.before(x)
         q = self.q(y).view(batch, length, 32, 64).transpose(1, 2)
@@ -84,7 +84,7 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Four blocks, embedding and loss."""
+    """Four blocks with embedding and loss."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class Decoder(nn.Module):
 
 
 class Residual(nn.Module):
-    """Two convolutions around which what goes in goes past."""
+    """Two convolutions with a residual connection."""
 
     def __init__(self, taken: int, given: int) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class Residual(nn.Module):
 
 
 class UNet(nn.Module):
-    """Down and up again, three times, with what was there before at each size."""
+    """Three steps down and up again, with skip connections at each size."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ def _line() -> Callable[[], Tensor]:
     return _step(lambda x: functional.softplus(x).sum(), torch.randn(33, requires_grad=True))
 
 
-#: Each makes a step to compile: of training, but for the product in float8.
+#: Functions that return a step to compile: a training step, except for the float8 product.
 MODELS = {
     "machine": _line,
     "norms": _norms,
@@ -222,7 +222,7 @@ def _step(module: Callable[..., Tensor], *args: Tensor) -> Callable[[], Tensor]:
 
 
 def compile_here(way: str, model: str) -> None:
-    """Compile a model in this process; print a record as JSON."""
+    """Compile a model in this process and print a record as JSON."""
     from torch._dynamo.utils import compilation_time_metrics
 
     global _trains
@@ -240,7 +240,7 @@ def compile_here(way: str, model: str) -> None:
 
 
 def compile_apart(way: str, model: str, caches: Path, seconds: float) -> dict[str, Any]:
-    """Compile a model in a fresh process with the given caches; the record, or an error."""
+    """Compile a model in a fresh process with the given caches; return the record or an error."""
     environment = {
         **os.environ,
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
@@ -262,7 +262,7 @@ def compile_apart(way: str, model: str, caches: Path, seconds: float) -> dict[st
 
 
 def run_way(way: str, models: list[str], seconds: float) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return a record for each state of the caches and model."""
+    """Return a record for each cache state and model."""
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-first-call-") as root:
         caches = Path(root)
         found = {("machine", ""): compile_apart(way, "machine", caches, seconds)}
@@ -292,7 +292,7 @@ def _row(
 
 
 def main() -> None:
-    """Run every way, or one compilation."""
+    """Run every way, or one compilation in a child process."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

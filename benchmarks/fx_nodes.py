@@ -1,18 +1,18 @@
-"""What one more node of a running graph costs, against the same line of emitted Python.
+"""Measure the cost of one more node in a running graph against a line of emitted Python.
 
     python benchmarks/fx_nodes.py
     python benchmarks/fx_nodes.py --json
 
-A program repeats one thing (a kernel, one that reads what it writes through another argument, an
-allocation, a view that a kernel reads, a library op) 20 and 100 times; the cost of one is the
-difference of the two calls' times over 80. The tensors hold 16 numbers, so what is measured is the
-host's part. Calls of the sides alternate in short batches on one thread, garbage collector off; a
-figure is the median over rounds, a ratio the median of ratios within rounds. The clock is processor
-time of the thread.
+A program repeats one part (a kernel, a kernel that reads what it writes through another argument,
+an allocation, a view that a kernel reads, a library op) 20 and 100 times; the cost of one is the
+difference between the two call times divided by 80. The tensors hold 16 numbers, so the figures are
+host time. Calls of the sides alternate in short batches on one thread with the garbage collector
+off. A figure is the median over rounds, a ratio the median of the ratios within rounds. The clock
+is the thread's CPU time.
 
-``loaded`` is ``artifact.load_boxed()``, ``graph`` the graph module as it is, ``interpreter``
-torch.fx's on it. ``call`` is a whole call of the program with nothing in it but one kernel: what a
-side costs at all.
+``loaded`` is ``artifact.load_boxed()``, ``graph`` the graph module itself, ``interpreter``
+torch.fx's interpreter on it. ``call`` is a whole call of a program with a single kernel: the fixed
+cost of a side.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
 """
 )
 
-#: What is repeated; ``{n}`` is a number of its own. A backward graph keeps nothing between calls.
+#: The repeated parts; ``{n}`` is a unique number. A backward graph keeps nothing between calls.
 PARTS = {
     "kernel": "  call @copy(%x, out %y, 16)\n",
     "kernel within one memory": "  call @copy(%low, out %high, 12)\n",
@@ -75,17 +75,17 @@ PARTS = {
 
 
 def program(part: str, count: int) -> wir.Program:
-    """A program that does one thing so many times."""
+    """Return a program that repeats one part ``count`` times."""
     body = "".join(PARTS[part].format(n=n) for n in range(count))
     return wir.parse(f"{HEAD}{body}  call @copy(%x, out %y, 16)\nreturn %y, %z\n")
 
 
 def sides(part: str, count: int) -> dict[str, Callable[[list[Any]], Any]]:
-    """The program as a function, for each side."""
+    """Return the program as a callable for each side."""
     made = program(part, count)
     graph = wir.emit(made, "fx")
     assert isinstance(graph, FxArtifact)
-    loaded = graph.load_boxed()  # compiles the kernels, before the graph itself is run
+    loaded = graph.load_boxed()  # compiles the kernels before the graph itself runs
     module = graph.graph_module
     interpreter = torch.fx.Interpreter(module)
     return {
@@ -97,7 +97,7 @@ def sides(part: str, count: int) -> dict[str, Callable[[list[Any]], Any]]:
 
 
 def seconds(call: Callable[[list[Any]], Any], x: torch.Tensor, repeats: int) -> float:
-    """The time of one call."""
+    """Return the time of one call."""
     begin = time.thread_time()
     for _ in range(repeats):
         call([x])
@@ -105,7 +105,7 @@ def seconds(call: Callable[[list[Any]], Any], x: torch.Tensor, repeats: int) -> 
 
 
 def measure(part: str, rounds: int) -> dict[str, float]:
-    """Microseconds of one more of a thing, for each side, and ratios to Python."""
+    """Return microseconds per repetition for each side, and the ratios to Python."""
     few, many = sides(part, 20), sides(part, 100)
     x = torch.randn(4, 4)
     costs: dict[str, list[float]] = {name: [] for name in few}
@@ -118,7 +118,7 @@ def measure(part: str, rounds: int) -> dict[str, float]:
 
 
 def _ratios(costs: dict[str, list[float]]) -> dict[str, float]:
-    """How much more than Python a graph costs, loaded and as it is."""
+    """Return a graph's cost relative to Python, loaded and as is."""
     python = costs["python"]
     return {
         f"{side} / python": statistics.median(
@@ -129,7 +129,7 @@ def _ratios(costs: dict[str, list[float]]) -> dict[str, float]:
 
 
 def whole(rounds: int) -> dict[str, float]:
-    """Microseconds of a whole call."""
+    """Return the microseconds of a whole call."""
     x, found = torch.randn(4, 4), sides("kernel", 0)
     costs: dict[str, list[float]] = {name: [] for name in found}
     for _ in range(rounds):

@@ -1,8 +1,8 @@
-"""What a call costs on a GPU: a decoder of many small kernels, ours against Inductor's wrapper.
+"""Measure the cost of a call on a GPU: a decoder of many small kernels, ours against Inductor's.
 
     python benchmarks/gpu.py [--blocks N]
 
-One process, rounds in turn, medians. Needs a CUDA device and Triton.
+One process, alternating rounds, medians. Needs a CUDA device and Triton.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BOUNDS = {
     "torch.compile, graph": ("reduce-overhead", 0.9),
     "exported, graph": ("reduce-overhead", 0.9),
 }
-"""What ours may cost, as a part of which of Inductor's ways."""
+"""The largest ratios allowed, and the Inductor mode each is relative to."""
 
 COMPILED: dict[str, dict[str, Any]] = {
     "Inductor, Python": {"backend": "inductor"},
@@ -49,7 +49,7 @@ WIDTH, HEADS, TOKENS = 512, 8, 16
 
 
 class Block(nn.Module):
-    """One block of a decoder, as large models have them, at toy size."""
+    """One block of a decoder, shaped like those of large models, at toy size."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Block(nn.Module):
 
 
 def times(function: Callable[[Tensor], Any], x: Tensor, calls: int) -> tuple[float, float]:
-    """Median microseconds of a call, and of its part on the host."""
+    """Return median microseconds of a call and of its host part."""
     total, host = [], []
     for _ in range(calls):
         start = time.perf_counter()
@@ -84,7 +84,7 @@ def times(function: Callable[[Tensor], Any], x: Tensor, calls: int) -> tuple[flo
 
 
 def kernel_time(function: Callable[[Tensor], Any], x: Tensor) -> float:
-    """Microseconds that a call's kernels take, from a replay of its captured graph."""
+    """Return the microseconds of a call's kernels, measured by replaying its captured graph."""
     function(x)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -111,7 +111,7 @@ class Exported:
 
 
 class Moving:
-    """Calls a function with one tensor after another, all of the same contents."""
+    """A wrapper that passes a different tensor, with the same contents, on each call."""
 
     def __init__(self, function: Callable[..., Any], x: Tensor) -> None:
         self.f = function
@@ -122,7 +122,7 @@ class Moving:
 
 
 def parts(function: Callable[..., Any], x: Tensor) -> dict[str, float]:
-    """Microseconds on the host of each part of a replay."""
+    """Return the host time of each part of a replay, in microseconds."""
     graphs: Any = vars(function)["cuda_graphs"]
     graph = graphs._latest
     sources = [x for _ in graph.moving]
@@ -142,7 +142,7 @@ def parts(function: Callable[..., Any], x: Tensor) -> dict[str, float]:
 
 
 def host_time(function: Callable[[], object]) -> float:
-    """Median microseconds until a function returns."""
+    """Return the median microseconds until a function returns."""
     found = []
     for _ in range(200):
         start = time.perf_counter()
@@ -155,7 +155,7 @@ def host_time(function: Callable[[], object]) -> float:
 def make_functions(
     model: nn.Module, program: wir.Program, x: Tensor, *, with_cpp: bool
 ) -> dict[str, Callable[[Tensor], Any]]:
-    """What is measured, by name; each has run a few times."""
+    """Return the functions to measure by name, each already warmed up."""
     functions: dict[str, Callable[[Tensor], Any]] = {"eager": model}
     for name, options in COMPILED.items():
         if with_cpp or "C++" not in name:
@@ -176,7 +176,7 @@ def make_functions(
 def report(
     found: dict[str, list[tuple[float, float]]], functions: dict[str, Callable[[Tensor], Any]]
 ) -> None:
-    """Print medians, and what they are as a part of stock's."""
+    """Print the medians and their ratios to stock."""
     medians = {
         name: statistics.median(total for total, _ in rounds) for name, rounds in found.items()
     }
@@ -201,7 +201,7 @@ def main() -> None:
 
 
 def measure(folder: Path, blocks: int, rounds: int, *, with_cpp: bool) -> None:
-    """Measures and reports; what is exported goes to a folder."""
+    """Measure and report; exported libraries go to ``folder``."""
     torch.set_grad_enabled(False)
     torch.manual_seed(0)
     model = nn.Sequential(*(Block() for _ in range(blocks))).to("cuda", torch.bfloat16).eval()

@@ -1,21 +1,22 @@
-"""Loading packages: how long until the first result, and how much memory, against AOTInductor.
+"""Measure time to the first result and memory of loaded packages, against AOTInductor.
 
     python benchmarks/loading.py                  # 2 GB of weights; a few minutes, 9 GB of disk
     python benchmarks/loading.py --gigabytes 0.2
     python benchmarks/loading.py --json
 
-Both sides make a package of one model, with tables of which a call reads some rows, and layers of
-which it reads everything. Then each side loads its own in a fresh process, several times in turn,
-after the file was read once: stock's by ``torch._inductor.aoti_load_package``, which unpacks it,
-ours by ``wir.load_package``. Clocks start when torch, and for us ``wrapper_ir``, are imported.
+Both sides package the same model: embedding tables of which a call reads some rows, and layers that
+a call reads in full. Each side then loads its package in a fresh process, several times,
+alternating, once the file is in the page cache. Stock's is loaded with
+``torch._inductor.aoti_load_package``, which unpacks it, ours with ``wir.load_package``. The clock
+starts once torch (and on our side ``wrapper_ir``) is imported.
 
-load     Until there is something to call.
-first    That and the first call.
-call     A later call.
-memory   What the process has more after the first call: resident (of it, what belongs to the file
-         and what to the process alone).
-more     What each of three further instances adds to the memory that processes share fairly
-         (``Pss``), in parts of the weights.
+load     Time until the model can be called.
+first    Time until the first result, loading included.
+call     Time of a later call.
+memory   Growth of the process after the first call: resident memory, split into file-backed and
+         anonymous.
+more     Proportional set size (``Pss``) added by each of three further instances, as a fraction of
+         the weights.
 """
 
 from __future__ import annotations
@@ -38,18 +39,18 @@ if TYPE_CHECKING:
 STOCK = "inductor"
 OURS = "wrapper_ir"
 
-#: Largest ratio of times until the first result, and what our own may be at most, in seconds.
+#: The largest ratio of times to the first result, and the limit on our own time in seconds.
 BOUND = 0.1
 FIRST = 0.05
 
-#: Parts of the weights that one more instance may take.
+#: The fraction of the weights that one more instance may add.
 MORE = 0.01
 
 _TABLES, _WIDTH, _LAYERS = 8, 128, 4
 
 
 def model(gigabytes: float) -> Module:
-    """Make the model: tables, and layers that take about a hundredth of the weights."""
+    """Return the model: tables, and layers that hold about a hundredth of the weights."""
     import torch
 
     rows = int(gigabytes * 2**30 / 4 / _WIDTH / _TABLES)
@@ -72,7 +73,7 @@ def model(gigabytes: float) -> Module:
 
 
 def inputs() -> Tensor:
-    """Make the arguments: rows of every table, for a batch."""
+    """Return the argument: rows of every table, for a batch."""
     import torch
 
     torch.manual_seed(0)
@@ -80,7 +81,7 @@ def inputs() -> Tensor:
 
 
 def make(side: str, path: Path, gigabytes: float) -> None:
-    """Make a side's package."""
+    """Build a side's package."""
     import torch
 
     torch.manual_seed(0)
@@ -95,7 +96,7 @@ def make(side: str, path: Path, gigabytes: float) -> None:
 
 
 def memory() -> dict[str, int]:
-    """Return what the process has of memory, in bytes."""
+    """Return the memory of the process in bytes, by kind."""
     found = {}
     for file, wanted in (
         ("/proc/self/status", ("VmRSS", "RssAnon", "RssFile", "RssShmem")),
@@ -109,7 +110,7 @@ def memory() -> dict[str, int]:
 
 
 def load_here(side: str, path: Path) -> dict[str, Any]:
-    """Load a package in this process, call it, and load it again; return what that took."""
+    """Load a package in this process, call it, load it again; return the measurements."""
     import torch
 
     torch.set_grad_enabled(False)
@@ -120,7 +121,7 @@ def load_here(side: str, path: Path) -> dict[str, Any]:
         import wrapper_ir as package
     before = memory()
     start = time.perf_counter()
-    # What the name of a loader imports counts.
+    # Importing the loader counts.
     load = package.aoti_load_package if side == STOCK else package.load_package
     loaded = load(str(path))
     ready = time.perf_counter()
@@ -146,10 +147,10 @@ def load_here(side: str, path: Path) -> dict[str, Any]:
 
 
 def apart(side: str, path: Path, *args: str) -> str:
-    """Run a part of this program in a fresh process; return what it printed last.
+    """Run a part of this script in a fresh process; return the last line that it printed.
 
     Raises:
-        SystemExit: It failed; its own message has been shown.
+        SystemExit: The part failed; its own message has been shown.
     """
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.loading", *args, side, str(path)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
@@ -159,7 +160,7 @@ def apart(side: str, path: Path, *args: str) -> str:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Make both packages, load them in turn, and show what was found."""
+    """Build both packages, load them alternately and show the results."""
     from benchmarks.common import machine, show
 
     weights = options.gigabytes * 2**30
@@ -182,7 +183,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def warm(path: Path) -> None:
-    """Have a file in the page cache, and nothing waiting to be written to the disk."""
+    """Bring a file into the page cache and flush pending writes to disk."""
     os.sync()
     with path.open("rb") as file:
         while file.read(1 << 24):
@@ -190,7 +191,7 @@ def warm(path: Path) -> None:
 
 
 def row(name: str, found: dict[str, list[dict[str, Any]]], weights: float) -> tuple[str, ...]:
-    """Format one quantity: medians of both sides."""
+    """Format one quantity: the medians of both sides."""
     from benchmarks.common import verdict
 
     def median(side: str, key: str = name) -> float:
@@ -230,7 +231,7 @@ def row(name: str, found: dict[str, list[dict[str, Any]]], weights: float) -> tu
 
 
 def main() -> None:
-    """Run everything, or one step of it."""
+    """Run everything, or one step in a child process."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,10 +1,9 @@
-"""A long program for the scaling benchmark: made up, but of the lines that real ones are made of.
+"""A long synthetic program for the scaling benchmarks, made of the lines that real programs have.
 
 It is a tower of layers over a dynamic batch ``s0``. Each layer has views of weights, library ops
-that write into a buffer and ones that make their results themselves, fused kernels with sizes as
-arguments, two kernels that fill the halves of one buffer, asserts and comments, and every sixteenth
-one computes a symbol. Frees and reuses are not stated: adding them is the planner's work, and what
-it gives is longer still.
+that write into a buffer, library ops that allocate their results, fused kernels with sizes as
+arguments, two kernels that fill the halves of one buffer, asserts and comments. Every sixteenth
+layer computes a symbol. Frees and reuses are left to the planner, so the planned program is longer.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ __all__ = ["long_program"]
 
 WIDTH = 64
 
-#: Distinct kernels; calls share them, as they do in deep models.
+#: Number of distinct kernels. Calls share them, as in deep models.
 KERNELS = 200
 
 ADDMM = (
@@ -81,7 +80,7 @@ extern "C" void {name}(const float* in_ptr0, float* out_ptr0, const int64_t ks0)
 
 
 def long_program(lines: int) -> Program:
-    """Make a program with at least ``lines`` lines, not a hundred more."""
+    """Return a program with at least ``lines`` and fewer than ``lines + 100`` lines."""
     tower = _Tower()
     while len(tower.body) < lines:
         tower.layer()
@@ -89,7 +88,7 @@ def long_program(lines: int) -> Program:
 
 
 class _Tower:
-    """Collects lines and layouts, layer by layer."""
+    """A builder that collects lines and layouts layer by layer."""
 
     def __init__(self) -> None:
         self.batch = symbol("s0")
@@ -108,7 +107,7 @@ class _Tower:
         self.depth = 0
 
     def program(self) -> Program:
-        """The program so far."""
+        """Return the program built so far."""
         return Program(
             name="tower",
             inputs=(BufferInput("x"),),
@@ -120,7 +119,7 @@ class _Tower:
         )
 
     def layer(self) -> None:
-        """Add about twenty lines that take the hidden state one layer on."""
+        """Add one layer: about twenty lines that advance the hidden state."""
         number, start = self.depth, self.hidden
         self.body.append(Comment(f"layer {number}: projection, activation, sort, two halves"))
         product = self._projection(number, start)

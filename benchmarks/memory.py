@@ -1,25 +1,25 @@
-"""Memory and time of a call on real sizes: ours, planned for a call or kept, and Inductor's.
+"""Measure memory and time per call at realistic sizes: our planning modes against Inductor.
 
     python -m benchmarks.memory                             # all models, about eight minutes
     python -m benchmarks.memory --models unet bert --json   # some models, as JSON
     python -m benchmarks.memory --rounds 15                 # narrower quartiles
-    python -m benchmarks.memory --quick            # small batches: whether it runs, not how fast
+    python -m benchmarks.memory --quick            # small batches: a smoke test
     python -m benchmarks.memory --list             # every way of running a model
 
-Each way of running a model has a process of its own, since memory that one has freed would serve
-the next. First it says what it holds; then all of them take turns at calling, a call or a few at a
-time, and ratios are taken within a round, against stock Inductor. So a machine that is slow for a
-while is slow for all. The clock is wall time: page faults are the kernel's time.
+Each way of running a model has its own process, because memory freed by one would serve the next.
+A process first reports its memory. Then all processes take turns at a few calls each, and ratios to
+stock Inductor are taken within a round, so a machine that is slow for a while slows them all. The
+clock is wall time, because page faults are time spent in the kernel.
 
-*peak* is the highest resident memory during three calls, above that before them, *held* what is
-still there when their results are gone, both in MiB. *faults* are minor page faults a call.
+*peak* is the highest growth of resident memory during three calls, *held* the growth that remains
+once their results are dropped, both in MiB. *faults* is minor page faults per call.
 
-*malloc keeps* is stock Inductor with a C library told to keep freed memory, which takes away faults
-of all kinds: its ratio is the *ceiling*, what there is to win on this machine in this run. The
-bounds are what that was worth where it was first measured. A bound that is missed is shown with the
-ceiling: where that is above the bound, keeping memory cannot reach it here.
+*malloc keeps* is stock Inductor with a C library set to keep freed memory, which avoids page faults
+of all kinds. Its ratio is the *ceiling*: the most to be gained on this machine in this run. The
+bounds are the ceilings of the machine where they were first measured. A missed bound is shown with
+the ceiling: if that is above the bound, keeping memory cannot reach the bound on this machine.
 
-What is done is told on stderr as it goes; each model's table is printed when it is done.
+Progress goes to stderr; each model's table is printed when the model is done.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from typing import Any
 STOCK = "inductor"
 CEILING = "inductor, malloc keeps"
 
-#: Processes that start at a time: what they compile takes more than a core, and memory.
+#: Number of processes started at once: each compiles on more than one core and takes memory.
 STARTING = 2
 
 
@@ -47,12 +47,12 @@ class Way:
     """One way of running a model.
 
     Attributes:
-        backend: Of torch.compile.
-        options: Of the backend.
-        environment: Variables that its process gets.
-        out: Whether results go into tensors of the caller's.
+        backend: The backend of torch.compile.
+        options: Options of the backend.
+        environment: Environment variables of the process.
+        out: Whether results go into tensors that the caller provides.
         keep_freed: Whether ``wir.keep_freed_memory()`` is called first.
-        usual: Whether it is run when none is named.
+        usual: Whether it runs when no way is named.
     """
 
     backend: str
@@ -69,7 +69,7 @@ def _ours(emitter: str, **options: object) -> dict[str, Any]:
 
 _NEVER_GIVEN_BACK = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 
-#: Ways by name; the first is what the others are held against.
+#: Ways by name; the first is the baseline.
 WAYS: dict[str, Way] = {
     STOCK: Way(STOCK),
     "inductor, pools": Way(STOCK, {"memory_planning": True}),
@@ -93,7 +93,7 @@ WAYS: dict[str, Way] = {
     "inductor, huge pages": Way(STOCK, environment={"THP_MEM_ALLOC_ENABLE": "1"}, usual=False),
 }
 
-#: Largest ratio of time against stock Inductor that we allow ourselves, by model.
+#: The largest time ratio to stock Inductor allowed, by model.
 BOUNDS = {"unet": 0.73, "bert": 0.93, "gpt2": 0.93}
 
 MODELS = ("bert", "gpt2", "vit", "resnet", "unet")
@@ -125,7 +125,7 @@ class Child:
         self.memory = self._answer()
 
     def calls(self, count: int) -> dict[str, float]:
-        """Have it make some calls."""
+        """Make the process run ``count`` calls; return its measurements."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"calls": count}) + "\n")
         self._process.stdin.flush()
@@ -140,17 +140,17 @@ class Child:
         return found
 
     def end(self) -> None:
-        """Let it go."""
+        """End the process."""
         self._process.communicate()
 
 
 def tell(text: str) -> None:
-    """Say on stderr what is being done."""
+    """Print progress to stderr."""
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 def started(model: str, options: argparse.Namespace) -> dict[str, Child]:
-    """Start a process for every way asked for, a few at a time; each has measured its memory."""
+    """Start a process for every requested way, a few at once, and wait for their memory figures."""
 
     def start(name: str) -> Child:
         begun = time.monotonic()
@@ -169,17 +169,17 @@ def started(model: str, options: argparse.Namespace) -> dict[str, Child]:
 
 
 def end(children: dict[str, Child]) -> None:
-    """Let all go."""
+    """End all processes."""
     for child in children.values():
         child.end()
 
 
 def measure(model: str, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Run a model in every way asked for; one record for each."""
+    """Run a model in every requested way; return a record for each."""
     children = started(model, options)
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in children}
     try:
-        for child in children.values():  # the others' start is long ago
+        for child in children.values():  # idle since their start
             child.calls(1)
         for number in range(options.rounds):
             names = list(children) if number % 2 == 0 else list(reversed(children))
@@ -194,7 +194,7 @@ def measure(model: str, options: argparse.Namespace) -> list[dict[str, Any]]:
 def record(
     model: str, name: str, memory: dict[str, float], rounds: dict[str, list[dict[str, float]]]
 ) -> dict[str, Any]:
-    """Return one line of the table as data."""
+    """Return one row of the table as a record."""
     ratios = ratios_of(name, rounds)
     seconds = [found["seconds"] for found in rounds[name]]
     low, _, high = statistics.quantiles(ratios, n=4)
@@ -213,7 +213,7 @@ def record(
 
 
 def ratios_of(name: str, rounds: dict[str, list[dict[str, float]]]) -> list[float]:
-    """Times of a way over those of the first way, round by round."""
+    """Return a way's times relative to the first way, round by round."""
     first = next(iter(rounds.values()))
     pairs = zip(first, rounds[name], strict=True)
     return [ours["seconds"] / stock["seconds"] for stock, ours in pairs]
@@ -246,7 +246,7 @@ def row(found: dict[str, Any]) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Run the models asked for."""
+    """Run the requested models."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

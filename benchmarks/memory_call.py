@@ -1,7 +1,8 @@
-"""One way of running one model, in a process of its own: what ``benchmarks/memory.py`` starts.
+"""A process that runs one model in one way; started by ``benchmarks/memory.py``.
 
-Reads requests, one JSON object a line, and answers each with one. The first answer, given unasked,
-says what the process holds; then each request for calls is answered with their times and faults.
+It reads requests, one JSON object per line, and answers each with one. The first answer is sent
+unprompted and holds the memory figures; each later request for calls is answered with their times
+and page faults.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _CLEAR = Path("/proc/self/clear_refs")
 
 
 def main() -> None:
-    """Prepare what the command line names, measure its memory, then do as told."""
+    """Set up the way that the command line names, measure its memory, then serve requests."""
     given = json.loads(sys.argv[1])
     torch.set_num_threads(given["threads"])
     torch.set_grad_enabled(False)
@@ -48,7 +49,7 @@ def answer(found: dict[str, Any]) -> None:
 
 
 def prepared(given: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], object]]:
-    """Compile a model; return what calls it, and what frees the memory that it keeps."""
+    """Compile a model; return a call and a function that frees the memory the call keeps."""
     model, args = make(given["model"], is_quick=given["quick"])
     if given["out"]:
         return with_out(model, args, given)
@@ -60,7 +61,7 @@ def prepared(given: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], obj
 def with_out(
     model: torch.nn.Module, args: tuple[Any, ...], given: dict[str, Any]
 ) -> tuple[Callable[[], Any], Callable[[], object]]:
-    """The same with results that go into tensors which the caller has and uses again."""
+    """Wrap a call so that its results go into tensors that the caller provides and reuses."""
     import wrapper_ir as wir
 
     program = wir.capture(model, args)
@@ -71,20 +72,20 @@ def with_out(
 
 
 def release_all() -> None:
-    """Free what our programs keep."""
+    """Free the memory that our programs keep."""
     import wrapper_ir as wir
 
     wir.release()
 
 
 def memory(call: Callable[[], Any], release: Callable[[], object]) -> dict[str, Any]:
-    """Resident bytes above those before the calls: the most during some, and what stays behind."""
+    """Return the growth of resident memory: the peak during some calls, and what remains."""
     keep(call())
     release()
     gc.collect()
     trim()
     before, _ = resident()
-    _CLEAR.write_text("5", encoding="ascii")  # the highest mark begins anew
+    _CLEAR.write_text("5", encoding="ascii")  # resets the high-water mark
     for _ in range(3):
         keep(call())
     held, peak = resident()
@@ -96,14 +97,14 @@ def keep(_: object) -> None:
 
 
 def trim() -> None:
-    """Have the C library give back what it has free, where it can."""
+    """Make the C library return its free memory, where it can."""
     library = ctypes.CDLL(None)
     if hasattr(library, "malloc_trim"):
         library.malloc_trim(0)
 
 
 def resident() -> tuple[int, int]:
-    """Resident bytes of this process now, and the most since the mark was reset."""
+    """Return resident bytes of this process, now and at most since the mark was reset."""
     text = _STATUS.read_text(encoding="ascii")
     now, most = (re.search(rf"{name}:\s+(\d+) kB", text) for name in ("VmRSS", "VmHWM"))
     if now is None or most is None:
@@ -112,7 +113,7 @@ def resident() -> tuple[int, int]:
 
 
 def timed(call: Callable[[], Any], count: int) -> dict[str, Any]:
-    """Seconds and minor page faults of a call, on average over some."""
+    """Return the mean seconds and minor page faults per call."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     start = time.perf_counter()
     for _ in range(count):

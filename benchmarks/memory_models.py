@@ -1,7 +1,7 @@
-"""Models at sizes where memory is felt: activations of 36 to 51 MiB, random weights, no downloads.
+"""Models at sizes where memory matters: activations of 36 to 51 MiB, random weights, no downloads.
 
-Each is the beginning of the model that it is named after, layer by layer as it is, with fewer of
-them, so that a call takes about half a second on two cores.
+Each is the beginning of the model it is named after, with the original layers but fewer of them, so
+that a call takes about half a second on two cores.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - as everybody calls it
+import torch.nn.functional as F  # noqa: N812 - the usual name
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ __all__ = ["MODELS", "make"]
 
 
 class Attention(nn.Module):
-    """Multi-head attention to itself."""
+    """Multi-head self-attention."""
 
     def __init__(self, width: int, heads: int, is_causal: bool) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and two linear layers, with the norms before (GPT-2, ViT) or behind (BERT)."""
+    """Attention and two linear layers, with pre-norm (GPT-2, ViT) or post-norm (BERT)."""
 
     def __init__(
         self, width: int, heads: int, *, is_causal: bool = False, norms_first: bool = True
@@ -74,7 +74,7 @@ class Bert(nn.Module):
 
 
 class Gpt2(nn.Module):
-    """Embeddings, causal layers, and a head over the whole vocabulary: a result of 196 MiB."""
+    """Embeddings, causal layers and a head over the whole vocabulary: a result of 196 MiB."""
 
     def __init__(self, layers: int = 2, width: int = 768, vocabulary: int = 50257) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class Gpt2(nn.Module):
 
 
 class Vit(nn.Module):
-    """Patches by convolution, a class token, encoder layers, a head on the token."""
+    """Patches by convolution, a class token, encoder layers and a head on the token."""
 
     def __init__(self, layers: int = 2, width: int = 768, patch: int = 16) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class Vit(nn.Module):
 
 
 class Residual(nn.Module):
-    """ResNet's basic block, its batch norms as they are at inference."""
+    """ResNet's basic block, with batch norms in inference mode."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class Residual(nn.Module):
 
 
 class ResNet(nn.Module):
-    """The stem, the first stage and half of the second one."""
+    """The stem, the first stage and half of the second."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class Convolutions(nn.Module):
 
 
 class UNet(nn.Module):
-    """One step down, one up, and the connection between: 48 channels at full resolution."""
+    """One step down, one step up and a skip connection: 48 channels at full resolution."""
 
     def __init__(self, width: int = 48) -> None:
         super().__init__()
@@ -172,7 +172,7 @@ def _ids(batch: int, length: int) -> tuple[Tensor]:
     return (torch.randint(0, 8192, (batch, length)),)
 
 
-#: By name: makes the model and its arguments, for a number of examples in a batch.
+#: Functions by model name that return the model and its arguments for a batch size.
 MODELS: dict[str, tuple[int, Callable[[int], Made]]] = {
     "bert": (16, lambda batch: (Bert(), _ids(batch, 192))),
     "gpt2": (8, lambda batch: (Gpt2(), _ids(batch, 128))),
@@ -183,7 +183,7 @@ MODELS: dict[str, tuple[int, Callable[[int], Made]]] = {
 
 
 def make(name: str, *, is_quick: bool = False) -> Made:
-    """Make a model in its evaluation mode and its arguments, the same in every process."""
+    """Return a model in evaluation mode and its arguments, the same in every process."""
     torch.manual_seed(0)
     batch, build = MODELS[name]
     model, args = build(1 if is_quick else batch)

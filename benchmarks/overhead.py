@@ -1,8 +1,8 @@
-"""Time of one call to the emitted function, against stock Inductor's for the same graph.
+"""Time one call of the emitted function against stock Inductor's for the same graph.
 
-Both sides are ``CompiledFxGraph.current_callable``, that is what is left when Dynamo's guards and
-AOTAutograd's wrappers are taken off: the wrapper itself with the kernels it calls. The models are
-wrapper-bound on purpose: what is measured is the host code, and big kernels would hide it.
+Both sides are ``CompiledFxGraph.current_callable``: the wrapper and the kernels it calls, without
+Dynamo's guards and AOTAutograd's wrappers. The models are wrapper-bound on purpose, because large
+kernels would hide the host code that is measured here.
 
     python benchmarks/overhead.py                 # the table
     python benchmarks/overhead.py --json          # the same as JSON
@@ -12,16 +12,16 @@ wrapper-bound on purpose: what is measured is the host code, and big kernels wou
 Ours is measured with each setting of the option ``checks``; the bounds are for the default.
 
 One thread (OMP_NUM_THREADS=1), garbage collector off, batches of both sides alternating. "+-" is
-half the distance between the quartiles of the rounds' ratios, "same" says whether both sides gave
-the same bits, and "refuses" counts the inputs that a call refuses, after calls that went well, when
-one of them at a time is too large.
+half the interquartile range of the rounds' ratios. "same" says whether both sides gave the same
+bits. "refuses" counts the inputs that a call refuses when, after successful calls, each in turn is
+made too large.
 """
 
 from __future__ import annotations
 
 import os
 
-# Before torch is imported: its thread pools are made then.
+# Set before torch is imported, because torch creates its thread pools then.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import argparse
@@ -49,7 +49,7 @@ Made = tuple[Callable[..., Any], tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Subject:
-    """A model, what it is, and the largest ratio that we allow ourselves."""
+    """A model, its description and the largest ratio allowed."""
 
     name: str
     make: Callable[[], Made]
@@ -58,7 +58,7 @@ class Subject:
 
 
 def mlp() -> Made:
-    """Eight 64-wide linear layers with ReLU, a softmax at the end, batch 4."""
+    """Return eight 64-wide linear layers with ReLU and a softmax at the end, batch 4."""
     layers: list[nn.Module] = []
     for _ in range(8):
         layers += [nn.Linear(64, 64), nn.ReLU()]
@@ -66,18 +66,18 @@ def mlp() -> Made:
 
 
 def encoder() -> Made:
-    """Torch's own encoder at inference: six layers, each one large library op."""
+    """Return torch's own encoder at inference: six layers, each one large library op."""
     layer = nn.TransformerEncoderLayer(64, 4, 256, batch_first=True)
     model = nn.TransformerEncoder(layer, 6, enable_nested_tensor=False).eval()
     return model, (torch.randn(1, 8, 64),)
 
 
 def tiny_kernels() -> Made:
-    """Thirty one-line kernels, each kept apart from the next by a cumulative sum.
+    """Return thirty one-line kernels, each separated from the next by a cumulative sum.
 
     On a CPU Inductor puts neighbouring loops into one function, however little they have in
-    common; only a library op between two kernels keeps them apart. ``cumsum`` is one, and is as
-    small as such ops get.
+    common; only a library op between two kernels keeps them apart. ``cumsum`` is about as small as
+    such ops get.
     """
 
     def chain(x: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ def tiny_kernels() -> Made:
 
 
 def tiny_products() -> Made:
-    """The same with thirty small matrix products between: ops with an ``out``, thirty weights."""
+    """Return the same with thirty small matrix products: ops with an ``out``, thirty weights."""
 
     def chain(x: Tensor, *weights: Tensor) -> Tensor:
         for weight in weights:
@@ -108,10 +108,10 @@ SUBJECTS = (
 
 
 def refusals(call: CompiledCall) -> tuple[int, int]:
-    """Count the inputs that a call refuses, once it has succeeded, when each is made too large.
+    """Count the inputs that a call refuses when each is made too large after successful calls.
 
-    Every tensor in turn gets one row more than it should have (more, not fewer: a function that
-    does not look must not read past the end). Returns refused and tried.
+    Every tensor in turn gets one row too many (not too few: a function that does not check must not
+    read out of bounds). Return the numbers refused and tried.
     """
     call.function(call.inputs.copy())
     call.function(call.inputs.copy())
@@ -128,13 +128,13 @@ def refusals(call: CompiledCall) -> tuple[int, int]:
 def _refuses(call: CompiledCall, inputs: list[Any]) -> bool:
     try:
         call.function(inputs)
-    except Exception:  # each side has errors of its own; any of them is a refusal
+    except Exception:  # each side raises its own errors; any of them is a refusal
         return True
     return False
 
 
 def same(first: CompiledCall, second: CompiledCall) -> bool:
-    """Whether both give the same bits."""
+    """Check whether both sides give the same bits."""
     pairs = zip(
         first.function(first.inputs.copy()), second.function(second.inputs.copy()), strict=True
     )
@@ -147,7 +147,7 @@ def measure(subject: Subject, variant: str, options: argparse.Namespace) -> dict
     model, args = subject.make()
     stock = compile_graph(model, args, STOCK)
     ours = stock if variant == CONTROL else compile_graph(model, args, OURS, VARIANTS[variant])
-    # torch.compile refuses nothing here: it is the emitted code itself that must look.
+    # torch.compile's guards are absent here: the emitted code itself has to check.
     times: Paired = measure_pair(
         stock, ours, rounds=options.rounds, batch_seconds=options.batch_ms / 1e3
     )
@@ -185,7 +185,7 @@ def row(found: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-#: What a control run is called in place of one of our settings.
+#: The name of a control run, in place of a setting of ours.
 CONTROL = "stock"
 
 DEFAULT = "default"
@@ -212,7 +212,7 @@ COLUMNS = (
 
 
 def main() -> None:
-    """Run the models asked for."""
+    """Run the requested models."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,13 +1,14 @@
-"""What plans hold at most, ours and Inductor's, for the same graphs: ratios to the lower bound.
+"""Compare the peaks of our memory plans with Inductor's for the same graphs.
 
     python -m benchmarks.peaks                  # the models of the tests, and those of memory.py
     python -m benchmarks.peaks unet --json
 
-Inductor's planners (line by line, and ``memory_planning`` with each ``memory_pool``) run on copies
-of the very lines that ours plan; allocations, pools and results of library ops are counted
-alike, rounded up to 64 bytes. Nothing is compiled or run: the numbers are exact.
-The bound: neither ``reuse`` nor ``pool`` above the best of Inductor's. ``kept`` holds its arena all
-the time and may be.
+Figures are ratios to the lower bound. Inductor's planners (line by line, and ``memory_planning``
+with each ``memory_pool``) run on copies of the very lines that ours plan. Allocations, pools and
+results of library ops are counted alike, rounded up to 64 bytes. Nothing is compiled or run: the
+numbers are exact.
+The bound: neither ``reuse`` nor ``pool`` may exceed the best of Inductor's. ``kept`` may, because
+it holds its arena all the time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 STOCK = ("reuse", *POOLS)
 
-#: By name: makes a model and its arguments. One with graph breaks has no one graph to plan.
+#: Functions by name that return a model and its arguments. Models with graph breaks are left out.
 SUBJECTS: dict[str, Callable[[], tuple[Any, Any]]] = {
     **{case.name: case.make for case in CASES if case.name != "graph_breaks"},
     **{f"large {name}": lambda name=name: make(name) for name in MODELS},
@@ -60,7 +61,7 @@ def row(found: dict[str, Any]) -> tuple[str, ...]:
 
 
 def summary(records: list[dict[str, Any]], mean: bool) -> tuple[str, ...]:
-    """Geometric means of all ratios, or the largest."""
+    """Return the geometric means of all ratios, or the largest."""
     columns = [
         [found[side][way] / found["bound"] for found in records]
         for side, ways in (("stock", STOCK), ("ours", OURS))
@@ -76,7 +77,7 @@ def summary(records: list[dict[str, Any]], mean: bool) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Plan the models asked for."""
+    """Plan the requested models."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

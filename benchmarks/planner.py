@@ -1,13 +1,13 @@
-"""Offsets: how close to the lower bound, how fast, up to 100,000 buffers.
+"""Measure how close planned offsets come to the lower bound, and how fast, up to 100,000 buffers.
 
-    python benchmarks/planner.py                          # made-up lifetimes, bound beside found
+    python benchmarks/planner.py                          # synthetic lifetimes
     python benchmarks/planner.py --json
     python benchmarks/planner.py --csv DIRECTORY          # every CSV in it too (MiniMalloc's form)
 
-Made up are two kinds. *Inference-like*: buffers of log-uniform sizes that live for a few steps, one
-in twenty for up to two hundred. *Training-like*: half of the buffers are kept until the mirrored
-step of a backward pass, the others live for a few steps. Clock: processor time of this process; all
-of it is plain Python in one thread.
+There are two kinds of synthetic lifetimes. *Inference-like*: buffers of log-uniform sizes that live
+for a few steps, one in twenty for up to two hundred. *Training-like*: half of them live until
+the mirrored step of a backward pass, the others for a few steps. The clock is the process's CPU
+time; everything is plain Python in one thread.
 """
 
 from __future__ import annotations

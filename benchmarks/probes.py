@@ -1,10 +1,10 @@
-"""What a probe of each level costs, in each emitter, on a small tensor and on a large one.
+"""Measure the cost of a probe at each level, in each emitter, on a small and a large tensor.
 
 .venv/bin/python benchmarks/probes.py
 
-Two programs that differ in their probes alone are called in turn; a cell is the difference of their
-times, divided by the number of probes: the median of several rounds. Lines go to ``/dev/null``,
-files to a temporary directory.
+Two programs that differ only in their probes are called alternately. A cell is the difference of
+their times divided by the number of probes, as the median of several rounds. Lines go to
+``/dev/null``, files to a temporary directory.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _CALLS: Final = 5
 _SMALL, _LARGE = 64, 1 << 20
 _ROUNDS: Final = 5
 _SECONDS: Final = 0.05
-"""Of each side of a round, where one call does not take longer."""
+"""Target duration of one side of a round, unless a single call takes longer."""
 
-#: How often a level goes over a tensor's bytes: reading it, and writing copies of it.
+#: Passes over a tensor's bytes by level: reading it, and writing copies of it.
 _PASSES: Final = {
     "save": "read 2, write 2",
     "print": "read 2",
@@ -49,12 +49,12 @@ _PASSES: Final = {
     "hook": "none",
 }
 
-#: Microseconds a line of ``names`` may cost.
+#: The limit in microseconds for a line of ``names``.
 _BOUND: Final = 1.0
 
 
 def _program(elements: int) -> wir.Program:
-    """Calls that each change one tensor in place, and do next to nothing."""
+    """Return a program of cheap calls that each change one tensor in place."""
     calls = "\n".join(["  call @touch(inout %x)"] * _CALLS)
     return wir.parse(f"""
 wir 2
@@ -76,7 +76,7 @@ def _probed(program: wir.Program, level: str, target: str) -> Callable[..., Any]
 
 
 def _seconds(function: Callable[..., Any], x: torch.Tensor) -> float:
-    """The time of one call, the mean of as many as fit in a moment."""
+    """Return the mean time of one call over a short while."""
     start, times = time.perf_counter(), 0
     while (passed := time.perf_counter() - start) < _SECONDS:
         function(x)
@@ -85,7 +85,7 @@ def _seconds(function: Callable[..., Any], x: torch.Tensor) -> float:
 
 
 def _microseconds(level: str, target: str, elements: int, folder: Path) -> float:
-    """The price of one probe."""
+    """Return the cost of one probe."""
     program, x = _program(elements), torch.ones(elements)
     plain, probed = (_probed(program, name, target) for name in ("off", level))
     with debug_session(folder / "saved", output=os.devnull, limit=0) as saved:
@@ -102,11 +102,11 @@ def _microseconds(level: str, target: str, elements: int, folder: Path) -> float
         with session, hook(lambda _: None):
             cost = _seconds(probed, x) - _seconds(plain, x)
         found.append(cost / _CALLS * 1e6)
-    return statistics.median(found[1:])  # without the first, in which everything is new
+    return statistics.median(found[1:])  # the first round warms everything up
 
 
 def main() -> None:
-    """Measure, and print the table."""
+    """Run the measurements and print the table."""
     table = Table("level", "passes over the tensor", *_headings())
     names = {}
     for level in _LEVELS:

@@ -1,15 +1,15 @@
-"""Time to build, verify, plan, print, parse and emit programs of up to 100,000 lines.
+"""Time building, verifying, planning, printing, parsing and emitting up to 100,000 lines.
 
     python benchmarks/scale.py               # 25,000, 50,000 and 100,000 lines
     python benchmarks/scale.py --json
     python benchmarks/scale.py 1000 10000    # other lengths
 
-Each length runs in a process of its own, so that no length profits from what an earlier one left in
-caches. The clock is that process's processor time: all steps are plain Python in one thread. As
-with ``timeit`` the garbage collector is off while the clock runs (``--gc`` leaves it on: then each
-step also pays for walking over whatever the process holds, torch's modules included). The exponent
-is that of time over length between the shortest and the longest program: 1 is linear. Printing,
-parsing and emitting get the planned program, which is longer by the frees.
+Each length runs in its own process, so that no length profits from caches filled by an earlier one.
+The clock is the process's CPU time: all steps are plain Python in one thread. As in ``timeit``, the
+garbage collector is off while the clock runs (``--gc`` leaves it on: each step then also pays for
+walking all objects of the process, torch's modules included). The exponent describes how time grows
+with length from the shortest to the longest program: 1 is linear. Printing, parsing and emitting
+use the planned program, which is longer by the frees.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-#: Steps and the most seconds each may take at 100,000 lines.
+#: Steps and the limit in seconds for each at 100,000 lines.
 BOUNDS = {
     "build": 5.0,
     "verify": 5.0,
@@ -37,18 +37,18 @@ BOUNDS = {
     "emit": 5.0,
 }
 
-#: What still counts as linear: a factor of 1.15 for each doubling over what it should be.
+#: The largest exponent that counts as linear: a factor of 1.15 per doubling above exact linearity.
 LARGEST_EXPONENT = 1.2
 
 T = TypeVar("T")
 
 
 def measure(lines: int, *, collector: bool) -> dict[str, float]:
-    """Run every step twice on a program of that length, here; return the better seconds by step."""
+    """Run every step twice in this process; return the better time of each, in seconds."""
     import wrapper_ir as wir
     from benchmarks.long_program import long_program
 
-    long_program(100)  # imports and first-use caches are not what is measured
+    long_program(100)  # keep imports and first-use caches out of the measurement
     found: dict[str, float] = {}
 
     def timed(step: str, action: Callable[[], T]) -> T:
@@ -66,8 +66,8 @@ def measure(lines: int, *, collector: bool) -> dict[str, float]:
         return result
 
     program = timed("build", lambda: long_program(lines))
-    # Copies, since one and the same program is verified only once; planning and emitting then get
-    # programs that are verified, and their own time is what is seen.
+    # Copies, because a program is verified only once. Planning and emitting get programs that are
+    # already verified, so that only their own time counts.
     timed("verify", lambda: wir.verify(program.replace()))
     wir.verify(program)
     planned = timed("plan", lambda: wir.plan_memory(program))
@@ -87,7 +87,7 @@ def measure_apart(lines: int, *, collector: bool) -> dict[str, float]:
     """Measure in a fresh process.
 
     Raises:
-        SystemExit: It failed; its own message has been shown.
+        SystemExit: The run failed; its own message has been shown.
     """
     command = [sys.executable, "-m", "benchmarks.scale", "--here", str(lines)]
     command += ["--gc"] if collector else []
@@ -99,7 +99,7 @@ def measure_apart(lines: int, *, collector: bool) -> dict[str, float]:
 
 
 def exponent(found: Sequence[dict[str, float]], step: str) -> float:
-    """Return the power of the length that the time of a step grows with."""
+    """Return the exponent with which the time of a step grows with the length."""
     first, last = found[0], found[-1]
     return math.log(last[step] / first[step]) / math.log(last["lines"] / first["lines"])
 
@@ -119,7 +119,7 @@ def rows(found: Sequence[dict[str, float]]) -> list[tuple[str, ...]]:
 
 
 def main() -> None:
-    """Measure the lengths asked for."""
+    """Measure the requested lengths."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,12 +1,12 @@
-"""What training steps of real sizes hold at the peaks of their forward and backward, and why.
+"""Report the memory that training steps of realistic sizes hold at their peaks, and why.
 
     python -m benchmarks.step_peaks              # about three minutes
     python -m benchmarks.step_peaks gpt2 --json
-    python -m benchmarks.step_peaks --budget 0.5 # AOTAutograd computes some activations again
+    python -m benchmarks.step_peaks --budget 0.5 # AOTAutograd recomputes some activations
 
-Tensors are fake and lie on the CPU: steps are traced, scheduled and planned, and nothing is run.
-What kernels are fused differs from GPUs, what a forward saves does not. Weights and other inputs
-that the caller keeps are not counted.
+The peaks of forward and backward are reported apart. Tensors are fake and on the CPU: steps are
+traced, scheduled and planned, but nothing runs. Which kernels are fused differs from GPUs; which
+tensors a forward saves does not. Weights and other inputs that the caller keeps are not counted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def fake(model: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 
 def real(make: Callable[[], nn.Module]) -> nn.Module:
-    """Make a model whose constructor looks at values."""
+    """Build a model whose constructor reads tensor values."""
     with unset_fake_temporarily():
         return make()
 
@@ -57,7 +57,7 @@ def ids(most: int, *size: int) -> torch.Tensor:
 
 
 def gpt2() -> Step:
-    """4 layers of 1,024, 4 sequences of 512 tokens."""
+    """Return a step of 4 layers of 1,024, 4 sequences of 512 tokens."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(n_embd=1024, n_layer=4, n_head=16, n_positions=1024, use_cache=False)
@@ -66,7 +66,7 @@ def gpt2() -> Step:
 
 
 def t5() -> Step:
-    """4 and 4 layers of 768, 16 sequences of 512 and 128 tokens."""
+    """Return a step of 4 and 4 layers of 768, 16 sequences of 512 and 128 tokens."""
     from transformers import T5Config, T5ForConditionalGeneration
 
     sizes = {"d_model": 768, "d_ff": 3072, "num_layers": 4, "num_decoder_layers": 4}
@@ -84,7 +84,7 @@ def t5() -> Step:
 
 
 def vit() -> Step:
-    """6 layers of 1,024, 64 images, autocast."""
+    """Return a step of 6 layers of 1,024, 64 images, autocast."""
     from transformers import ViTConfig, ViTForImageClassification
 
     sizes = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 6}
@@ -99,7 +99,7 @@ def vit() -> Step:
 
 
 def norms() -> Step:
-    """Batch norms around a convolution, 64 by 64 by 112 by 112."""
+    """Return a step of batch norms around a convolution, 64 by 64 by 112 by 112."""
     conv = nn.Conv2d(64, 64, 3, padding=1)
     model = nn.Sequential(nn.BatchNorm2d(64), nn.ReLU(), conv, nn.BatchNorm2d(64))
     fake(model, torch.float32)
@@ -107,14 +107,14 @@ def norms() -> Step:
 
 
 def entropy() -> Step:
-    """Cross entropy of 4,096 tokens, 128,256 words."""
+    """Return the cross entropy of 4,096 tokens over 128,256 words."""
     model = fake(nn.Linear(2048, 128256, bias=False), torch.bfloat16)
     inputs = (torch.empty(4096, 2048, dtype=torch.bfloat16), ids(128256, 4096))
     return model, lambda x, y: functional.cross_entropy(model(x).float(), y), inputs
 
 
 class Experts(nn.Module):
-    """A mixture of experts that computes all of them and takes two."""
+    """A mixture of experts that computes every expert and uses two."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class Experts(nn.Module):
 
 
 def experts() -> Step:
-    """8 experts, 4,096 tokens."""
+    """Return a step of 8 experts, 4,096 tokens."""
     model = fake(Experts(), torch.bfloat16)
     inputs = (torch.empty(4096, 1024, dtype=torch.bfloat16),)
     return model, lambda x: model(x).float().square().mean(), inputs
@@ -143,7 +143,7 @@ STEPS: dict[str, Callable[[], Step]] = {
 
 
 def programs(name: str) -> list[wir.Program]:
-    """Return a step's forward and backward, unplanned."""
+    """Return a step's forward and backward programs, unplanned."""
 
     def compiled(module: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> NoReturn:
         backend(module, inputs)

@@ -1,13 +1,13 @@
-"""Steps of training of a decoder of Llama 3.2 1B's shape on a GPU, compared with stock's.
+"""Time training steps of a decoder of Llama 3.2 1B's shape on a GPU, ours against stock.
 
     python benchmarks/training.py
     python benchmarks/training.py --steps 20 --ways "inductor;inductor again;ours"
 
-Sixteen blocks, 128,256 words, bfloat16, batches of 2 by 1,024 tokens, fused AdamW. The tokens
-follow each other by a rule with noise, so there is something to learn. PyTorch is asked for
-deterministic algorithms: only then does stock repeat itself (``inductor again``). Each way runs in
-a process of its own. Shown are ms a step, the first step, the peak of memory, the first and last
-loss, and in how many steps the loss is stock's to the bit.
+Sixteen blocks, 128,256 words, bfloat16, batches of 2 by 1,024 tokens, fused AdamW. A token follows
+from the last by a rule with noise, so there is something to learn. Deterministic algorithms are on,
+because only then does stock reproduce itself (``inductor again``). Each way runs in its own
+process. The table shows ms per step, the first step, peak memory, the first and last loss, and the
+number of steps whose loss equals stock's bit for bit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 class Decoder(nn.Module):
-    """Embedding, sixteen blocks, loss."""
+    """A decoder with embedding, sixteen blocks and loss."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Decoder(nn.Module):
 
 
 def batch(step: int) -> Tensor:
-    """Return ``int64[BATCH, LENGTH + 1]``: nine in ten tokens are functions of the last."""
+    """Return ``int64[BATCH, LENGTH + 1]``; nine in ten tokens are a function of the last."""
     chance = torch.Generator().manual_seed(step)
     rows = [torch.randint(0, 1000, (BATCH,), generator=chance)]
     drawn = torch.randint(0, 1000, (LENGTH, BATCH), generator=chance)
@@ -68,7 +68,7 @@ def batch(step: int) -> Tensor:
 
 
 def measure_here(way: str, steps: int) -> None:
-    """Train in this process; print a record as JSON."""
+    """Train in this process and print a record as JSON."""
     torch.use_deterministic_algorithms(mode=True)
     # Otherwise PyTorch fills memory allocated in C++ but not what Inductor allocates itself.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
@@ -99,7 +99,7 @@ def measure_here(way: str, steps: int) -> None:
 
 
 def measure_apart(way: str, steps: int, seconds: float) -> dict[str, Any]:
-    """Train in a process of its own; the record, or an error."""
+    """Train in its own process; return the record or an error."""
     command = [sys.executable, "-m", "benchmarks.training", "--steps", str(steps), "--here", way]
     environment = {**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
     try:
@@ -132,7 +132,7 @@ def _row(way: str, found: dict[str, dict[str, Any]]) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Train in the ways that are asked for, or in one of them."""
+    """Train in the requested ways, or in one of them in a child process."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

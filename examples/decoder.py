@@ -1,4 +1,4 @@
-"""A decoder-only transformer with random weights: small, but with all that a real one has.
+"""A decoder-only transformer with random weights: small, but with every part of a real one.
 
 Rotary positions, grouped-query attention through ``scaled_dot_product_attention``, RMS norms, a
 gated feed-forward and an output projection tied to the embedding.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - as everybody calls it
+import torch.nn.functional as F  # noqa: N812 - the usual name
 from torch import Tensor, nn
 
 
@@ -63,13 +63,13 @@ class Attention(nn.Module):
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn pairs of channels by an angle that grows with the position."""
+    """Rotate pairs of channels by an angle that grows with the position."""
     one, two = x.chunk(2, dim=-1)
     return torch.cat((one * cos - two * sin, two * cos + one * sin), dim=-1)
 
 
 class Block(nn.Module):
-    """Attention and a gated feed-forward, each on a norm and each added to its input."""
+    """Attention and a gated feed-forward, each normalised first and added to its input."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Block(nn.Module):
         self.down = nn.Linear(config.hidden, config.width, bias=False)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """Return what the block makes of ``x``, of the same shape."""
+        """Return the block's output, of the same shape as ``x``."""
         x = x + self.attention(self.attention_norm(x), cos, sin)
         normed = self.hidden_norm(x)
         down: Tensor = self.down(F.silu(self.gate(normed)) * self.up(normed))
@@ -89,7 +89,7 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Tokens, shape (batch, time), to scores of the next token, shape (batch, time, vocabulary)."""
+    """Maps tokens, shape (batch, time), to next-token scores, shape (batch, time, vocabulary)."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class Decoder(nn.Module):
         self.register_buffer("sin", angles.sin(), persistent=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Score every next token."""
+        """Return the scores of every next token."""
         time = tokens.shape[1]
         x = self.embedding(tokens)
         cos, sin = self.cos[:time], self.sin[:time]
@@ -119,7 +119,7 @@ class Decoder(nn.Module):
 
 
 def make(layers: int = 4, batch: int = 2, time: int = 64) -> tuple[Decoder, tuple[Tensor]]:
-    """Return a decoder and the arguments of one call, the same ones each time."""
+    """Return a decoder and the arguments of one call, the same each time."""
     generator = torch.Generator().manual_seed(1)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -129,7 +129,7 @@ def make(layers: int = 4, batch: int = 2, time: int = 64) -> tuple[Decoder, tupl
 
 
 def main() -> None:
-    """Compile the decoder, run it, and say how far it is from eager."""
+    """Compile the decoder, run it and print its distance from eager."""
     model, (tokens,) = make()
     compiled = torch.compile(model, backend="wrapper_ir")
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Tells what of torch that we rely on differs between two releases: ``tools/drift.py --help``."""
+"""Report how the parts of torch we use differ between two releases: ``tools/drift.py --help``."""
 
 from __future__ import annotations
 

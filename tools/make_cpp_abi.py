@@ -1,7 +1,7 @@
-"""Makes wrapper_ir/emitters/cpp/abi_table.txt from PyTorch's headers.
+"""Generate wrapper_ir/emitters/cpp/abi_table.txt from PyTorch's headers.
 
-Run it with each new version of PyTorch that is to be supported; a test compares the table with the
-headers of the version that is installed.
+Run it for each new PyTorch version to support. A test compares the table with the headers of the
+installed version.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 OLDEST: Final = (2, 11)
-"""The oldest version that generated code has to work with: what is newer is left out."""
+"""The oldest version that generated code supports; newer functions are left out."""
 
 TARGET: Final = Path(__file__).parents[1] / "wrapper_ir" / "emitters" / "cpp" / "abi_table.txt"
 
@@ -74,12 +74,12 @@ def schemas() -> dict[str, OpSchema]:
 
 
 def is_callable(params: str, schema: OpSchema, given: Collection[str]) -> bool:
-    """Whether the emitter can pass what a function takes, and gets all that the op returns.
+    """Check that the emitter can pass a function's arguments and gets every result of the op.
 
     Args:
         params: The function's parameters.
-        schema: The op's.
-        given: Types of results that may be left unused, besides tensors.
+        schema: The op's schema.
+        given: Result types that may be left unused, besides tensors.
     """
     pairs = [param.rsplit(" ", 1) for param in params.split(", ")]
     names = {name for _, name in pairs}
@@ -94,7 +94,7 @@ def is_callable(params: str, schema: OpSchema, given: Collection[str]) -> bool:
 
 
 def names_match(names: set[str], schema: OpSchema) -> bool:
-    """Whether parameters are called as the schema calls them, lengths of lists aside."""
+    """Check that parameter names match the schema's, apart from list lengths."""
     lists = {f"{arg.name}_len_" for arg in schema.args if arg.type.is_list}
     return names - lists == {arg.name for arg in schema.args}
 
@@ -102,7 +102,7 @@ def names_match(names: set[str], schema: OpSchema) -> bool:
 def rows() -> dict[tuple[str, str], str]:
     """Return the table: the parameters of each function, by op and device.
 
-    A device's own function is the one to call; those for any device serve ops that have none.
+    A device's own function is preferred; the generic ones serve ops that have none.
     """
     own = {**_rows("cpu"), **_rows("cuda", given=("int64_t*",))}
     ops = {op for op, _ in own}

@@ -1,14 +1,14 @@
-"""Adds to wrapper_ir/analysis/ops.txt: which of torch's ops write where told, and which draw.
+"""Update wrapper_ir/analysis/ops.txt: torch ops with a true ``out=`` overload, and random ops.
 
     python tools/make_ops.py
 
-A line is an op whose results are all fresh tensors and its ``out=`` overload, both as schemas, with
-``|`` between them and ``pointwise`` in front where the op is one. Listed are pairs that take the
-same arguments, and whose ``out=`` overload really writes there: those that torch generated for
-others (``torch.Tag.generated``) allocate and copy inside, composite ones may. Random ops are left
-out, since the order in which numbers are drawn may follow the memory. They have lines of their own:
-``seeded`` and the name of each op that draws random numbers, by its tag. The table holds what every
-release that is supported says: run the script on each.
+A line holds an op whose results are all fresh tensors and its ``out=`` overload, both as schemas,
+separated by ``|``, with ``pointwise`` in front if the op is pointwise. Only pairs that take the
+same arguments and whose ``out=`` overload really writes to its outputs are listed: overloads
+that torch generated (``torch.Tag.generated``) allocate and copy inside, and composite ones may. Random ops
+are left out of these pairs, because the order of draws may depend on the memory. They have lines of
+their own: ``seeded`` and the name of each op that draws random numbers, by its tag. The table is
+the union over all supported releases: run the script on each.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 TABLE = Path(__file__).parents[1] / "wrapper_ir" / "analysis" / "ops.txt"
 
-#: Namespaces of torch's own ops whose tags are believed.
+#: Namespaces of torch's own ops, whose tags can be trusted.
 KNOWN = ("aten", "prims", "quantized", "mkldnn", "mkl")
 
-#: Ops that draw and have no tag for it.
+#: Random ops that lack the tag.
 UNTAGGED = ("quantized::dropout",)
 
 HEAD = """\
@@ -40,9 +40,9 @@ HEAD = """\
 
 
 def table() -> str:
-    """Return the text of the table with its current lines."""
+    """Return the table's text, merged with its current lines."""
     now = [li for li in TABLE.read_text(encoding="utf-8").splitlines() if not li.startswith("#")]
-    # An op is pointwise whether or not an early release has the tag; so such a line comes last.
+    # Pointwise lines come last and win, because early releases lack the tag.
     found = {by_op(line): line for line in sorted({*now, *lines(), *seeded()})}
     return HEAD + "".join(f"{found[op]}\n" for op in sorted(found))
 
@@ -91,12 +91,12 @@ def outputs(op: OpOverload) -> list[torch.Argument]:
 
 
 def is_written(value: torch.Argument) -> bool:
-    """Whether the schema says that an argument or result is written."""
+    """Check whether the schema marks an argument or result as written."""
     return value.alias_info is not None and value.alias_info.is_write
 
 
 def is_true_out(op: OpOverload) -> bool:
-    """Whether an overload writes results to where it is told, by a kernel of its own."""
+    """Check that an overload writes straight to its outputs, by a kernel of its own."""
     if not outputs(op) or len(outputs(op)) != len(op._schema.returns):
         return False
     if torch.Tag.generated in op.tags or torch.Tag.nondeterministic_seeded in op.tags:
@@ -108,7 +108,7 @@ def is_true_out(op: OpOverload) -> bool:
 
 
 def is_fresh(op: OpOverload) -> bool:
-    """Whether all results are tensors that nobody else holds."""
+    """Check that all results are fresh tensors that alias nothing."""
     schema = op._schema
     if not schema.returns or torch.Tag.nondeterministic_seeded in op.tags:
         return False
@@ -117,14 +117,14 @@ def is_fresh(op: OpOverload) -> bool:
 
 
 def takes_the_same(op: OpOverload, out: OpOverload) -> bool:
-    """Whether both take the same arguments, outputs aside."""
+    """Check that both take the same arguments, apart from outputs."""
     return list(signature(op)) == list(signature(out)) and len(op._schema.returns) == len(
         out._schema.returns
     )
 
 
 def signature(op: OpOverload) -> Iterator[tuple[str, str, bool]]:
-    """Names, types and kinds of the arguments that are no outputs."""
+    """Yield names, types and kinds of the arguments that are not outputs."""
     for argument in op._schema.arguments:
         if not (argument.kwarg_only and is_written(argument)):
             yield argument.name, str(argument.type), argument.kwarg_only

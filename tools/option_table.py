@@ -1,6 +1,6 @@
-"""The tables of options in the documents: ``python -m tools.option_table --write``.
+"""Generate the option tables of the documents: ``python -m tools.option_table --write``.
 
-They are made of the schema, and of what becomes of Inductor's options.
+They come from the option schema and from the mapping of Inductor's options.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PART = re.compile(
 
 
 def emitters_table() -> str:
-    """Which emitter has which option, with its default there: a row for each that differs."""
+    """Return the emitters' options and defaults, with a row for each distinct default."""
     names = [name for name in emitter_names() if is_ours(emitter_class(name))]
     rows: dict[tuple[str, str, str], dict[str, str]] = {}
     for name in names:
@@ -52,7 +52,7 @@ def backend_table() -> str:
 
 
 def building_table() -> str:
-    """How a library is built."""
+    """Return the options for building a library."""
     options = [option for option in options_of(BuildOptions) if option.help]
     body = [[f"`{o.name}`", _takes(o), _default(o), o.help] for o in options]
     return _table(["option", "takes", "default", ""], body)
@@ -66,7 +66,7 @@ def variables_table() -> str:
 
 
 def mapped_table() -> str:
-    """Inductor's options that are options of ours, under ``torch.compile`` and for libraries."""
+    """Return Inductor's options that map to ours, under ``torch.compile`` and for libraries."""
     body = [
         [f"`{name}`", f"`{value!r}`".replace("'", '"'), f"`{ours}={wanted!r}`".replace("'", '"')]
         for name, (ours, values) in (*MAPPED.items(), *LIBRARY_MAPPED.items())
@@ -77,19 +77,19 @@ def mapped_table() -> str:
 
 
 def refused_table() -> str:
-    """Those that are refused, and what is said."""
+    """Return the refused options and their messages."""
     said = dict.fromkeys(fate.instead for fate in fates().values() if fate.way == "refused")
     body = [[_keys("refused", instead), instead] for instead in said]
     return _table(["options of Inductor's", "instead"], body)
 
 
 def passed_list() -> str:
-    """Those that are passed on."""
+    """Return the options that are passed on."""
     return f"{_keys('passed')}\n"
 
 
 def library_list() -> str:
-    """Those that are read or passed on for libraries only."""
+    """Return the options that are read or passed on for libraries only."""
     return f"{_keys('library taken')}; passed on: {_keys('library passed')}\n"
 
 
@@ -148,7 +148,7 @@ def _table(head: list[str], body: list[list[str]]) -> str:
 
 
 def main() -> None:
-    """Write the tables into the pages, or say whether they are those that would be written."""
+    """Write the tables into the pages, or report whether the pages are up to date."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write them into the pages")
     writes = parser.parse_args().write

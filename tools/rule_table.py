@@ -1,4 +1,4 @@
-"""The table of the verifier's rules, made of ``RULES``: ``python -m tools.rule_table --write``."""
+"""Generate the verifier's rule table from ``RULES``: ``python -m tools.rule_table --write``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TABLE = re.compile(r"(<!-- made by tools/rule_table.py -->\n)(?:.*?)(<!-- end -
 
 
 def made(page: str) -> str:
-    """Return the page with its table made anew."""
+    """Return the page with a regenerated table."""
     rows = ["| code | name | what is checked | message |", "|---|---|---|---|"]
     for rule in RULES.values():
         checks = f"(a warning) {rule.checks}" if rule.is_warning else rule.checks
@@ -25,7 +25,7 @@ def made(page: str) -> str:
 
 
 def main() -> None:
-    """Write the table into the page, or fail if it is not the one that would be written."""
+    """Write the table into the page, or fail if the page is out of date."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write it into the page")
     found = PAGE.read_text(encoding="utf-8")

@@ -1,9 +1,9 @@
-"""A hook of mkdocs: the pages of the site that lie outside of ``docs``, and links to and from them.
+"""An mkdocs hook for site pages stored outside ``docs``, and for links to and from them.
 
-Besides README and its like, these are the pages of the reference, which are made from docstrings.
+Besides README and the like, these are the reference pages generated from docstrings.
 
-On disk links are such as a reader of the files can follow; here they are turned to where the pages
-are in the site. A link to a file that is no page becomes its text.
+Links in the files work for readers of the repository; the hook rewrites them for the site. A link
+to a file that has no page becomes plain text.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from mkdocs.structure.files import File
 if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
-#: The pages of the reference have links as they are in the site.
+#: Reference pages; their links already fit the site.
 MADE = {f"api/{name}.md" for name in ("index", *REFERENCE)}
 
 ROOT = Path(__file__).resolve().parents[1]
 
-#: A file of the repository -> its page.
+#: Maps a repository file to its page.
 PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
@@ -40,12 +40,12 @@ _LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)(#[^)]*)?\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages from outside."""
+    """Add the pages stored outside ``docs``."""
     for source, page in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=text))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of torch's, when it is imported
+        warnings.simplefilter("ignore", DeprecationWarning)  # raised when torch is imported
         reference = Reference().pages()
     for name, text in reference.items():
         files.append(File.generated(config, f"api/{name}", content=text))
@@ -53,7 +53,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turn the links of a page."""
+    """Rewrite the links of a page."""
     here = page.file.src_uri
     if here in MADE:
         return markdown

@@ -1,4 +1,4 @@
-"""Processes that answer a line with a line, and may crash or hang over it."""
+"""Worker processes that answer one line with one line, and that may crash or hang."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["LostError", "Worker"]
 
 
 class LostError(Exception):
-    """A worker ended without an answer; the text says how."""
+    """A worker ended without an answer; the message says how."""
 
 
 class Worker:
-    """One process, started when it is needed, and again when it was lost or stopped.
+    """A process that is started on demand, and restarted after it was lost or stopped.
 
     Args:
-        command: Starts it.
-        environment: Its variables; by default those of this process.
+        command: The command line.
+        environment: The environment; by default that of this process.
 
     Attributes:
-        answered: How many requests the process that runs has answered.
+        answered: The number of requests that the current process has answered.
     """
 
     def __init__(
@@ -40,14 +40,14 @@ class Worker:
         self.answered = 0
 
     def ask(self, request: str, seconds: float) -> str:
-        """Send a line and return the line that comes back.
+        """Send a line and return the reply.
 
         Args:
-            request: The line, without its end.
-            seconds: How long the answer may take; then the process is killed.
+            request: The line, without the newline.
+            seconds: The time limit; the process is killed when it is exceeded.
 
         Raises:
-            LostError: There is no answer.
+            LostError: The process ended or timed out without an answer.
         """
         process = self._process = self._process or self._started()
         assert process.stdin is not None
@@ -69,7 +69,7 @@ class Worker:
         raise LostError(_words(status))
 
     def kill(self) -> None:
-        """End the process from another thread; the one that asks is told that it is lost."""
+        """Kill the process from another thread; a pending ``ask`` raises :class:`LostError`."""
         if self._process is not None:
             _kill(self._process)
 
@@ -89,14 +89,14 @@ class Worker:
             stderr=subprocess.DEVNULL,
             text=True,
             env=self._environment,
-            start_new_session=True,  # so that what it starts ends with it
+            start_new_session=True,  # so that its children end with it
         )
-        atexit.register(_kill, process)  # an interrupt from the keyboard does not reach it there
+        atexit.register(_kill, process)  # a keyboard interrupt does not reach the new session
         return process
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """End a process and the compilers that it waits for; one of them could keep a pipe open."""
+    """Kill a process and the compilers it waits for, since one of them could keep a pipe open."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

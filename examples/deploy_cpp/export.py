@@ -1,4 +1,4 @@
-"""Exports a small classifier to classifier.pt2, and says what it gives for the demo's input."""
+"""Export a small classifier to classifier.pt2 and print its output for the demo's input."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import wrapper_ir as wir
 
 
 def main(path: str = "classifier.pt2") -> None:
-    """Capture, export, run eagerly."""
+    """Capture, export and run eagerly."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(
         torch.nn.Linear(8, 32), torch.nn.GELU(), torch.nn.Linear(32, 4), torch.nn.Softmax(-1)

@@ -1,1 +1,1 @@
-"""The reference of public names as pages for the site, made from signatures and docstrings."""
+"""Site pages of the public API reference, generated from signatures and docstrings."""

@@ -1,4 +1,4 @@
-"""A docstring in Google's style as Markdown, with references to other names as links."""
+"""Conversion of Google-style docstrings to Markdown, with links for references to other names."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     Link = Callable[[str], str]
-    """A name as Markdown: a link where it has an entry, else as code."""
+    """Renders a name as Markdown: a link if it has an entry, else code."""
 
-#: Sections whose parts are ``name: text``; of the others the text is shown as it is.
+#: Sections whose parts are ``name: text``; the text of other sections is shown as it is.
 _LISTS = ("Args", "Attributes", "Raises", "Warns")
 _TEXTS = ("Returns", "Yields", "Note", "Example", "Examples")
 
@@ -24,11 +24,11 @@ _TABLE_EDGE = re.compile(r"=+(?:  +=+)+")
 
 
 def markdown(text: str, link: Link) -> str:
-    """Turn a docstring into Markdown.
+    """Convert a docstring to Markdown.
 
     Args:
-        text: The docstring, indented as it may be.
-        link: What becomes of a name that a role (``:func:``) mentions.
+        text: The docstring, with any indentation.
+        link: Renders a name mentioned by a role (``:func:``).
     """
     paragraphs: list[str] = []
     for heading, body in _sections(inspect.cleandoc(text)):
@@ -58,21 +58,21 @@ def documented(text: str, section: str) -> tuple[str, ...]:
 
 
 def prose(text: str, link: Link) -> str:
-    """Text with roles turned into links, and what is no code safe from being taken for markup."""
+    """Turn roles into links and escape everything outside code that would read as markup."""
     lines = [_line(line) for line in _fenced(text.splitlines())]
     pieces = _CODE.split(_ROLE.sub(lambda role: link(role[1]), "\n".join(lines)))
-    # Odd pieces are code. Outside of it these characters would begin tags or emphasis.
+    # The odd parts are code. Outside code these characters would begin tags or emphasis.
     pieces[::2] = [re.sub(r"(?<!\*)\*(?=\w)", r"\\*", p).replace("<", "&lt;") for p in pieces[::2]]
     return "".join(pieces)
 
 
 def _line(line: str) -> str:
-    # Two colons begin a literal block, which in Markdown its indentation alone does.
+    # Two colons begin a literal block; in Markdown the indentation is enough.
     return line[:-1] if line.endswith("::") and not line.startswith(" ") else line
 
 
 def _fenced(lines: list[str]) -> Iterator[str]:
-    """Lines; tables are shown as they are drawn, and lists stand apart from what is before them."""
+    """Yield lines, with tables fenced and lists separated from the text before them."""
     edges = 0
     previous = ""
     for line in lines:
@@ -89,7 +89,7 @@ def _fenced(lines: list[str]) -> Iterator[str]:
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
-    """Headings, the empty one first, with their text, whose indentation is taken off."""
+    """Yield headings, the empty one first, with their dedented text."""
     heading, body = "", list[str]()
     for line in text.splitlines():
         match = _HEADING.fullmatch(line)

@@ -1,7 +1,7 @@
-"""The pages: each public name once, where it is at home, and lists that lead there.
+"""The reference pages: each public name described once, and lists that link to it.
 
-A name is public if it is in ``__all__`` of one of the modules below. Names that several modules
-give are described by the first.
+A name is public if it is in ``__all__`` of one of the modules below. A name exported by several
+modules is described under the first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Page -> its title and the modules whose names it describes, in this order.
+#: Maps a page to its title and the modules whose names it describes, in this order.
 PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "run": (
         "Emit, compile, export",
@@ -63,7 +63,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A public name, and where it is described."""
+    """A public name and the place of its description."""
 
     name: str
     value: Any
@@ -72,7 +72,7 @@ class Entry:
 
 
 class Reference:
-    """All public names, for one run."""
+    """All public names, collected for one run."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
@@ -96,14 +96,14 @@ class Reference:
         return f"`{name}`" if entry is None else f"[`{last}`]({entry.page}.md#{last})"
 
     def pages(self) -> dict[str, str]:
-        """File name -> text of all pages."""
+        """Return the text of every page by file name."""
         texts = {"index": self._index(), **{page: self._page(page) for page in PAGES}}
         return {
             f"{name}.md": "\n\n".join(filter(None, text)) + "\n" for name, text in texts.items()
         }
 
     def link_from(self, cls: type) -> Callable[[str], str]:
-        """Like :meth:`link`, in what a class says of itself: its own members come first."""
+        """Like :meth:`link`, for a class's own docstring: its members take precedence."""
         home = self.entries[cls.__name__]
         own = {name for name, _ in self._members(cls)}
 
@@ -190,7 +190,7 @@ class Reference:
             yield markdown(inspect.getdoc(member) or "", link)
 
     def _members(self, cls: type) -> Iterator[tuple[str, Any]]:
-        """Public methods and properties; those of a base that has an entry are described there."""
+        """Yield public methods and properties, except those described in a documented base."""
         for found in inspect.classify_class_attrs(cls):
             home = found.defining_class
             is_ours = home.__module__.startswith("wrapper_ir")
@@ -215,7 +215,7 @@ class Reference:
 
 
 def _fields(cls: type, link: Callable[[str], str]) -> Iterator[str]:
-    """Fields and members with the remarks on them; those of enumerations without one, too."""
+    """Yield fields and their remarks; enumeration members are listed without one, too."""
     notes = remarks(cls.__module__)
     members: dict[str, enum.Enum] = getattr(cls, "__members__", {})
     for name in (*members, *inspect.get_annotations(cls)):
@@ -236,25 +236,25 @@ def _message(cls: type[WrapperIRError]) -> str:
 
 
 def _is_described(value: object) -> bool:
-    """Whether it is a class or function of ours; else it is a constant, or a name for a type."""
+    """Check for a class or function of ours, as opposed to a constant or a type alias."""
     is_code = isinstance(value, type) or inspect.isroutine(value)
     return is_code and getattr(value, "__module__", "").startswith("wrapper_ir")
 
 
 def _own_docstring(value: Any) -> str:
     text = value.__doc__ or ""
-    # What dataclasses write for themselves is the signature once more.
+    # The docstring that dataclasses generate only repeats the signature.
     return "" if text.startswith(f"{value.__name__}(") else text
 
 
 def _remark(entry: Entry) -> str:
-    """Return the remark on a constant, wherever its package takes it from."""
+    """Return the remark on a constant, from the module that defines it."""
     for name in (entry.module, *_neighbours(entry.module)):
         importlib.import_module(name)
         found = remarks(name).get(entry.name)
         if found:
             return found
-    # Functions of Python's own, such as ``math.sqrt``.
+    # Functions from Python itself, such as ``math.sqrt``.
     return inspect.getdoc(entry.value) or "" if inspect.isroutine(entry.value) else ""
 
 
@@ -267,7 +267,7 @@ def _neighbours(name: str) -> list[str]:
 
 
 def _error_classes() -> set[type[WrapperIRError]]:
-    """Every class of errors, those that no package gives out included."""
+    """Return every error class, including those that no package exports."""
     for each in pkgutil.walk_packages(wrapper_ir.__path__, "wrapper_ir."):
         if not each.name.endswith("__main__"):
             importlib.import_module(each.name)

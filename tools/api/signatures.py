@@ -1,4 +1,4 @@
-"""How public objects are written down: signatures, values of constants, remarks on fields."""
+"""Text forms of public objects: signatures, values of constants, remarks on fields."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def constant(value: Any, name: str) -> str:
 def remarks(module: str) -> dict[str, str]:
     """Return the remarks on a module's constants and on its classes' fields.
 
-    A remark is a text behind the assignment, or comments before it that begin with ``#:``.
+    A remark is a string after the assignment, or comments before it that begin with ``#:``.
     """
     source = inspect.getsource(sys.modules[module])
     lines = source.splitlines()

@@ -1,1 +1,1 @@
-"""Torch's own samples of its ops, through every emitter: ``python -m tools.opinfo --help``."""
+"""Torch's own op samples through every emitter: ``python -m tools.opinfo --help``."""

@@ -1,11 +1,11 @@
-"""Tries torch's own samples of its ops against stock Inductor, in the same process, bit by bit.
+"""Compare torch's own op samples with stock Inductor, in the same process, bit by bit.
 
-Every op of torch's ``op_db`` goes through ``torch.compile(backend="wrapper_ir")`` and through stock
-Inductor: results with their layouts, arguments and the state of the random generator have to be the
-same, and every graph that Inductor lowered has to have gone through us. With ``--backward`` so have
-gradients and backward graphs; ``--modules`` takes torch's modules for ops. Several ops share a
-graph; where anything is amiss the graph is halved until the op is found. What is found is kept in a
-file, and a second run goes on where the first one ended.
+Every op of torch's ``op_db`` runs under ``torch.compile(backend="wrapper_ir")`` and under stock
+Inductor. Results with their layouts, arguments and the random generator's state must match, and
+every graph that Inductor lowered must have become a program of ours. ``--backward`` adds gradients
+and backward graphs; ``--modules`` tries torch's modules instead of ops. Several ops share a graph;
+if anything fails, the graph is halved until the op is found. Verdicts are kept in a file, and the
+next run continues from there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DOCUMENT = Path("docs/coverage.md")
 
 
 def main() -> int:
-    """Try ops and print the table; the status is 1 where something differs from stock."""
+    """Try ops and print the table; return 1 if anything differs from stock."""
     options = _options()
     if options.front_end == "from_fx":
         return exported.main(options.ops, options.emitter[0])
@@ -112,7 +112,7 @@ def _options() -> argparse.Namespace:
 
 
 def _requests(options: argparse.Namespace, findings: Findings) -> deque[Request]:
-    """Return what has still to be tried, a batch of each element type in turn."""
+    """Return the batches left to try, alternating between element types."""
     names = (module_names if options.modules else op_names)(options.ops)
     batches = []
     for number, dtype in enumerate(options.dtype):
@@ -131,14 +131,14 @@ def _requests(options: argparse.Namespace, findings: Findings) -> deque[Request]
 
 
 def _emitters(names: list[str], options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
-    """Return with which emitters each op is tried."""
+    """Return the emitters that each op is tried with."""
     without = tuple(emitter for emitter in options.emitter if emitter != "cpp")
     every = tuple(options.emitter)
     return {n: without if i % options.cpp_every else every for i, n in enumerate(names)}
 
 
 def _batches(names: list[str], count: int, lone: frozenset[str]) -> list[tuple[str, ...]]:
-    """Return names in batches; what would spoil one goes alone."""
+    """Return names in batches; ops that would spoil a batch go alone."""
     shared = [name for name in names if name not in lone]
     found = [tuple(shared[i : i + count]) for i in range(0, len(shared), count)]
     return found + [(name,) for name in names if name in lone]

@@ -1,4 +1,4 @@
-"""Torch's databases of ops and modules, and a batch of their samples as one function of tensors."""
+"""Torch's databases of ops and modules, and batches of their samples as one function of tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tools.opinfo.mode import Mode
 
-# torch's samples come with its test helpers, which import a package that is not needed for them.
+# torch's samples come with its test helpers, which import a package that the samples do not need.
 sys.modules.setdefault("expecttest", types.ModuleType("expecttest"))
 vars(sys.modules["expecttest"]).setdefault("TestCase", unittest.TestCase)
 vars(sys.modules["expecttest"]).setdefault("assert_expected_inline", None)
@@ -34,7 +34,7 @@ __all__ = [
     "samples",
 ]
 
-#: Ops whose results hold no values, only a layout.
+#: Ops whose results have a layout but no defined values.
 UNINITIALISED = frozenset(
     {
         "empty",
@@ -59,14 +59,14 @@ def op_infos() -> dict[str, Any]:
 
 
 def op_names(pattern: str = "*") -> list[str]:
-    """Return the names of the ops that a pattern fits."""
+    """Return the names of the ops that match a pattern."""
     return [name for name in op_infos() if fnmatch.fnmatch(name, pattern)]
 
 
 def module_infos() -> dict[str, tuple[Any, bool]]:
-    """Return torch's entries of modules, and whether they train, by name, ``nn.Module train``.
+    """Return torch's module entries and their training mode by name, such as ``nn.Module train``.
 
-    What does the same in training and in evaluation is there once, as in torch's own tests.
+    Modules that do the same in training and in evaluation appear once, as in torch's own tests.
     """
     from torch.testing._internal.common_modules import module_db
 
@@ -78,21 +78,21 @@ def module_infos() -> dict[str, tuple[Any, bool]]:
 
 
 def module_names(pattern: str = "*") -> list[str]:
-    """Return the names of the modules that a pattern fits."""
+    """Return the names of the modules that match a pattern."""
     return [name for name in module_infos() if fnmatch.fnmatch(name, pattern)]
 
 
 @dataclass(frozen=True)
 class OneCall:
-    """A call of an op, or of a module, on given tensors, its other arguments being fixed.
+    """A call of an op or a module on given tensors; its other arguments are fixed.
 
     Attributes:
-        op: The op, or the module.
-        fixed: The leaves of the arguments: None for a tensor, else what it is, in a tuple.
-        spec: What the arguments look like.
+        op: The op or the module.
+        fixed: The leaves of the arguments: None for a tensor, else the value in a 1-tuple.
+        spec: The tree structure of the arguments.
         tensors: The tensors among the leaves.
-        trained: Of which tensors a gradient is taken.
-        differentiable: Makes of results what a gradient may be taken of.
+        trained: The tensors that get a gradient.
+        differentiable: Maps the results to those that a gradient may be taken of.
     """
 
     op: Any
@@ -104,7 +104,7 @@ class OneCall:
 
     @classmethod
     def of(cls, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OneCall:
-        """Take a sample of torch's apart."""
+        """Build the call from one of torch's samples."""
         leaves, spec = pytree.tree_flatten((args, kwargs))
         fixed = tuple(None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -112,7 +112,7 @@ class OneCall:
         return cls(op, fixed, spec, tuple(t.detach() for t in tensors), trained)
 
     def function(self) -> Callable[..., Any]:
-        """Return what calls the op on other tensors; no method, over which Dynamo may stumble."""
+        """Return a function of the tensors. It is not a method, which could trip up Dynamo."""
         op, all_fixed, spec = self.op, self.fixed, self.spec
 
         def call(*tensors: torch.Tensor) -> Any:
@@ -135,11 +135,11 @@ class OneCall:
         return [*self.op.parameters(), *self.op.buffers()]
 
     def fresh(self) -> OneCall:
-        """Return the same call of a module with a state of its own."""
+        """Return the same call with a copy of the module's state."""
         return replace(self, op=copy.deepcopy(self.op)) if self.state() else self
 
     def outputs(self, results: Any) -> list[torch.Tensor]:
-        """Return what a gradient may be taken of."""
+        """Return the results that a gradient may be taken of."""
         of = self.differentiable(results) if self.differentiable else results
         return [leaf for leaf in pytree.tree_leaves(of) if _differentiable(leaf)]
 
@@ -149,7 +149,7 @@ def _differentiable(leaf: Any) -> bool:
 
 
 def _weights(output: torch.Tensor) -> torch.Tensor:
-    """Return a made-up gradient, to each element another one."""
+    """Return a made-up gradient that differs for each element."""
     real = torch.linspace(0.5, 1.5, output.numel(), dtype=torch.float64).view(output.shape)
     if output.is_complex():
         return torch.complex(real, 1 - real).to(output.dtype)
@@ -157,7 +157,7 @@ def _weights(output: torch.Tensor) -> torch.Tensor:
 
 
 def samples(name: str, mode: Mode, count: int) -> list[OneCall]:
-    """Return calls of an op or a module that torch itself can make, at most ``count``.
+    """Return at most ``count`` calls of an op or a module that torch itself can run.
 
     Raises:
         NoSampleError: There are none.
@@ -180,13 +180,13 @@ def samples(name: str, mode: Mode, count: int) -> list[OneCall]:
 
 
 def described(error: BaseException) -> str:
-    """Return an error in one line."""
+    """Format an error on one line."""
     words = "" if isinstance(error, NoSampleError) else f"{type(error).__name__}: "
     return " ".join(f"{words}{error}".split())[:300]
 
 
 def _refused(call: OneCall, mode: Mode) -> str:
-    """Say why torch without a compiler cannot make a call, or take its gradient; mostly empty."""
+    """Say why eager torch cannot run a call or take its gradient; empty if it can."""
     batch = Batch([call.fresh()])
     try:
         torch.Tensor.clone(call.tensors[0]) if call.tensors else None
@@ -201,7 +201,7 @@ def _refused(call: OneCall, mode: Mode) -> str:
 
 
 def _op_calls(name: str, mode: Mode, count: int) -> Iterator[OneCall]:
-    del count  # the caller takes as many as it wants
+    del count  # the caller takes as many as it needs
     info, dtype = op_infos()[name], getattr(torch, mode.dtype)
     if dtype not in info.supported_dtypes("cpu"):
         raise NoSampleError(f"no {mode.dtype} on a CPU")
@@ -209,7 +209,7 @@ def _op_calls(name: str, mode: Mode, count: int) -> Iterator[OneCall]:
         raise NoSampleError(f"no gradient of {mode.dtype}")
     for sample in info.sample_inputs("cpu", dtype, requires_grad=mode.backward):
         call = OneCall.of(info.op, (sample.input, *sample.args), sample.kwargs)
-        # Some results have no gradient by themselves, such as the phase of an eigenvector.
+        # Some results have no gradient of their own, such as the phase of an eigenvector.
         yield replace(call, differentiable=getattr(sample, "output_process_fn_grad", None))
 
 
@@ -230,7 +230,7 @@ def _module_calls(name: str, mode: Mode, count: int) -> Iterator[OneCall]:
 
 
 def _spread(found: list[Any], count: int) -> Iterable[Any]:
-    """Return some from all over a list: neighbours differ in little."""
+    """Pick values spread over a list, because neighbours differ little."""
     if len(found) <= count:
         return found
     return [found[i * len(found) // count] for i in range(count)]
@@ -239,8 +239,8 @@ def _spread(found: list[Any], count: int) -> Iterable[Any]:
 class Batch:
     """Samples of several ops, called one after the other in one function.
 
-    One graph for many calls: compiling C++ costs more than all the rest, and calls beside each
-    other in a graph try more than calls alone do.
+    Many calls share one graph, because compiling C++ costs more than everything else, and because
+    calls that share a graph exercise more than single calls do.
 
     Args:
         calls: The calls.
@@ -251,7 +251,7 @@ class Batch:
         self._functions = [call.function() for call in calls]
 
     def fresh(self) -> Batch:
-        """Return the same batch, its modules with a state of their own."""
+        """Return the same batch with copies of the modules' state."""
         return Batch([call.fresh() for call in self._calls])
 
     def arguments(self) -> list[list[torch.Tensor]]:
@@ -263,7 +263,7 @@ class Batch:
         return [call(*given) for call, given in zip(self._functions, arguments, strict=True)]
 
     def gradients(self, results: list[Any], arguments: list[list[torch.Tensor]]) -> list[Any]:
-        """Take the gradients that made-up ones of the results lead to; None is a gradient, too.
+        """Take the gradients for made-up gradients of the results; None counts as a gradient.
 
         Raises:
             NoSampleError: No result depends on anything that requires a gradient.
@@ -283,7 +283,7 @@ class Batch:
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy with the same strides, on a storage of its own."""
+    """Return a copy with the same strides in its own storage."""
     if tensor.layout is not torch.strided or tensor.numel() == 0:
         return tensor.clone()
     extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1

@@ -1,4 +1,4 @@
-"""The samples exported and made programs by ``from_fx``, each a module of one call.
+"""Samples exported and converted by ``from_fx``, each as a module of one call.
 
 Results and arguments are compared bit by bit with the exported module and with eager.
 """
@@ -20,11 +20,11 @@ from tools.opinfo.database import op_infos
 
 EQUAL = "equal"
 LEGAL = ("no sample in float32", "not exportable", "exported module fails", "random", "refused")
-"""What does not speak against us."""
+"""Outcomes that are not our fault."""
 
 
 class OneOp(torch.nn.Module):
-    """A call of an op on given tensors, its other arguments being fixed."""
+    """A call of an op on given tensors; its other arguments are fixed."""
 
     def __init__(self, op: Any, sample: Any) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class OneOp(torch.nn.Module):
 
 
 def outcome(info: Any, emitter: str) -> tuple[str, str]:
-    """Say how an op fares, and why."""
+    """Return the outcome of an op and the reason."""
     if torch.float32 not in info.supported_dtypes("cpu"):
         return "no sample in float32", ""
     torch.manual_seed(0)
@@ -70,7 +70,7 @@ def outcome(info: Any, emitter: str) -> tuple[str, str]:
 def compared(
     exported: Any, emitter: str, arguments: tuple[list[Any], list[Any]], wanted: tuple[Any, Any]
 ) -> tuple[str, str]:
-    """Compare a program with what the exported module gave and what eager left behind."""
+    """Compare a program's results and arguments with the exported module's and eager's."""
     (before, after), (eager, reference) = arguments, wanted
     try:
         program = wir.from_fx(exported)
@@ -89,19 +89,19 @@ def compared(
 
 
 def called(function: Any, arguments: list[Any]) -> list[Any]:
-    """Call from a known random state, and return the leaves of what comes back."""
+    """Call from a known random state and return the leaves of the result."""
     torch.manual_seed(0)
     leaves: list[Any] = pytree.tree_leaves(function(*arguments))
     return leaves
 
 
 def alike(ours: list[Any], theirs: list[Any]) -> bool:
-    """Whether values are the same to the bit."""
+    """Check that all values are equal bit for bit."""
     return len(ours) == len(theirs) and all(map(same, ours, theirs))
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are the same to the bit."""
+    """Check that two values are equal bit for bit."""
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return type(a) is type(b) and (a == b or a != a)
     if (a.dtype, a.shape, a.layout) != (b.dtype, b.shape, b.layout):
@@ -117,12 +117,12 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def described(error: BaseException) -> str:
-    """Return an error in one line."""
+    """Format an error on one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def main(pattern: str, emitter: str) -> int:
-    """Try the ops that a pattern fits, and print the table."""
+    """Try the ops that match a pattern and print the table."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""The reference interpreter in the place of an emitter, so that Inductor's graphs go through it."""
+"""The reference interpreter registered as an emitter, so that it can run Inductor's graphs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Interpreted:
         return lambda *inputs: wir.interpret(self.program, *inputs)
 
     def load_boxed(self) -> Callable[[list[Any]], tuple[Any, ...]]:
-        """Return a function of one list, which it empties."""
+        """Return a function that takes one list and clears it."""
 
         def call(arguments: list[Any]) -> tuple[Any, ...]:
             inputs = tuple(arguments)
@@ -42,20 +42,20 @@ class _Interpreted:
 
 @dataclass(frozen=True)
 class InterpreterEmitter(Emitter):
-    """Renders nothing: what it makes interprets the program."""
+    """An emitter that emits no text; its artifact interprets the program."""
 
     name: ClassVar[str] = "interpreter"
 
     def render(self, program: Program, problems: Problems) -> _Interpreted:
-        """Keep the program."""
+        """Wrap the program."""
         return _Interpreted(program, str(program))
 
 
 class _Ours(Distribution):
-    """What an installed package would have, for the registry of emitters to find."""
+    """The metadata of an installed package, for the emitter registry to find."""
 
     def read_text(self, filename: str) -> str | None:
-        """Return one of the two files that there are."""
+        """Return one of the two metadata files."""
         return {
             "METADATA": "Metadata-Version: 2.1\nName: wir-interpreting\nVersion: 0\n",
             "entry_points.txt": "[wrapper_ir.emitters]\n"
@@ -63,7 +63,7 @@ class _Ours(Distribution):
         }.get(filename)
 
     def locate_file(self, path: str | os.PathLike[str]) -> Any:
-        """Refuse: there are no files."""
+        """Raise an error: there are no files."""
         raise FileNotFoundError(path)
 
 
@@ -76,5 +76,5 @@ class _Finder(DistributionFinder):
 
 
 def register() -> None:
-    """Have this process find the emitter under the name ``interpreter``."""
+    """Register the emitter in this process as ``interpreter``."""
     sys.meta_path.append(_Finder())

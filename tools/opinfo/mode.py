@@ -1,4 +1,4 @@
-"""In which way samples are tried: of what, in which element type, with gradients, with symbols."""
+"""The mode in which samples run: ops or modules, element type, gradients, symbolic sizes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Mode:
 
     Attributes:
         dtype: The element type, such as ``float32``.
-        modules: Whether modules of ``torch.nn`` are tried, and not ops.
-        backward: Whether a gradient is taken, so that there are backward graphs.
+        modules: Whether modules of ``torch.nn`` are tried instead of ops.
+        backward: Whether gradients are taken, so that there are backward graphs.
         dynamic: Whether sizes are symbols.
     """
 
@@ -25,7 +25,7 @@ class Mode:
 
     @property
     def label(self) -> str:
-        """What the row is called, and found again by."""
+        """The row's name and key."""
         words = ("nn modules" * self.modules, self.dtype)
         words += ("backward" * self.backward, "dynamic" * self.dynamic)
         return ", ".join(filter(None, words))

@@ -1,4 +1,4 @@
-"""Worker processes that are given batches, halved where something is amiss, and may be lost."""
+"""A pool of worker processes for batches: failing batches are halved, lost workers replaced."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tools.workers import LostError, Worker
 
 __all__ = ["Pool", "Request"]
 
-#: How long a batch may take: some time to start with, and more for each op in it.
+#: The time limit of a batch: a fixed startup time plus some for each op.
 _SECONDS, _SECONDS_PER_OP = 300.0, 60.0
 
-#: How long what was begun may take when nothing new is begun.
+#: The time that running requests get once no new ones are started.
 _GRACE = 15.0
 
 _COMMAND: Final = (sys.executable, "-W", "ignore", "-m", "tools.opinfo.worker")
@@ -30,7 +30,7 @@ _COMMAND: Final = (sys.executable, "-W", "ignore", "-m", "tools.opinfo.worker")
 
 @dataclass(frozen=True)
 class Request:
-    """What a worker is asked to try."""
+    """A request to a worker."""
 
     ops: tuple[str, ...]
     mode: Mode
@@ -43,19 +43,19 @@ class Request:
         return replace(self, ops=self.ops[:middle]), replace(self, ops=self.ops[middle:])
 
     def line(self) -> str:
-        """Return what is written to the worker."""
+        """Return the line to send to the worker."""
         return json.dumps(asdict(self))
 
 
 @dataclass
 class Pool:
-    """Tries requests in processes of their own.
+    """A pool that runs requests in separate processes.
 
     Args:
-        requests: What to try.
-        jobs: How many processes.
-        until: When to begin nothing new, by ``time.monotonic``.
-        found: Called with the request and the verdicts on its ops, as they come.
+        requests: The requests.
+        jobs: The number of processes.
+        until: When to stop starting requests, by ``time.monotonic``.
+        found: Called with each request and the verdicts on its ops as they arrive.
     """
 
     requests: deque[Request]
@@ -66,7 +66,7 @@ class Pool:
     _busy: int = 0
 
     def run(self) -> None:
-        """Try all requests, or as many as the time allows."""
+        """Run all requests, or as many as the time allows."""
         with _environments(self.jobs) as environments:
             workers = [Worker(_COMMAND, environment) for environment in environments]
             threads = [
@@ -83,7 +83,7 @@ class Pool:
                     worker.kill()
 
     def _wait(self, threads: list[threading.Thread]) -> None:
-        """Wait for the threads, but not for what is late."""
+        """Wait for the threads, except those that are overdue."""
         for thread in threads:
             left = self.until + _GRACE - time.monotonic()
             thread.join(None if left == float("inf") else max(left, 0))
@@ -106,13 +106,13 @@ class Pool:
                     return self.requests.popleft()
                 if not self._busy:
                     return None
-            time.sleep(0.2)  # what others are at may yet be halved
+            time.sleep(0.2)  # requests that are still running may be halved
         return None
 
     def _take(self, request: Request, answer: dict[str, Any]) -> None:
         lost = answer.get("lost")
         if lost and time.monotonic() > self.until:
-            return  # it was stopped, and nothing is known about it
+            return  # the worker was stopped, so there is no verdict
         if len(request.ops) > 1 and (lost or answer.get("split")):
             self.requests.extendleft(reversed(request.halves()))
         elif lost:
@@ -122,7 +122,7 @@ class Pool:
 
 
 def _ask(worker: Worker, request: Request) -> dict[str, Any]:
-    """Return a worker's answer, or why there is none."""
+    """Return a worker's answer, or the reason why there is none."""
     try:
         line = worker.ask(request.line(), _SECONDS + _SECONDS_PER_OP * len(request.ops))
     except LostError as error:
@@ -133,9 +133,9 @@ def _ask(worker: Worker, request: Request) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _environments(jobs: int) -> Iterator[list[dict[str, str]]]:
-    """Make what workers run in: one thread each, and several have each a cache of Inductor's.
+    """Yield the workers' environments: one thread each, and separate Inductor caches if several.
 
-    Ours is made to be shared, and what it holds of torch's headers takes longest to compile.
+    Our own cache is safe to share, and compiling torch's headers for it takes the longest.
     """
     single = os.environ | {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     if jobs == 1:

@@ -1,4 +1,4 @@
-"""What was found: kept in a file of JSON lines, shown as a table, written into a document."""
+"""Verdicts, stored as JSON lines, shown as a table and written into a document."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _BEGIN, _END = "<!-- opinfo -->", "<!-- /opinfo -->"
 
 
 class Findings:
-    """The verdicts by release of torch, element type and op; a later one replaces an earlier one.
+    """The verdicts by torch release, element type and op; later ones replace earlier ones.
 
     Args:
-        path: The file, read if it is there, appended to.
+        path: The file, read if it exists and appended to.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,7 +34,7 @@ class Findings:
             self.merge(path)
 
     def add(self, dtype: str, op: str, verdict: dict[str, Any]) -> None:
-        """Keep the verdict on an op."""
+        """Store the verdict on an op."""
         row = {"torch": torch_version(), "dtype": dtype, "op": op, **verdict}
         self._merge(row)
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,19 +42,19 @@ class Findings:
             file.write(json.dumps(row) + "\n")
 
     def merge(self, path: Path) -> None:
-        """Take in what another run found, for this process only."""
+        """Merge another run's verdicts, without writing them to the file."""
         for line in path.read_text().splitlines():
             self._merge(json.loads(line))
 
     def missing(self, dtype: str, op: str, emitters: Iterable[str]) -> bool:
-        """Whether an op has still to be tried."""
+        """Check whether an op has yet to be tried."""
         row = self.rows.get((torch_version(), dtype, op))
         if row is None:
             return True
         return row["stock"] == PASSED and not set(emitters) <= row.keys()
 
     def amiss(self) -> frozenset[str]:
-        """Return the ops that some element type was not compared with, or failed with."""
+        """Return the ops that failed, or were not compared, in some element type."""
         return frozenset(
             op
             for (_, _, op), row in self.rows.items()
@@ -67,7 +67,7 @@ class Findings:
         self.rows[key] = {**self.rows.get(key, {}), **row}
 
     def failures(self) -> list[str]:
-        """Return a line for each op in which an emitter and stock Inductor do not agree."""
+        """Return a line for each op in which an emitter and stock Inductor disagree."""
         return [
             f"torch {torch}, {dtype} {op}, {emitter}: {verdict}"
             for (torch, dtype, op), row in sorted(self.rows.items())
@@ -82,7 +82,7 @@ def kind(verdict: str) -> str:
 
 
 def tables(findings: Findings, emitters: tuple[str, ...], before: str = "") -> str:
-    """Return the tables as Markdown, with rows of an earlier text about what was not tried now."""
+    """Return the tables as Markdown; rows that were not tried now come from an earlier text."""
     kinds = list(dict.fromkeys(key[:2] for key in findings.rows))
     lines = ["| torch | element type | ops | no sample | stock fails | no graph |"]
     lines[0] += "".join(f" {emitter}: passed | failed |" for emitter in emitters)
@@ -111,11 +111,11 @@ def _cells(line: str) -> list[str]:
     return re.split(r" (?<!\\)\| ", line.removeprefix("| ").removesuffix(" |"))
 
 
-_Reasons = dict[str, dict[str, set[str]]]  #: The labels of rows, by why and op.
+_Reasons = dict[str, dict[str, set[str]]]  #: The labels of rows, by reason and op.
 
 
 def skipped(findings: Findings, before: str = "") -> str:
-    """Return which ops were not compared, with the element types and why, as Markdown."""
+    """Return the ops that were not compared, with element types and reasons, as Markdown."""
     heading = "| why | ops |"
     reasons = _reasons_in(_rows(before, heading), {label for _, label, _ in findings.rows})
     for (_, dtype, op), row in sorted(findings.rows.items()):
@@ -134,7 +134,7 @@ def skipped(findings: Findings, before: str = "") -> str:
 
 
 def _reasons_in(rows: list[str], but: set[str]) -> _Reasons:
-    """Take rows apart that ``skipped`` wrote, without what they say of some labels."""
+    """Parse rows written by ``skipped``, leaving out some labels."""
     reasons: _Reasons = {}
     for why, ops in map(_cells, rows):
         for op, labels in re.findall(r"([^,()]+) \(([^()]*)\)", ops):
@@ -144,12 +144,12 @@ def _reasons_in(rows: list[str], but: set[str]) -> _Reasons:
 
 
 def section(findings: Findings, emitters: tuple[str, ...], before: str = "") -> str:
-    """Return what is written about the ops, as Markdown.
+    """Return the section about the ops as Markdown.
 
     Args:
-        findings: What was found.
+        findings: The verdicts.
         emitters: The columns.
-        before: An earlier text; what it says of rows that were not tried now stays.
+        before: An earlier text; its entries stay for rows that were not tried now.
     """
     return f"""\
 ## Torch's own samples of its ops
@@ -180,12 +180,12 @@ def written(path: Path) -> str:
 
 
 def torch_version() -> str:
-    """Return the release of the torch that is installed."""
+    """Return the installed torch's release."""
     return version("torch").partition("+")[0]
 
 
 def write(path: Path, body: str) -> None:
-    """Put a text into its section of a document."""
+    """Write a text into its section of a document."""
     text = path.read_text() if path.exists() else f"# Coverage\n\n{_BEGIN}\n{_END}\n"
     head, _, rest = text.partition(_BEGIN)
     _, _, tail = rest.partition(_END)

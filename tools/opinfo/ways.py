@@ -1,4 +1,4 @@
-"""One batch of calls through stock Inductor and through us, and in what they differ."""
+"""One batch of calls under stock Inductor and under our backend, and the differences."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ __all__ = ["Outcome", "difference", "run"]
 
 @dataclass
 class Outcome:
-    """What a call gave and left behind.
+    """The results and side effects of a call.
 
     Attributes:
-        results: The leaves of what came back, and which of them require a gradient.
+        results: The leaves of the result, and which of them require a gradient.
         arguments: The arguments after the call.
-        gradients: Of arguments and parameters, where they were taken.
+        gradients: Gradients of arguments and parameters, where taken.
         state: Parameters and buffers of modules.
         generator: The state of the random generator.
-        lowered: How many graphs Inductor lowered.
-        programs: How many programs we made.
+        lowered: The number of graphs that Inductor lowered.
+        programs: The number of programs that we made.
     """
 
     results: list[Any]
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def run(batch: Batch, backend: str, mode: Mode, *, fullgraph: bool, **options: Any) -> Outcome:
-    """Compile a batch and call it twice; return the second call, from a known random state."""
+    """Compile a batch, call it twice from a known random state; return the second outcome."""
     torch._dynamo.reset()
     statistics.reset()
     batch = batch.fresh()
@@ -82,12 +82,12 @@ def _called(compiled: Any, batch: Batch, mode: Mode) -> tuple[Any, Any, list[Any
 
 
 def _copies(leaves: list[Any]) -> list[Any]:
-    """Copy what a later call might change."""
+    """Copy values that a later call might change."""
     return copy.deepcopy([_plain(leaf) for leaf in leaves])
 
 
 def _plain(leaf: Any) -> Any:
-    """Return a tensor without its history, or in words if it is one of zeros without memory."""
+    """Return a tensor without its history; describe a tensor of zeros that has no memory."""
     if not isinstance(leaf, torch.Tensor):
         return leaf
     if leaf.layout is torch.strided and leaf._is_zerotensor():
@@ -97,7 +97,7 @@ def _plain(leaf: Any) -> Any:
 
 @contextlib.contextmanager
 def _counting_graphs() -> Iterator[list[Any]]:
-    """Count the graphs that Inductor lowers, in Inductor itself."""
+    """Count the graphs that Inductor lowers, inside Inductor."""
     seen: list[Any] = []
     codegen = GraphLowering.codegen
 
@@ -110,12 +110,12 @@ def _counting_graphs() -> Iterator[list[Any]]:
 
 
 def difference(ours: Outcome, stock: Outcome, *, values: bool = True) -> str:
-    """Say in what two outcomes differ; empty when they are the same to the bit.
+    """Describe the differences between two outcomes; empty if they are equal bit for bit.
 
     Args:
-        ours: What we gave.
-        stock: What Inductor gave.
-        values: Whether values count, which uninitialised results do not have.
+        ours: Our outcome.
+        stock: Inductor's outcome.
+        values: Whether to compare values; uninitialised results have none.
     """
     if ours.lowered != ours.programs:
         return f"Inductor lowered {ours.lowered} graphs, {ours.programs} of them through us"

@@ -1,8 +1,8 @@
-"""A process that tries batches of ops: takes requests and gives answers, one line of JSON each.
+"""A process that tries batches of ops: one line of JSON per request and per answer.
 
-Ops crash, hang and use up memory; so they are tried in a process that can be lost. A batch in which
-all is well is answered for all its ops at once. A batch with anything amiss is answered by "split",
-and the asker tries its halves; a single op is judged.
+Ops crash, hang and use up memory, so they are tried in a process that can be lost. A batch that
+passes is answered for all its ops at once. If anything fails, the answer is "split" and the caller
+tries each half. A single op always gets a verdict.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PASSED = "passed"
 def main() -> None:
     """Answer requests until there are no more."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what ops print is no answer
+    os.dup2(2, 1)  # keep what ops print out of the answers
     _quieten()
     interpreting.register()
     for line in sys.stdin:
@@ -42,22 +42,22 @@ def _quieten() -> None:
 
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    torch.set_num_threads(1)  # two threads add in any order, also in stock's own kernels
+    torch.set_num_threads(1)  # with two threads sums add up in any order, even in stock's kernels
     torch._inductor.config.compile_threads = 1
-    # What comes out of a cache was not lowered, and would count as no graph.
+    # A graph from a cache is not lowered and would not be counted.
     torch._inductor.config.fx_graph_cache = False
     torch._functorch.config.enable_autograd_cache = False
     torch._dynamo.config.capture_dynamic_output_shape_ops = True
     torch._dynamo.config.capture_scalar_outputs = True
     torch._dynamo.config.recompile_limit = 64
     torch._dynamo.config.allow_rnn = True
-    # Ops that draw numbers are wrapped in what sets the seed, which Dynamo leaves to eager. Each
-    # call begins from a known seed here anyway.
+    # Random ops would be wrapped in code that sets the seed, which Dynamo leaves to eager. Each
+    # call starts from a known seed here anyway.
     common_methods_invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
 
 
 def judged(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the verdicts on the ops of a batch, or that it has to be split."""
+    """Return the verdicts on a batch's ops, or a request to split it."""
     names, emitters = request["ops"], request["emitters"]
     mode = Mode(**request["mode"])
     calls, verdicts, tried = [], {}, []

@@ -1,10 +1,10 @@
-"""What we rely on in torch, found in our own sources, and what of it a release changes.
+"""The parts of torch we rely on, found in our own sources, and how a release changes them.
 
-Two releases of torch are read as text: modules by ``ast``, headers by a small reader of
-declarations, libraries by their tables of symbols. Nothing of them is imported or run. What we rely
-on is read from our sources in the same manner, so that no list has to be kept.
+Two releases of torch are read as text: modules with ``ast``, headers with a small parser of
+declarations, libraries through their symbol tables. Nothing of them is imported or run. Our uses
+are read from our sources in the same way, so that no list has to be maintained.
 
-Convention: a *chain* is a way from a package to something in it, such as ``("torch", "_inductor",
+Convention: a *chain* is a path from a package to something in it, such as ``("torch", "_inductor",
 "virtualized", "V", "graph", "get_buffer", "()", "layout")``; ``()`` is a call, or an instance.
 """
 

@@ -1,4 +1,4 @@
-"""The command: reads two releases and prints what differs for us."""
+"""The command line: reads two releases and prints the differences that affect us."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ changed, 1 where something is, 2 where a release cannot be read.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what of torch that we rely on differs between two releases, and return the status."""
+    """Print how the parts of torch we rely on differ between two releases; return the status."""
     options = _options(arguments)
     try:
         with opened(options.old) as old, opened(options.new) as new:
@@ -82,7 +82,7 @@ def _with_progress(old: Path, new: Path, ours: Path) -> list[Finding]:
 
 
 def _report(found: Iterable[Finding]) -> Iterator[str]:
-    """Yield the lines of the report: a line a finding, settings of a module on one."""
+    """Yield the report: one line per finding, with the settings of a module combined."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     settings: defaultdict[str, list[str]] = defaultdict(list)
     for finding in sorted(found, key=lambda f: (f.kind, f.name)):

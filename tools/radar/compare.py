@@ -1,4 +1,4 @@
-"""What we rely on, in two releases: what is gone, what has changed, what is new."""
+"""Differences between two releases in what we rely on: removed, changed and new."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ __all__ = ["STEPS", "Finding", "drift", "gone"]
 Severity = Literal["breaks", "changed", "new"]
 
 STEPS = 11
-"""How many steps there are, at most."""
+"""The maximum number of steps."""
 
-#: How like something that is gone another thing must be to be named in its place, from 0 to 1.
+#: The least similarity, from 0 to 1, at which another thing is suggested as a replacement.
 _ALIKE = 0.5
 
 
@@ -41,12 +41,12 @@ class Finding:
 
     Attributes:
         severity: ``breaks``, ``changed`` or ``new``.
-        kind: What it is about.
+        kind: The kind of thing.
         name: Its name.
-        what: What differs.
-        old: Where it is in the older release.
-        new: Where it is in the newer one.
-        ours: Where we rely on it, or have a form for it.
+        what: The difference.
+        old: Its place in the older release.
+        new: Its place in the newer release.
+        ours: The places where we rely on it, or have a form for it.
     """
 
     severity: Severity
@@ -58,15 +58,15 @@ class Finding:
     ours: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the finding as plain values."""
         return asdict(self)
 
 
 def gone(old: Path, new: Path, ours: Path) -> list[Finding]:
-    """Return what breaks in a newer release: nothing of that, and it may be worth a try.
+    """Return what breaks in a newer release; an empty list means it may be worth a try.
 
     Args:
-        old: A release that works; see :func:`tools.radar.release.opened` for what a path may be.
+        old: A release that works; see :func:`tools.radar.release.opened` for the accepted paths.
         new: The newer one.
         ours: The folder of our package.
     """
@@ -76,10 +76,10 @@ def gone(old: Path, new: Path, ours: Path) -> list[Finding]:
 def drift(
     old: Path, new: Path, ours: Path, tick: Callable[[str], None] = lambda _: None
 ) -> list[Finding]:
-    """Return what of a release that we rely on differs in another one, and what is new there.
+    """Return how the parts of a release we rely on differ in another, and what is new there.
 
     Args:
-        old: A release that works; see :func:`tools.radar.release.opened` for what a path may be.
+        old: A release that works; see :func:`tools.radar.release.opened` for the accepted paths.
         new: The other one.
         ours: The folder of our package.
         tick: Called before each step with its name.
@@ -106,7 +106,7 @@ def drift(
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Collect no garbage: syntax trees stay, and looking through them is half of the time."""
+    """Turn off garbage collection: syntax trees stay, and scanning them takes half of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -117,7 +117,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _completed(sources: Sources, release: Release) -> Iterator[Use]:
-    """Yield the functions whose names macros complete."""
+    """Yield the functions whose names are completed by macros."""
     for name in release.native.functions:
         for prefix, file in sources.prefixes.items():
             if name.startswith(prefix):
@@ -125,7 +125,7 @@ def _completed(sources: Sources, release: Release) -> Iterator[Use]:
 
 
 def _own_attributes(release: Release, sources: Sources) -> set[str]:
-    """Return the names that our own and Python's classes have: where no type is known, those."""
+    """Return attribute names of our own and Python's classes, to ignore where no type is known."""
     classes = (m for module in sources.package.modules() for m in module.members.values())
     own = {name for c in classes if c.kind == "class" for name in release.lookup.members(c)}
     return own.union(*map(dir, (str, list, dict, set, int, float, type)))
@@ -142,7 +142,7 @@ def _differences(uses: Iterable[Use], old: Release, new: Release) -> Iterator[Fi
         if not isinstance(before, Fact) or _is_below(name, missing):
             continue
         if kind == "symbol" and before.place.rpartition("/")[2] not in new.native.libraries:
-            continue  # another build: one for GPUs has libraries that others lack
+            continue  # a different build: one for GPUs has libraries that others lack
         after = new.fact(kind, name)
         ours = tuple(sorted(wheres))
         if after is None and kind == "attribute" and _is_kept(name, old, new):
@@ -157,7 +157,7 @@ def _differences(uses: Iterable[Use], old: Release, new: Release) -> Iterator[Fi
 
 
 def _merged(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield findings, one of those that say the same of the same definition."""
+    """Yield findings, with only one of those that say the same about the same definition."""
     groups: defaultdict[tuple[str, ...], list[Finding]] = defaultdict(list)
     for finding in findings:
         last = finding.name.rpartition(".")[2]
@@ -168,7 +168,7 @@ def _merged(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _is_kept(attribute: str, old: Release, new: Release) -> bool:
-    """Whether a class that had an attribute has it still, where Inductor imports the class from."""
+    """Check whether a class keeps an attribute in the module that Inductor imports it from."""
     named = [new.class_named(owner[-1]) for owner in old.attributes[attribute]]
     return any(new.lookup.find((*c.name, attribute)) is not None for c in named if c is not None)
 
@@ -193,7 +193,7 @@ def _changes(kind: str, before: Fact, after: Fact) -> Iterator[tuple[Severity, s
 def _table_change(
     kind: str, aspect: str, old: Mapping[str, str], new: Mapping[str, str]
 ) -> tuple[Severity, str]:
-    """Say how parameters or fields differ, and whether what was written for the old ones fails."""
+    """Describe how parameters or fields differ, and whether code written for the old ones fails."""
     lost = [name for name in old if name not in new]
     extra = [name for name in new if name not in old]
     other = [name for name in old if name in new and old[name] != new[name]]
@@ -201,14 +201,14 @@ def _table_change(
     said = [f"-{name}" for name in lost] + [f"+{name}{new[name]}" for name in extra]
     said += [f"{name}{old[name]} -> {name}{new[name]}" for name in other]
     said += ["another order"] if moved else []
-    # What we call with is held against the parameters by itself; what we override gets it all.
+    # Our calls are checked against the parameters elsewhere; our overrides receive all arguments.
     wanted = aspect == "parameters" and any("=" not in new[n] and n[0] != "*" for n in extra)
     breaks = wanted or (lost and kind not in ("name", "member")) or (moved and kind == "override")
     return ("breaks" if breaks else "changed"), f"{aspect}: {', '.join(said)}"
 
 
 def _suggestion(kind: str, name: str, old: Release, new: Release) -> str:
-    """Say where something may have gone."""
+    """Suggest where a missing thing may have moved."""
     if kind in ("C function", "symbol"):
         known, there = (
             r.native.functions if kind == "C function" else r.native.symbols for r in (old, new)
@@ -246,7 +246,7 @@ def _siblings(release: Release, scope: Chain) -> dict[str, Definition]:
 
 
 def _same(one: Definition, other: Definition) -> float:
-    """Return how like two definitions are, by name or by text."""
+    """Return the similarity of two definitions, by name or by text."""
     texts = [ast.unparse(d.node) if d.node is not None else "" for d in (one, other)]
     named = _likeness(one.name[-1], other.name[-1])
     if one.kind not in ("class", "function") or not all(texts):
@@ -276,7 +276,7 @@ def _news(
 
 
 def _instead(kind: str, name: str, old: Release, new: Release) -> str:
-    """Say what a new line may have come for."""
+    """Suggest what a new line may replace."""
     if kind != "line class":
         return ""
     file = new.classes[name].module.file

@@ -1,4 +1,4 @@
-"""What a release says of something that we rely on, in a form that can be compared."""
+"""Facts that a release states about the things we rely on, in a comparable form."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["Fact", "Release"]
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is said of something.
+    """The facts about one thing.
 
     Attributes:
-        place: Where.
-        aspects: Its parameters, its fields, its default: by name, or one text.
+        place: Its place.
+        aspects: Its parameters, its fields, its default: by name, or as one text.
     """
 
     place: str
@@ -40,8 +40,8 @@ class Release:
     """A release of torch.
 
     Args:
-        folder: That of its package.
-        headers: Headers of torch's that our C++ includes.
+        folder: The folder of the torch package.
+        headers: Torch headers that our C++ includes.
     """
 
     def __init__(self, folder: Path, headers: Iterable[str]) -> None:
@@ -51,7 +51,7 @@ class Release:
         self._headers = headers
 
     def fact(self, kind: str, name: str) -> Fact | Unknown | None:
-        """Return what is said of something; None where it is not there."""
+        """Return the facts about something, or None if it does not exist."""
         readers: dict[str, Callable[[str], Fact | Unknown | None]] = {
             "name": self._name,
             "override": self._name,
@@ -69,7 +69,7 @@ class Release:
 
     @cached_property
     def classes(self) -> dict[str, Definition]:
-        """The classes of Inductor's by their names alone; those of wrappers come first."""
+        """Inductor's classes by name alone; those of wrappers take precedence."""
         found: dict[str, Definition] = {}
         modules = sorted(self.package.modules("_inductor"), key=lambda m: "codegen" not in m.name)
         for module in modules:
@@ -80,7 +80,7 @@ class Release:
 
     @cached_property
     def attributes(self) -> dict[str, list[Chain]]:
-        """What classes of Inductor's have, by name: the classes."""
+        """Inductor's classes by attribute name."""
         found = defaultdict(list)
         for module in self.package.modules("_inductor"):
             for member in module.members.values():
@@ -91,7 +91,7 @@ class Release:
 
     @cached_property
     def texts(self) -> dict[tuple[str, str], str]:
-        """Texts written into wrappers: the function and the text, with the place."""
+        """Texts written into wrappers: function and text, with the place."""
         return {
             (scope, text): f"{module.file}:{line}"
             for module in self._writers()
@@ -105,12 +105,12 @@ class Release:
 
     def _writers(self) -> Iterator[Module]:
         for module in self.package.modules("_inductor"):
-            if "cpp_wrapper" not in module.name[-1]:  # writes C++, which never is a line of ours
+            if "cpp_wrapper" not in module.name[-1]:  # writes C++, not lines of ours
                 yield module
 
     @cached_property
     def _wrappers(self) -> dict[str, str]:
-        """Classes that are wrappers, or lines, with what writes in them."""
+        """Classes of wrappers and lines, with the name that writes in them."""
         bases = {"WrapperLine": "code", "PythonWrapperCodegen": "self"}
         return {
             found.name[-1]: writer
@@ -120,13 +120,13 @@ class Release:
         }
 
     def derives(self, found: Definition, base: str) -> bool:
-        """Whether a class has a base of a name, however far."""
+        """Check whether a class derives, directly or not, from a base of the given name."""
         holders = [*self.lookup.lineage(found)][1:]
         return any(isinstance(holder, Definition) and holder.name[-1] == base for holder in holders)
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
-        """The words of the headers that our C++ includes, and of theirs."""
+        """The words of the headers that our C++ includes, directly or not."""
         return self.native.vocabulary(self._headers)
 
     def _name(self, name: str) -> Fact | Unknown | None:
@@ -137,7 +137,7 @@ class Release:
         return Fact(found.place, _aspects(found)) if isinstance(found, Definition) else found
 
     def _member(self, name: str) -> Fact | Unknown | None:
-        """Return a member of a class that we do not import: the class may have moved."""
+        """Return a member of a class that we do not import, because the class may have moved."""
         found = self._name(name)
         chain = tuple(name.split("."))
         for end in range(1, len(chain)):
@@ -147,7 +147,7 @@ class Release:
         return found
 
     def _argument(self, name: str) -> Fact | Unknown | None:
-        """Return a parameter by its name or its number, of a function or of a class's instances."""
+        """Return a parameter of a function or of a class's instances, by name or position."""
         *function, key = name.split(".")
         found = self.lookup.find(tuple(function))
         params = self._taken(found) if isinstance(found, Definition) else None
@@ -183,7 +183,7 @@ class Release:
         return Fact(found.place, {"fields": _fields(self, found)})
 
     def class_named(self, name: str) -> Definition | None:
-        """Return a class by its name alone: one of Inductor's, or one that Inductor imports."""
+        """Return one of Inductor's own or imported classes by its name alone."""
         if name in self.classes:
             return self.classes[name]
         for module in self.package.modules("_inductor"):
@@ -224,7 +224,7 @@ def _aspects(found: Definition) -> dict[str, Mapping[str, str] | str]:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         is_property = any("property" in ast.unparse(d) for d in node.decorator_list)
         kind = "property" if is_property else "function"
-        # A method that a class loses is found in its base, where it may do another thing.
+        # A removed method is found in a base class, where it may do something else.
         holder = "" if found.name[:-1] == found.module.name else found.name[-2]
         return {"kind": kind, "class": holder, "parameters": _parameters(node)}
     if isinstance(node, ast.ClassDef):
@@ -236,7 +236,7 @@ def _aspects(found: Definition) -> dict[str, Mapping[str, str] | str]:
 
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
-    """Return parameters with their defaults, those that are given by name alone with a star."""
+    """Return parameters with their defaults; keyword-only ones are marked with a star."""
     args = node.args
     plain = [*args.posonlyargs, *args.args]
     defaults = [None] * (len(plain) - len(args.defaults)) + [*args.defaults]
@@ -255,7 +255,7 @@ def _default(expr: ast.expr | None) -> str:
 
 
 def _fields(release: Release, found: Definition) -> dict[str, str]:
-    """Return the fields of a dataclass, with those of its bases: types and defaults."""
+    """Return the fields of a dataclass and its bases: types and defaults."""
     assert isinstance(found.node, ast.ClassDef)
     marks = [ast.unparse(m) for m in (*found.node.decorator_list, *found.node.bases)]
     if not any("dataclass" in mark or "NamedTuple" in mark for mark in marks):

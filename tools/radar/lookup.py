@@ -1,4 +1,4 @@
-"""Following chains through packages, as far as annotations and constructors tell types."""
+"""Resolution of chains through packages, as far as annotations and constructors give types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["UNKNOWN", "Lookup", "Unknown", "without_wrapping"]
 
 
 class Unknown(Enum):
-    """What a chain leads to when the type of something on its way is not written down."""
+    """The result for a chain that passes a value of unknown type."""
 
     UNKNOWN = "unknown"
 
@@ -27,7 +27,7 @@ UNKNOWN = Unknown.UNKNOWN
 
 Result = Definition | Unknown | None
 
-#: Bases that have no attributes that matter.
+#: Bases without relevant attributes.
 _PLAIN = {
     *dir(builtins),
     "Protocol",
@@ -39,15 +39,15 @@ _PLAIN = {
     "IntEnum",
 }
 
-#: Annotations that say more about a name than about its type.
+#: Annotations that qualify a name rather than give its type.
 _WRAPPERS = ("Optional", "Final", "ClassVar", "Annotated", "type", "Type")
 
 
 class Lookup:
-    """Finds what chains lead to.
+    """A resolver of chains.
 
     Args:
-        packages: By name.
+        packages: Packages by name.
     """
 
     def __init__(self, packages: Mapping[str, Package]) -> None:
@@ -56,21 +56,21 @@ class Lookup:
         self._members: dict[Chain, dict[str, Definition]] = {}
 
     def find(self, chain: Chain) -> Result:
-        """Return what a chain leads to, None where there is nothing of that name."""
+        """Return what a chain resolves to, or None if there is no such name."""
         if chain not in self._found:
-            self._found[chain] = UNKNOWN  # a definition by way of itself
+            self._found[chain] = UNKNOWN  # guards against definitions that refer to themselves
             start = self._module(chain[:1])
             self._found[chain] = self._walk(start, chain[1:]) if start else UNKNOWN
         return self._found[chain]
 
     def members(self, found: Definition) -> dict[str, Definition]:
-        """Return what a class defines itself."""
+        """Return the members that a class itself defines."""
         if found.name not in self._members:
             self._members[found.name] = class_members(found)
         return self._members[found.name]
 
     def lineage(self, found: Definition) -> Iterator[Result]:
-        """Yield a class and its bases, depth first; for a base that is elsewhere, what is known."""
+        """Yield a class and its bases, depth first; an external base yields what is known of it."""
         yield found
         assert isinstance(found.node, ast.ClassDef)
         for base in found.node.bases:
@@ -81,12 +81,12 @@ class Lookup:
                 yield UNKNOWN
 
     def evaluate(self, expr: ast.expr, module: Module, within: Definition | None = None) -> Result:
-        """Return what an expression or an annotation of a module stands for.
+        """Return what an expression or an annotation of a module refers to.
 
         Args:
             expr: The expression.
-            module: Gives its names a meaning.
-            within: The attribute whose method holds it: that method's parameters have types, too.
+            module: The module that resolves its names.
+            within: The attribute whose method contains it; the method's parameters have types, too.
         """
         expr = without_wrapping(expr)
         match expr:
@@ -113,7 +113,7 @@ class Lookup:
         return UNKNOWN
 
     def type_of(self, found: Definition) -> Result:
-        """Return the class of what a definition holds: of a value, or a property."""
+        """Return the class of a definition's value or property."""
         if found.kind == "function":
             decorators = [ast.unparse(d) for d in getattr(found.node, "decorator_list", ())]
             if any("property" in text for text in decorators):
@@ -178,7 +178,7 @@ class Lookup:
         return UNKNOWN if hidden else None
 
     def _member(self, module: Module, name: str) -> Iterator[Result]:
-        """Yield what a name of a module may stand for."""
+        """Yield what a module's name may refer to."""
         found = module.members.get(name)
         if found is not None:
             yield self.find(found.target) if found.kind == "import" else found
@@ -197,7 +197,7 @@ class Lookup:
 
 
 def without_wrapping(expr: ast.expr) -> ast.expr:
-    """Return what an annotation such as ``Final[X]`` is about, and the origin of ``X[Y]``."""
+    """Return the core of an annotation such as ``Final[X]``, and the origin of ``X[Y]``."""
     while isinstance(expr, ast.Subscript):
         origin = ast.unparse(expr.value).rpartition(".")[2]
         if origin in _WRAPPERS:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["CALL", "Chain", "Definition", "Module", "Package", "class_members", "flat"]
 
 Chain = tuple[str, ...]
-"""A way from a package to something in it."""
+"""A path from a package to something in it."""
 
 CALL = "()"
 """In a chain: the result of a call, or an instance of a class."""
@@ -24,17 +24,17 @@ Kind = Literal["module", "class", "function", "value", "attribute", "import"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Definition:
-    """Something with a name.
+    """A named definition.
 
     Attributes:
-        kind: What it is; an ``attribute`` is assigned to ``self`` in a method.
-        name: Where it is defined, as a chain.
-        module: The module that holds it.
-        node: Its definition; of an attribute and a value the expression, None without one.
+        kind: The kind; an ``attribute`` is assigned to ``self`` in a method.
+        name: Its chain.
+        module: The module that contains it.
+        node: Its syntax; for an attribute or value the expression, None if there is none.
         annotation: Its type.
-        target: What an import names.
+        target: The chain that an import names.
         within: The function that assigns an attribute.
-        line: Where it begins.
+        line: Its first line.
     """
 
     kind: Kind
@@ -58,12 +58,12 @@ class Module:
 
     Attributes:
         name: Its chain.
-        file: Its path in the package, with the package's own name.
-        text: Its text.
-        tree: The same, parsed.
-        is_package: Whether it stands for a folder.
-        members: What it defines, by name.
-        stars: Modules of which it imports all names.
+        file: Its path, starting with the package's own name.
+        text: Its source text.
+        tree: The parsed text.
+        is_package: Whether it is a package's ``__init__``.
+        members: Its definitions, by name.
+        stars: The modules that it imports all names from.
     """
 
     name: Chain
@@ -84,10 +84,10 @@ class Module:
 
 
 class Package:
-    """The modules of a package, read when they are asked for.
+    """The modules of a package, read on demand.
 
     Args:
-        folder: The package's.
+        folder: The package's folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -100,13 +100,13 @@ class Package:
         return self.folder.name
 
     def module(self, name: Chain) -> Module | None:
-        """Return a module by its full name; None where there is no such file."""
+        """Return a module by its full name, or None if there is no such file."""
         if name not in self._modules:
             self._modules[name] = self._read(name)
         return self._modules[name]
 
     def modules(self, *below: str) -> Iterator[Module]:
-        """Yield the modules of a part of the package, in order."""
+        """Yield the modules of a subpackage, in order."""
         folder = self.folder.joinpath(*below)
         for path in sorted(folder.rglob("*.py")):
             parts = path.relative_to(self.folder).with_suffix("").parts
@@ -129,7 +129,7 @@ class Package:
 
 
 def flat(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield statements, and those inside of choices, attempts and contexts, in order."""
+    """Yield statements, including those nested in ``if``, ``try`` and ``with``, in order."""
     for node in body:
         yield node
         if isinstance(node, (ast.If, ast.Try, ast.With)):
@@ -179,7 +179,7 @@ def _defined(module: Module, scope: Chain, node: ast.stmt) -> Iterator[Definitio
 
 
 def _add(members: dict[str, Definition], found: Definition) -> None:
-    """Add a definition; what stands in for a class or a function that may be missing does not."""
+    """Add a definition, unless it is a stand-in for a class or function that may be missing."""
     name, known = found.name[-1], members.get(found.name[-1])
     if known is not None and known.kind in ("class", "function", "import"):
         decorators = [ast.unparse(d) for d in getattr(found.node, "decorator_list", ())]
@@ -191,7 +191,7 @@ def _add(members: dict[str, Definition], found: Definition) -> None:
 
 
 def class_members(found: Definition) -> dict[str, Definition]:
-    """Return what a class defines itself: its body's names, and what methods assign to ``self``."""
+    """Return a class's own members: names from its body, and what methods assign to ``self``."""
     assert isinstance(found.node, ast.ClassDef)
     members: dict[str, Definition] = {}
     for node in flat(found.node.body):

@@ -1,4 +1,4 @@
-"""What is read of C and C++: declarations in headers, symbols and strings of libraries."""
+"""Facts read from C and C++: declarations in headers, symbols and strings in libraries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Native", "declared", "includes", "plain", "words"]
 
-#: Where torch declares functions of C that others may call.
+#: The places where torch declares C functions for others to call.
 _SHIMS = ("inductor/aoti_torch", "stable", "shim", "inductor/aoti_runtime/interface.h")
 
 _NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
@@ -27,17 +27,17 @@ _LOADED = re.compile(rb"\0(AOTInductor\w+)(?=\0)")
 
 
 def plain(text: str) -> str:
-    """Return a text of C++ without comments."""
+    """Return C++ text without comments."""
     return _NOISE.sub(lambda match: match[1] or " ", text)
 
 
 def declared(text: str) -> Iterator[tuple[str, str, int]]:
-    """Yield the functions of C that a header declares: name, parameters, line."""
+    """Yield the C functions that a header declares: name, parameters, line."""
     bare = _NOISE.sub(lambda match: match[1] or "\n" * match[0].count("\n"), text)
     bare = _DIRECTIVE.sub(lambda match: "\n" * match[0].count("\n"), bare)
     for match in _FUNCTION.finditer(bare):
         params = " ".join(match[3].replace("*", " * ").split()).replace(" *", "*")
-        if "AOTI" in match[1]:  # what marks a function of C for others, and its result
+        if "AOTI" in match[1]:  # macros that mark exported C functions and their results
             yield match[2], params, bare.count("\n", 0, match.start(2)) + 1
 
 
@@ -47,7 +47,7 @@ def includes(text: str) -> list[str]:
 
 
 def words(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the words of a text outside of comments, with their lines."""
+    """Yield the words of a text outside comments, with their lines."""
     bare = _NOISE.sub(lambda match: match[1] or "\n" * match[0].count("\n"), text)
     for number, line in enumerate(bare.splitlines(), 1):
         for match in _WORD.finditer(line):
@@ -58,7 +58,7 @@ class Native:
     """The headers and libraries of a release.
 
     Args:
-        torch: The folder of its package.
+        torch: The folder of the torch package.
     """
 
     def __init__(self, torch: Path) -> None:
@@ -67,7 +67,7 @@ class Native:
 
     @cached_property
     def functions(self) -> dict[str, tuple[str, str]]:
-        """Functions of C by name: where they are declared, and their parameters."""
+        """C functions by name: the place of their declaration, and their parameters."""
         found = {}
         for path in self._shims():
             file = path.relative_to(self._torch.parent).as_posix()
@@ -82,15 +82,15 @@ class Native:
 
     @cached_property
     def libraries(self) -> dict[str, Path]:
-        """Its shared libraries, by name."""
+        """The release's shared libraries, by name."""
         return {path.name: path for path in sorted((self._torch / "lib").glob("*.so"))}
 
     @cached_property
     def symbols(self) -> dict[str, str]:
-        """Names that its libraries export, and the library of each.
+        """Exported symbols, with the library of each.
 
         Raises:
-            FileNotFoundError: There is no ``nm``, which comes with every compiler.
+            FileNotFoundError: ``nm``, which comes with every compiler, is missing.
         """
         found = {}
         for name, path in self.libraries.items():
@@ -102,11 +102,11 @@ class Native:
 
     @cached_property
     def looked_up(self) -> frozenset[str]:
-        """The functions that the loader of exported models looks for in their libraries."""
+        """The functions that the loader of exported models looks up in their libraries."""
         return frozenset(m[1].decode() for m in self._matches("libtorch_cpu.so", _LOADED))
 
     def binds(self, name: str) -> bool:
-        """Whether the library for Python holds a name, as it does those that it defines."""
+        """Check whether the library for Python contains a name, as it does for those it defines."""
         pattern = re.compile(rb"\0" + name.encode() + rb"\0")
         return any(True for _ in self._matches("libtorch_python.so", pattern))
 

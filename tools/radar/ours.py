@@ -1,8 +1,8 @@
-"""What our Python relies on: chains into torch, found by following values through our functions.
+"""The uses of torch in our Python: chains into torch, found by data flow through our functions.
 
-A value is followed from imports, through assignments, attributes of our classes, arguments and
-results of our functions, and through tables from the name of a class to what handles it. Where
-nothing tells its type, only the name of an attribute that is read from it is noted.
+A value is followed from imports through assignments, attributes of our classes, arguments and
+results of our functions, and tables from class names to their handlers. If its type is unknown,
+only the name of an attribute read from it is recorded.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ __all__ = ["python_uses"]
 def python_uses(
     ours: Package, torch: Package, classes: Mapping[str, Chain], tick: Callable[[str], None]
 ) -> tuple[list[Use], list[Chain]]:
-    """Return what the modules of a package rely on, and the modules of settings among it.
+    """Return the uses of torch in a package's modules, and the settings modules among them.
 
     Args:
         ours: The package.
         torch: The release.
-        classes: The classes of Inductor's by their names alone.
-        tick: Called with what comes next.
+        classes: Inductor's classes by name alone.
+        tick: Called with the name of the next step.
     """
     values = Values(Lookup({ours.name: ours, torch.name: torch}), classes)
     near = {_package_of(m) for m in ours.modules() if _is_private(m)}
     imports = {d.target for m in ours.modules() for d in m.members.values()}
     values.configs = sorted(t for t in imports if t[:1] == ("torch",) and t[-1] == "config")
-    for step in range(4):  # what is learnt of a function's arguments is used where it is read next
+    for step in range(4):  # facts about a function's arguments take effect on the next pass
         tick(f"our sources, {step + 1} of 4")
         values.uses.clear()
         known = values.size()
@@ -59,7 +59,7 @@ def _package_of(module: Module) -> Chain:
 
 
 class _Reader(ast.NodeVisitor):
-    """Reads one module."""
+    """A visitor that reads one module."""
 
     def __init__(self, values: Values, module: Module, *, is_near: bool) -> None:
         self._values = values
@@ -80,7 +80,7 @@ class _Reader(ast.NodeVisitor):
                 is_typed = kind == "name" and len(plain) < len(chain)
                 self._note("member" if is_typed else kind, ".".join(plain), node)
 
-    # What an expression may be.
+    # Possible values of an expression.
 
     def _chains(self, node: ast.AST | None) -> Chains:
         match node:
@@ -109,7 +109,7 @@ class _Reader(ast.NodeVisitor):
                 return frozenset([tuple(name.split("."))])
         return frozenset(c for f in self._chains(func) for c in self._values.called(f))
 
-    # What is relied on.
+    # Uses of torch.
 
     def visit_Import(self, node: ast.Import) -> None:
         self._note_chains((tuple(alias.name.split(".")) for alias in node.names), node)
@@ -163,7 +163,7 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _pass(self, function: Chain, call: ast.Call) -> None:
-        """Bind what one of our functions is called with."""
+        """Bind the arguments of a call to one of our functions."""
         found = self._values.lookup.find(function)
         if isinstance(found, Definition) and found.kind == "class" and found.name[0] != "torch":
             found = self._values.lookup.find((*found.name, "__init__"))
@@ -228,7 +228,7 @@ class _Reader(ast.NodeVisitor):
         self._within(node, name, {}, name)
 
     def _derive(self, name: Chain | None, bases: Iterable[ast.expr]) -> None:
-        """Note a class made of ours and torch's; in the methods of each, ``self`` is all."""
+        """Record a class with bases of ours and torch's; ``self`` in its methods is all of them."""
         chains = [chain for base in bases for chain in self._chains(base)]
         stock = self._values.stock
         theirs = {chain for chain in chains if chain[0] == "torch"}

@@ -1,4 +1,4 @@
-"""Where the files of a release of torch are: a folder, an environment, or a wheel."""
+"""The files of a torch release: in a folder, an environment or a wheel."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 __all__ = ["NoTorchError", "opened", "version"]
 
-#: What is read of a wheel.
+#: The files read from a wheel.
 _READ = (".py", ".pyi", ".h", ".so")
 
 
 class NoTorchError(Exception):
-    """There is no torch at a path; the text says what was looked for."""
+    """There is no torch at a path; the message says what was looked for."""
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Path]:
-    """Give the folder of the package ``torch``; a wheel is unpacked to a folder that goes again.
+    """Yield the folder of the package ``torch``; a wheel is unpacked to a temporary folder.
 
     Args:
-        path: A wheel, an environment, or a folder that holds ``torch`` or is it.
+        path: A wheel, an environment, or a folder that contains ``torch`` or is it.
 
     Raises:
-        NoTorchError: There is none.
+        NoTorchError: There is no torch at the path.
     """
     if path.suffix == ".whl" and path.is_file():
         with tempfile.TemporaryDirectory(prefix="radar-") as folder, zipfile.ZipFile(path) as wheel:
@@ -42,7 +42,7 @@ def opened(path: Path) -> Iterator[Path]:
 
 
 def version(torch: Path) -> str:
-    """Return the version that a package says it has, or the name of the folder around it."""
+    """Return the version that a package states, or the name of its parent folder."""
     try:
         tree = ast.parse((torch / "version.py").read_text(encoding="utf-8"))
     except OSError:

@@ -1,4 +1,4 @@
-"""What our sources rely on, Python and C++, and which words they hold."""
+"""Our sources' uses of torch, in Python and C++, and the words they contain."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _PASTED = re.compile(r"\b(\w+_)##")
 
 @dataclass(slots=True)
 class Sources:
-    """Our package, and what its C++ says.
+    """Our package, with the facts from its C++.
 
     Attributes:
         package: Its modules.
-        headers: Headers of torch's that it includes.
-        mentions: Where words and texts stand.
+        headers: The torch headers that it includes.
+        mentions: The places of words and texts.
         prefixes: Beginnings of names that macros complete.
-        private: The folders of modules that use Inductor's own.
+        private: The folders of modules that use Inductor's internals.
     """
 
     package: Package
@@ -43,7 +43,7 @@ class Sources:
     private: set[str] = field(default_factory=set)
 
     def forms(self, kind: str, name: str) -> tuple[str, ...]:
-        """Return where we may have a form for something new."""
+        """Return the places where we may have a form for something new."""
         wheres = sorted(set(self.mentions.get(name, ())))
         if kind == "loader symbol":
             return tuple(where for where in wheres if ".py:" not in where)

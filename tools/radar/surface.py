@@ -1,4 +1,4 @@
-"""What a release brings that a program of ours would have to have a form for."""
+"""New things in a release that our programs would need a form for."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 __all__ = ["surface", "texts_of"]
 
 Named = tuple[str, str, str]
-"""What kind of thing, its name, its place."""
+"""The kind of thing, its name, its place."""
 
 
 def surface(release: Release, settings: Iterable[Chain], functions: Iterable[str]) -> list[Named]:
-    """Return what there is of each kind in a release.
+    """Return everything of each kind in a release.
 
     Args:
         release: The release.
-        settings: Modules of settings.
-        functions: Functions that we rely on: hooks that they look for count.
+        settings: Settings modules.
+        functions: Functions that we rely on; the hooks that they look up are included.
     """
     lines = [c for c in release.classes.values() if release.derives(c, "WrapperLine")]
     found = [("line class", line.name[-1], line.place) for line in lines]
@@ -46,7 +46,7 @@ def surface(release: Release, settings: Iterable[Chain], functions: Iterable[str
 
 
 def _kernels(module: Module) -> Iterator[Named]:
-    """Yield the names under which kernels of libraries are registered for choices."""
+    """Yield the names under which library kernels are registered as choices."""
     for node in ast.walk(module.tree):
         match node:
             case ast.Call(func=ast.Name(id="ExternKernelChoice"), args=[kernel, *_]):
@@ -56,7 +56,7 @@ def _kernels(module: Module) -> Iterator[Named]:
 
 
 def _higher_order(release: Release, module: Module) -> Iterator[Named]:
-    """Yield the ops that take functions: by the names that they are registered under."""
+    """Yield the higher-order ops, by their registered names."""
     for member in module.members.values():
         if member.kind == "class" and release.derives(member, "HigherOrderOperator"):
             assert member.node is not None
@@ -85,14 +85,14 @@ def _settings(release: Release, chain: Chain) -> Iterator[Named]:
 
 
 def texts_of(release: Release, function: str) -> set[str]:
-    """Return the texts that stand in a function."""
+    """Return the text constants in a function."""
     found = release.lookup.find(tuple(function.split(".")))
     nodes = ast.walk(found.node) if isinstance(found, Definition) and found.node else ()
     return {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
 
 
 def _hooks(release: Release, function: str) -> Iterator[Named]:
-    """Yield what a function looks for under a name that others may define."""
+    """Yield the hooks that a function looks up by name."""
     found = release.lookup.find(tuple(function.split(".")))
     if isinstance(found, Definition) and isinstance(found.node, ast.FunctionDef):
         for node in ast.walk(found.node):

@@ -1,4 +1,4 @@
-"""Text that code generators write into wrappers as it is, without a line of a type."""
+"""Text that code generators write into wrappers directly, without a line class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["normalised", "writing", "written"]
 
 
 def normalised(node: ast.expr) -> str:
-    """Return a text with ``{}`` for what is filled in; empty where it is no text."""
+    """Return a text with ``{}`` for interpolated parts; empty if it is not a text."""
     match node:
         case ast.Constant(value=str(text)):
             return text
@@ -28,11 +28,11 @@ def normalised(node: ast.expr) -> str:
 
 
 def written(module: Module, wrappers: Mapping[str, str]) -> Iterator[tuple[str, str, int]]:
-    """Yield each text that a module writes into a wrapper: the function, the text, the line.
+    """Yield each text that a module writes into a wrapper: function, text, line.
 
     Args:
         module: A module of Inductor's.
-        wrappers: Classes that are wrappers, or lines, with what writes in them: ``self``, ``code``.
+        wrappers: Classes of wrappers or lines, and the name that writes in them, such as ``self``.
     """
     for scope, text, line in _all(module, wrappers):
         if text.strip("{}") and not text.lstrip().startswith("#"):
@@ -40,7 +40,7 @@ def written(module: Module, wrappers: Mapping[str, str]) -> Iterator[tuple[str, 
 
 
 def writing(module: Module, wrappers: Mapping[str, str]) -> set[str]:
-    """Return the functions of a module that write text into a wrapper, put together or not.
+    """Return the functions of a module that write any text into a wrapper, constant or not.
 
     Args:
         module: A module of Inductor's.
@@ -75,5 +75,5 @@ def _calls(node: ast.AST, scope: str, writer: str | None) -> Iterator[tuple[str,
             if holder == writer or holder.rpartition(".")[2] in ("wrapper", "wrapper_code"):
                 lines = what.elts if isinstance(what, (ast.List, ast.Tuple)) else [what]
                 for line in lines:
-                    if not isinstance(line, ast.Call):  # of a class of lines
+                    if not isinstance(line, ast.Call):  # not an instance of a line class
                         yield scope, normalised(line), line.lineno

@@ -1,4 +1,4 @@
-"""Something of torch's that a line of ours relies on."""
+"""A use of torch in a line of our code."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Use:
     """One use.
 
     Attributes:
-        kind: What is relied on: one of those that ``Release.fact`` knows.
-        name: Which: a chain with dots, or the plain name.
-        where: File and line of ours.
+        kind: The kind of thing, one of those that ``Release.fact`` knows.
+        name: Its name: a dotted chain, or the plain name.
+        where: File and line of our code.
     """
 
     kind: str

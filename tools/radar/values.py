@@ -1,4 +1,4 @@
-"""What the names of our package may stand for, as far as it can be told without running it."""
+"""What our package's names may refer to, as far as it can be told without running it."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ __all__ = ["CARRIES", "Chains", "Values"]
 Chains = frozenset[Chain]
 
 CARRIES = "@"
-"""In front of a chain: what may be it, or may hold it under any name."""
+"""Prefix of a chain that a value may be, or may hold under any name."""
 
 _LONGEST = 12
 
 
 class Values:
-    """What is known of our names, and what was found to rely on torch."""
+    """Known values of our names, and the uses of torch found so far."""
 
     def __init__(self, lookup: Lookup, classes: Mapping[str, Chain]) -> None:
         self.lookup = lookup
         self.classes = classes
-        #: The modules of settings that we import.
+        #: The settings modules that we import.
         self.configs: list[Chain] = []
         self.uses: set[Use] = set()
-        #: What our variables, parameters, attributes and results may be, by their chains.
+        #: Possible values of our variables, parameters, attributes and results, by their chains.
         self.bound: defaultdict[Chain, set[Chain]] = defaultdict(set)
-        #: The classes of torch's that our classes are made of, by ours.
+        #: Torch's base classes of our classes, by ours.
         self.stock: defaultdict[Chain, set[Chain]] = defaultdict(set)
 
     def size(self) -> int:
-        """Return how much is known, which grows until nothing is learnt."""
+        """Return the number of known facts, which grows until a fixed point."""
         return sum(map(len, self.bound.values())) + sum(map(len, self.stock.values()))
 
     def bind(self, name: Chain, chains: Iterable[Chain]) -> None:
-        """Note what a variable, a parameter, an attribute or a result may be."""
+        """Record a possible value of a variable, a parameter, an attribute or a result."""
         self.bound[name].update(filter(None, map(self._short, chains)))
 
     def _short(self, chain: Chain) -> Chain | None:
-        """Return a chain by its type, where there is one: loops would lengthen others for ever."""
+        """Return a chain by its type if it has one; in loops, others would grow without end."""
         mark, plain = (chain[:1], chain[1:]) if chain[0] == CARRIES else ((), chain)
         found = self.lookup.find(plain)
         if not isinstance(found, Definition):
@@ -59,7 +59,7 @@ class Values:
         return chain if len(chain) <= _LONGEST else None
 
     def named(self, module: Module, name: str) -> Chains:
-        """Return what a name of a module of ours may be."""
+        """Return the possible values of a name in one of our modules."""
         found = module.members.get(name)
         if found is None:
             return frozenset()
@@ -70,7 +70,7 @@ class Values:
         )
 
     def imported(self, target: Chain) -> Chains:
-        """Return what an import brings; one of ours may bring what it imported itself."""
+        """Return what an import binds; importing from our modules follows their own imports."""
         module = self.lookup.find(target[:-1]) if target[1:] else None
         is_ours = target[0] != "torch" and target[0] in self.lookup.packages
         if is_ours and isinstance(module, Definition) and module.kind == "module":
@@ -78,7 +78,7 @@ class Values:
         return frozenset([target])
 
     def attribute(self, base: Chain, name: str) -> Iterable[Chain]:
-        """Yield what an attribute may be."""
+        """Yield the possible values of an attribute."""
         if base[0] == CARRIES:
             chain = (*base[1:], name)
             yield chain if isinstance(self.lookup.find(chain), Definition) else base[1:]
@@ -93,7 +93,7 @@ class Values:
                 yield from self._held(found)
 
     def called(self, func: Chain) -> Iterable[Chain]:
-        """Yield what the result of a call may be."""
+        """Yield the possible results of a call."""
         found = self.lookup.find(func)
         if func[0] == "torch" or (isinstance(found, Definition) and found.kind == "class"):
             yield (*func, CALL)
@@ -102,14 +102,14 @@ class Values:
             yield from self._typed(self.lookup.find((*func, CALL)))
 
     def plain(self, chain: Chain) -> Chain:
-        """Return a chain in which an instance is written as its class."""
+        """Return a chain with instances replaced by their class."""
         calls = [i for i, part in enumerate(chain) if part == CALL]
         found = {i: self.lookup.find(chain[:i]) for i in calls}
         classes = {i for i, f in found.items() if isinstance(f, Definition) and f.kind == "class"}
         return tuple(part for i, part in enumerate(chain) if i not in classes)
 
     def annotated(self, annotation: ast.expr | None, module: Module) -> Iterable[Chain]:
-        """Yield what something with such an annotation in a module of ours may be."""
+        """Yield the possible values of something annotated this way in one of our modules."""
         if annotation is not None:
             yield from self._typed(self.lookup.evaluate(annotation, module))
 

@@ -1,6 +1,6 @@
-"""OpenCL devices: what kind of device they are, and their kernels' language.
+"""OpenCL devices: their device type and their kernel language.
 
-This module imports neither torch nor OpenCL: texts and plans of programs need none.
+This module imports neither torch nor OpenCL: printing and planning programs needs neither.
 """
 
 from wrapper_ir import devices
@@ -31,5 +31,5 @@ OPENCL = devices.DeviceKind(
 
 
 def load():
-    """Make the device known to torch, which calls this when it is imported."""
+    """Register the device with torch, which calls this function when it is imported."""
     import device_opencl.memory  # noqa: F401

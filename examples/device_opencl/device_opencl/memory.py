@@ -1,9 +1,9 @@
-"""Memory of the device, as tensors whose storage is a handle of a buffer, and copies.
+"""Device memory as tensors whose storage is a buffer handle, and copies.
 
-Importing this makes the device known to torch.
+Importing this module registers the device with torch.
 
-Torch learns of a buffer through DLPack. The address that it is told is none that a processor has:
-touching it from the host is a fault, so only copies show what is there.
+Torch receives a buffer through DLPack. The address it gets is not one the processor can read:
+touching it from the host faults, so contents are visible only through copies.
 """
 
 import ctypes
@@ -29,11 +29,11 @@ _capsule = _made_of(("PyCapsule_New", ctypes.pythonapi))
 
 
 def empty_strided(size, stride, *, dtype=None, **_):
-    """Return a tensor in a buffer of its own, which goes when its storage does."""
+    """Return a tensor in its own buffer, which is released with its storage."""
     like = torch.empty_strided(size, stride, dtype=dtype, device="meta")
     nbytes = max(like.untyped_storage().nbytes(), like.itemsize)
     buffer = cl.Buffer(queue().context, cl.mem_flags.READ_WRITE, nbytes)
-    with _lock:  # a DLManagedTensor of bytes (1, 8, 1) on kDLExtDev (12) that nobody deletes
+    with _lock:  # a DLManagedTensor of bytes (1, 8, 1) on kDLExtDev (12), without a deleter
         handle, *_ = itertools.islice(_handles, (nbytes >> 20) + 1)
         shape = ctypes.c_int64(nbytes)
         numbers = (handle, 12, 0, 1, 1, 8, 1, ctypes.addressof(shape), 0, 0, 0, 0)
@@ -51,13 +51,13 @@ def empty(size, *, dtype=None, memory_format=None, **_):
 
 
 def place(tensor):
-    """Return the buffer of a tensor, and where in it the tensor begins, in bytes."""
+    """Return a tensor's buffer and its byte offset in it."""
     buffer = _buffers[tensor.untyped_storage().data_ptr()]
     return buffer, tensor.storage_offset() * tensor.element_size()
 
 
 def region(tensor):
-    """Return the memory of a tensor from its first element on, as kernels take it."""
+    """Return a tensor's memory from its first element on, in the form that kernels take."""
     buffer, start = place(tensor)
     if start % 128:
         raise ValueError(f"a kernel's tensor begins {start} bytes into its buffer, not 128 * n")
@@ -65,14 +65,14 @@ def region(tensor):
 
 
 def _span(tensor):
-    """Return host memory for what is from a tensor's first element to its last, and its view."""
+    """Return host memory that spans a tensor's first to last element, and a view of it."""
     reach = sum((n - 1) * step for n, step in zip(tensor.size(), tensor.stride(), strict=True))
     whole = torch.empty((reach + 1 if tensor.numel() else 0,), dtype=tensor.dtype)
     return whole.view(torch.uint8).numpy(), whole.as_strided(tensor.size(), tensor.stride())
 
 
 def _fetch(tensor):
-    """Return such memory with what is in the tensor's."""
+    """Return such memory filled with the tensor's contents."""
     memory, values = _span(tensor)
     if memory.size:
         buffer, start = place(tensor)
@@ -81,11 +81,11 @@ def _fetch(tensor):
 
 
 def copy(source, target, non_blocking=False):
-    """Copy to the device, from it or within it; the host waits for the current stream."""
+    """Copy to, from or within the device; the host waits for the current stream."""
     given = source if source.device.type == "cpu" else _fetch(source)[1]
     if target.device.type == "cpu":
         return target.copy_(given)
-    # What lies between the elements stays as it is.
+    # Bytes between the elements stay as they are.
     memory, values = _span(target) if target.is_contiguous() else _fetch(target)
     values.copy_(given)
     if memory.size:

@@ -1,4 +1,4 @@
-"""Streams and events: chains of commands in one queue, which by itself keeps no order."""
+"""Streams and events: chains of commands in one out-of-order queue."""
 
 import functools
 import threading
@@ -8,19 +8,19 @@ import pyopencl as cl
 
 @functools.cache
 def queue():
-    """Return the queue of the OpenCL device; what is put there runs as soon as it may."""
+    """Return the OpenCL device's queue; commands run as soon as they may."""
     order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
     return cl.CommandQueue(cl.create_some_context(interactive=False), properties=order)
 
 
 class Stream:
-    """Commands in order: each waits for the ``last`` ones, and then is the only last one."""
+    """An ordered chain of commands: each waits for ``last`` and then replaces it."""
 
     def __init__(self, device=None):
         self.last, self._outer = [], []
 
     def put(self, enqueue, *args, **kwargs):
-        """Put a command behind the others: ``enqueue(queue, *args, wait_for=..., **kwargs)``."""
+        """Append a command: ``enqueue(queue, *args, wait_for=..., **kwargs)``."""
         self.last = [enqueue(queue(), *args, wait_for=self.last, **kwargs)]
         queue().flush()
 
@@ -33,21 +33,21 @@ class Stream:
 
 
 class Event:
-    """A mark behind what is on a stream so far."""
+    """A mark after the commands currently on a stream."""
 
     def __init__(self, device=None):
         self._marked = []
 
     def record(self, stream):
-        """Set the mark."""
+        """Record the stream's current commands."""
         self._marked = stream.last
 
     def wait(self, stream):
-        """Have what comes on a stream wait for the mark."""
+        """Make later commands on a stream wait for the mark."""
         stream.last = stream.last + self._marked
 
     def synchronize(self):
-        """Have the host wait for it."""
+        """Make the host wait for the mark."""
         for command in self._marked:
             command.wait()
 
@@ -56,10 +56,10 @@ _thread = threading.local()
 
 
 def current_stream(device=None):
-    """Return the stream of the thread's innermost block, else the thread's own."""
+    """Return the stream of the thread's innermost block, or else the thread's own."""
     return _thread.__dict__.setdefault("stream", Stream())
 
 
 def synchronize(device=None):
-    """Wait for all that was put on any stream."""
+    """Wait for everything enqueued on any stream."""
     queue().finish()

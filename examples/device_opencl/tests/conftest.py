@@ -1,3 +1,3 @@
-"""The device, known to torch: where torch was imported before the package could be seen, too."""
+"""Registers the device with torch, even if torch was imported before the package was visible."""
 
 import device_opencl.memory  # noqa: F401

@@ -14,7 +14,7 @@ from wrapper_ir.testing.equivalence import copy_of, run_on_copies
 
 class TestOpenCL(DeviceConformance):
     device = "opencl:0"
-    refused = frozenset({"complex_numbers"})  # a view of another type: torch has none there
+    refused = frozenset({"complex_numbers"})  # torch has no view as another type for the device
 
     def lower(self, program):
         return lower(program)

@@ -1,4 +1,4 @@
-"""Memory that the host does not see: copies, views, ops on copies, and when it goes."""
+"""Memory that the host cannot see: copies, views, ops on copies, and release."""
 
 import ctypes
 import gc
@@ -55,7 +55,7 @@ def test_a_buffer_goes_with_the_last_view_of_it():
     assert len(memory._buffers) == before + 3
     views.pop()
     assert len(memory._buffers) == before + 2
-    with pytest.raises(NotImplementedError):  # which holds on to frames, and these to tensors
+    with pytest.raises(NotImplementedError):  # its traceback keeps tensors alive
         views.pop().unfold(0, 1, 1)
     views.clear()
     gc.collect()

@@ -1,4 +1,4 @@
-"""Programs with kernels by hand, and those of graphs, whose ops get kernels of the generator."""
+"""Programs with handwritten kernels, and programs of graphs whose ops get generated kernels."""
 
 import dataclasses
 import threading
@@ -53,7 +53,7 @@ def test_a_program_by_hand(emitter):
 
 
 class Model(torch.nn.Module):
-    """Broadcasting, views, numbers, reductions, and an op that has no kernel."""
+    """A model with broadcasting, views, numbers, reductions and an op that has no kernel."""
 
     def __init__(self):
         super().__init__()
@@ -66,7 +66,7 @@ class Model(torch.nn.Module):
 
 
 def lowered():
-    """Return the model, and its program with kernels."""
+    """Return the model and its program with kernels."""
     model = Model()
     there = Model().to("opencl")
     there.load_state_dict(model.state_dict())
@@ -77,7 +77,7 @@ def lowered():
 
 
 class Loops:
-    """Runs the same kernels on the CPU: their text is C++ as well, but for a few words."""
+    """A runner of the same kernels on the CPU; apart from a few words their text is C++ as well."""
 
     def __init__(self, device):
         self.kernels = CppKernels(extra_flags=("-ffp-contract=off",))
@@ -150,7 +150,7 @@ def test_packages_run_beside_loaded_programs(tmp_path):
     def run(seed):
         x = torch.randn(5, 8, generator=torch.Generator().manual_seed(seed)).to("opencl")
         wanted = [result.cpu() for result in in_python(x)]
-        for call in (packaged, in_cpp) * 5:  # one lets go of Python's lock, and one does not
+        for call in (packaged, in_cpp) * 5:  # one releases the GIL, the other does not
             found = [result.cpu() for result in call(x)]
             agreed.append(all(map(torch.equal, found, wanted)))
 

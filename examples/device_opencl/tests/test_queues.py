@@ -1,4 +1,4 @@
-"""Streams and events: a stream waits for what a program says, and for nothing else."""
+"""Streams and events: a stream waits for exactly what a program says."""
 
 import threading
 
@@ -40,7 +40,7 @@ return %b
 
 
 def loaded(source):
-    """Return an emitted module."""
+    """Load an emitted module."""
     module = {"__name__": "emitted"}
     exec(compile(source, "emitted", "exec"), module)
     return module
@@ -52,7 +52,7 @@ def test_work_starts_when_what_it_waits_for_is_done():
     there = x.to("opencl")
     gate = cl.UserEvent(queues.queue().context)
     queues.current_stream().last = [gate]
-    (y,) = module["call"]([there])  # nothing has been done, and the call is back
+    (y,) = module["call"]([there])  # nothing has run yet, and the call has returned
     (last,) = module["own_stream_1"].get().last
     assert last.command_execution_status != cl.command_execution_status.COMPLETE
     gate.set_status(cl.command_execution_status.COMPLETE)
@@ -66,7 +66,7 @@ def test_work_that_does_not_wait_overtakes():
     gate = cl.UserEvent(queues.queue().context)
     queues.current_stream().last = [gate]
     module["call"]([there])
-    module["own_stream_1"].get().last[0].wait()  # while the caller's stream has not begun
+    module["own_stream_1"].get().last[0].wait()  # while the caller's stream has not started
     gate.set_status(cl.command_execution_status.COMPLETE)
     queues.synchronize()
 
@@ -137,7 +137,7 @@ def test_cpp_goes_on_while_its_work_waits():
         there = x.to("opencl")
         gate = cl.UserEvent(queues.queue().context)
         queues.current_stream().last = [gate]
-        (y,) = call(there)  # nothing has been done, and the call is back, on the stream as it was
+        (y,) = call(there)  # nothing has run yet, the call has returned, the stream is restored
         *_, last = queues.current_stream().last
         assert last.command_execution_status != cl.command_execution_status.COMPLETE
         gate.set_status(cl.command_execution_status.COMPLETE)
@@ -166,7 +166,7 @@ def test_the_host_waits_in_cpp_where_a_program_says_so(wait):
     gate = cl.UserEvent(queues.queue().context)
     queues.current_stream().last = [gate]
     found = []
-    # A thread of its own has a stream of its own, which is ordered behind the gate.
+    # A new thread has its own stream, which is ordered behind the gate.
     caller = queues.current_stream()
 
     def run():

@@ -1,4 +1,4 @@
-"""A device whose memory the host cannot touch: all that torch and wrapper_ir have to know of it."""
+"""A device whose memory the host cannot touch, registered with torch and wrapper_ir."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ KIND = DeviceKind(
 
 
 class Protected:
-    """``torch.protected``."""
+    """The device module ``torch.protected``."""
 
     is_available = is_initialized = staticmethod(lambda: True)
     device_count = staticmethod(lambda: 1)
@@ -34,7 +34,7 @@ class Protected:
 
 
 def load():
-    """Make the device known to torch, which calls this when it is imported."""
+    """Register the device with torch, which calls this function when it is imported."""
     import torch
 
     torch.ops.load_library(LIBRARY)

@@ -1,5 +1,5 @@
 import device_protected
 import torch
 
-if not hasattr(torch, "protected"):  # torch was imported before the package was there
+if not hasattr(torch, "protected"):  # torch was imported before the package was installed
     device_protected.load()

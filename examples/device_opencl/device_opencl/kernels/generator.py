@@ -1,15 +1,15 @@
-"""Kernels in OpenCL C for library ops: element by element, with broadcasting, and reductions.
+"""Kernels in OpenCL C for library ops: element-wise ops with broadcasting, and reductions.
 
-A kernel is given sizes and strides, so one serves all shapes of its rank, and sizes that vary. It
-computes an element of the result for each place of its grid, in an order that only the shape
-decides. What has no kernel here stays a library op.
+A kernel takes sizes and strides as arguments, so one kernel serves all shapes of a rank and dynamic
+sizes. It computes one element of the result per work item, in an order that depends only on the
+shape. Ops without a kernel here stay library ops.
 """
 
 from wrapper_ir import lines
 
 _EXACT = "#pragma OPENCL FP_CONTRACT OFF\n"
 
-# What is computed of operands a and b.
+# Expressions over the operands a and b.
 _POINTWISE = {
     "aten::abs": "fabs(a)",
     "aten::add.Scalar": "a + b",
@@ -27,7 +27,7 @@ _POINTWISE = {
     "aten::tanh": "tanh(a)",
 }
 
-# What a reduction begins with, how it takes in an element a, and what it gives for a count.
+# Initial value, step for an element a, and final expression of each reduction.
 _REDUCTIONS = {
     "aten::amax": ("-INFINITY", "a > r || isnan(a) ? a : r", "r"),
     "aten::amin": ("INFINITY", "a < r || isnan(a) ? a : r", "r"),
@@ -40,7 +40,7 @@ def lower(program):
     """Return a program with kernels in place of the library ops that have one.
 
     Args:
-        program: A logical program, as ``wir.from_fx`` makes it.
+        program: A logical program, as made by ``wir.from_fx``.
     """
     kernels = {}
 
@@ -60,7 +60,7 @@ def lower(program):
 
 
 def _lowered(line, program):
-    """Return the kernel, the arguments and the grid that do what a call does; None for others."""
+    """Return kernel, arguments and grid that replace a call, or None if it has no kernel."""
     fresh = [each for each in line.results if isinstance(each, lines.ResultBuffer) and not each.of]
     if line.device.type != "opencl" or len(line.results) != 1 or not fresh:
         return None
@@ -121,7 +121,7 @@ def _reduction(line, out, source):
 
 
 def _kernel(name, text, reads, scalars, numbers, line, out):  # noqa: PLR0913
-    """Return a kernel of this text, and how it is called."""
+    """Return a kernel with this text, and the arguments and grid to call it with."""
     params = [
         *(lines.BufferParam(f"p_{n}", lines.DType.FLOAT32, lines.Access.READ) for n, _ in reads),
         lines.BufferParam("out", lines.DType.FLOAT32, lines.Access.WRITE),
@@ -146,7 +146,7 @@ def _kernel(name, text, reads, scalars, numbers, line, out):  # noqa: PLR0913
 
 
 def _places(dims):
-    """Return what takes a place of the grid apart, the last dimension first."""
+    """Return the code that splits a work item's index, the last dimension first."""
     return [f"    const long i{d} = left % n{d}; left /= n{d};" for d in reversed(dims)]
 
 
@@ -155,7 +155,7 @@ def _at(name, dims):
 
 
 def _broadcast(layout, out):
-    """Return an operand's strides in the result's dimensions, 0 where its elements are repeated."""
+    """Return an operand's strides in the result's dimensions, 0 where elements repeat."""
     missing = len(out.size) - len(layout.size)
     pairs = zip(layout.size, layout.stride, out.size[missing:], strict=True)
     return [0] * missing + [0 if size == 1 and n != 1 else step for size, step, n in pairs]

@@ -1,4 +1,4 @@
-"""Library ops that have no kernel for the device: views, and ops on copies on the host."""
+"""Library ops without a kernel for the device: views, and ops that run on host copies."""
 
 import functools
 
@@ -21,14 +21,14 @@ def as_strided(source, size, stride, offset=None):
 
 
 def _as_declared(type_, value):
-    """Return an argument of its parameter's type: torch shows some tensors as numbers."""
+    """Convert an argument to its parameter's type, because torch passes some tensors as numbers."""
     is_number = isinstance(value, (bool, int, float, complex))
     return torch.tensor(value) if is_number and type_ == "Tensor" else value
 
 
 def on_host(op, *args, **kwargs):
-    """Run an op on copies of its arguments, and copy back what it writes and returns."""
-    schema = op._schema  # noqa: SLF001 - there is no other name for it
+    """Run an op on host copies of its arguments, then copy its writes and results back."""
+    schema = op._schema  # noqa: SLF001 - no public name exists
     if any(made.alias_info and not made.alias_info.is_write for made in schema.returns):
         raise NotImplementedError(f"{op} makes a view, which no copy can be")
     copies = {}
@@ -42,7 +42,7 @@ def on_host(op, *args, **kwargs):
         copy = copies.get(value) if isinstance(value, torch.Tensor) else None
         if copy is not None and copy.size() == value.size():
             value.copy_(copy)
-        elif copy is not None:  # an op that is given empty results makes them larger
+        elif copy is not None:  # an op that grows the empty results it is given
             value.data = copy.to("opencl")
 
     def back(value):
@@ -67,4 +67,4 @@ OPS = {
     "_reshape_alias": as_strided,
     "convolution_overrideable": functools.partial(on_host, torch.ops.aten.convolution.default),
 }
-"""What torch asks of a device by name; :func:`on_host` does the rest."""
+"""Ops that torch dispatches to the device by name; :func:`on_host` handles all others."""
