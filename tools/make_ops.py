@@ -5,7 +5,8 @@
 A line holds an op whose results are all fresh tensors and its ``out=`` overload, both as schemas,
 separated by ``|``, with ``pointwise`` in front if the op is pointwise. Only pairs that take the
 same arguments and whose ``out=`` overload really writes to its outputs are listed: overloads
-that torch generated (``torch.Tag.generated``) allocate and copy inside, and composite ones may. Random ops
+that torch generated (``torch.Tag.generated``) allocate and copy inside, and composite ones may.
+Random ops
 are left out of these pairs, because the order of draws may depend on the memory. They have lines of
 their own: ``seeded`` and the name of each op that draws random numbers, by its tag. The table is
 the union over all supported releases: run the script on each.
