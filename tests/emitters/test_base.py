@@ -20,6 +20,7 @@ from wrapper_ir.emitters import (
     LogicalProgramError,
     Problems,
     UnknownEmitterError,
+    Unsupported,
     emitter_class,
     emitter_names,
     make_emitter,
@@ -32,6 +33,7 @@ from wrapper_ir.emitters.python import PythonEmitter
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.errors import OptionError, OptionValueError
 from wrapper_ir.lines import Path, Program, Stage
+from wrapper_ir.lines.walk import walk
 from wrapper_ir.verify import VerificationError
 
 
@@ -49,6 +51,15 @@ def test_all_problems_at_once() -> None:
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error)
     assert again.problems == error.problems
+
+
+def test_emitters_may_raise_the_error_themselves() -> None:
+    refused = wir.parse(FILES["relu_twice"].read_text())
+    path, line = next(iter(walk(refused)))
+    error = EmitError(emitter="mine", problems=[Unsupported(line, path, "it is odd")])
+    assert str(path) in str(error)
+    assert "cannot render 1 of the program's lines" in str(error)
+    assert pickle.loads(pickle.dumps(error)).problems == error.problems
 
 
 def test_programs_are_verified_first() -> None:

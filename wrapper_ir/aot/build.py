@@ -24,7 +24,7 @@ from wrapper_ir.aot.data import (
     write_blob,
 )
 from wrapper_ir.aot.errors import TooLargeError
-from wrapper_ir.aot.gpu_kernels import DeviceCode, chosen_archs
+from wrapper_ir.aot.gpu_kernels import DeviceCode, check_archs
 from wrapper_ir.aot.kernels import (
     NATIVE,
     check_text,
@@ -120,12 +120,7 @@ class BuildOptions:
             OptionValueError: A value is not legal.
         """
         check_options(self)
-        chosen_archs((), self.archs)
-
-    @property
-    def archs(self) -> str | tuple[str, ...]:
-        """The names of the architectures to compile for, as they were given."""
-        return self.gpu_arch
+        check_archs(self)
 
 
 def build(
@@ -155,7 +150,7 @@ def build(
     flags = (*(("-g",) if options.debug_info else ()), *options.extra_flags)
     work = Work.of(options.cache, options.jobs, flags)
     features = _features(work, kernels, options.isa)
-    code = DeviceCode.of(artifact, options.archs)
+    code = DeviceCode.of(artifact, options)
     files = _files(work, artifact, kernels, options.kernel_flags)
     files.append(work.plain("cpu.cpp", check_text(features, options.isa)))
     steps = Steps(len(files) + 3, options.progress)
@@ -182,7 +177,7 @@ def build(
 def _features(work: Work, kernels: Sequence[tuple[CppUnit, Isa]], isa: str) -> tuple[str, ...]:
     """Return the features that a processor needs for the kernels and for a named level."""
     level = checked_level(isa)
-    isas = [isa for _, isa in kernels] + ([level] if level is not None else [])
+    isas = [each for _, each in kernels] + ([level] if level is not None else [])
     return required_features(work.compiler, isas)
 
 
@@ -253,7 +248,7 @@ def build_loadable(
     kernels = [(kernel, isa_of(kernel.source, NATIVE)) for kernel in artifact.kernels]
     files = _files(work, artifact, kernels, apart=kernels_apart)
     runtime = work.runtime(artifact.manifest, alone=False)
-    code = DeviceCode.of(artifact, options.archs)
+    code = DeviceCode.of(artifact, options)
     parts = [*(file.key(work.compiler) for file in files), *map(str, runtime), *code.keys]
     key = hashlib.sha256("\0".join(["loadable", exports, *parts]).encode()).hexdigest()
     steps = Steps(len(files) + 1, options.progress)

@@ -29,6 +29,7 @@ from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.emitter import CppEmitter
 from wrapper_ir.emitters.registry import emitter_class
 from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError
+from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.options.schema import made_with, options_of
 from wrapper_ir.outputs import INDEX, Kind, contains, ending, forced, is_read, replacing, why
 from wrapper_ir.outputs import check as check_output
@@ -101,7 +102,7 @@ def write_parts(
         library.constants_file or library.constants_wanted,
         isa=options.isa,
         features=library.features,
-        archs=DeviceCode.of(artifact, options.archs).archs,
+        archs=DeviceCode.of(artifact, options).archs,
     )
     files.append(folder / INDEX)
     files[-1].write_text(json.dumps(index, indent=1), "utf-8")
@@ -126,7 +127,17 @@ def _about(manifest: Manifest, library: Library, isa: str) -> dict[str, str]:
 
 
 #: The levels of probes that work in a library without Python.
-_LEVELS: Final = ("names", "print", "save", "check", "check_nan", "stats")
+_LEVELS: Final = tuple(
+    level.value
+    for level in (
+        ProbeLevel.NAMES,
+        ProbeLevel.PRINT,
+        ProbeLevel.SAVE,
+        ProbeLevel.CHECK,
+        ProbeLevel.CHECK_NAN,
+        ProbeLevel.STATS,
+    )
+)
 
 #: The kinds of files that we export, by bytes that each contains whatever the program.
 _PACKAGE: Final = Kind("a package that we exported", contains(b"WRAPPER_IR_ISA"))

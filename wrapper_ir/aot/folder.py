@@ -134,7 +134,7 @@ def write_build(
     target = _identifier(name)
     compiler = find_compiler(options.cache)
     table, where, units, archives = prepared(artifact, options)
-    code = DeviceCode.of(artifact, options.archs)
+    code = DeviceCode.of(artifact, options)
     # Without the features of this processor, as the library may be built on another one.
     isas = [dataclasses.replace(isa, march="x86-64") if isa.native else isa for _, isa in units]
     check = check_text(required_features(compiler, isas), options.isa)

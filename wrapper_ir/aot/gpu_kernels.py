@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from wrapper_ir.aot.data import NO_STACK, asciz
 from wrapper_ir.errors import WrapperIRError
@@ -68,6 +68,19 @@ def chosen_archs(kernels: Sequence[GpuUnit], names: str | Iterable[str]) -> tupl
     return (current,)
 
 
+class NamesArchs(Protocol):
+    """The build option that names architectures."""
+
+    @property
+    def gpu_arch(self) -> str | tuple[str, ...]:
+        """Architectures; empty for that of this machine's GPU."""
+
+
+def check_archs(options: NamesArchs) -> None:
+    """Raise OptionValueError if an architecture does not exist."""
+    chosen_archs((), options.gpu_arch)
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
     """The machine code of a program's device kernels in a library.
@@ -81,13 +94,13 @@ class DeviceCode:
     archs: tuple[int, ...]
 
     @classmethod
-    def of(cls, artifact: Sources, names: str | Iterable[str]) -> DeviceCode:
-        """Return the code of an artifact's kernels for architectures by name.
+    def of(cls, artifact: Sources, options: NamesArchs) -> DeviceCode:
+        """Return the code of an artifact's kernels for the architectures that options name.
 
         Raises:
             WrapperIRError: As for :func:`chosen_archs`.
         """
-        return cls(artifact.gpu_kernels, chosen_archs(artifact.gpu_kernels, names))
+        return cls(artifact.gpu_kernels, chosen_archs(artifact.gpu_kernels, options.gpu_arch))
 
     @property
     def keys(self) -> list[str]:

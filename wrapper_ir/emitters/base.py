@@ -21,12 +21,12 @@ from typing import (
     Any,
     ClassVar,
     Final,
-    NoReturn,
     Protocol,
-    cast,
     final,
     runtime_checkable,
 )
+
+from typing_extensions import override
 
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.errors import WrapperIRError
@@ -36,7 +36,7 @@ from wrapper_ir.options.schema import check_options, options_of
 from wrapper_ir.outputs import PROGRAM_FILE, beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 
 # Blame for failing emitters.
@@ -129,18 +129,47 @@ class Unsupported:
 
 
 class EmitError(WrapperIRError):
-    """An emitter cannot render some lines of a program.
+    """An emitter cannot render some lines of a program; the error holds all of them.
 
-    Fields: ``emitter``, the ``problems``, their ``count``, and a ``listing`` of them as text.
+    Args:
+        emitter: The name of the emitter.
+        problems: Every line that it cannot render.
+        origin: The place in the model that the first of them comes from.
     """
 
     code = "WIR2001"
     template = "emitter '{emitter}' cannot render {count} of the program's lines:\n{listing}"
 
-    @property
-    def problems(self) -> tuple[Unsupported, ...]:
-        """Every line that the emitter cannot render, in program order."""
-        return cast("tuple[Unsupported, ...]", self.fields["problems"])
+    def __init__(
+        self,
+        *,
+        emitter: str,
+        problems: Sequence[Unsupported],
+        path: object | None = None,
+        origin: object | None = None,
+        hint: str | None = None,
+    ) -> None:
+        listing = "\n".join(f"  {p.path}: '{p.line.mnemonic}': {p.reason}" for p in problems)
+        super().__init__(
+            emitter=emitter,
+            problems=tuple(problems),
+            count=len(problems),
+            listing=listing,
+            path=path if path is not None else problems[0].path,
+            origin=origin,
+            hint=hint,
+        )
+        #: Every line that the emitter cannot render, in program order.
+        self.problems: tuple[Unsupported, ...] = tuple(problems)
+
+    @override
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[..., WrapperIRError], tuple[type[WrapperIRError], dict[str, object]]]:
+        """Pickle without the fields that the constructor derives."""
+        rebuild, (cls, keywords) = super().__reduce__()
+        derived = ("count", "listing")
+        return rebuild, (cls, {k: v for k, v in keywords.items() if k not in derived})
 
 
 class LogicalProgramError(WrapperIRError):
@@ -179,13 +208,17 @@ class Problems:
     """The lines that could not be rendered in one run."""
 
     def __init__(self) -> None:
-        #: All recorded lines, in the order of recording.
-        self.found: list[Unsupported] = []
+        self._found: list[Unsupported] = []
 
     def add(self, line: AnyLine, path: Path, reason: str) -> None:
         """Record a line; only the first reason for each is kept."""
-        if not self.found or self.found[-1].path != path:
-            self.found.append(Unsupported(line, path, reason))
+        if not self._found or self._found[-1].path != path:
+            self._found.append(Unsupported(line, path, reason))
+
+    @property
+    def found(self) -> tuple[Unsupported, ...]:
+        """All recorded lines, in the order of recording."""
+        return tuple(self._found)
 
 
 @runtime_checkable
@@ -311,23 +344,13 @@ class Emitter(ABC):
         with faults_of(type(self), f"rendering the program '{program.name}'"):
             artifact = self.render(program, problems)
         if problems.found:
-            self._refuse(program, problems.found)
+            origin = program.origin_of(problems.found[0].line)
+            where = None if origin is None else origin.place or origin.module or None
+            raise EmitError(emitter=self.name, problems=problems.found, origin=where)
         reason = _not_an_artifact(artifact)
         if reason:
             raise ArtifactError(emitter=self.name, package=package_of(type(self)), reason=reason)
         return artifact
-
-    def _refuse(self, program: Program, problems: list[Unsupported]) -> NoReturn:
-        first = problems[0]
-        origin = program.origin_of(first.line)
-        raise EmitError(
-            emitter=self.name,
-            problems=tuple(problems),
-            count=len(problems),
-            listing="\n".join(f"  {p.path}: '{p.line.mnemonic}': {p.reason}" for p in problems),
-            path=first.path,
-            origin=None if origin is None else origin.place or origin.module or None,
-        )
 
     @abstractmethod
     def render(self, program: Program, problems: Problems) -> Artifact:

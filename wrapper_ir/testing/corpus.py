@@ -22,7 +22,7 @@ from wrapper_ir.lines.traits import checks_layout
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.planning import plan_memory
 from wrapper_ir.runtime.main import random_tensor
-from wrapper_ir.testing.corpus_files import corpus_files
+from wrapper_ir.testing.corpus_files import about, corpus_files
 from wrapper_ir.testing.equivalence import example_inputs
 from wrapper_ir.text import parse
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-__all__ = ["corpus_files", "corpus_inputs", "corpus_program", "wrong_inputs"]
+__all__ = ["about", "corpus_files", "corpus_inputs", "corpus_program", "wrong_inputs"]
 
 #: Inputs of programs that random contents would not fit, by position.
 _SPECIAL: Final[Mapping[str, Mapping[int, Any]]] = {
