@@ -222,3 +222,36 @@ def test_machine_code_is_kept_by_the_settings_it_was_made_under(
     assert binary_key(kernel.source, 90) != plain
     monkeypatch.setenv(name, "")
     assert binary_key(kernel.source, 90) == plain
+
+
+@pytest.mark.parametrize(("mebibytes", "is_kept"), [(4, True), (5, False)])
+def test_programs_keep_four_mebibytes_of_scratch_memory_on_a_gpu(
+    mebibytes: int, is_kept: bool
+) -> None:
+    elements = mebibytes * 2**18
+    text = f"""
+wir 2
+program @scratch inference logical
+
+input %x : f32[{elements}] @cuda:0
+
+kernel @copy(x: in f32, y: out f32) triton entry "copy" warps 4 stages 1 SIGNATURE
+  | import triton
+  | import triton.language as tl
+  |
+  | @triton.jit
+  | def copy(x, y, B: tl.constexpr):
+  |     i = tl.program_id(0) * B + tl.arange(0, B)
+  |     tl.store(y + i, tl.load(x + i))
+
+extern aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor
+
+  %a = allocate : f32[{elements}] @cuda:0
+  call @copy(%x, out %a) @cuda:0 grid [{elements // 1024}]
+  %y = aten::sum(%a) @cuda:0 : f32[] @cuda:0
+return %y
+"""
+    signature = 'signature {x: "*fp32", y: "*fp32"} constants {B: 1024}'
+    text = text.replace("SIGNATURE", signature)
+    state = emitted(text).source.partition("struct State {")[2].partition("};")[0]
+    assert ("wir::Tensor a" in state) == is_kept
