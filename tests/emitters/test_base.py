@@ -34,6 +34,7 @@ from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.errors import OptionError, OptionValueError
 from wrapper_ir.lines import Path, Program, Stage
 from wrapper_ir.lines.walk import walk
+from wrapper_ir.plugins import EMITTERS
 from wrapper_ir.verify import VerificationError
 
 
@@ -135,8 +136,13 @@ class NotAnEmitter:
 
 
 def points(monkeypatch: pytest.MonkeyPatch, *found: tuple[str, str]) -> None:
-    made = EntryPoints(EntryPoint(name, value, registry.GROUP) for name, value in found)
-    monkeypatch.setattr(registry, "entry_points", lambda **wanted: made.select(**wanted))
+    made = EntryPoints(EntryPoint(name, value, EMITTERS) for name, value in found)
+
+    def plugins(group: str, name: str | None = None) -> tuple[EntryPoint, ...]:
+        wanted = {"group": group} if name is None else {"group": group, "name": name}
+        return tuple(made.select(**wanted))
+
+    monkeypatch.setattr(registry, "plugins", plugins)
 
 
 def test_emitters_of_others(monkeypatch: pytest.MonkeyPatch) -> None:

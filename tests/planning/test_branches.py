@@ -11,7 +11,8 @@ import pytest
 import wrapper_ir as wir
 from tests.pages import ROOT
 from tests.planning.test_streams import Memory, Order
-from wrapper_ir.emitters.cuda_captures import Captures, capture_facts, why_not_captured
+from wrapper_ir.emitters.base import Captures
+from wrapper_ir.emitters.cuda_captures import capture_facts, why_not_captured
 from wrapper_ir.lines import (
     Allocate,
     ExternKernel,

@@ -33,7 +33,7 @@ from wrapper_ir.toolchain.source import CppSource, CppUnit
 from wrapper_ir.toolchain.triton import units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from types import ModuleType
 
     from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
@@ -214,6 +214,7 @@ def _load(
     from wrapper_ir.emitters.base import constant_values  # noqa: PLC0415
 
     program = artifact.program
+    _register_ops(artifact.manifest.parts)
     values = constant_values(program)
     constants = tuple(values[name] for name in program.constants)
     library = build_loadable(artifact, made_with(BuildOptions, options, owner="load"))
@@ -230,6 +231,12 @@ def _load(
         check_object(program.data[name], name, item.class_name)
     objects = tuple(values[name] for name in program.objects)
     return with_objects(function, lambda: objects, len(program.inputs), boxed=boxed)
+
+
+def _register_ops(parts: Collection[str]) -> None:
+    """Register the ops that a program calls and that the runtime package has in Python."""
+    if Part.OWN_OPS in parts:
+        import wrapper_ir.runtime.own_ops  # noqa: F401, PLC0415 - registers them
 
 
 def load_library(
@@ -314,6 +321,7 @@ def boxed_call(  # noqa: PLR0913 - called by a module's text
     from wrapper_ir.aot.build import build_loadable  # noqa: PLC0415 - only to build
 
     units = tuple(CppUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
+    _register_ops(parts)
     manifest = Manifest(frozenset(map(Part, parts)), type=device)
     library = build_loadable(
         Sources(files, units, units_of(gpu_kernels), manifest), kernels_apart=apart

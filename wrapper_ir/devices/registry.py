@@ -8,18 +8,17 @@ when the device type is first asked for. A process may register others.
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.devices.cpu import CPU
 from wrapper_ir.devices.cuda import CUDA
 from wrapper_ir.devices.kind import DeviceKind, KernelLanguage
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.plugins import DEVICES, plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_GROUP: Final = "wrapper_ir.devices"
+    from importlib.metadata import EntryPoint
 
 
 class DuplicateDeviceError(WrapperIRError):
@@ -96,7 +95,7 @@ def installed() -> tuple[DeviceKind, ...]:
     Raises:
         DeviceLoadError: A package's kind cannot be imported.
     """
-    for point in entry_points(group=_GROUP):
+    for point in plugins(DEVICES):
         _find(point.name)
     return registered()
 
@@ -159,7 +158,7 @@ def _find(type_: str) -> DeviceKind | None:
 @lru_cache(maxsize=64)
 def _installed(type_: str) -> DeviceKind | None:
     """Return the kind that an installed package declares, if there is one."""
-    points = entry_points(group=_GROUP, name=type_)
+    points = plugins(DEVICES, type_)
     if not points:
         return None
     point = next(iter(points))

@@ -14,7 +14,6 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path as File
 from typing import (
     TYPE_CHECKING,
@@ -28,15 +27,19 @@ from typing import (
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines.program import AnyLine, Program, Stage
-from wrapper_ir.lines.walk import Path
+from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPH_LIMIT, GRAPH_RESULTS, GRAPHS
 from wrapper_ir.options.schema import check_options, options_of
 from wrapper_ir.outputs import PROGRAM_FILE, beside
+from wrapper_ir.plugins import EMITTERS, plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    # Only annotations name these: options are read without what programs are made of.
+    from wrapper_ir.emitters.writer import SourceMap  # noqa: TC004
+    from wrapper_ir.lines.program import AnyLine, Program  # noqa: TC004
+    from wrapper_ir.lines.walk import Path  # noqa: TC004
 
 
 # Blame for failing emitters.
@@ -44,9 +47,6 @@ if TYPE_CHECKING:
 # A third-party emitter runs as part of this library, so an unexpected exception from it would look
 # like a bug in wrapper_ir or in the program. It is reported as that emitter's fault instead.
 # Unexpected exceptions from our own emitters propagate unchanged.
-
-GROUP: Final = "wrapper_ir.emitters"
-"""The entry point group of emitters."""
 
 
 class EmitterFaultError(WrapperIRError):
@@ -80,7 +80,7 @@ class ArtifactError(WrapperIRError):
 def package_of(emitter: type[object]) -> str:
     """Return the package that an emitter comes from: ``wir-plain 0.1.0``, or else its module."""
     root = emitter.__module__.partition(".")[0]
-    for point in entry_points(group=GROUP):
+    for point in plugins(EMITTERS):
         if point.dist is not None and point.module.partition(".")[0] == root:
             return f"{point.dist.name} {point.dist.version}"
     return f"the module '{emitter.__module__}'"
@@ -334,7 +334,8 @@ class Emitter(ABC):
             EmitterFaultError: A third-party emitter failed.
             ArtifactError: The emitter returned something that is not an artifact.
         """
-        # The verifier is a large module; reading an emitter's options should not load it.
+        # Reading an emitter's options should not load what programs are made of, nor the verifier.
+        from wrapper_ir.lines.program import Stage  # noqa: PLC0415
         from wrapper_ir.verify import verify  # noqa: PLC0415
 
         if program.stage is not Stage.PLANNED:
@@ -358,6 +359,34 @@ class Emitter(ABC):
 
         The artifact is discarded if there are problems.
         """
+
+
+@dataclass(frozen=True)
+class Captures:
+    """Base of emitters whose programs' calls can be captured: the options for that.
+
+    Attributes:
+        cuda_graph: Whether calls are captured as CUDA graphs and replayed, if possible.
+        cuda_graph_limit: How many graphs are kept, one for each set of input sizes.
+        cuda_graph_branches: How many branches a graph may have besides its main one: independent
+            kernels run side by side if that is faster.
+        cuda_graph_results: Whether results of replayed calls are ``fresh`` memory that the caller
+            owns, or ``shared``: the graph's own memory, which the next call overwrites. In
+            training they are always fresh.
+        cuda_graph_cuts: Whether a program that cannot be captured as a whole is cut at the
+            obstacles and the pieces between them are captured.
+    """
+
+    cuda_graph: bool = GRAPHS.field()
+    cuda_graph_limit: int = GRAPH_LIMIT.field()
+    cuda_graph_branches: int = GRAPH_BRANCHES.field()
+    cuda_graph_results: str = GRAPH_RESULTS.field()
+    cuda_graph_cuts: bool = GRAPH_CUTS.field()
+
+    @property
+    def graphs(self) -> Captures | None:
+        """The options, or None if calls are not captured."""
+        return self if self.cuda_graph else None
 
 
 def _not_an_artifact(result: object) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import Liveness, mutated_inputs
 from wrapper_ir.analysis.ops import draws, drops
+from wrapper_ir.emitters.base import Captures
 from wrapper_ir.emitters.facts import needs_streams, only_accelerator
 from wrapper_ir.lines.args import BufferArg, BufferValue, ScalarArg
 from wrapper_ir.lines.control import Cond, ObjectInput, Region, Switch, While
@@ -28,7 +29,6 @@ from wrapper_ir.lines.schema import GENERATOR
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.walk import regions_of, walk
-from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS, GRAPH_LIMIT, GRAPH_RESULTS, GRAPHS
 from wrapper_ir.toolchain.manifest import CaptureFacts
 
 if TYPE_CHECKING:
@@ -40,34 +40,6 @@ if TYPE_CHECKING:
 
 _MOST: Final = 3
 """The most reasons that are reported."""
-
-
-@dataclass(frozen=True)
-class Captures:
-    """Base of emitters whose programs' calls can be captured: the options for that.
-
-    Attributes:
-        cuda_graph: Whether calls are captured as CUDA graphs and replayed, if possible.
-        cuda_graph_limit: How many graphs are kept, one for each set of input sizes.
-        cuda_graph_branches: How many branches a graph may have besides its main one: independent
-            kernels run side by side if that is faster.
-        cuda_graph_results: Whether results of replayed calls are ``fresh`` memory that the caller
-            owns, or ``shared``: the graph's own memory, which the next call overwrites. In
-            training they are always fresh.
-        cuda_graph_cuts: Whether a program that cannot be captured as a whole is cut at the
-            obstacles and the pieces between them are captured.
-    """
-
-    cuda_graph: bool = GRAPHS.field()
-    cuda_graph_limit: int = GRAPH_LIMIT.field()
-    cuda_graph_branches: int = GRAPH_BRANCHES.field()
-    cuda_graph_results: str = GRAPH_RESULTS.field()
-    cuda_graph_cuts: bool = GRAPH_CUTS.field()
-
-    @property
-    def graphs(self) -> Captures | None:
-        """The options, or None if calls are not captured."""
-        return self if self.cuda_graph else None
 
 
 def hand_graphs_on(source: object, function: object) -> None:

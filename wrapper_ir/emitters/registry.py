@@ -8,15 +8,16 @@ installation does not matter.
 from __future__ import annotations
 
 import inspect
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from wrapper_ir.emitters.base import GROUP, Emitter, faults_of
+from wrapper_ir.emitters.base import Emitter, faults_of
 from wrapper_ir.errors import WrapperIRError, nearest
 from wrapper_ir.options.schema import check_values, options_of
+from wrapper_ir.plugins import EMITTERS, plugins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from importlib.metadata import EntryPoint
 
 
 class UnknownEmitterError(WrapperIRError):
@@ -67,7 +68,7 @@ def register_emitter(name: str, emitter: type[Emitter]) -> None:
     """
     if reason := _problem(emitter):
         raise NotAnEmitterError(emitter=name, reason=reason)
-    others = {point.value for point in entry_points(group=GROUP, name=name)}
+    others = {point.value for point in plugins(EMITTERS, name)}
     if _registered.get(name, emitter) is not emitter:
         others.add(_described(_registered[name]))
     if others:
@@ -87,7 +88,7 @@ def _described(emitter: type[Emitter]) -> str:
 
 def emitter_names() -> tuple[str, ...]:
     """Return the names of all emitters, sorted, without importing any of them."""
-    return tuple(sorted({*_registered, *(point.name for point in entry_points(group=GROUP))}))
+    return tuple(sorted({*_registered, *(point.name for point in plugins(EMITTERS))}))
 
 
 def emitter_class(name: str) -> type[Emitter]:
@@ -109,7 +110,7 @@ def emitter_class(name: str) -> type[Emitter]:
         raise UnknownEmitterError(emitter=name_of, known=listed, hint=hint)
     if name in _registered:
         return _registered[name]
-    points = entry_points(group=GROUP, name=name)
+    points = plugins(EMITTERS, name)
     values = sorted({point.value for point in points})
     if not values:
         known = emitter_names()

@@ -9,13 +9,13 @@ from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.devices import registered
-from wrapper_ir.emitters.base import Emitter, Problems
+from wrapper_ir.emitters.base import Captures, Emitter, Problems
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.context import Context
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.emitters.cpp.statics import gather_statics
-from wrapper_ir.emitters.cuda_captures import Captures, capture_facts, pieces
+from wrapper_ir.emitters.cuda_captures import capture_facts, pieces
 from wrapper_ir.emitters.facts import accelerators_of
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.control import BufferInput, ObjectInput

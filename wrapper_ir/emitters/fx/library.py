@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.fx.node import has_side_effect
 
+from wrapper_ir.toolchain.parts import OWN_OPS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -80,6 +82,8 @@ def overload(name: str) -> Any:
 
 def op_named(name: str) -> Any:
     """Return the overload of any op, such as ``aten::add.Tensor``, or ``None``."""
+    if name.startswith(OWN_OPS):
+        import wrapper_ir.runtime.own_ops  # noqa: F401, PLC0415 - registers them
     namespace, _, rest = name.partition("::")
     base, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), base, None)

@@ -19,8 +19,7 @@ from wrapper_ir.lines.program import GraphRole
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.cuda_captures import Captures
+    from wrapper_ir.emitters.base import Captures, Problems
     from wrapper_ir.emitters.facts import Facts
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.kernels import KernelDefinition
@@ -107,6 +106,8 @@ class Context(TextRun):
         self.files: dict[str, str] | None = {} if apart else None
         self.exprs = PythonExprs(self.symbol)
         self.used: set[str] = set()
+        #: Whether an op is called that the runtime package registers when asked to.
+        self.calls_own_ops = False
         #: Imports from vendors' packages, and their names in the file.
         self.imports: dict[str, str] = {}
         #: Variables of streams, events and memory pools, by kind and number; those of the caller's

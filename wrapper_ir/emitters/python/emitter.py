@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
-from wrapper_ir.analysis.liveness import StorageMap
-from wrapper_ir.emitters.base import WRAPPER, Emitter, Problems, SourceFiles
-from wrapper_ir.emitters.cuda_captures import Captures
-from wrapper_ir.emitters.facts import gather
-from wrapper_ir.emitters.python.artifact import PythonArtifact
-from wrapper_ir.emitters.python.context import Context
-from wrapper_ir.emitters.python.module import render_module
+from wrapper_ir.emitters.base import Captures, Emitter
 from wrapper_ir.options import declared as take
 
 if TYPE_CHECKING:
-    from wrapper_ir.emitters.writer import CodeWriter
+    from wrapper_ir.emitters.base import Problems
+    from wrapper_ir.emitters.python.artifact import PythonArtifact
     from wrapper_ir.lines.program import Program
 
 
@@ -57,36 +52,18 @@ class PythonEmitter(Captures, Emitter):
     @override
     def render(self, program: Program, problems: Problems) -> PythonArtifact:
         """Render a planned and verified program."""
-        from wrapper_ir.planning.kept import keep_storage  # noqa: PLC0415 - loads the planner
+        # Reading the options above loads nothing of what renders.
+        from wrapper_ir.emitters.python.module import build_artifact  # noqa: PLC0415
 
-        is_checked = self.checks == "always"
-        # An unchecked input of the wrong size could make an op resize a kept buffer for good.
-        host = self.keep_buffers if is_checked else 0
-        storages = StorageMap(program)
-        kept = keep_storage(program, host, arena=self.arena, storages=storages)
-        facts = gather(kept, storages, arena=self.arena, is_checked=is_checked)
-
-        def rendered(*, apart: bool) -> tuple[CodeWriter, Context]:
-            context = Context(
-                kept,
-                facts,
-                problems,
-                graphs=self.graphs,
-                checks=self.checks,
-                origins=self.origins,
-                takes_out=self.out,
-                profiles=self.profile,
-                apart=apart,
-            )
-            return render_module(context), context
-
-        def files() -> SourceFiles:
-            writer, context = rendered(apart=True)
-            texts = {WRAPPER: writer.text(), **(context.files or {})}
-            return SourceFiles(texts, {WRAPPER: writer.source_map()}, self.name, self.given)
-
-        writer, context = rendered(apart=False)
-        constants = {context.buffer(name): name for name in (*program.constants, *program.objects)}
-        return PythonArtifact(
-            writer.text(), writer.source_map(), program, constants, files, takes_out=self.out
+        return build_artifact(
+            program,
+            problems,
+            keep_buffers=self.keep_buffers,
+            arena=self.arena,
+            given=self.given,
+            graphs=self.graphs,
+            checks=self.checks,
+            origins=self.origins,
+            takes_out=self.out,
+            profiles=self.profile,
         )

@@ -13,6 +13,7 @@ from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg, ScalarArg
 from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.walk import walk
+from wrapper_ir.toolchain.parts import OWN_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -226,6 +227,7 @@ class OpSection:
         if line.name not in self._plain or is_method(self._context.program, line.name):
             return
         name = self._context.names["op", line.name]
+        self._context.calls_own_ops |= line.name.startswith(OWN_OPS)
         function = torch_function(line.name) if self._plain[line.name] else None
         registered = torch_op(line.name)
         if function is None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.emitters.base import CONSTANTS_FILE
-from wrapper_ir.emitters.facts import example_symbols
-from wrapper_ir.emitters.python.context import FOLDER
+from wrapper_ir.analysis.liveness import StorageMap
+from wrapper_ir.emitters.base import CONSTANTS_FILE, WRAPPER, SourceFiles
+from wrapper_ir.emitters.facts import example_symbols, gather
+from wrapper_ir.emitters.python.artifact import PythonArtifact
+from wrapper_ir.emitters.python.context import FOLDER, Context
 from wrapper_ir.emitters.python.cuda_graphs import render_graphs
 from wrapper_ir.emitters.python.device_kernels import DeviceSection, TritonSection
 from wrapper_ir.emitters.python.entry import Entry, keep_arenas, keep_heap, render_release
@@ -26,11 +28,12 @@ from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title, p
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
 from wrapper_ir.lines.program import ConstantKind, Program
 from wrapper_ir.lines.walk import Path
+from wrapper_ir.planning.kept import keep_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from wrapper_ir.emitters.python.context import Context
+    from wrapper_ir.emitters.base import Captures, Problems
 
 
 #: The sections of definitions, in the order of the file.
@@ -47,6 +50,56 @@ _SECTIONS = (
     ("kept", "What is kept from call to call."),
     ("probes", "What is shown of calls."),
 )
+
+
+def build_artifact(  # noqa: PLR0913 - the emitter's options
+    program: Program,
+    problems: Problems,
+    *,
+    keep_buffers: int,
+    arena: str,
+    given: Mapping[str, object],
+    graphs: Captures | None,
+    checks: str,
+    origins: bool,
+    takes_out: bool,
+    profiles: bool,
+) -> PythonArtifact:
+    """Render a planned and verified program with the emitter's options.
+
+    ``given`` are the options that are not at their defaults.
+    """
+    is_checked = checks == "always"
+    # An unchecked input of the wrong size could make an op resize a kept buffer for good.
+    host = keep_buffers if is_checked else 0
+    storages = StorageMap(program)
+    kept = keep_storage(program, host, arena=arena, storages=storages)
+    facts = gather(kept, storages, arena=arena, is_checked=is_checked)
+
+    def rendered(*, apart: bool) -> tuple[CodeWriter, Context]:
+        context = Context(
+            kept,
+            facts,
+            problems,
+            graphs=graphs,
+            checks=checks,
+            origins=origins,
+            takes_out=takes_out,
+            profiles=profiles,
+            apart=apart,
+        )
+        return render_module(context), context
+
+    def files() -> SourceFiles:
+        writer, context = rendered(apart=True)
+        texts = {WRAPPER: writer.text(), **(context.files or {})}
+        return SourceFiles(texts, {WRAPPER: writer.source_map()}, "python", given)
+
+    writer, context = rendered(apart=False)
+    constants = {context.buffer(name): name for name in (*program.constants, *program.objects)}
+    return PythonArtifact(
+        writer.text(), writer.source_map(), program, constants, files, takes_out=takes_out
+    )
 
 
 def render_module(context: Context) -> CodeWriter:
@@ -101,8 +154,11 @@ def _spliced(context: Context, body: CodeWriter, main: CodeWriter, kept: list[st
 
 def _imports(context: Context, file: CodeWriter) -> None:
     file.line("import torch")
-    if context.used | context.exprs.used:
+    if context.used | context.exprs.used or context.calls_own_ops:
         file.blank()
+    if context.calls_own_ops:
+        file.line("import wrapper_ir.runtime.own_ops  # registers some of the ops below")
+    if context.used | context.exprs.used:
         names = sorted(context.used | context.exprs.used, key=_import_order)
         file.lines(*_import("wrapper_ir.runtime", names))
     if context.imports:

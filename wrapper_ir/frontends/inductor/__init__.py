@@ -3,11 +3,15 @@
 ``install`` routes every compilation in a block through us, ``record`` collects the programs that
 are made, and ``capture`` makes one program from a model. All of them use the slots in which
 Inductor registers backends for a device; see ``registration``.
+
+``capture`` is imported on first use (PEP 562): ``torch.compile`` does not need it.
 """
 
 from __future__ import annotations
 
-from wrapper_ir.frontends.inductor.capture import capture
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from wrapper_ir.frontends.inductor.errors import (
     CaptureError,
     InstallOrderError,
@@ -16,7 +20,6 @@ from wrapper_ir.frontends.inductor.errors import (
     UnsupportedLineError,
     UnsupportedTorchError,
 )
-from wrapper_ir.frontends.inductor.exported import FixedSizeWarning
 from wrapper_ir.frontends.inductor.install import Installation, install, uninstall
 from wrapper_ir.frontends.inductor.session import (
     Statistics,
@@ -26,6 +29,10 @@ from wrapper_ir.frontends.inductor.session import (
 )
 from wrapper_ir.frontends.inductor.settings import Settings
 from wrapper_ir.frontends.releases import UntriedTorchWarning
+
+if TYPE_CHECKING:
+    from wrapper_ir.frontends.inductor.capturing import capture
+    from wrapper_ir.frontends.inductor.exported import FixedSizeWarning
 
 __all__ = [
     "CaptureError",
@@ -46,3 +53,12 @@ __all__ = [
     "statistics",
     "uninstall",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a lazy name on first use, and cache it."""
+    module = {"capture": "capturing", "FixedSizeWarning": "exported"}.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+    return found

@@ -107,7 +107,6 @@ try:
     from torch._inductor.cpu_vec_isa import pick_vec_isa
     from torch._inductor.custom_graph_pass import CustomGraphModulePass
     from torch._inductor.exc import InductorError
-    from torch._inductor.hooks import run_intermediate_hooks
     from torch._inductor.runtime.cache_dir_utils import cache_dir, triton_cache_dir
     from torch._inductor.scheduler import BaseScheduling
     from torch._inductor.select_algorithm import extern_kernels

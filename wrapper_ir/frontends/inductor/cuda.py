@@ -5,11 +5,13 @@ Inductor would put a CUDA graph around each partition of a graph; we capture who
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.devices import CUDA
-from wrapper_ir.lines.layout import Device
 from wrapper_ir.options.gpu import GRAPHS
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.layout import Device
 
 #: Inductor's option, and ours for the same.
 CAPTURES: Final = ("triton.cudagraphs", GRAPHS.name)
@@ -23,6 +25,8 @@ _REASON: Final = "wrapper_ir does not partition graphs; its option cuda_graph ca
 
 def numbered(index: int) -> Device:
     """Return the device that such a block names by its number."""
+    from wrapper_ir.lines.layout import Device  # noqa: PLC0415 - names above are wanted without
+
     return Device(CUDA.type, index)
 
 

@@ -29,8 +29,6 @@ from wrapper_ir.frontends.inductor.compat import (
     triton_tools,
 )
 from wrapper_ir.frontends.inductor.errors import SchedulingError, UnsupportedTorchError
-from wrapper_ir.frontends.inductor.notes import NotingCpp
-from wrapper_ir.frontends.inductor.triton import NotingTriton
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Set
@@ -227,6 +225,10 @@ def noting(scheduling: Any, scheduler: Any) -> Any:
 
     The one for NVIDIA GPUs combines several, and only its Triton part is replaced.
     """
+    # Imported to make kernels; a graph from a cache has them.
+    from wrapper_ir.frontends.inductor.notes import NotingCpp  # noqa: PLC0415
+    from wrapper_ir.frontends.inductor.triton import NotingTriton  # noqa: PLC0415
+
     if hasattr(scheduling, "_triton_scheduling"):
         scheduling._triton_scheduling = noting(scheduling._triton_scheduling, scheduler)
         return scheduling

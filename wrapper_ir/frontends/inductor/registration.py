@@ -16,6 +16,7 @@ wrapper would silently compile a graph on such a device.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import threading
 from collections import deque
@@ -25,7 +26,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.devices import is_registered
-from wrapper_ir.frontends.inductor.artifacts import with_library_emission
 from wrapper_ir.frontends.inductor.compat import (
     CompilePackage,
     SerializedFxCompile,
@@ -51,7 +51,6 @@ from wrapper_ir.frontends.inductor.identity import (
 )
 from wrapper_ir.frontends.inductor.other_processes import with_context
 from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
-from wrapper_ir.frontends.inductor.wrapper import create_wrapper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +85,7 @@ class WrapperEntry:
             refuse(session, error)
             announce(str(error))
             return self._stock.create(*args, **kwargs)
-        return create_wrapper(session, *args, **kwargs)
+        return _create_wrapper(session, *args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Construct the previous class."""
@@ -103,7 +102,7 @@ class FxEntry(WrapperEntry):
         """Make the wrapper of a graph."""
         session = maker()
         if session is not None and session.capture and is_registered(self._device):
-            return create_wrapper(session, *args, **kwargs)
+            return _create_wrapper(session, *args, **kwargs)
         return super().create(*args, **kwargs)
 
 
@@ -179,11 +178,33 @@ def registered(session: Session) -> Iterator[None]:
         release()
 
 
+# What converts and emits graphs is imported for the first graph that needs it. A process that finds
+# all of its graphs in Inductor's caches does without.
+
+
+def _create_wrapper(session: Session, *args: Any, **kwargs: Any) -> Any:
+    from wrapper_ir.frontends.inductor.wrapper import create_wrapper  # noqa: PLC0415 - see above
+
+    return create_wrapper(session, *args, **kwargs)
+
+
+def _with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(stock)
+    def compile_fx_aot(*args: Any, **kwargs: Any) -> Any:
+        from wrapper_ir.frontends.inductor.artifacts import (  # noqa: PLC0415 - see above
+            with_library_emission,
+        )
+
+        return with_library_emission(stock)(*args, **kwargs)
+
+    return compile_fx_aot
+
+
 #: Replaced functions of torch: module or class, name, and a function from theirs to ours.
 _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (inductor_entry, "compile_fx", partial(with_devices, lambda: maker() is not None)),
     (inductor_entry, "compile_fx_inner", partial(with_devices, lambda: maker() is not None)),
-    (inductor_entry, "compile_fx_aot", with_library_emission),
+    (inductor_entry, "compile_fx_aot", _with_library_emission),
     (CompilePackage, "source_id_from_fn", package_keys),
     (SerializedFxCompile, "serialize_compile", partial(with_context, registered)),
     *((module, "extra_imports", Scripts) for module in repro_writers),

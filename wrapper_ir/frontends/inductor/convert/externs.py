@@ -22,8 +22,6 @@ from wrapper_ir.frontends.inductor.convert.arguments import (
     method_of,
 )
 from wrapper_ir.frontends.inductor.convert.operators import (
-    EXCHANGE_STATE,
-    HOOK,
     hooked_name,
     states_of,
 )
@@ -147,7 +145,9 @@ class ExternConverter:
 
     def _run_with_generator(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         """Convert a call of a random op that draws from a generator passed to the program."""
-        scope, exchange = self._scope, partial(call_of, self._scope.draft, EXCHANGE_STATE)
+        from wrapper_ir.runtime import own_ops  # noqa: PLC0415 - registers ops
+
+        scope, exchange = self._scope, partial(call_of, self._scope.draft, own_ops.EXCHANGE_STATE)
         before = scope.draft.fresh(f"{node.get_name()}_generator")
         scope.draft.reserved.add(before)
         generator = ObjectArg(convert_object(scope, kwargs.pop("rng_state")))
@@ -162,7 +162,9 @@ class ExternConverter:
         """Show a node's tensor to Inductor's intermediate hooks, if they are enabled."""
         name = hooked_name(node)
         if name:
-            self.call(node, HOOK, (node, name), {})
+            from wrapper_ir.runtime import own_ops  # noqa: PLC0415 - registers ops
+
+            self.call(node, own_ops.HOOK, (node, name), {})
 
     def multi_out(self, line: Any) -> None:
         """Convert a call that writes into several existing buffers."""

@@ -30,7 +30,6 @@ from wrapper_ir.frontends.inductor.convert.externs import (
 )
 from wrapper_ir.frontends.inductor.convert.memory import allocate, combine_parts, reinterpret, reuse
 from wrapper_ir.frontends.inductor.convert.operators import (
-    PRINT,
     add_check,
     hooked_name,
     print_arguments,
@@ -222,7 +221,9 @@ class _Lines:
     # Nodes behind text.
 
     def print(self, node: Any) -> None:
-        self.externs.call(node, PRINT, print_arguments(node), {})
+        from wrapper_ir.runtime import own_ops  # noqa: PLC0415 - registers ops
+
+        self.externs.call(node, own_ops.PRINT, print_arguments(node), {})
 
     def assert_scalar(self, node: Any) -> None:
         # Not simplified: torch simplifies by what is asserted, so the result would be True.
