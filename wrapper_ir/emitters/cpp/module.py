@@ -16,7 +16,7 @@ from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
 from wrapper_ir.emitters.cpp.literals import UNIT, device_index, device_parts, statement
 from wrapper_ir.emitters.cpp.tables import Tables
-from wrapper_ir.emitters.facts import is_branched, needs_queues
+from wrapper_ir.emitters.facts import is_branched, needs_queues, spent_inputs
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
 from wrapper_ir.lines.kernels import KernelDefinition
 from wrapper_ir.lines.walk import Path
@@ -82,6 +82,7 @@ class _Module:
             framed=self._is_long,
         )
         self._renderer.show_origins = origins
+        self._renderer.spent = spent_inputs(self._program, context.statics.storages)
 
     def files(self) -> dict[str, CodeWriter]:
         """Return the program's files."""

@@ -58,6 +58,7 @@ def render_module(context: Context) -> CodeWriter:
     last = context.facts.storages.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
     renderer.show_origins = context.origins
+    renderer.spent = context.facts.spent
     _constants(context)
     kept = keep_arenas(context, renderer)
     if context.facts.kept_buffers:
