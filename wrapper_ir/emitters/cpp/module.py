@@ -155,7 +155,7 @@ class _Module:
         header.blank()
         self._includes(header)
         self._definitions(header)
-        header.line("// Variables that functions share.")
+        header.line("// Variables shared by the functions.")
         header.line("struct Frame {")
         with header.indent():
             header.extend(_indented(self._context.section("frame")))
@@ -258,14 +258,14 @@ class _Module:
         file.lines(_OPEN, "")
         for name, remark in (
             ("kernels", "Kernels."),
-            ("ops", "Library ops that are called by their schemas."),
+            ("ops", "Library ops called by schema."),
             ("constants", "Sizes and strides, types and devices."),
         ):
             if name in self._context.sections:
                 file.line(f"// {remark}")
                 file.extend(self._context.section(name))
                 file.blank()
-        file.line("// What is kept from call to call.")
+        file.line("// Memory and views kept between calls.")
         file.line("struct State {" if "state" in self._context.sections else "struct State {};")
         if "state" in self._context.sections:
             file.extend(_indented(self._context.section("state")))
