@@ -30,7 +30,7 @@ def statements(made: wir.Program) -> str:
     """The text without tables and what members the state has, which come in another order."""
     source = wir.emit(made, "cpp").source
     body = source[
-        source.index("// What is kept from call to call.") : source.index("\nconstexpr wir::")
+        source.index("// Memory and views kept between calls.") : source.index("\nconstexpr wir::")
     ]
     state = re.compile(
         r"struct State \{.*?^\};|^void\* create_state.*?^\}", re.MULTILINE | re.DOTALL

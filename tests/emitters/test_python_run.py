@@ -218,7 +218,7 @@ def test_writing_to_inputs_is_known_to_autograd() -> None:
         loss.backward()
 
 
-# What is kept from call to call.
+# Memory and views kept between calls.
 
 
 def test_weights_may_be_replaced() -> None:

@@ -36,7 +36,7 @@ _CMAKE: Final = """\
 #   cmake -S . -B build -DCMAKE_PREFIX_PATH="$(python -c 'import torch; \\
 #       print(torch.utils.cmake_prefix_path)')" && cmake --build build
 #
-# Where find_package(Torch) wants more than is there, tell it where the headers and the library are:
+# If find_package(Torch) fails, name the directory of PyTorch, with its headers and libraries:
 #
 #   cmake -S . -B build -DWIR_TORCH_DIR=/path/to/site-packages/torch
 cmake_minimum_required(VERSION 3.18)
@@ -77,8 +77,8 @@ set_source_files_properties({file} PROPERTIES
 _BUILD: Final = """
 ## Build a library
 
-`cmake` builds `{name}.so` without wrapper_ir; how is said at the top of `CMakeLists.txt`. Load it
-beside PyTorch, from C++ or Python:
+`cmake` builds `{name}.so` without wrapper_ir: see the top of `CMakeLists.txt`. Load it next to
+PyTorch, from C++ or Python:
 
 {runner}
 
@@ -102,7 +102,7 @@ _VENDORS_RUNNER: Final = """\
 _VENDORS_LIBRARY: Final = """\
 set({variable} "" CACHE FILEPATH "{library}, which the program runs beside")
 if(NOT EXISTS "${{{variable}}}")
-  message(FATAL_ERROR "where is {library}? Say it: -D{variable}=/path/to/{library}")
+  message(FATAL_ERROR "{library} not found; set it with -D{variable}=/path/to/{library}")
 endif()
 """
 

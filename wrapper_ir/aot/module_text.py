@@ -113,18 +113,18 @@ def _imports(artifact: CppArtifact, *, apart: bool) -> list[str]:
     return ["import torch", "", *lines] if needs_torch else lines
 
 
-# A module in an exported folder: texts and constants lie beside it, and it can be run.
+# A module in an exported folder: texts and constants are in files beside it, and it can be run.
 
 _FOLDER: Final = (
-    "# Kernels and constants lie beside this file; whether it may run here is checked.",
+    "# Kernels and constants are in files beside this one; it checks that they can run here.",
     "_folder = SourceFolder(__file__)",
     "",
 )
 
 
 _ROWS: Final = (
-    "# Of each kernel the symbol, the name and the text, the types of its arguments, the function",
-    "# in the text, the instruction set that it was written for, and what the compiler is told.",
+    "# For each kernel: symbol, name, text, argument types, the function in the text, the",
+    "# instruction set that it was written for, and compiler flags.",
 )
 
 

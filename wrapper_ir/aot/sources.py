@@ -53,7 +53,7 @@ README: Final = "README.md"
 _HEAD: Final = '''\
 """{title}
 
-README.md says how it is run, edited and checked.
+README.md explains how to run, edit and check it.
 """
 '''
 
@@ -71,7 +71,7 @@ from wrapper_ir.runtime import differentiable
 from .{backward}.wrapper import call as backward
 from .{forward}.wrapper import call as forward
 
-# The forward gives results, and behind them what the backward takes before the gradients.
+# The forward returns its results, then the values that the backward takes before the gradients.
 run = differentiable(
     forward,
     backward,
@@ -85,20 +85,20 @@ _PAGE: Final = """\
 # {name}
 
 {title}
-Exported by wrapper_ir as source: it runs as it is, and is meant to be read and edited.
+Exported by wrapper_ir as source. It runs as it is; read it and edit it.
 
-{runs}A kernel that was edited is compiled when the folder is next loaded, and no other is. Whether
-text and program are still the same, and what was edited where, is told by
+{runs}After an edit, the next load compiles the kernels that changed and no others. To see what was
+edited, and whether text and program still agree, run
 
     wrapper-ir check {name}
 
-| file | what it is |
+| file | contents |
 |---|---|
 {rows}
 {more}"""
 
 _RUNS: Final = """\
-    python {name}/{wrapper}   # runs it on random inputs, and times it
+    python {name}/{wrapper}   # run and time it on random inputs
 
     import {name}
     results = {name}.{run}(*inputs)
@@ -106,18 +106,19 @@ _RUNS: Final = """\
 """
 
 _OF_A_PAIR: Final = """\
-`run` takes the inputs of the forward, parameters among them, and gives its results; autograd gets a
-gradient for each input from the backward. The modules say at their heads what goes in and out.
+`run` takes the inputs of the forward, including its parameters, and returns its results. Autograd
+calls the backward for the gradients of the inputs. Each module lists its inputs and results at the
+top.
 
 """
 
 _ROWS: Final = {
     ENTRY: "`run`, a function of the inputs",
     WRAPPER: "the program; its `call` takes a list of inputs, which it empties",
-    "kernels/": "the kernels, a file for each",
-    PROGRAM_FILE: "the program that all of this was made from",
+    "kernels/": "the kernels, one per file",
+    PROGRAM_FILE: "the program that the folder was made from",
     CONSTANTS_FILE: "the values of constants",
-    INDEX: "what it needs where it runs, and what each file was when it was written",
+    INDEX: "what it needs to run, and a digest of each file as written",
 }
 
 

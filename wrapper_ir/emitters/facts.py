@@ -6,7 +6,8 @@ of it follows from declarations and the storage map; nothing here looks at what 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -30,9 +31,11 @@ from wrapper_ir.lines.memory import (
 )
 from wrapper_ir.lines.program import AnyLine, GraphRole, Program, SymbolKind
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf
+from wrapper_ir.lines.traits import allocates, calls_op
 from wrapper_ir.lines.walk import regions_of, walk
 
 if TYPE_CHECKING:
+    from wrapper_ir.analysis.liveness import Life
     from wrapper_ir.lines.layout import Layout
 
 
@@ -187,6 +190,8 @@ class Facts:
     kept_buffers: tuple[str, ...] = ()
     arenas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     needs_heap: bool = False
+    spent: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    """The result of :func:`spent_inputs`."""
     may_pass_autograd: bool = False
     """Whether all library ops are plain ones, and enough of them for bypassing autograd to pay."""
 
@@ -212,8 +217,37 @@ def gather(
         kept_buffers=_on_host(program, storages, arenas) if is_checked else (),
         arenas=arenas,
         needs_heap=is_kept and allocates_much(program, arenas),
+        spent=spent_inputs(program, storages),
         may_pass_autograd=_may_pass_autograd(program, storages),
     )
+
+
+def spent_inputs(program: Program, storages: StorageMap) -> dict[int, list[str]]:
+    """Return the inputs to let go of before a line, by the line's position.
+
+    A call may hold the last reference to an input: autograd hands over tensors that it saved. So
+    the call lets go of each input before the first line after its last use that may allocate.
+    Inputs that lines free or take over end there, and those that something else may still read,
+    a result or work on another stream, last until the end of the call.
+    """
+    taking = [n for n, line in enumerate(program.body) if _may_allocate(line)]
+    found: dict[int, list[str]] = {}
+    for name in storages.touched_inputs:
+        lives = storages.lives.of(name)
+        if all(life.end is None and not _is_read_on(life) for life in lives):
+            next_one = bisect_right(taking, max(life.last_use for life in lives))
+            if next_one < len(taking):
+                found.setdefault(taking[next_one], []).append(name)
+    return found
+
+
+def _may_allocate(line: AnyLine) -> bool:
+    return allocates(line) or calls_op(line) or bool(regions_of(line))
+
+
+def _is_read_on(life: Life) -> bool:
+    """Return whether something may read a storage after the last line that uses it."""
+    return life.leaves or life.escapes or life.is_held or any(life.streams)
 
 
 def _kept_views(program: Program, storages: StorageMap) -> dict[str, Reinterpret]:

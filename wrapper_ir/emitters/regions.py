@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -156,7 +157,7 @@ class Storages:
         return self._groups.get(name, ())
 
     def end(self, name: str, index: int) -> list[str]:
-        """End a storage at a line; return the buffers that are no longer needed."""
+        """End a storage after a line; return the buffers that are no longer needed."""
         group = self._groups.get(name, [name])
         ended = [n for n in group if n not in self._lasting and self._last.get(n, -1) <= index]
         for member in ended:
@@ -314,15 +315,23 @@ class TextWalker(RegionWalker[T]):
         self.writer = writer
         #: Inputs whose layout was checked on entry.
         self.checked: frozenset[str] = frozenset()
+        #: Inputs to let go of before a line, by its position.
+        self.spent: Mapping[int, Sequence[str]] = {}
         self.show_origins = False
         self._shown_origin: int | None = None
 
     @override
     def render(self, index: int, path: Path) -> None:
         with self.writer.at(path):
+            if index in self.spent:
+                self.end(*self.spent[index])
             if self.show_origins:
                 self._show_origin(self.region.body[index])
             super().render(index, path)
+
+    @abstractmethod
+    def end(self, *names: str) -> None:
+        """Write the end of storages, each under one of its names."""
 
     def _show_origin(self, line: AnyLine) -> None:
         """Write where in the model a line comes from, once for a run of lines with one origin."""

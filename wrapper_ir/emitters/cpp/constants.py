@@ -137,7 +137,7 @@ def write_packing(program: Program, writer: CodeWriter) -> None:
     """Write the function ``pack`` of a program that packs constants; it calls ops."""
     indices = {name: index for index, name in enumerate(program.constants)}
     writer.blank()
-    writer.line("// Packs a constant of others, in the form that its readers want.")
+    writer.line("// Packs a constant from others, in the layout that its ops expect.")
     head = "void pack(std::size_t index, const AtenTensorHandle* constants, wir::Tensor& packed) {"
     writer.lines(*statement(head))
     with writer.indent():

@@ -16,7 +16,7 @@ from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
 from wrapper_ir.emitters.cpp.literals import UNIT, device_index, device_parts, statement
 from wrapper_ir.emitters.cpp.tables import Tables
-from wrapper_ir.emitters.facts import is_branched, needs_queues
+from wrapper_ir.emitters.facts import is_branched, needs_queues, spent_inputs
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
 from wrapper_ir.lines.kernels import KernelDefinition
 from wrapper_ir.lines.walk import Path
@@ -82,6 +82,7 @@ class _Module:
             framed=self._is_long,
         )
         self._renderer.show_origins = origins
+        self._renderer.spent = spent_inputs(self._program, context.statics.storages)
 
     def files(self) -> dict[str, CodeWriter]:
         """Return the program's files."""
@@ -154,7 +155,7 @@ class _Module:
         header.blank()
         self._includes(header)
         self._definitions(header)
-        header.line("// Variables that functions share.")
+        header.line("// Variables shared by the functions.")
         header.line("struct Frame {")
         with header.indent():
             header.extend(_indented(self._context.section("frame")))
@@ -257,14 +258,14 @@ class _Module:
         file.lines(_OPEN, "")
         for name, remark in (
             ("kernels", "Kernels."),
-            ("ops", "Library ops that are called by their schemas."),
+            ("ops", "Library ops called by schema."),
             ("constants", "Sizes and strides, types and devices."),
         ):
             if name in self._context.sections:
                 file.line(f"// {remark}")
                 file.extend(self._context.section(name))
                 file.blank()
-        file.line("// What is kept from call to call.")
+        file.line("// Memory and views kept between calls.")
         file.line("struct State {" if "state" in self._context.sections else "struct State {};")
         if "state" in self._context.sections:
             file.extend(_indented(self._context.section("state")))

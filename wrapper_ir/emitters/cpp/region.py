@@ -266,21 +266,26 @@ class RegionBase(TextWalker["Context"]):
             if place is not None and place.pointer is not None:
                 self.places[member] = replace(place, stale=True)
 
-    def end(self, name: str, *, moved: bool = False) -> None:
-        """Write the end of a storage: release each tensor of it that is no longer needed.
+    @override
+    def end(self, *names: str, moved: bool = False) -> None:
+        """Write the end of storages: release each tensor of theirs that is no longer needed.
 
         Args:
-            name: The buffer that a line names.
-            moved: Whether its own tensor lives on under another name.
+            *names: The buffers that the line names.
+            moved: Whether their own tensors live on under other names.
         """
-        for member in self._storages.end(name, self.index):
-            place = self.places.pop(member, None)
-            if place is None or (moved and member == name):
-                continue
-            if place.owned:
-                self.put(f"{place.handle}.reset();")
-            elif place.input is not None:
-                self.put(f"wir::release(call, {place.input});")
+        inputs: list[str] = []
+        for name in names:
+            for member in self._storages.end(name, self.index):
+                place = self.places.pop(member, None)
+                if place is None or (moved and member == name):
+                    continue
+                if place.owned:
+                    self.put(f"{place.handle}.reset();")
+                elif place.input is not None:
+                    inputs.append(str(place.input))
+        if inputs:
+            self.put(f"{call('wir::release', 'call', *inputs)};")
 
     def symbol_type(self, name: str) -> CType:
         """Return the type of a symbol's variable."""

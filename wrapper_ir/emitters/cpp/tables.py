@@ -157,7 +157,7 @@ class Tables:
             return
         reasons = [literals.string(reason) for reason in graphs.reasons]
         writer.blank()
-        writer.line("// A library that runs alone captures its calls as CUDA graphs.")
+        writer.line("// A library captures its own calls as CUDA graphs.")
         if reasons:
             writer.lines(*table("constexpr const char* kObstacles[]", reasons))
         rows = [
@@ -202,7 +202,7 @@ class Tables:
             *("wir_program::create_state", "wir_program::destroy_state", "wir_program::run"),
         ]
         rows += self._extras(state)
-        writer.line("// What only the build knows; null where there is no such thing.")
+        writer.line("// Defined by the build; null if absent.")
         writer.line('extern "C" {')
         for name, type_ in (
             ("begin", "std::uint8_t"),

@@ -56,7 +56,7 @@ class DeviceSection(CollectedSection):
     """The kernels in vendors' languages. A collection holds those of one language and device."""
 
     name: ClassVar[str] = "device_kernels"
-    title: ClassVar[str] = "Kernels in languages of devices."
+    title: ClassVar[str] = "Kernels in the devices' own languages."
     source: ClassVar[type] = DeviceKernel
     collection: ClassVar[str] = "device_kernels"
 

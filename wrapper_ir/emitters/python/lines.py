@@ -151,7 +151,7 @@ class MemoryLines(RegionBase):
         for stream in line.after if waits else ():
             waited_for = self.context.stream(stream, device)
             self.writer.line(f"{self.context.buffer(line.buffer)}.record_stream({waited_for})")
-        self.delete(line.buffer)
+        self.end(line.buffer)
 
     @override
     def visit_reuse(self, line: Reuse) -> None:
@@ -162,7 +162,7 @@ class MemoryLines(RegionBase):
         if not same:
             value = self.given.get(line.out) or self._reinterpreted(line.donor, line.out)
         self.put(value, head=f"{self.context.buffer(line.out)} = ")
-        self.delete(line.donor)
+        self.end(line.donor)
         self.bindings.define(line.out)
 
     @override

@@ -41,14 +41,14 @@ _DEFINITIONS: tuple[type[Section], ...] = (OpSection, CppSection, TritonSection,
 
 #: Sections at the head of the file, in order, with the comment above each.
 _SECTIONS = (
-    ("folder", "Kernels and constants lie beside this file; whether it may run here is checked."),
+    ("folder", "Kernels and constants are in files beside this one; it checks that they can run here."),
     ("devices", ""),
     *((section.name, section.title) for section in _DEFINITIONS),
     ("streams", "Streams and memory pools besides the caller's."),
     ("constants", ""),
-    ("checks", "What inputs and results must be."),
-    ("kept", "What is kept from call to call."),
-    ("probes", "What is shown of calls."),
+    ("checks", "Checks of inputs and results."),
+    ("kept", "Memory and views kept between calls."),
+    ("probes", "Probes: they print values during calls."),
 )
 
 
@@ -111,6 +111,7 @@ def render_module(context: Context) -> CodeWriter:
     last = context.facts.storages.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
     renderer.show_origins = context.origins
+    renderer.spent = context.facts.spent
     _constants(context)
     kept = keep_arenas(context, renderer)
     if context.facts.kept_buffers:
@@ -199,7 +200,7 @@ def _constants(context: Context) -> None:
     writer = context.section("constants")
     is_apart = context.files is not None
     source = (
-        f", from {CONSTANTS_FILE}" if is_apart else ": whoever loads this file gives them values"
+        f", from {CONSTANTS_FILE}" if is_apart else ", set by the code that loads this file"
     )
     writer.line(f"# Constants{source}.")
     for name in objects:

@@ -138,12 +138,17 @@ class RegionBase(TextWalker["Context"]):
         self._pools = {key: name for key, name in self._pools.items() if key[0] != pool}
         self.writer.line(f"{self.kept_pools[pool]}.give({self.context.buffer(pool)})")
 
-    def delete(self, name: str) -> None:
-        """Write the end of a storage: delete all its variables."""
-        names = self.bindings.end(name, self.index)
-        names.sort(key=lambda member: member != name)  # the one that the line names first
-        ended = [self.context.buffer(member) for member in names]
-        ended += [self._pools.pop(key) for key in sorted(self._pools) if key[0] == name]
+    @override
+    def end(self, *names: str) -> None:
+        """Write the end of storages: delete all their variables."""
+        ended: list[str] = []
+        for name in names:
+            members = self.bindings.end(name, self.index)
+            members.sort(key=lambda member: member != name)  # the one that the line names first
+            ended += [self.context.buffer(member) for member in members]
+            ended += [self._pools.pop(key) for key in sorted(self._pools) if key[0] == name]
+        if not ended:
+            return
         room = LINE_LENGTH - self.writer.width - len("del ")
         for row in wrap(", ".join(ended) + ",", room + 1, break_long_words=False):
             self.writer.line(f"del {row.removesuffix(',')}")

@@ -157,8 +157,8 @@ struct Call {
   std::uint32_t line = 0;     // index into ProgramInfo::lines; set before anything that may fail
   bool check_inputs = true;   // check sizes, ranges and relations of inputs
   AOTIProxyExecutorHandle proxy_executor = nullptr;
-  // Null, or for each input its handle if the caller donated it, else null. `release` deletes a
-  // handle after the input's last use; the caller deletes the rest after the call.
+  // Null, or for each input its handle if this call owns it, else null. `release` deletes a handle
+  // after the input's last use; the caller deletes the rest after the call.
   AtenTensorHandle* owned = nullptr;
   const ProbeSink* probes = nullptr;  // null: probes are off
   // Null, or for each output a tensor to put it in, or null; only for programs that accept them.
@@ -177,11 +177,15 @@ struct GpuStream {
   bool is_captured = false;  // work is captured into a graph, to run later
 };
 
-// Frees a donated input after its last use and that of all its views.
-inline void release(Call& call, std::size_t input) {
-  if (call.owned == nullptr || call.owned[input] == nullptr) return;
-  aoti_torch_delete_tensor_object(call.owned[input]);
-  call.owned[input] = nullptr;
+// Frees those inputs that the call owns, after their last use and that of all their views.
+template <class... Inputs>
+void release(Call& call, Inputs... inputs) {
+  if (call.owned == nullptr) return;
+  for (const int input : {inputs...}) {
+    if (call.owned[input] == nullptr) continue;
+    aoti_torch_delete_tensor_object(call.owned[input]);
+    call.owned[input] = nullptr;
+  }
 }
 
 // Settings for calls that the library itself captures as CUDA graphs and replays.
