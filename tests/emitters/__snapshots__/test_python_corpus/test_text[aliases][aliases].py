@@ -43,7 +43,7 @@ extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
 )
 (relu,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (None, 6), (6, 1)))
 
 
@@ -57,6 +57,7 @@ def call(args):
         check_symbol("s0", s0, 1, 512, "size 0 of 'x'")
     buf0 = empty_strided_cpu((s0, 6), (6, 1), torch.float32)
     relu(x, buf0, 6 * s0)
+    del x
     turned = aten_t(buf0)
     flat = aten_view(buf0, (6 * s0,))
     maybe = aten_reshape(turned, (s0, 6))

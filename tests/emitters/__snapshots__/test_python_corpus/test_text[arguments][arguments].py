@@ -34,7 +34,7 @@ aten_clamp = torch.ops.aten.clamp.default
 aten_index_Tensor = torch.ops.aten.index.Tensor
 aten_constant_pad_nd = torch.constant_pad_nd
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float32, (2, 3, 4, 5), (60, 20, 5, 1)),
     TensorSpec("i", torch.int64, (3,), (1,)),
@@ -65,6 +65,7 @@ def call(args):
     last = aten_clone(x, memory_format=torch.channels_last)
     clamped = aten_clamp(x, None, 0.5)
     taken = aten_index_Tensor(x, [None, None, None, i])
+    del x
     padded = aten_constant_pad_nd(i, (1, 2), 7)
     return (
         full,

@@ -25,7 +25,7 @@ from wrapper_ir.runtime import (
     run_main,
 )
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float32, (None, 4), (8, 2)),
     TensorSpec("y", torch.int64, (None,), (1,)),

@@ -31,7 +31,7 @@ aten_baddbmm_out = torch.baddbmm
 aten__softmax_out = torch.ops.aten._softmax.out
 aten_bmm_out = torch.bmm
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("q", torch.float32, (None, None, 4), (None, 4, 1)),
     TensorSpec("k", torch.float32, (None, None, 4), (None, 4, 1)),
@@ -60,6 +60,7 @@ def call(args):
     aten_baddbmm_out(zeros, q, turned, alpha=0.5, out=scores)
     weights = zeros
     del zeros
+    del q, k, turned
     aten__softmax_out(scores, -1, False, out=weights)
     del scores
     y = empty_strided_cpu((s0, s1, 4), (4 * s1, 4, 1), torch.float32)

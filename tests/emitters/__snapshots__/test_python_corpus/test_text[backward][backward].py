@@ -44,7 +44,7 @@ extern "C" void kernel(float* in_out_ptr0, const int64_t n)
 )
 (add_one,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("weight", torch.float32, (3, 8), (8, 1)),
     TensorSpec("saved", torch.float32, (4, 8), (8, 1)),

@@ -28,7 +28,7 @@ from wrapper_ir.runtime import (
 # Library ops.
 aten_clone = torch.ops.aten.clone.default
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.int64, (4,), (1,)),
     TensorSpec("c", torch.complex64, (3,), (1,)),
@@ -45,6 +45,7 @@ def call(args):
     low = reinterpret_as(own, torch.int32, (4,), (2,), 0)
     shorts = reinterpret_as(own, torch.int16, (4,), (1,), 16)
     bytes = reinterpret_as(own, torch.uint8, (4, 8), (8, 1), 0)
+    del x
     pairs = aten_clone(c)
     real = reinterpret_as(pairs, torch.float32, (3,), (2,), 0)
     doubles = reinterpret_as(pairs, torch.float64, (3,), (1,), 0)

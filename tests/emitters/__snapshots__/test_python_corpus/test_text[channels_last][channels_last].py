@@ -44,7 +44,7 @@ extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
 )
 (relu,) = kernels.load()
 
-# Constants: whoever loads this file gives them values.
+# Constants, set by the code that loads this file.
 w = None
 b = None
 CONSTANTS = (
@@ -52,7 +52,7 @@ CONSTANTS = (
     TensorSpec("b", torch.float32, (4,), (1,)),
 )
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float32, (None, 3, 6, 6), (108, 1, 18, 3))
 )
@@ -68,6 +68,7 @@ def call(args):
         check_symbol("s0", s0, 1, 16, "size 0 of 'x'")
     y = aten_convolution(x, w, b, (1, 1), (0, 0), (1, 1), False, (0, 0), 1)
     check_result(y, "aten.convolution", torch.float32, (s0, 4, 4, 4), (64, 1, 16, 4))
+    del x
     z = empty_strided_cpu((s0, 4, 4, 4), (64, 1, 16, 4), torch.float32)
     relu(y, z, 64 * s0)
     del y

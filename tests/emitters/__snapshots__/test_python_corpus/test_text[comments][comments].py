@@ -25,11 +25,11 @@ from wrapper_ir.runtime import (
     run_main,
 )
 
-# Constants: whoever loads this file gives them values.
+# Constants, set by the code that loads this file.
 c = None
 CONSTANTS = (TensorSpec("c", torch.float32, (1,), (1,)),)
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (None,), (1,)))
 
 

@@ -25,7 +25,7 @@ from wrapper_ir.runtime import (
 aten_mul_Tensor = torch.mul
 aten_view_as_real = torch.view_as_real
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.complex64, (4,), (1,)))
 
 
@@ -35,6 +35,7 @@ def call(args):
     (x,) = args
     args.clear()
     a = aten_mul_Tensor(x, x)
+    del x
     b = aten_view_as_real(a)
     c = reinterpret_as(a, torch.float32, (3,), (2,), 12)
     return (a, b, c)

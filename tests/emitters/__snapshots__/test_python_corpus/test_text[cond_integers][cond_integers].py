@@ -42,7 +42,7 @@ extern "C" void kernel(const int32_t* in_ptr0, int32_t* out_ptr0, uint8_t* out_p
 )
 (shift,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.int32, (None,), (1,)))
 
 

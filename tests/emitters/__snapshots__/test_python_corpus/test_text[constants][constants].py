@@ -32,7 +32,7 @@ aten_mean_dim = torch.mean
 aten_lerp__Scalar = torch.ops.aten.lerp_.Scalar
 aten_index_Tensor = torch.ops.aten.index.Tensor
 
-# Constants: whoever loads this file gives them values.
+# Constants, set by the code that loads this file.
 weight = None
 head = None
 mean = None
@@ -46,7 +46,7 @@ CONSTANTS = (
     TensorSpec("tall", torch.float32, (3, 4), (1, 3)),
 )
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (2, 3), (3, 1)))
 
 
@@ -56,6 +56,7 @@ def call(args):
     (x,) = args
     args.clear()
     a = aten_mm(x, weight)
+    del x
     b = aten_mm(a, head)
     del a
     now = aten_mean_dim(b, (0,))

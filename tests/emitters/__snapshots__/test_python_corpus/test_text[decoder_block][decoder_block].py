@@ -126,7 +126,7 @@ def gated(gate, up, B: tl.constexpr):
 )
 norm, put, attend, add, gated = triton_kernels.load()
 
-# Constants: whoever loads this file gives them values.
+# Constants, set by the code that loads this file.
 wq = None
 wk = None
 wv = None
@@ -144,7 +144,7 @@ CONSTANTS = (
     TensorSpec("wd", torch.bfloat16, (8192, 2048), (2048, 1), device=cuda_0),
 )
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.bfloat16, (1, 2048), (2048, 1), device=cuda_0),
     TensorSpec("position", torch.int64, (1,), (1,), device=cuda_0),
@@ -178,11 +178,13 @@ def call(args):
     attend((32,), stream, q, keys, values, a)
     o = q
     del q
+    del position, keys, values
     aten_mm_out(a, wo, out=o)
     add((8,), stream, x, o)
     h2 = a
     del a
     norm((1,), stream, o, h2)
+    del x
     gate = empty_strided_cuda((1, 8192), (8192, 1), torch.bfloat16)
     aten_mm_out(h2, wg, out=gate)
     up = empty_strided_cuda((1, 8192), (8192, 1), torch.bfloat16)

@@ -47,10 +47,10 @@ extern "C" void kernel(float* in_out_ptr0, const int64_t n)
 )
 relu, add_one = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (4,), (1,)))
 
-# What is kept from call to call.
+# Memory and views kept between calls.
 scratch = Scratch(((4,), (1,), torch.float32))
 
 
@@ -62,6 +62,7 @@ def call(args):
     spare = scratch.take()
     a = spare[0]
     relu(x, a, 4)
+    del x
     b = aten_neg(a)
     del a
     add_one(b, 4)

@@ -30,7 +30,7 @@ xpu_1 = torch.device("xpu:1")
 mps = torch.device("mps")
 cpu_0 = torch.device("cpu:0")
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("a", torch.float4_e2m1fn_x2, (4,), (1,), device=cuda_0),
     TensorSpec("b", torch.float8_e8m0fnu, (4,), (1,), device=xpu_1),

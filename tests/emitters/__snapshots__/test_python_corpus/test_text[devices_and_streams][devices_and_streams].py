@@ -32,7 +32,7 @@ aten_copy_ = torch.ops.aten.copy_.default
 own_stream_1 = OwnStream(cuda_0)
 own_stream_2 = OwnStream(cuda_1)
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float32, (8, 8), (8, 1), device=cuda_0)
 )

@@ -24,7 +24,7 @@ from wrapper_ir.runtime import Scratch, empty_strided_cpu, run_main
 # Library ops.
 aten_zero_ = torch.ops.aten.zero_.default
 
-# What is kept from call to call.
+# Memory and views kept between calls.
 scratch = Scratch(
     ((2,), (1,), torch.uint16),
     ((2,), (1,), torch.uint32),

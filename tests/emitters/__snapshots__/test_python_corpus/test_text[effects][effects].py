@@ -19,7 +19,7 @@ aten__assert_async_msg = torch.ops.aten._assert_async.msg
 aten_mul__Scalar = torch.ops.aten.mul_.Scalar
 aten_neg = torch.neg
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float32, (4,), (1,)), TensorSpec("ok", torch.bool, (), ())
 )
@@ -31,6 +31,7 @@ def call(args):
     x, ok = args
     args.clear()
     aten__assert_async_msg(ok, 'it has to be "true"')
+    del ok
     unused = aten_neg(x)
     del unused
     aten_mul__Scalar(x, 3)

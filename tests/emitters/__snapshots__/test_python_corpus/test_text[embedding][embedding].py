@@ -28,11 +28,11 @@ from wrapper_ir.runtime import (
 aten_embedding = torch.embedding
 aten_sum_IntList_out = torch.ops.aten.sum.IntList_out
 
-# Constants: whoever loads this file gives them values.
+# Constants, set by the code that loads this file.
 table = None
 CONSTANTS = (TensorSpec("table", torch.float32, (8, 3), (3, 1)),)
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("i", torch.int32, (None, 2), (2, 1)))
 
 
@@ -45,6 +45,7 @@ def call(args):
     if not 1 <= s0 <= 64:
         check_symbol("s0", s0, 1, 64, "size 0 of 'i'")
     rows = aten_embedding(table, i, 7)
+    del i
     bag = empty_strided_cpu((s0, 3), (3, 1), torch.float32)
     aten_sum_IntList_out(rows, (1,), dtype=torch.float32, out=bag)
     del rows

@@ -22,7 +22,7 @@ import torch
 
 from wrapper_ir.runtime import InputChecks, TensorSpec, random_tensor, run_main
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (3,), (1,)))
 
 

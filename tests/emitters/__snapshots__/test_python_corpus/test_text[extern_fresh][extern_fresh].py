@@ -24,7 +24,7 @@ from wrapper_ir.runtime import (
 aten_add_Tensor = torch.add
 aten_cumsum = torch.cumsum
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (None, 8), (8, 1)))
 
 
@@ -37,6 +37,7 @@ def call(args):
     if not 1 <= s0 <= 512:
         check_symbol("s0", s0, 1, 512, "size 0 of 'x'")
     a = aten_add_Tensor(x, x, alpha=0.5)
+    del x
     b = aten_cumsum(a, 1)
     del a
     check_result(b, "aten.cumsum", torch.float32, (s0, 8), (8, 1))

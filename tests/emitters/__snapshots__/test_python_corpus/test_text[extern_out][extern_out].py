@@ -30,7 +30,7 @@ from wrapper_ir.runtime import (
 aten_addmm_out = torch.addmm
 aten_relu_out = torch.ops.aten.relu.out
 
-# Constants: whoever loads this file gives them values.
+# Constants, set by the code that loads this file.
 weight = None
 bias = None
 CONSTANTS = (
@@ -38,10 +38,10 @@ CONSTANTS = (
     TensorSpec("bias", torch.float32, (3,), (1,)),
 )
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (4, 8), (8, 1)))
 
-# What is kept from call to call.
+# Memory and views kept between calls.
 kept_views = KeptViews(((8, 3), (1, 8), 0))
 scratch = Scratch(((4, 3), (3, 1), torch.float32))
 
@@ -55,6 +55,7 @@ def call(args):
     spare = scratch.take()
     buf0 = spare[0]
     aten_addmm_out(bias, x, weight_t, out=buf0)
+    del x
     buf1 = empty_strided_cpu((4, 3), (3, 1), torch.float32)
     aten_relu_out(buf0, out=buf1)
     del buf0

@@ -24,7 +24,7 @@ from wrapper_ir.runtime import (
 aten__foreach_add__Scalar = torch.ops.aten._foreach_add_.Scalar
 aten_cat_out = torch.cat
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float32, (2, 3), (3, 1)),
     TensorSpec("y", torch.float64, (3,), (1,)),
@@ -37,6 +37,7 @@ def call(args):
     x, y = args
     args.clear()
     aten__foreach_add__Scalar([x, y], 1.5)
+    del y
     z = empty_strided_cpu((4, 3), (3, 1), torch.float32)
     aten_cat_out([x, x], out=z)
     return (z,)

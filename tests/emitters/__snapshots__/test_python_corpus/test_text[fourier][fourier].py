@@ -39,7 +39,7 @@ extern "C" void kernel(double* in_out_ptr0, const double by, const int64_t n)
 )
 (scale,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float64, (8,), (1,)))
 
 
@@ -51,6 +51,7 @@ def call(args):
     f = aten__fft_r2c(x, (0,), 0, True)
     parts = reinterpret_as(f, torch.float64, (5, 2), (2, 1), 0)
     scale(parts, 0.125, 10)
+    del x
     y = aten__fft_c2r(f, (0,), 0, 8)
     return (f, y)
 

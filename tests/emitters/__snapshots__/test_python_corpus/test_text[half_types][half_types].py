@@ -45,13 +45,13 @@ extern "C" void kernel(const c10::Half* in_ptr0, const c10::BFloat16* in_ptr1, c
 )
 (mean_of,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float16, (6,), (1,)),
     TensorSpec("y", torch.bfloat16, (6,), (1,)),
 )
 
-# What is kept from call to call.
+# Memory and views kept between calls.
 scratch = Scratch(((6,), (1,), torch.bfloat16))
 
 
@@ -64,6 +64,7 @@ def call(args):
     half = empty_strided_cpu((6,), (1,), torch.float16)
     brain = spare[0]
     mean_of(x, y, half, brain, 6)
+    del x, y
     wide = aten__to_copy(brain, dtype=torch.float32)
     del brain
     scratch.give(spare)

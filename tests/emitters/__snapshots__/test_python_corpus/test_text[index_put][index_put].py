@@ -26,14 +26,14 @@ aten_clone = torch.ops.aten.clone.default
 aten_index_put_ = torch.ops.aten.index_put_.default
 aten_scatter__value = torch.ops.aten.scatter_.value
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float32, (4, 5), (5, 1)),
     TensorSpec("i", torch.int64, (3,), (1,)),
     TensorSpec("v", torch.float32, (4, 3), (3, 1)),
 )
 
-# What is kept from call to call.
+# Memory and views kept between calls.
 kept_views = KeptViews(((3, 1), (1, 1), 0))
 
 
@@ -44,7 +44,9 @@ def call(args):
     args.clear()
     (j,) = kept_views.of(i)
     out = aten_clone(x)
+    del x
     aten_index_put_(out, [None, i], v, True)
+    del v
     aten_scatter__value(out, 1, j, 9.0)
     return (out,)
 

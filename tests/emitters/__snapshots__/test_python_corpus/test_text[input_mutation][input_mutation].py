@@ -40,7 +40,7 @@ extern "C" void kernel(float* in_out_ptr0, const int64_t n)
 )
 (add_one,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float32, (4, 4), (4, 1)),
     TensorSpec("y", torch.float32, (16,), (1,)),
@@ -58,6 +58,7 @@ def call(args):
     row = reinterpret_tensor(z, (8,), (1,), 8)
     add_one(row, 8)
     y2 = reinterpret_tensor(y, (4, 4), (4, 1), 0)
+    del z, row
     aten_copy_(y2, x)
     return (x,)
 

@@ -71,7 +71,7 @@ extern "C" void kernel(const int64_t* in_ptr0, int8_t* out_ptr0, int16_t* out_pt
 )
 total, narrow = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("i8", torch.int8, (4,), (1,)),
     TensorSpec("i16", torch.int16, (4,), (1,)),
@@ -82,7 +82,7 @@ check_inputs = InputChecks(
     TensorSpec("u64", torch.uint64, (4,), (1,)),
 )
 
-# What is kept from call to call.
+# Memory and views kept between calls.
 scratch = Scratch(((4,), (1,), torch.int64))
 
 
@@ -94,6 +94,7 @@ def call(args):
     spare = scratch.take()
     sum = spare[0]
     total(i8, i16, i32, u8, u16, u32, u64, sum)
+    del i8, i16, i32, u8, u16, u32, u64
     a = empty_strided_cpu((4,), (1,), torch.int8)
     b = empty_strided_cpu((4,), (1,), torch.int16)
     c = empty_strided_cpu((4,), (1,), torch.int32)

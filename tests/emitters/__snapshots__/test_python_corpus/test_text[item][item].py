@@ -41,7 +41,7 @@ extern "C" void kernel(float* out_ptr0, const int64_t n, const double step)
 )
 (iota,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("n", torch.int64, (1,), (1,)), TensorSpec("v", torch.float32, (), ())
 )
@@ -54,7 +54,9 @@ def call(args):
     args.clear()
     u0 = n.item()
     check_that(u0 >= 0 and u0 <= 16, "a length", u0=u0)
+    del n
     z0 = aten__local_scalar_dense(v)
+    del v
     y = empty_strided_cpu((u0,), (1,), torch.float32)
     iota(y, u0, 2.0 * z0)
     return (y, u0, z0)

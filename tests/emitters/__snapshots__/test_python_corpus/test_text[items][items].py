@@ -35,7 +35,7 @@ from wrapper_ir.runtime import (
 # Library ops.
 aten_ones = torch.ops.aten.ones.default
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("f64", torch.float64, (), ()),
     TensorSpec("f16", torch.float16, (), ()),
@@ -62,6 +62,7 @@ def call(args):
     u3 = u8.item()
     b0 = bool_1.item()
     check_that(u3 >= 0 and u3 <= 16, "a length", u3=u3)
+    del f64, f16, bf16, i32, i16, i8, u8, bool_1
     y = aten_ones((u3, 2), dtype=torch.float16)
     return (y, z0, z1, z2, u0 + u1 + u2, u3, b0)
 

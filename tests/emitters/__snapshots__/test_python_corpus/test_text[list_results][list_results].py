@@ -19,7 +19,7 @@ from wrapper_ir.runtime import InputChecks, TensorSpec, random_tensor, run_main
 aten_split_Tensor = torch.ops.aten.split.Tensor
 aten_unbind_int = torch.ops.aten.unbind.int
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (6, 4), (4, 1)))
 
 

@@ -46,7 +46,7 @@ extern "C" void kernel(const float* in_ptr0, bool* out_ptr0, const int64_t n)
 )
 (positive,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float32, (None,), (1,)),
     TensorSpec("m", torch.bool, (None,), (1,)),
@@ -67,7 +67,9 @@ def call(args):
     both = empty_strided_cpu((s0,), (1,), torch.bool)
     aten_logical_and_out(m, p, out=both)
     del p
+    del m
     y = aten_where_ScalarOther(both, x, -1)
+    del x
     some = aten_any(both)
     return (both, y, some)
 

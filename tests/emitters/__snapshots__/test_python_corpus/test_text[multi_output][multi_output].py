@@ -22,7 +22,7 @@ aten_max_dim = torch.max
 aten_native_layer_norm = torch.native_layer_norm
 aten_var_mean_correction = torch.ops.aten.var_mean.correction
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (4, 6), (6, 1)))
 
 

@@ -46,7 +46,7 @@ extern "C" void kernel(const float* self, float* out, const int64_t n)
 )
 (def_1,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("args", torch.float32, (None,), (1,)),
     TensorSpec("int", torch.float32, (None,), (1,)),
@@ -68,6 +68,7 @@ def call(args):
     check_layout(int_1, "int", torch.float32, cpu, (free,), (1,))
     torch_1 = empty_strided_cpu((free,), (1,), torch.float32)
     def_1(args_1, torch_1, free)
+    del args_1
     return_1 = empty_strided_cpu((free,), (1,), torch.float32)
     def_1(torch_1, return_1, free)
     del torch_1

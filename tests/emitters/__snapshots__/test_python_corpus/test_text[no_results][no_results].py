@@ -30,7 +30,7 @@ extern "C" void kernel(float* in_out_ptr0, const int64_t n)
 )
 (add_one,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (4,), (1,)))
 
 

@@ -57,10 +57,10 @@ extern "C" void kernel(const float* in_ptr0, const float* in_ptr1, float* out_pt
 )
 relu, double_it, add = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (16,), (1,)))
 
-# What is kept from call to call.
+# Memory and views kept between calls.
 scratch = Scratch(((128,), (1,), torch.uint8))
 
 
@@ -79,6 +79,7 @@ def call(args):
     del a
     c = reinterpret_tensor(pool_float32, (4, 4), (4, 1), 0)
     double_it(b, c, 16)
+    del x
     sum = empty_strided_cpu((4, 4), (4, 1), torch.float32)
     add(b, c, sum, 16)
     del b

@@ -28,7 +28,7 @@ aten_neg_out = torch.ops.aten.neg.out
 aten_gt_Scalar_out = torch.ops.aten.gt.Scalar_out
 aten_sum_IntList_out = torch.ops.aten.sum.IntList_out
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float64, (3,), (1,)), TensorSpec("n", torch.int32, (5,), (1,))
 )
@@ -45,9 +45,11 @@ def call(args):
     aten_neg_out(x, out=a)
     pool_int32 = reinterpret_as(pool, torch.int32, (0,), (1,), 0)
     b = reinterpret_tensor(pool_int32, (5,), (1,), 16)
+    del x
     aten_neg_out(n, out=b)
     pool_bool = reinterpret_as(pool, torch.bool, (0,), (1,), 0)
     c = reinterpret_tensor(pool_bool, (3,), (1,), 128)
+    del n
     aten_gt_Scalar_out(a, 0, out=c)
     del a
     pool_int64 = reinterpret_as(pool, torch.int64, (0,), (1,), 0)

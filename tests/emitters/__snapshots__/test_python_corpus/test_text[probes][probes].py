@@ -46,10 +46,10 @@ extern "C" void kernel(float* in_out_ptr0, const int64_t n)
 )
 relu, add_one = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (None, 4), (4, 1)))
 
-# What is shown of calls.
+# Probes: they print values during calls.
 show_before = make_probe("relu", "before", "names", ("x", "a"), ("4*s0",))
 show_after = make_probe("relu", "after", "print", ("a",))
 show_after_1 = make_probe("relu", "after", "save", ("a",))

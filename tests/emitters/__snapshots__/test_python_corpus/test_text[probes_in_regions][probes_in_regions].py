@@ -51,10 +51,10 @@ extern "C" void kernel(float* in_out_ptr0, const int64_t n)
 )
 double_it, add_one = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (None,), (1,)))
 
-# What is shown of calls.
+# Probes: they print values during calls.
 show_after = make_probe("double_it", "after", "print", ("d",), ("u1",))
 show_after_1 = make_probe("add_one", "after", "stats", ("own",))
 

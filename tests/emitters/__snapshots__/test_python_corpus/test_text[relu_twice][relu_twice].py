@@ -45,10 +45,10 @@ extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
 )
 relu, double_it = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (4, 64), (64, 1)))
 
-# What is kept from call to call.
+# Memory and views kept between calls.
 scratch = Scratch(((4, 64), (64, 1), torch.float32))
 
 
@@ -60,6 +60,7 @@ def call(args):
     spare = scratch.take()
     buf0 = spare[0]
     relu(x, buf0, 256)
+    del x
     buf1 = empty_strided_cpu((4, 64), (64, 1), torch.float32)
     double_it(buf0, buf1, 256)
     del buf0

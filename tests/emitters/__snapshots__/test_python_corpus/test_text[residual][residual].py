@@ -46,7 +46,7 @@ extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
 )
 (relu,) = kernels.load()
 
-# Constants: whoever loads this file gives them values.
+# Constants, set by the code that loads this file.
 w1 = None
 b1 = None
 w2 = None
@@ -56,7 +56,7 @@ CONSTANTS = (
     TensorSpec("w2", torch.float32, (12, 6), (6, 1)),
 )
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (None, 6), (6, 1)))
 
 

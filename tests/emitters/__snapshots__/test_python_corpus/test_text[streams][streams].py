@@ -51,7 +51,7 @@ def double(x, out):
 # Streams and memory pools besides the caller's.
 own_stream_1 = OwnStream(cuda_0)
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float32, (64, 64), (64, 1), device=cuda_0)
 )

@@ -26,7 +26,7 @@ aten_relu = torch.relu
 aten_neg = torch.neg
 aten_mul_Scalar = torch.ops.aten.mul.Scalar
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("i", torch.int32, (1,), (1,)),
     TensorSpec("x", torch.float32, (None, 2), (2, 1)),

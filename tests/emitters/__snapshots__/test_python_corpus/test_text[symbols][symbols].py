@@ -35,7 +35,7 @@ from wrapper_ir.runtime import (
     run_main,
 )
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float32, (None, 3), (None, 1)),
     TensorSpec("n", torch.int64, (), ()),

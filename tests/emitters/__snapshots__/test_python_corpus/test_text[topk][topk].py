@@ -29,7 +29,7 @@ from wrapper_ir.runtime import (
 aten_topk = torch.topk
 aten_gather_out = torch.gather
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float64, (None, 9), (9, 1)))
 
 

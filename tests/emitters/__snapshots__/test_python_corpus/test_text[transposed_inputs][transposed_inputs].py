@@ -44,7 +44,7 @@ extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t rows
 )
 (pack,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (None, None), (1, None)))
 
 

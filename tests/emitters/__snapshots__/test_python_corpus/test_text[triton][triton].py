@@ -48,7 +48,7 @@ def triton_(in_ptr0, out_ptr0, xnumel, XBLOCK: tl.constexpr):
 )
 (triton_poi_fused_relu_0,) = triton_kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (None,), (1,), device=cuda_0))
 
 

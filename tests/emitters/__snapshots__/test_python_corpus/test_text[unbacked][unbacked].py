@@ -44,7 +44,7 @@ extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
 )
 (double_it,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (None,), (1,)))
 
 
@@ -64,6 +64,7 @@ def call(args):
     u1 = some.size(0)
     del mask
     check_result(some, "aten.masked_select", torch.float32, (u1,), (1,))
+    del x
     twice = empty_strided_cpu((u1,), (1,), torch.float32)
     double_it(some, twice, u1)
     del some

@@ -43,7 +43,7 @@ extern "C" void kernel(float* out_ptr0, const int64_t n, const double step)
 )
 (iota,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (4, 6), (6, 1)))
 
 

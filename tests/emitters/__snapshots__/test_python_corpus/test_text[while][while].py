@@ -55,7 +55,7 @@ extern "C" void kernel(const float* in_ptr0, const float* in_ptr1, float* out_pt
 )
 less_1, add = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("i", torch.int64, (), ()),
     TensorSpec("total", torch.float32, (None,), (1,)),

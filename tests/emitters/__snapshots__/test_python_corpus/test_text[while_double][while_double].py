@@ -45,7 +45,7 @@ kernels.add(
 )
 is_far, step = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float64, (), ()))
 
 

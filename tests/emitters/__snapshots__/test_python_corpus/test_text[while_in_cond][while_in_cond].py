@@ -39,7 +39,7 @@ extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
 )
 (double_it,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (None,), (1,)))
 
 

@@ -23,7 +23,7 @@ from wrapper_ir.runtime import (
 aten_clone = torch.ops.aten.clone.default
 aten_cat_out = torch.cat
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float64, (0, 4), (4, 1)))
 
 

@@ -42,7 +42,7 @@ extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
 )
 (relu,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float32, (None, 3), (3, 1)),
     TensorSpec("y", torch.float32, (0,), (1,)),
@@ -58,6 +58,7 @@ def call(args):
     s0 = x.size(0)
     a = empty_strided_cpu((s0, 3), (3, 1), torch.float32)
     relu(x, a, 3 * s0)
+    del x
     b = empty_strided_cpu((2, 0, 4), (4, 4, 1), torch.float32)
     c = reinterpret_tensor(b, (0, 8), (8, 1), 0)
     d = empty_strided_cpu((), (), torch.float32)

@@ -23,7 +23,7 @@ from wrapper_ir.runtime import (
 # Library ops.
 aten_copy_ = torch.ops.aten.copy_.default
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (2, 4), (4, 1)))
 
 

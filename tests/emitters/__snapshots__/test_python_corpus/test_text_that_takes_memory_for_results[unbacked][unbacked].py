@@ -45,7 +45,7 @@ extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
 )
 (double_it,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (None,), (1,)))
 outputs = Outputs(
     TensorSpec("where", torch.int64, (None, 1), (1, None)),
@@ -76,6 +76,7 @@ def call(args, out=None):
     u1 = some.size(0)
     del mask
     check_result(some, "aten.masked_select", torch.float32, (u1,), (1,))
+    del x
     outputs.check(outs, 1, (u1,), (1,))
     twice = outs[1]
     if twice is None:

@@ -48,13 +48,13 @@ extern "C" void kernel(const float* in_ptr0, float* out_ptr0, const int64_t n)
 )
 (relu,) = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(
     TensorSpec("x", torch.float32, (None, None), (None, 1)),
     TensorSpec("y", torch.float32, (None, None), (None, 1)),
 )
 
-# What is kept from call to call.
+# Memory and views kept between calls.
 kept_pool0 = KeptArena()
 kept_heap = KeptHeap()
 
@@ -79,6 +79,7 @@ def call(args):
     pool0_float32 = pool0.of(torch.float32)
     buf0 = reinterpret_tensor(pool0_float32, (s0, s0), (s0, 1), 0)
     aten_mm_out(x, y, out=buf0)
+    del x, y
     buf1 = empty_strided_cpu((s0, s0), (s0, 1), torch.float32)
     relu(buf0, buf1, s0**2)
     del buf0

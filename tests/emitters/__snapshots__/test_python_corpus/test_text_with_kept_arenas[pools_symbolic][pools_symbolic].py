@@ -48,10 +48,10 @@ extern "C" void kernel(const float* in_ptr0, const float* in_ptr1, float* out_pt
 )
 relu, add = kernels.load()
 
-# What inputs and results must be.
+# Checks of inputs and results.
 check_inputs = InputChecks(TensorSpec("x", torch.float32, (None, 4), (4, 1)))
 
-# What is kept from call to call.
+# Memory and views kept between calls.
 kept_pool = KeptArena()
 kept_heap = KeptHeap()
 
@@ -71,6 +71,7 @@ def call(args):
     relu(x, a, 4 * s0)
     b = reinterpret_tensor(pool_float32, (4 * s0,), (1,), 4 * s0)
     relu(a, b, 4 * s0)
+    del x
     sum = empty_strided_cpu((s0, 4), (4, 1), torch.float32)
     add(a, b, sum, 4 * s0)
     del b

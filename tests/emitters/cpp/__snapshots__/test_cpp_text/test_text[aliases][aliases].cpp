@@ -23,7 +23,7 @@ namespace [[gnu::visibility("hidden")]] wir_program {
 // Kernels.
 inline constexpr auto* relu = &::wir_k_e486aea3563a71408642;
 
-// Library ops that are called by their schemas.
+// Library ops called by schema.
 inline wir::Op aten_t{ "aten::t", "" };
 inline wir::Op aten_view{ "aten::view", "" };
 inline wir::Op aten_contiguous{ "aten::contiguous", "" };
@@ -33,7 +33,7 @@ inline constexpr std::int64_t dims_6_1[] = { 6, 1 };
 inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
 inline constexpr std::int64_t dims_n_6[] = { wir::kDynamic, 6 };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {};
 
 namespace {
@@ -57,6 +57,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   float* x_ptr = wir::data<float>(x);
   float* buf0_ptr = wir::data<float>(buf0);
   relu(x_ptr, buf0_ptr, 6 * s0);
+  wir::release(call, 0);
   call.line = 4;
   wir::Tensor turned{};
   aten_t({ buf0 }, { turned });
@@ -101,7 +102,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

@@ -25,7 +25,7 @@
 
 namespace [[gnu::visibility("hidden")]] wir_program {
 
-// Library ops that are called by their schemas.
+// Library ops called by schema.
 inline wir::Op aten_full{ "aten::full", "" };
 inline wir::Op aten_div_Tensor_mode{ "aten::div", "Tensor_mode" };
 inline wir::Op aten_clone{ "aten::clone", "" };
@@ -39,7 +39,7 @@ inline constexpr std::int64_t dims_60_20_5_1[] = { 60, 20, 5, 1 };
 inline constexpr std::int64_t dims_3[] = { 3 };
 inline constexpr std::int64_t dims_1[] = { 1 };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {};
 
 namespace {
@@ -94,6 +94,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   call.line = 10;
   wir::Tensor taken{};
   aten_index_Tensor({ x, wir::List{ wir::none, wir::none, wir::none, i } }, { taken });
+  wir::release(call, 0);
   call.line = 11;
   wir::Tensor padded{};
   aten_constant_pad_nd({ i, wir::Ints{ 1, 2 }, 7 }, { padded });
@@ -151,7 +152,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

@@ -60,7 +60,7 @@ inline constexpr std::int64_t dims_2048_512[] = { 2048, 512 };
 inline constexpr std::int64_t dims_2048_8192[] = { 2048, 8192 };
 inline constexpr std::int64_t dims_8192_2048[] = { 8192, 2048 };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {
   wir::Tensor h;
   void* h_ptr = nullptr;
@@ -195,6 +195,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   wir::Tensor h2 = std::move(a);
   call.line = 17;
   norm(call, { 1 }, state.q_ptr, a_ptr);
+  wir::release(call, 0);
   call.line = 18;
   call.queues->record(4, 0);
   call.line = 19;
@@ -298,7 +299,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

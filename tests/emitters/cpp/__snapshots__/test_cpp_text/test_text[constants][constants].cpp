@@ -21,7 +21,7 @@
 
 namespace [[gnu::visibility("hidden")]] wir_program {
 
-// Library ops that are called by their schemas.
+// Library ops called by schema.
 inline wir::Op aten_mm{ "aten::mm", "" };
 inline wir::Op aten_mean_dim{ "aten::mean", "dim" };
 inline wir::Op aten_lerp_Scalar{ "aten::lerp_", "Scalar" };
@@ -37,7 +37,7 @@ inline constexpr std::int64_t dims_2[] = { 2 };
 inline constexpr std::int64_t dims_3_4[] = { 3, 4 };
 inline constexpr std::int64_t dims_1_3[] = { 1, 3 };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {
   AtenTensorHandle weight = nullptr;
   AtenTensorHandle head = nullptr;
@@ -67,6 +67,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   call.line = 0;
   wir::Tensor a{};
   aten_mm({ x, state.weight }, { a });
+  wir::release(call, 0);
   call.line = 1;
   wir::Tensor b{};
   aten_mm({ a, state.head }, { b });
@@ -124,7 +125,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

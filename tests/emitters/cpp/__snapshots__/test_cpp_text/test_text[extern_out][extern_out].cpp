@@ -21,7 +21,7 @@ extern "C" AOTITorchError aoti_torch_cpu_addmm_out(AtenTensorHandle out, AtenTen
 
 namespace [[gnu::visibility("hidden")]] wir_program {
 
-// Library ops that are called by their schemas.
+// Library ops called by schema.
 inline wir::Op aten_relu_out{ "aten::relu", "out" };
 
 // Sizes and strides, types and devices.
@@ -36,7 +36,7 @@ inline constexpr std::int64_t dims_3_8[] = { 3, 8 };
 inline constexpr std::int64_t dims_3[] = { 3 };
 inline constexpr std::int64_t dims_1[] = { 1 };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {
   wir::Tensor buf0;
   AtenTensorHandle bias = nullptr;
@@ -65,6 +65,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   const AtenTensorHandle x = inputs[0].tensor;
   call.line = 0;
   wir::check(aoti_torch_cpu_addmm_out(state.buf0, state.bias, x, state.weight_t, 1, 1));
+  wir::release(call, 0);
   call.line = 1;
   wir::Tensor buf1 = wir::empty(2, dims_4_3, dims_3_1, cpu_float32);
   call.line = 2;
@@ -99,7 +100,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

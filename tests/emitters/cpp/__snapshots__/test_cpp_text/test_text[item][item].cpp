@@ -23,14 +23,14 @@ namespace [[gnu::visibility("hidden")]] wir_program {
 // Kernels.
 inline constexpr auto* iota = &::wir_k_eeab5bec6f14a6595fa4;
 
-// Library ops that are called by their schemas.
+// Library ops called by schema.
 inline wir::Op aten_local_scalar_dense{ "aten::_local_scalar_dense", "" };
 
 // Sizes and strides, types and devices.
 inline constexpr std::int64_t dims_1[] = { 1 };
 inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {};
 
 namespace {
@@ -48,9 +48,11 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   if (!(u0 >= 0 && u0 <= 16)) {
     wir::refuse_relation("a length", "u0 is " + wir::shown(u0));
   }
+  wir::release(call, 0);
   call.line = 2;
   double z0{};
   aten_local_scalar_dense({ v }, { z0 });
+  wir::release(call, 1);
   call.line = 3;
   const std::int64_t y_size[] = { u0 };
   wir::Tensor y = wir::empty(1, y_size, dims_1, cpu_float32);
@@ -88,7 +90,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

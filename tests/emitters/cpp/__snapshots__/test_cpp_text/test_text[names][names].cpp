@@ -30,7 +30,7 @@ inline constexpr std::int64_t dims_1[] = { 1 };
 inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
 inline constexpr std::int64_t dims_n[] = { wir::kDynamic };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {};
 
 namespace {
@@ -68,6 +68,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   float* args_ptr = wir::data<float>(args);
   float* torch_1_ptr = wir::data<float>(torch_1);
   def(args_ptr, torch_1_ptr, free);
+  wir::release(call, 0);
   call.line = 7;
   const std::int64_t return_1_size[] = { free };
   wir::Tensor return_1 = wir::empty(1, return_1_size, dims_1, cpu_float32);
@@ -128,7 +129,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

@@ -26,7 +26,7 @@ inline constexpr std::int64_t dims_4_1[] = { 4, 1 };
 inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
 inline constexpr std::int64_t dims_n_4[] = { wir::kDynamic, 4 };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {};
 
 namespace {
@@ -136,7 +136,7 @@ constexpr wir::ProbeInfo kProbes[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

@@ -34,7 +34,7 @@ inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu
 inline constexpr std::int64_t dims_1_4[] = { 1, 4 };
 inline constexpr std::int64_t dims_n_4[] = { wir::kDynamic, 4 };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {};
 
 namespace {
@@ -110,7 +110,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

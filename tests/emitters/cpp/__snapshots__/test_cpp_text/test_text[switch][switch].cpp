@@ -17,7 +17,7 @@
 
 namespace [[gnu::visibility("hidden")]] wir_program {
 
-// Library ops that are called by their schemas.
+// Library ops called by schema.
 inline wir::Op aten_relu{ "aten::relu", "" };
 inline wir::Op aten_neg{ "aten::neg", "" };
 inline wir::Op aten_mul_Scalar{ "aten::mul", "Scalar" };
@@ -27,7 +27,7 @@ inline constexpr std::int64_t dims_1[] = { 1 };
 inline constexpr std::int64_t dims_n_2[] = { wir::kDynamic, 2 };
 inline constexpr std::int64_t dims_2_1[] = { 2, 1 };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {};
 
 namespace {
@@ -168,7 +168,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

@@ -35,7 +35,7 @@ inline constexpr std::int64_t dims_n_3[] = { wir::kDynamic, 3 };
 inline constexpr std::int64_t dims_n_1[] = { wir::kDynamic, 1 };
 inline constexpr std::int64_t dims_1[] = { 1 };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {};
 
 namespace {
@@ -136,7 +136,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

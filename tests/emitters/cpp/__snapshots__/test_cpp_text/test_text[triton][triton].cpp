@@ -27,7 +27,7 @@ inline constexpr std::int64_t dims_1[] = { 1 };
 inline constexpr wir::Options cuda_float32{ wir::dtype::float32, wir::device::cuda, 0 };
 inline constexpr std::int64_t dims_n[] = { wir::kDynamic };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {};
 
 namespace {
@@ -84,7 +84,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

@@ -41,7 +41,7 @@ inline constexpr std::int64_t dims_5_2[] = { 5, 2 };
 inline constexpr std::int64_t dims_1_1[] = { 1, 1 };
 inline constexpr std::int64_t dims_4[] = { 4 };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {};
 
 namespace {
@@ -113,7 +113,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

@@ -25,7 +25,7 @@ namespace [[gnu::visibility("hidden")]] wir_program {
 inline constexpr auto* less_1 = &::wir_k_0528f636a6c7e6f83e2d;
 inline constexpr auto* add = &::wir_k_1adfadab9342df09a176;
 
-// Library ops that are called by their schemas.
+// Library ops called by schema.
 inline wir::Op aten_add_Scalar{ "aten::add", "Scalar" };
 
 // Sizes and strides, types and devices.
@@ -34,7 +34,7 @@ inline constexpr wir::Options cpu_bool{ wir::dtype::bool_, wir::device::cpu, 0 }
 inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
 inline constexpr std::int64_t dims_n[] = { wir::kDynamic };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {};
 
 namespace {
@@ -141,7 +141,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

@@ -32,7 +32,7 @@ inline constexpr std::int64_t dims_n_n[] = { wir::kDynamic, wir::kDynamic };
 inline constexpr std::int64_t dims_n_1[] = { wir::kDynamic, 1 };
 inline constexpr std::int64_t dims_n[] = { wir::kDynamic };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {};
 
 namespace {
@@ -129,7 +129,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

@@ -36,7 +36,7 @@ inline constexpr std::int64_t dims_1_4[] = { 1, 4 };
 inline constexpr std::int64_t dims_n_4[] = { wir::kDynamic, 4 };
 inline constexpr std::int64_t dims_4_n[] = { 4, wir::kDynamic };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {};
 
 namespace {
@@ -119,7 +119,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

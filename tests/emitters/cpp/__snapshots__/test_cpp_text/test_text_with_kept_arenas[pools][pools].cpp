@@ -31,7 +31,7 @@ inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu
 inline constexpr std::int64_t dims_16[] = { 16 };
 inline constexpr std::int64_t dims_1[] = { 1 };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {
   wir::Arena pool;
   float* a_ptr = nullptr;
@@ -62,6 +62,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   relu(x_ptr, state.a_ptr, 16);
   double_it(state.a_ptr, state.b_ptr, 16);
   double_it(state.b_ptr, state.c_ptr, 16);
+  wir::release(call, 0);
   call.line = 0;
   wir::Tensor sum = wir::empty(2, dims_4_4, dims_4_1, cpu_float32);
   float* sum_ptr = wir::data<float>(sum);
@@ -87,7 +88,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];

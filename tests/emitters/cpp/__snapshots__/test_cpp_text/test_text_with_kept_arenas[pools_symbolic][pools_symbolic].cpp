@@ -28,7 +28,7 @@ inline constexpr std::int64_t dims_4_1[] = { 4, 1 };
 inline constexpr wir::Options cpu_float32{ wir::dtype::float32, wir::device::cpu, 0 };
 inline constexpr std::int64_t dims_n_4[] = { wir::kDynamic, 4 };
 
-// What is kept from call to call.
+// Memory and views kept between calls.
 struct State {
   wir::Heap heap;
   wir::Arena pool;
@@ -64,6 +64,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   call.line = 4;
   float* b_ptr = wir::data_at<float>(pool, 16 * s0);
   relu(a_ptr, b_ptr, 4 * s0);
+  wir::release(call, 0);
   call.line = 5;
   const std::int64_t sum_size[] = { s0, 4 };
   wir::Tensor sum = wir::empty(2, sum_size, dims_4_1, cpu_float32);
@@ -97,7 +98,7 @@ constexpr wir::LineInfo kLines[] = {
 }  // namespace
 }  // namespace wir_program
 
-// What only the build knows; null where there is no such thing.
+// Defined by the build; null if absent.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_begin[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const std::uint8_t wir_constants_end[];
