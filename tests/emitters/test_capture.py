@@ -250,7 +250,7 @@ return %y
 """
 
 TABLE = """
-// A library that runs alone captures its calls as CUDA graphs.
+// A library captures its own calls as CUDA graphs.
 constexpr wir::GraphInfo kGraphs = {
   .limit = 3,
   .shares_results = false,

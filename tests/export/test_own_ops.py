@@ -98,3 +98,24 @@ def test_what_needs_python_says_so(text: str, words: str, tmp_path: Path) -> Non
     found = run(wir.export(wir.parse(text), tmp_path / "own.so"))
     assert found.returncode == 1
     assert words in found.stderr
+
+
+ALONE = """
+import sys, torch
+text = open(sys.argv[1]).read()
+module = {"__name__": "alone"}
+exec(compile(text, sys.argv[1], "exec"), module)
+first, second = module["call"]([torch.tensor([1.0, 2.0])])
+assert torch.equal(first, second)
+print([name for name in sys.modules if name.startswith("wrapper_ir.frontends")])
+"""
+
+
+def test_emitted_python_registers_the_ops_that_it_calls(tmp_path: Path) -> None:
+    text = TEXT.replace("PLACES", "{} then {} of {size}").replace("  HOOK\n", "")
+    file = tmp_path / "own.py"
+    file.write_text(wir.emit(wir.parse(text), "python").source)
+    command = [sys.executable, "-c", ALONE, str(file)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.splitlines() == ["tensor([1., 2.]) then 3 of 2.5", "[]"]

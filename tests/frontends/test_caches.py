@@ -358,6 +358,33 @@ def test_a_second_process_starts_warm(tmp_path: Path) -> None:
     assert second == [OURS_FROM_CACHE, OURS_FROM_CACHE, STOCK_FROM_CACHE]
 
 
+_WARM = """
+import sys, torch
+torch.compile(lambda x: x.sin() + 1, backend="wrapper_ir")(torch.ones(8))
+rooms = ("lines", "verify", "text", "build", "planning", "frontends.inductor.convert")
+print([room for room in rooms if f"wrapper_ir.{room}" in sys.modules])
+"""
+
+
+@pytest.mark.long
+def test_a_second_process_does_not_load_what_makes_programs(tmp_path: Path) -> None:
+    """With the graph in Inductor's caches, nothing is converted, verified or rendered."""
+
+    def process() -> str:
+        environment = {
+            **os.environ,
+            "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"),
+            "WRAPPER_IR_CACHE_DIR": str(tmp_path / "ours"),
+        }
+        command = [sys.executable, "-W", "ignore", "-c", _WARM]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()[-1]
+
+    assert "verify" in process()
+    assert process() == "[]"
+
+
 def test_keys_hold_tables_beside_modules() -> None:
     names = {file.name for file in _sources(Path(wir.__file__).parent)}
     assert {"abi_table.txt", "draft.py", "api.py"} <= names

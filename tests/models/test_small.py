@@ -59,6 +59,10 @@ def check(small: Small, *emitters: str) -> None:
                 assert wir.parse(str(program)) == program
 
 
+@pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+    reason="oneDNN packs no bfloat16 weights for this processor",
+)
 @torch.no_grad()
 def test_packed_weights_do_not_go_into_files(tmp_path: Path) -> None:
     (small,) = (each for each in KERNEL_FREE if each.name == "packed_linear")

@@ -72,7 +72,7 @@ def test_work_that_does_not_wait_overtakes():
 
 
 def test_such_a_program_breaks_a_rule():
-    with pytest.raises(VerificationError, match="WIR1114 stream 1 works on %a"):
+    with pytest.raises(VerificationError, match="WIR1114 stream 1 uses %a"):
         wir.verify(wir.parse(TEXT.replace("  wait_event 1 @opencl:0 stream 1\n", "")))
 
 

@@ -67,6 +67,7 @@ RUN = """\
   void* b_ptr = wir::data<void>(b);
   wir::mm(call, wir::dtype::bfloat16, {b_ptr, s0, 48, 48, 1}, {x_ptr, s0, 64, 64, 1}, {t_ptr, 64,
       48, 1, 64});
+  wir::release(call, 0, 1);
   call.line = 5;
   aten_sin_out({b, b});
   call.line = 6;

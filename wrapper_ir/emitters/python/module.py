@@ -41,7 +41,10 @@ _DEFINITIONS: tuple[type[Section], ...] = (OpSection, CppSection, TritonSection,
 
 #: Sections at the head of the file, in order, with the comment above each.
 _SECTIONS = (
-    ("folder", "Kernels and constants are in files beside this one; it checks that they can run here."),
+    (
+        "folder",
+        "Kernels and constants are in files beside this one; it checks that they can run here.",
+    ),
     ("devices", ""),
     *((section.name, section.title) for section in _DEFINITIONS),
     ("streams", "Streams and memory pools besides the caller's."),
@@ -199,9 +202,7 @@ def _constants(context: Context) -> None:
         return
     writer = context.section("constants")
     is_apart = context.files is not None
-    source = (
-        f", from {CONSTANTS_FILE}" if is_apart else ", set by the code that loads this file"
-    )
+    source = f", from {CONSTANTS_FILE}" if is_apart else ", set by the code that loads this file"
     writer.line(f"# Constants{source}.")
     for name in objects:
         writer.line(f"{context.buffer(name)} = None")
