@@ -27,6 +27,9 @@ PYTEST = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
 #: faults is off, since it would write after the last line before a crash.
 _ENVIRONMENT = {**os.environ, "PYTHONFAULTHANDLER": ""}
 
+#: Seconds after which a program is stopped, by a signal that its threads cannot hold up.
+_LIMIT = 600
+
 
 def run(
     program: str | Path, *args: str | Path, cwd: Path | None = None, **changes: str
@@ -110,6 +113,7 @@ def _become(request: dict[str, Any]) -> None:
     for number, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), number)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.alarm(_LIMIT)
     sys.argv[:] = request["args"]
     sys.path[0] = request["path"]
     runpy.run_path(request["file"], run_name="__main__")

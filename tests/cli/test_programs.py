@@ -39,6 +39,26 @@ def test_print_in_colour_is_the_same_text(room: Path, invoke: Invoke) -> None:
     assert unstyled == [line.rstrip() for line in plain.stdout.splitlines()]
 
 
+def test_every_line_has_its_keywords_in_colour() -> None:
+    from rich.text import Text
+
+    from wrapper_ir.cli.terminal import _lines
+
+    def keywords(text: str) -> list[str]:
+        (line,) = _lines([text])
+        assert isinstance(line, Text)
+        return [text[span.start : span.end] for span in line.spans if span.style == "wir.keyword"]
+
+    assert keywords("  %a = allocate pinned zeroed kept : f32[4] @cpu") == [
+        *("allocate", "zeroed", "kept")
+    ]
+    assert keywords("  (%c) = switch s0 with (%x) : (f32[4] @cpu)") == ["switch", "with"]
+    assert keywords('kernel @free(x: in f32) cpp entry "kept" isa "avx2"') == [
+        *("kernel", "in", "cpp", "entry", "isa")
+    ]
+    assert keywords("  %kept = aten::item(%size)") == []
+
+
 def test_print_origins(room: Path, invoke: Invoke) -> None:
     program = wir.parse(PROGRAM)
     frame = wir.Frame("model.py", 7, "forward", "y = relu(x)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import re
@@ -199,13 +200,8 @@ def duration(seconds: float) -> str:
 # Colours for the text form of programs.
 
 
-_WORDS = (
-    "wir|program|in_spec|out_spec|tangents|symbol|input|constant|buffer|kernel|extern|return|yield|allocate|"
-    "free|reuse|reinterpret|allocate_pool|allocate_from_pool|call|compute|size|stride|"
-    "storage_offset|item|assert|assert_layout|align|cond|while|stacked|with|probe|loc|then|else|"
-    "condition|body|in|out|inout|alias|may_alias|donated|mutable|tied|stream|grid|"
-    "event|mempool|user|after|record_event|wait_event|synchronize"
-)
+#: Words outside lines: a program's header, and how results relate to arguments.
+_HEADER_WORDS = ("alias", "in_spec", "may_alias", "out_spec", "tangents")
 
 #: Kind of word -> its style. Only the terminal's sixteen colours are used, to suit any theme.
 _STYLES = {
@@ -217,15 +213,28 @@ _STYLES = {
     "remark": "bright_black",
 }
 
-#: The pattern of each kind of word; later ones win where two overlap.
-_PATTERNS = (
-    rf"(?<![\w%@$.:\"])(?P<keyword>{_WORDS})(?![\w.:])",
-    r"(?<![\w%@$])(?P<type>(?:bf|f|i|u|c|qi|qui)\d\w*|bool)(?=[\[\s*,)])",
-    r"(?P<buffer>%[A-Za-z_]\w*)",
-    r"(?P<callee>@[A-Za-z_]\w*|\b[A-Za-z_]\w*::[A-Za-z_]\w*(?:\.\w+)?)",
-    r'(?P<string>"(?:[^"\\]|\\.)*")',
-    r"(?P<remark>^\s*//.*$|;.*$)",
-)
+
+@functools.cache
+def _patterns() -> tuple[str, ...]:
+    """Return the pattern of each kind of word; later ones win where two overlap.
+
+    Keywords are the words in the declared syntax of lines and their parts, and those that symbols
+    may not be called.
+    """
+    from wrapper_ir import lines
+    from wrapper_ir.text.words import DTYPES, RESERVED
+
+    syntaxes = (getattr(getattr(lines, name), "syntax", None) for name in lines.__all__)
+    declared = " ".join(re.sub(r"{[^{}]*}", " ", each) for each in syntaxes if type(each) is str)
+    words = {*re.findall(r"[a-z_]{2,}", declared), *RESERVED, *_HEADER_WORDS} - DTYPES.keys()
+    return (
+        rf"(?<![\w%@$.:\"])(?P<keyword>{'|'.join(sorted(words))})(?![\w.:])",
+        r"(?<![\w%@$])(?P<type>(?:bf|f|i|u|c|qi|qui)\d\w*|bool)(?=[\[\s*,)])",
+        r"(?P<buffer>%[A-Za-z_]\w*)",
+        r"(?P<callee>@[A-Za-z_]\w*|\b[A-Za-z_]\w*::[A-Za-z_]\w*(?:\.\w+)?)",
+        r'(?P<string>"(?:[^"\\]|\\.)*")',
+        r"(?P<remark>^\s*//.*$|;.*$)",
+    )
 
 
 def print_highlighted(text: str) -> None:
@@ -246,7 +255,7 @@ def _lines(lines: list[str]) -> Iterator[Text]:
 
     for line in lines:
         coloured = Text(line)
-        for pattern in _PATTERNS:
+        for pattern in _patterns():
             coloured.highlight_regex(pattern, style_prefix="wir.")
         yield coloured
 
