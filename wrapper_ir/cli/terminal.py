@@ -224,7 +224,7 @@ def _patterns() -> tuple[str, ...]:
     from wrapper_ir import lines
     from wrapper_ir.text.words import DTYPES, RESERVED
 
-    syntaxes = (getattr(getattr(lines, name), "syntax", None) for name in lines.__all__)
+    syntaxes = (getattr(each, "syntax", None) for each in vars(lines).values())
     declared = " ".join(re.sub(r"{[^{}]*}", " ", each) for each in syntaxes if type(each) is str)
     words = {*re.findall(r"[a-z_]{2,}", declared), *RESERVED, *_HEADER_WORDS} - DTYPES.keys()
     return (
