@@ -11,7 +11,6 @@ import pytest
 import wrapper_ir as wir
 from tests.pages import ROOT
 from tests.planning.test_streams import Memory, Order
-from wrapper_ir.emitters.base import Captures
 from wrapper_ir.emitters.cuda_captures import capture_facts, why_not_captured
 from wrapper_ir.lines import (
     Allocate,
@@ -22,6 +21,7 @@ from wrapper_ir.lines import (
     RecordEvent,
     WaitEvent,
 )
+from wrapper_ir.options.gpu import Captures
 from wrapper_ir.passes import run_passes
 from wrapper_ir.planning import branch
 from wrapper_ir.verify import rules

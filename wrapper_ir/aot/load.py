@@ -320,12 +320,11 @@ def boxed_call(  # noqa: PLR0913 - called by a module's text
     """
     from wrapper_ir.aot.build import build_loadable  # noqa: PLC0415 - only to build
 
-    units = tuple(CppUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
     _register_ops(parts)
+    units = tuple(CppUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
     manifest = Manifest(frozenset(map(Part, parts)), type=device)
-    library = build_loadable(
-        Sources(files, units, units_of(gpu_kernels), manifest), kernels_apart=apart
-    )
+    sources = Sources(files, units, units_of(gpu_kernels), manifest)
+    library = build_loadable(sources, kernels_apart=apart)
     function: BoxedCall = load_library(
         library,
         (lambda: tuple(variables[each] for each in constants)) if constants else (),

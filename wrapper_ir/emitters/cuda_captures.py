@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import Liveness, mutated_inputs
 from wrapper_ir.analysis.ops import draws, drops
-from wrapper_ir.emitters.base import Captures
 from wrapper_ir.emitters.facts import needs_streams, only_accelerator
 from wrapper_ir.lines.args import BufferArg, BufferValue, ScalarArg
 from wrapper_ir.lines.control import Cond, ObjectInput, Region, Switch, While
@@ -29,6 +28,7 @@ from wrapper_ir.lines.schema import GENERATOR
 from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.walk import regions_of, walk
+from wrapper_ir.options.gpu import Captures
 from wrapper_ir.toolchain.manifest import CaptureFacts
 
 if TYPE_CHECKING:

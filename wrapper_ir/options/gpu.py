@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from wrapper_ir.options.schema import Option
@@ -58,3 +59,31 @@ ARCHITECTURES: Final = Option(
         isinstance(names, str | list | tuple) and all(isinstance(name, str) for name in names)
     ),
 )
+
+
+@dataclass(frozen=True)
+class Captures:
+    """Base of emitters whose programs' calls can be captured: the options for that.
+
+    Attributes:
+        cuda_graph: Whether calls are captured as CUDA graphs and replayed, if possible.
+        cuda_graph_limit: How many graphs are kept, one for each set of input sizes.
+        cuda_graph_branches: How many branches a graph may have besides its main one: independent
+            kernels run side by side if that is faster.
+        cuda_graph_results: Whether results of replayed calls are ``fresh`` memory that the caller
+            owns, or ``shared``: the graph's own memory, which the next call overwrites. In
+            training they are always fresh.
+        cuda_graph_cuts: Whether a program that cannot be captured as a whole is cut at the
+            obstacles and the pieces between them are captured.
+    """
+
+    cuda_graph: bool = GRAPHS.field()
+    cuda_graph_limit: int = GRAPH_LIMIT.field()
+    cuda_graph_branches: int = GRAPH_BRANCHES.field()
+    cuda_graph_results: str = GRAPH_RESULTS.field()
+    cuda_graph_cuts: bool = GRAPH_CUTS.field()
+
+    @property
+    def graphs(self) -> Captures | None:
+        """The options, or None if calls are not captured."""
+        return self if self.cuda_graph else None

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.devices import registered
-from wrapper_ir.emitters.base import Captures, Emitter, Problems
+from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.context import Context
 from wrapper_ir.emitters.cpp.module import render_files
@@ -27,7 +27,7 @@ from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.symbols import AssertLayout, BindSymbol
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.options import declared as take
-from wrapper_ir.options.gpu import PRODUCTS
+from wrapper_ir.options.gpu import PRODUCTS, Captures
 from wrapper_ir.toolchain.manifest import Manifest
 
 if TYPE_CHECKING:

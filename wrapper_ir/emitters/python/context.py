@@ -19,12 +19,13 @@ from wrapper_ir.lines.program import GraphRole
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wrapper_ir.emitters.base import Captures, Problems
+    from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.facts import Facts
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.kernels import KernelDefinition
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
+    from wrapper_ir.options.gpu import Captures
 
 
 HELPERS: Final = frozenset("""

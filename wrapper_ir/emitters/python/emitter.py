@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.base import Captures, Emitter
+from wrapper_ir.emitters.base import Emitter
 from wrapper_ir.options import declared as take
+from wrapper_ir.options.gpu import Captures
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems

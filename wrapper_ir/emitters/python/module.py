@@ -33,7 +33,8 @@ from wrapper_ir.planning.kept import keep_storage
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wrapper_ir.emitters.base import Captures, Problems
+    from wrapper_ir.emitters.base import Problems
+    from wrapper_ir.options.gpu import Captures
 
 
 #: The sections of definitions, in the order of the file.
