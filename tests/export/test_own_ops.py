@@ -119,3 +119,26 @@ def test_emitted_python_registers_the_ops_that_it_calls(tmp_path: Path) -> None:
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     assert found.stdout.splitlines() == ["tensor([1., 2.]) then 3 of 2.5", "[]"]
+
+
+LOADED = """
+import sys, torch, wrapper_ir as wir
+function = wir.compile(wir.parse(open(sys.argv[1]).read()), sys.argv[2])
+from torch._inductor.hooks import intermediate_hook
+seen = []
+with intermediate_hook(lambda name, value: seen.append((name, value.tolist()))):
+    function(torch.tensor([1.0, 2.0]))
+print(seen)
+"""
+
+
+@pytest.mark.parametrize("target", ["cpp", "fx"])
+def test_loading_registers_the_ops_that_only_python_has(target: str, tmp_path: Path) -> None:
+    lines = [line for line in TEXT.splitlines() if "::print(" not in line]
+    hook = 'wrapper_ir_inductor::intermediate_hook(%x, "x")'
+    file = tmp_path / "own.wir"
+    file.write_text("\n".join(lines).replace("HOOK", hook) + "\n")
+    command = [sys.executable, "-W", "ignore", "-c", LOADED, str(file), target]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.splitlines()[-1] == "[('x', [1.0, 2.0])]"

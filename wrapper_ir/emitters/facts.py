@@ -7,7 +7,7 @@ of it follows from declarations and the storage map; nothing here looks at what 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -190,8 +190,6 @@ class Facts:
     kept_buffers: tuple[str, ...] = ()
     arenas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     needs_heap: bool = False
-    spent: Mapping[int, Sequence[str]] = field(default_factory=dict)
-    """The result of :func:`spent_inputs`."""
     may_pass_autograd: bool = False
     """Whether all library ops are plain ones, and enough of them for bypassing autograd to pay."""
 
@@ -217,7 +215,6 @@ def gather(
         kept_buffers=_on_host(program, storages, arenas) if is_checked else (),
         arenas=arenas,
         needs_heap=is_kept and allocates_much(program, arenas),
-        spent=spent_inputs(program, storages),
         may_pass_autograd=_may_pass_autograd(program, storages),
     )
 

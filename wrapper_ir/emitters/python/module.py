@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.emitters.base import CONSTANTS_FILE, WRAPPER, SourceFiles
-from wrapper_ir.emitters.facts import example_symbols, gather
+from wrapper_ir.emitters.facts import example_symbols, gather, spent_inputs
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import FOLDER, Context
 from wrapper_ir.emitters.python.cuda_graphs import render_graphs
@@ -115,7 +115,7 @@ def render_module(context: Context) -> CodeWriter:
     last = context.facts.storages.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
     renderer.show_origins = context.origins
-    renderer.spent = context.facts.spent
+    renderer.spent = spent_inputs(context.program, context.facts.storages)
     _constants(context)
     kept = keep_arenas(context, renderer)
     if context.facts.kept_buffers:
