@@ -25,10 +25,10 @@ WORKERS ?= 2
 OPINFO_DTYPES := float64 bfloat16 int64 bool complex64 float16 int32
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-torch test-radar models gpu check docs wheel fuzz mutants opinfo zoo odd sweep bench sanitize format clean
+.PHONY: help setup demo test test-long test-torch test-radar release-check models gpu check docs wheel fuzz mutants opinfo zoo odd sweep bench sanitize format clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## make .venv and install the project with its tools, once
 
@@ -57,6 +57,12 @@ test-torch: setup ## the tests that depend on torch, on another release: make te
 
 test-radar: setup ## the radar over whole releases: after `make setup TORCH=2.13.0` over that one, too
 	$(BIN)/python -m pytest -m releases tests/tools
+
+release-check: ## what continuous integration leaves out: long tests, the radar, other releases (an hour)
+	$(MAKE) test-long
+	$(MAKE) test-torch TORCH=2.13.0
+	$(MAKE) test-radar
+	$(MAKE) test-torch TORCH=2.14.1
 
 models: setup ## every model of the zoo through every emitter, against the Python emitter
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m models
