@@ -11,6 +11,7 @@ from wrapper_ir.lines import (
     BufferArg,
     BufferInput,
     BufferValue,
+    ComputeSymbol,
     DType,
     ExternKernel,
     Layout,
@@ -40,6 +41,24 @@ def test_names_are_fresh() -> None:
     assert draft.fresh("buf", draft.buffers, first=0, is_bare=False) == "buf0"
     draft.buffers["x_2"] = LAYOUT
     assert draft.fresh("x") == "x_3"
+
+
+def test_expected_numbers_follow_from_definitions_and_ranges() -> None:
+    draft = draft_of()
+    for name, info in {
+        "rows": SymbolInfo(hint=777),
+        "few": SymbolInfo(lower=0, upper=30, unbacked=True),
+        "many": SymbolInfo(lower=9000, unbacked=True),
+        "area": SymbolInfo(),
+        "twice": SymbolInfo(),
+    }.items():
+        draft.bind(name, info)
+    draft.emit(ComputeSymbol("area", 64 * draft.symbol("rows")))
+    draft.emit(ComputeSymbol("twice", 2 * draft.symbol("area")))
+    found = {name: draft.expected(draft.symbol(name) + 1) for name in draft.symbols}
+    assert found == {"rows": 778, "few": 31, "many": 9001, "area": 49729, "twice": 99457}
+    assert draft.expected(3) == 3
+    assert draft.expected(draft.symbol("rows") * 0.5) == 388.5
 
 
 def test_equal_origins_and_the_same_values_have_one_entry() -> None:

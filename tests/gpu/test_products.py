@@ -159,18 +159,25 @@ def test_settings_are_followed(name: str) -> None:
     check()
 
 
-def test_stays_on_the_stream() -> None:
-    function, inputs = direct(products_program(few(torch.bfloat16))), operands(few(torch.bfloat16))
-    wanted = expected(inputs)
-    torch.cuda.synchronize()
-    streams = [torch.cuda.Stream() for _ in range(3)]
-    found = []
-    for turn in range(12):
-        with torch.cuda.stream(streams[turn % 3]):
-            found.append(function(*inputs))
-    torch.cuda.synchronize()
-    for actual in found:
-        assert all(map(same, actual, wanted))
+@pytest.mark.parametrize("options", [{}, {"products": "cublas"}, {"products": "aten"}], ids=str)
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_stays_on_the_stream(count: int, options: dict[str, Any]) -> None:
+    """Each stream is kept busy first, so that work piles up and then runs side by side."""
+    function = wir.compile(products_program(few(torch.bfloat16)), "cpp", **options)
+    inputs = operands(few(torch.bfloat16))
+    for _ in range(5):
+        wanted = expected(inputs)
+        torch.cuda.synchronize()
+        streams = [torch.cuda.Stream() for _ in range(count)]
+        for stream in streams:
+            with torch.cuda.stream(stream):
+                torch.cuda._sleep(20_000_000)
+        found = []
+        for turn in range(12):
+            with torch.cuda.stream(streams[turn % count]):
+                found.append(function(*inputs))
+        torch.cuda.synchronize()
+        assert all(all(map(same, actual, wanted)) for actual in found)
 
 
 def test_a_thread_of_its_own() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 import torch._inductor.config
 from torch import Tensor, nn
+from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+from torch._inductor.utils import fresh_cache
 from torch.nn import functional
 from torch.nn.attention.flex_attention import flex_attention
 
@@ -91,6 +94,61 @@ def _run(name: str, backend: str, **options: Any) -> Tensor:
 @pytest.mark.parametrize("name", TUNED)
 def test_the_same_as_stock(name: str, emitter: str) -> None:
     assert same(_run(name, "wrapper_ir", emitter=emitter), _run(name, "inductor"))
+
+
+def _rotary(x: Tensor) -> Tensor:
+    heads = x.view(1, x.shape[1], 32, 64).transpose(1, 2)
+    turned = torch.cat((-heads[..., 32:], heads[..., :32]), -1)
+    return (heads.sin() + turned.cos()).contiguous()
+
+
+@contextlib.contextmanager
+def _noting_arguments() -> Iterator[dict[str, list[int]]]:
+    """Yield the arguments that kernels are tuned with: numbers, and elements of tensors."""
+    found: dict[str, list[int]] = {}
+    tune = CachingAutotuner.autotune_to_one_config
+
+    def noting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found[self.fn.__name__] = [a.numel() if isinstance(a, Tensor) else a for a in args]
+        return tune(self, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch, fresh_cache():
+        patch.setattr(CachingAutotuner, "autotune_to_one_config", noting)
+        yield found
+
+
+@pytest.mark.parametrize("rows", [3, 777])
+def test_kernels_are_tuned_with_the_sizes_that_stock_calls_them_with(rows: int) -> None:
+    """Some of them are numbers that the program computes."""
+    x, notes = t(1, rows, 2048), []
+    for backend in ("inductor", "wrapper_ir"):
+        torch._dynamo.reset()
+        options = {"max_autotune_pointwise": True}
+        with _noting_arguments() as found:
+            run = torch.compile(_rotary, backend=backend, dynamic=True, options=options)
+            torch.testing.assert_close(run(x), _rotary(x))
+        notes.append(found)
+    assert notes[0]
+    assert any(2048 * rows in sizes for sizes in notes[0].values())
+    assert [*notes[0].values()] == [*notes[1].values()]
+
+
+def test_kernels_are_tuned_with_memory_for_as_many_rows_as_data_asks_for() -> None:
+    def first(x: Tensor, count: Tensor) -> Tensor:
+        rows = count.item()
+        torch._check(rows >= 0)
+        torch._check(2 * rows <= x.shape[0])
+        return x[:rows].sin() * 2
+
+    torch._dynamo.reset()
+    x, count = t(100, 128), torch.tensor(5)
+    options = {"max_autotune_pointwise": True}
+    with _noting_arguments() as found, torch._dynamo.config.patch(capture_scalar_outputs=True):
+        run = torch.compile(first, backend="wrapper_ir", dynamic=True, options=options)
+        torch.testing.assert_close(run(x, count), first(x, count))
+    ((source, result, elements),) = found.values()
+    assert elements > x.numel()
+    assert min(source, result) >= elements
 
 
 def _normalised(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from wrapper_ir.toolchain import native
 from wrapper_ir.toolchain.native import native_include_dirs
 
@@ -24,15 +26,17 @@ tuned: ATen
 fewer processors: ATen
 math: 3 0 3, left at 3
 WIR2160: cuBLAS returned CUBLAS_STATUS_OF_THE_TEST
+0 left set up
 """
 
 
-def test_what_cublas_is_told(toolbox: Toolbox, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scopes", [(), ("-DSCOPES",)], ids=["2.11", "2.15"])
+def test_what_cublas_is_told(scopes: tuple[str, ...], toolbox: Toolbox, tmp_path: Path) -> None:
     program = tmp_path / "products"
     source = Path(native.__file__).parents[1] / "native" / "src"
     command = [
         *toolbox.compiler.command,
-        *("-std=c++20", "-O0", "-Wall", "-rdynamic", "-ldl"),
+        *("-std=c++20", "-O0", "-Wall", "-rdynamic", "-ldl", *scopes),
         *(f"-I{path}" for path in (source, *native_include_dirs())),
         str(Path(__file__).with_name("products.cpp")),
         *("-o", str(program)),

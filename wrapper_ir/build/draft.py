@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import sympy
 
+from wrapper_ir.analysis.proof import within
 from wrapper_ir.lines import (
     AnyLine,
     AssertSymbol,
@@ -40,13 +41,16 @@ from wrapper_ir.lines import (
     real_symbol,
     symbol,
 )
+from wrapper_ir.lines.expr import Scalar, free_symbols, substitute
+from wrapper_ir.lines.traits import computes
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
-    from wrapper_ir.lines.expr import Scalar
-
 T = TypeVar("T")
+
+#: A size that keeps a GPU busy, in place of a hint.
+_LARGE: Final = 8192
 
 
 @dataclass(slots=True)
@@ -94,6 +98,8 @@ class ProgramDraft:
     _numbers: dict[str, int] = field(default_factory=dict)
     #: Names of values, by ``id()``. ``data`` keeps the values alive.
     _named: dict[int, list[str]] = field(default_factory=dict)
+    #: What computed symbols stand for.
+    _computed: dict[str, Scalar] = field(default_factory=dict)
     #: Lines whose effects are not yet recorded in the three fields below.
     _unseen: list[AnyLine] = field(default_factory=list)
     _roots: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -144,6 +150,26 @@ class ProgramDraft:
         is_real = self.symbols[name].kind is SymbolKind.FLOAT
         return real_symbol(name) if is_real else symbol(name)
 
+    def expected(self, value: Scalar) -> int | float:
+        """Return a number at the hints, for heuristics only.
+
+        A symbol that a line computes has the value of its expression. A symbol without a hint is
+        assumed to be large, within its range.
+
+        Raises:
+            UnsupportedExprError: It has no value at the hints, such as a division by zero.
+        """
+        numbers = {name: self._expected_symbol(name) for name in free_symbols(value)}
+        found = substitute(value, numbers)
+        is_real = isinstance(found, float) or not float(found).is_integer()
+        return float(found) if is_real else int(found)
+
+    def _expected_symbol(self, name: str) -> int:
+        if name in self._computed:
+            return int(self.expected(self._computed[name]))
+        info = self.symbols[name]
+        return within((info.lower, info.upper), _LARGE) if info.hint is None else info.hint
+
     # Data, declarations, origins.
 
     def hold(self, name: str, value: object) -> None:
@@ -184,6 +210,8 @@ class ProgramDraft:
             line = self.placed(line)
         self.bodies[-1].append(line)
         self._unseen.append(line)
+        if computes(line):
+            self._computed[line.symbol] = line.value
 
     @contextlib.contextmanager
     def region(self, body: list[AnyLine] | None = None) -> Iterator[list[AnyLine]]:

@@ -42,7 +42,7 @@ class Part(StrEnum):
     GPU = "gpu"
     """Running on a GPU (``wir::GpuCall``)."""
     BLAS = "blas"
-    """Calls of cuBLAS (``wir::current_blas``)."""
+    """Calls of cuBLAS (``wir::mm``)."""
     OWN_OPS = "own_ops"
     """Ops that one of our front ends registers from Python. It needs ``OPS``."""
     PROBES = "probe"

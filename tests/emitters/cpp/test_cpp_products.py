@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from typing import Any
 
 import pytest
@@ -11,9 +9,7 @@ import pytest
 import wrapper_ir as wir
 from tests.emitters.corpus import program
 from tests.emitters.cpp.compiling import check_syntax
-from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.errors import OptionValueError
-from wrapper_ir.lines.kernels import ExternKernel
 
 HEAD = """
 wir 2
@@ -57,16 +53,15 @@ RUN = """\
   void* a_ptr = wir::data<void>(a);
   void* x_ptr = wir::data<void>(x);
   void* t_ptr = wir::data<void>(w);
-  call.blas = wir::current_blas(0);
-  wir::mm(call, wir::dtype::bfloat16, {a_ptr, s0, 48, 48, 1}, {x_ptr, s0, 64, 64, 1}, {t_ptr, 64,
-      48, 1, 64});
+  wir::mm(0, wir::dtype::bfloat16, {a_ptr, s0, 48, 48, 1}, {x_ptr, s0, 64, 64, 1}, {t_ptr, 64, 48,
+      1, 64});
   call.line = 3;
   const std::int64_t b_size[] = {s0, 48};
   wir::Tensor b = wir::empty(2, b_size, dims_48_1, cuda_bfloat16);
   call.line = 4;
   void* b_ptr = wir::data<void>(b);
-  wir::mm(call, wir::dtype::bfloat16, {b_ptr, s0, 48, 48, 1}, {x_ptr, s0, 64, 64, 1}, {t_ptr, 64,
-      48, 1, 64});
+  wir::mm(0, wir::dtype::bfloat16, {b_ptr, s0, 48, 48, 1}, {x_ptr, s0, 64, 64, 1}, {t_ptr, 64, 48,
+      1, 64});
   wir::release(call, 0, 1);
   call.line = 5;
   aten_sin_out({b, b});
@@ -78,9 +73,8 @@ RUN = """\
   void* c_ptr = wir::data<void>(c);
   void* rows_ptr = wir::data<void>(a);
   void* u_ptr = wir::data<void>(u);
-  call.blas = wir::current_blas(0);
-  wir::bmm(call, wir::dtype::bfloat16, 4, {c_ptr, s0, 8, 8, 1, 8 * s0}, {rows_ptr, s0, 48, 48, 1,
-      0}, {u_ptr, 48, 8, 8, 1, 384});
+  wir::bmm(0, wir::dtype::bfloat16, 4, {c_ptr, s0, 8, 8, 1, 8 * s0}, {rows_ptr, s0, 48, 48, 1, 0},
+      {u_ptr, 48, 8, 8, 1, 384});
   call.line = 8;
 """
 
@@ -118,7 +112,7 @@ input %b : {right}
   aten::{op}.out(%a, %b, out=out %c)
 return %c
 """
-    return "cublas" if f"wir::{op}(call" in emitted(text) else "aten"
+    return "cublas" if f"wir::{op}(0" in emitted(text) else "aten"
 
 
 GPU = "@cuda:0"
@@ -168,36 +162,7 @@ input %a : f32[8, 8] @cuda:0
   aten::addmm.out(%a, %a, %a, out=out %c)
 return %c
 """)
-    assert "current_blas" not in source
-
-
-def test_regions_look_cublas_up_for_themselves() -> None:
-    text = f"""{HEAD.replace("symbol s0 : int [0, inf] hint 16", "")}
-input %p : bool[] @cuda:0
-input %a : f32[8, 8] @cuda:0
-{OPS}
-  assert_layout %p, "input"
-  assert_layout %a, "input"
-  %c = allocate : f32[8, 8] @cuda:0
-  aten::mm.out(%a, %a, out=out %c)
-  %d = cond %p with (%c) : f32[8, 8] @cuda:0
-    then (%x : f32[8, 8] @cuda:0) {{
-      %y = allocate : f32[8, 8] @cuda:0
-      aten::mm.out(%x, %x, out=out %y)
-      yield %y
-    }}
-    else (%z : f32[8, 8] @cuda:0) {{
-      %v = allocate : f32[8, 8] @cuda:0
-      aten::mm.out(%z, %z, out=out %v)
-      yield %v
-    }}
-  %e = allocate : f32[8, 8] @cuda:0
-  aten::mm.out(%a, %d, out=out %e)
-return %e
-"""
-    source = emitted(text)
-    assert len(re.findall(r"call\.blas = wir::current_blas\(0\);\n *wir::mm\(", source)) == 4
-    check_syntax(source)
+    assert "wir::mm" not in source
 
 
 def test_programs_for_the_cpu_are_the_same() -> None:
@@ -209,11 +174,3 @@ def test_programs_for_the_cpu_are_the_same() -> None:
 def test_other_makers_are_refused() -> None:
     with pytest.raises(OptionValueError, match="one of 'aten', 'cublas'"):
         wir.emit(program("extern_out"), "cpp", products="cutlass")
-
-
-def test_attention_leaves_cublas_as_it_is() -> None:
-    attention = "aten::_scaled_dot_product_flash_attention"
-    found = Products(program("extern_out"), direct=True)
-    line = ExternKernel(attention, args=())
-    assert found.keep(line)
-    assert not found.keep(dataclasses.replace(line, op="aten::sin.out"))

@@ -141,11 +141,9 @@ class CallLines(RegionBase):
         self.context.parts.add(Part.BLAS)
         layout = self.layout(product.out)
         matrices = list(map(self._matrix, (product.out, product.left, product.right)))
-        if not self.has_blas:
-            self.put(f"call.blas = wir::current_blas({device_index(layout.device)});")
-            self.has_blas = True
         count = [self.count(size) for size in layout.size[:-2]]
-        args = ("call", literals.dtype(layout.dtype), *count, *matrices)
+        gpu = str(device_index(layout.device))
+        args = (gpu, literals.dtype(layout.dtype), *count, *matrices)
         self.put_call(line, f"{call(f'wir::{product.function}', *args)};")
 
     def _matrix(self, name: str) -> str:

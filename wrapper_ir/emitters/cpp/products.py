@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines.args import BufferArg
-from wrapper_ir.lines.control import RegionLine
 from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.layout import DType
-from wrapper_ir.lines.trace import Probe
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
@@ -22,10 +20,6 @@ if TYPE_CHECKING:
 
 
 _RANKS: Final = {"aten::mm.out": 2, "aten::bmm.out": 3}
-#: Ops that run a single kernel of another library and leave the state of cuBLAS alone.
-_APART: Final = frozenset(
-    f"aten::_scaled_dot_product_{kind}_attention" for kind in ("cudnn", "flash", "efficient")
-)
 _TYPES: Final = (DType.BFLOAT16, DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 
 
@@ -67,14 +61,6 @@ class Products:
         if not _fit(line.op, out, left, right):
             return None
         return Product(line.op.removeprefix("aten::").removesuffix(".out"), *names)
-
-    def keep(self, line: AnyLine) -> bool:
-        """Return whether the state of cuBLAS is certain to be the same after a line."""
-        if isinstance(line, RegionLine | Probe):
-            return False
-        if not isinstance(line, ExternKernel) or line.op in _APART:
-            return True
-        return self.of(line) is not None
 
 
 def _fit(op: str, out: Layout, left: Layout, right: Layout) -> bool:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.kernels import ExternKernel
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Origin
-    from wrapper_ir.lines.walk import Path
 
 
 class RegionBase(TextWalker["Context"]):
@@ -64,8 +63,6 @@ class RegionBase(TextWalker["Context"]):
         self.places: dict[str, Place] = {}
         #: Variables of objects.
         self.objects: dict[str, str] = {}
-        #: Whether ``call.blas`` is up to date.
-        self.has_blas = False
         #: Whether a statement uses the state.
         self.uses_state = False
         self._stream = 0
@@ -74,11 +71,6 @@ class RegionBase(TextWalker["Context"]):
         self._storages = Storages(last)
 
     # Walking.
-
-    @override
-    def render(self, index: int, path: Path) -> None:
-        super().render(index, path)
-        self.has_blas = self.has_blas and self.context.products.keep(self.region.body[index])
 
     @override
     def render_line(self, line: AnyLine) -> None:
@@ -113,7 +105,6 @@ class RegionBase(TextWalker["Context"]):
         if stream is not None and stream != self._stream:
             self.put(f"call.queues->enter({stream});")
             self._stream = stream
-            self.has_blas = False
 
     # Writing.
 

@@ -106,6 +106,7 @@ try:
     from torch._inductor.constant_folding import ConstantFolder
     from torch._inductor.cpu_vec_isa import pick_vec_isa
     from torch._inductor.custom_graph_pass import CustomGraphModulePass
+    from torch._inductor.dependencies import MemoryDep
     from torch._inductor.exc import InductorError
     from torch._inductor.runtime.cache_dir_utils import cache_dir, triton_cache_dir
     from torch._inductor.scheduler import BaseScheduling
@@ -120,6 +121,7 @@ try:
     from torch.fx.experimental._backward_state import BackwardState
     from torch.utils import _triton as triton_tools
     from torch.utils._sympy.symbol import SymT, symbol_is_type
+    from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 except ImportError as error:
     raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
 

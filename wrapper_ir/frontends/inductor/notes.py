@@ -16,6 +16,7 @@ import torch
 
 from wrapper_ir.frontends.inductor.compat import (
     KernelArgs,
+    MemoryDep,
     Mixin,
     Placeholder,
     SymT,
@@ -118,6 +119,8 @@ class TritonNote:
         entry: The function's name: ``name``, or the user's name for it.
         buffers: Parameter -> the buffer that this call passes for the pointer.
         nodes: The IR nodes that the kernel computes.
+        touched: Inductor's accesses to memory in it, by loops and index expressions, as far as
+            Inductor knows them.
     """
 
     name: str
@@ -125,6 +128,7 @@ class TritonNote:
     entry: str
     buffers: Mapping[str, BufferNote]
     nodes: tuple[Any, ...]
+    touched: tuple[MemoryDep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import ast
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.frontends.inductor.compat import Mixin, Placeholder, V, ir
+from wrapper_ir.frontends.inductor.compat import MemoryDep, Mixin, Placeholder, V, ir
 from wrapper_ir.frontends.inductor.notes import (
     BufferNote,
     PartNote,
@@ -85,7 +85,16 @@ def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> Tri
     for workspace in getattr(kernel.args, "workspace_args", ()):
         param, buffer = workspace.inner_name, workspace.outer_name
         buffers[param] = BufferNote(param, buffer, workspace.dtype, Access.READ_WRITE)
-    return TritonNote(name, code, name, buffers, nodes_of(nodes))
+    return TritonNote(name, code, name, buffers, nodes_of(nodes), tuple(_touched(nodes)))
+
+
+def _touched(nodes: Sequence[Any]) -> Iterator[MemoryDep]:
+    """Yield the accesses of scheduled nodes, each by the name of the buffer that has the memory."""
+    real = V.graph.scheduler.mutation_real_name
+    for node in nodes:
+        for at in node.read_writes.reads_and_writes():
+            if isinstance(at, MemoryDep):
+                yield at.rename(real)
 
 
 def _changed(nodes: Sequence[Any]) -> Iterator[str]:

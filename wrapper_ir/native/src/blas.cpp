@@ -1,6 +1,8 @@
 // Matrix products on a GPU. Linked into programs that call cuBLAS directly.
 #include <dlfcn.h>
+#include <torch/headeronly/version.h>
 
+#include <cstddef>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -55,6 +57,10 @@ void enter(std::int32_t gpu) {
   if (!entered && set_device != nullptr) entered = set_device(gpu) == 0;
 }
 
+// Releases of PyTorch under which products were computed on several busy streams of a GPU, right.
+constexpr bool kIsTried =
+    TORCH_VERSION_MAJOR == 2 && (TORCH_VERSION_MINOR == 11 || TORCH_VERSION_MINOR == 15);
+
 // The PyTorch settings by which ATen chooses how to compute a product. They are not part of its C
 // interface, so they are looked up by mangled name. If one is missing, all count as unknown.
 class Settings {
@@ -66,7 +72,7 @@ class Settings {
 
   // Whether ATen would call cuBLAS, and with the same options as this file.
   bool are_usual() const {
-    if (!known_) return false;
+    if (!kIsTried || !known_) return false;
     void* context = context_();
     return preferred_(context) <= kCublas && fp16_reduction_(context) == 0 &&
            bf16_reduction_(context) == 0 && !fp16_sums_(context) && !carveout_(context) &&
@@ -99,6 +105,56 @@ class Settings {
   bool known_;
 };
 
+// An at::cuda::CUDABlasHandleWithWorkspace of PyTorch 2.15: its cuBLAS handle, with the current stream
+// and a workspace for it, as long as the object lives. ATen makes one for each op. Without one, cuBLAS
+// has one workspace for all streams of the handle, and products on busy streams spoil each other's.
+// The class is not part of the C interface, so it is used by mangled names; the handle comes first.
+class Scope {
+ public:
+  ~Scope() { functions().destroy(this); }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+  static bool exist() { return functions().are_there; }
+  static Scope enter() { return functions().make(); }  // written in place: it is never moved
+
+  void* handle() const { return handle_; }
+
+ private:
+  struct Functions {
+    Functions() {
+      const auto torch = { "libtorch_cuda.so" };
+      are_there = find(make, "_ZN2at4cuda37getCurrentCUDABlasHandleWithWorkspaceEv", torch) &&
+                  find(destroy, "_ZN2at4cuda27CUDABlasHandleWithWorkspaceD1Ev", torch);
+    }
+
+    Scope (*make)();
+    void (*destroy)(void*);
+    bool are_there;
+  };
+
+  static const Functions& functions() {
+    static const Functions found;
+    return found;
+  }
+
+  void* handle_;
+  std::byte rest_[248];  // 48 bytes in PyTorch 2.15
+};
+
+// Calls `use` with PyTorch's cuBLAS handle, set up for the current stream of `gpu`, the current device.
+template <class Use>
+void with_handle(std::int32_t gpu, Use use) {
+  enter(gpu);
+  if (Scope::exist()) {
+    const Scope scope = Scope::enter();
+    return use(scope.handle());
+  }
+  void* handle = nullptr;
+  check(torch_get_current_cuda_blas_handle(&handle));
+  use(handle);
+}
+
 // The arguments of one cuBLAS product. cuBLAS is column-major, so it computes the transposed
 // product: `a` is the right matrix and `b` the left one, both transposed by being read
 // column-major.
@@ -122,24 +178,19 @@ class Cublas {
 
   bool is_there() const { return is_there_; }
 
-  int math(void* handle) const {
-    int found = kDefaultMath;
-    check(get_math_(handle, &found));
-    return found;
-  }
-
   // ATen computes float32 in the handle's math mode, but 16-bit types always in the default mode.
-  void gemm(const Blas& blas, std::int32_t dtype, const Gemm& g) const {
+  void gemm(void* handle, std::int32_t dtype, const Gemm& g) const {
+    int math = kDefaultMath;
     const bool is_narrow = dtype == dtype::float16 || dtype == dtype::bfloat16;
-    const bool other_math = is_narrow && blas.math != kDefaultMath;
-    if (other_math) check(set_math_(blas.handle, kDefaultMath));
-    const Status status = call(blas.handle, dtype, g);
-    if (other_math) check(set_math_(blas.handle, blas.math));
+    if (is_narrow) check(get_math_(handle, &math));
+    if (math != kDefaultMath) check(set_math_(handle, kDefaultMath));
+    const Status status = call(handle, dtype, g);
+    if (math != kDefaultMath) check(set_math_(handle, math));
     check(status);
   }
 
-  void batched(const Blas& blas, std::int32_t dtype, const Gemm& g) const {
-    check(call_batched(blas.handle, dtype, g));
+  void batched(void* handle, std::int32_t dtype, const Gemm& g) const {
+    check(call_batched(handle, dtype, g));
   }
 
  private:
@@ -286,44 +337,39 @@ Tensor tensor_of(
   return Tensor(made);
 }
 
-}  // namespace
-
-Blas current_blas(std::int32_t gpu) {
-  Blas found{ nullptr, kDefaultMath, gpu };
-  const Cublas& cublas = Cublas::get();
-  if (torch_get_current_cuda_blas_handle == nullptr || !cublas.is_there()) return found;
-  if (!Settings::get().are_usual()) return found;
-  enter(gpu);
-  check(torch_get_current_cuda_blas_handle(&found.handle));
-  found.math = cublas.math(found.handle);
-  return found;
+// Whether ATen would call cuBLAS, in the way of this file.
+bool is_direct() {
+  return torch_get_current_cuda_blas_handle != nullptr && Cublas::get().is_there() &&
+         Settings::get().are_usual();
 }
 
-void mm(const Call& call, std::int32_t dtype, const Matrix& out, const Matrix& left,
+}  // namespace
+
+void mm(std::int32_t gpu, std::int32_t dtype, const Matrix& out, const Matrix& left,
     const Matrix& right) {
-  if (call.blas.handle != nullptr) {
+  if (is_direct()) {
     if (const auto found = described(out, left, right, read(right), read(left))) {
-      Cublas::get().gemm(call.blas, dtype, *found);
+      with_handle(gpu, [&](void* handle) { Cublas::get().gemm(handle, dtype, *found); });
       return;
     }
   }
-  const auto tensor = [&](const Matrix& m) { return tensor_of(call.blas.gpu, dtype, m, {}); };
+  const auto tensor = [&](const Matrix& m) { return tensor_of(gpu, dtype, m, {}); };
   check(aoti_torch_cuda_mm_out(tensor(out), tensor(left), tensor(right)));
 }
 
-void bmm(const Call& call, std::int32_t dtype, std::int64_t count, const Matrix& out,
+void bmm(std::int32_t gpu, std::int32_t dtype, std::int64_t count, const Matrix& out,
     const Matrix& left, const Matrix& right) {
   // ATen takes other paths for a batch of one and for outputs with one column.
   const bool is_plain = count > 1 && fits(count) && out.columns > 1 &&
                         out.row_stride == out.columns && out.batch_stride == out.rows * out.columns;
-  if (call.blas.handle != nullptr && is_plain) {
+  if (is_plain && is_direct()) {
     if (auto found = described(out, left, right, read_batched(right), read_batched(left))) {
       found->count = static_cast<int>(count);
-      Cublas::get().batched(call.blas, dtype, *found);
+      with_handle(gpu, [&](void* handle) { Cublas::get().batched(handle, dtype, *found); });
       return;
     }
   }
-  const auto tensor = [&](const Matrix& m) { return tensor_of(call.blas.gpu, dtype, m, count); };
+  const auto tensor = [&](const Matrix& m) { return tensor_of(gpu, dtype, m, count); };
   check(aoti_torch_cuda_bmm_out(tensor(out), tensor(left), tensor(right)));
 }
 

@@ -8,10 +8,10 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
-import torch
 
 from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, ir
+from wrapper_ir.frontends.inductor.convert.examples import example
 from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import (
@@ -49,6 +49,8 @@ from wrapper_ir.lines.symbols import BindSymbol, ItemOf
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    import torch
+
     from wrapper_ir.frontends.inductor.convert.state import Scope
     from wrapper_ir.frontends.inductor.triton_tuning import LaunchGrid
     from wrapper_ir.lines.expr import Dim, Scalar
@@ -63,8 +65,6 @@ _SCALARS: Final = {
     "fp32": ScalarType.FLOAT32,
     "fp64": ScalarType.FLOAT64,
 }
-
-_LARGE: Final = 8192
 
 
 def kernels_to_tune(call: CallNote | None) -> Iterator[TritonNote]:
@@ -209,34 +209,6 @@ def _grid(
         raise unsupported(note, str(error)) from error
 
 
-def example(scope: Scope, note: TritonNote, value: Any) -> Any:
-    """Return an argument for tuning: zeros of a buffer's size, or a number."""
-    if isinstance(value, ir.IRNode):
-        name, dtype = scope.reference(value), value.get_dtype()
-    elif isinstance(value, str):
-        name = scope.resolve(value)
-        dtype = next(b.dtype for b in note.buffers.values() if b.buffer == value)
-    elif isinstance(value, (bool, int, float)):
-        return value
-    else:
-        return size_hint(scope, scope.scalar(getattr(value, "inner_expr", value)))
-    layout = scope.layout(name)
-    bytes_ = int(size_hint(scope, layout.extent)) * layout.dtype.itemsize
-    device = torch.device(str(layout.device))
-    return torch.zeros(bytes_, dtype=torch.uint8, device=device).view(dtype)
-
-
-def size_hint(scope: Scope, value: Scalar) -> int | float:
-    """Return an expected size. Where the program has no hint, it is one that keeps a GPU busy."""
-    symbols = scope.draft.symbols
-    hints = {name: symbols[name].hint for name in ours.free_symbols(value)}
-    expected = ours.substitute(
-        value, {n: _LARGE if h is None else int(h) for n, h in hints.items()}
-    )
-    is_real = isinstance(expected, float) or not float(expected).is_integer()
-    return float(expected) if is_real else int(expected)
-
-
 # Calls of one of several equivalent kernels (Inductor's ``triton.multi_kernel``).
 #
 # Inductor picks the fastest in the first call. For matrices of unknown sizes it picks in each call
@@ -271,7 +243,7 @@ def _shapes(scope: Scope, passed: list[Any]) -> Iterator[tuple[int, ...]]:
             name = scope.reference(value)
         if name is not None:
             layout = scope.layout(scope.resolve(name))
-            yield tuple(int(size_hint(scope, size)) for size in layout.size)
+            yield tuple(int(scope.draft.expected(size)) for size in layout.size)
 
 
 # Grids of Triton kernels: from the text of Inductor's launcher to expressions of a program.

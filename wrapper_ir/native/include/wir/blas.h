@@ -6,8 +6,6 @@
 
 #include <cstdint>
 
-#include <wir/program.h>
-
 namespace wir {
 
 // A matrix in memory. Strides are in elements.
@@ -20,16 +18,13 @@ struct Matrix {
   std::int64_t batch_stride = 0;  // to the next matrix of a batch
 };
 
-// Returns cuBLAS set up for the current stream of `gpu`, which must be the current device. The
-// setup holds until something else may have used cuBLAS on this thread: all users share one handle.
-Blas current_blas(std::int32_t gpu);
-
-// out = left * right, all of one type.
-void mm(const Call& call, std::int32_t dtype, const Matrix& out, const Matrix& left,
+// out = left * right, all of one type, on the current stream of `gpu`, which must be the current
+// device.
+void mm(std::int32_t gpu, std::int32_t dtype, const Matrix& out, const Matrix& left,
         const Matrix& right);
 
 // The same for a batch of `count` matrices.
-void bmm(const Call& call, std::int32_t dtype, std::int64_t count, const Matrix& out, const Matrix& left,
+void bmm(std::int32_t gpu, std::int32_t dtype, std::int64_t count, const Matrix& out, const Matrix& left,
          const Matrix& right);
 
 }  // namespace wir

@@ -145,13 +145,6 @@ struct ProbeSink {
   }
 };
 
-// cuBLAS, set up by PyTorch for the thread and its current stream.
-struct Blas {
-  void* handle = nullptr;    // null: matrix products are left to ATen
-  std::int32_t math = 0;     // how it computes in float32: a cublasMath_t
-  std::int32_t gpu = 0;
-};
-
 // One call in progress. Lives on the caller's stack.
 struct Call {
   std::uint32_t line = 0;     // index into ProgramInfo::lines; set before anything that may fail
@@ -168,7 +161,6 @@ struct Call {
   void* stream = nullptr;  // for a program on a GPU: the stream of its kernels, which `run` sets
   std::int32_t gpu = -1;   // the GPU of that stream; it is the current one
   Queues* queues = nullptr;  // for a program with streams of its own
-  Blas blas = {};          // for a program that calls cuBLAS itself: the last lookup's result
 };
 
 // The stream that receives a thread's work on a GPU.

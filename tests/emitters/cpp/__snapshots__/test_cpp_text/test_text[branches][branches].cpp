@@ -148,15 +148,13 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   call.line = 1;
   call.queues->record(1, 0);
   call.line = 2;
-  call.blas = wir::current_blas(0);
-  wir::mm(call, wir::dtype::bfloat16, { state.q_ptr, 1, 2048, 2048, 1 },
+  wir::mm(0, wir::dtype::bfloat16, { state.q_ptr, 1, 2048, 2048, 1 },
       { state.h_ptr, 1, 2048, 2048, 1 }, { state.wq_ptr, 2048, 2048, 2048, 1 });
   call.line = 3;
   call.queues->wait(1, 1);
   call.queues->enter(1);
   call.line = 4;
-  call.blas = wir::current_blas(0);
-  wir::mm(call, wir::dtype::bfloat16, { state.k_ptr, 1, 512, 512, 1 },
+  wir::mm(0, wir::dtype::bfloat16, { state.k_ptr, 1, 512, 512, 1 },
       { state.h_ptr, 1, 2048, 2048, 1 }, { state.wk_ptr, 2048, 512, 512, 1 });
   call.line = 5;
   std::int64_t* position_ptr = wir::data<std::int64_t>(position);
@@ -168,8 +166,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   call.queues->wait(1, 2);
   call.queues->enter(2);
   call.line = 8;
-  call.blas = wir::current_blas(0);
-  wir::mm(call, wir::dtype::bfloat16, { state.v_ptr, 1, 512, 512, 1 },
+  wir::mm(0, wir::dtype::bfloat16, { state.v_ptr, 1, 512, 512, 1 },
       { state.h_ptr, 1, 2048, 2048, 1 }, { state.wv_ptr, 2048, 512, 512, 1 });
   call.line = 9;
   void* values_ptr = wir::data<void>(values);
@@ -187,9 +184,8 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   void* a_ptr = wir::data<void>(a);
   attend(call, { 32 }, state.q_ptr, keys_ptr, values_ptr, a_ptr);
   call.line = 15;
-  call.blas = wir::current_blas(0);
-  wir::mm(call, wir::dtype::bfloat16, { state.q_ptr, 1, 2048, 2048, 1 },
-      { a_ptr, 1, 2048, 2048, 1 }, { state.wo_ptr, 2048, 2048, 2048, 1 });
+  wir::mm(0, wir::dtype::bfloat16, { state.q_ptr, 1, 2048, 2048, 1 }, { a_ptr, 1, 2048, 2048, 1 },
+      { state.wo_ptr, 2048, 2048, 2048, 1 });
   call.line = 16;
   add(call, { 8 }, x_ptr, state.q_ptr);
   wir::Tensor h2 = std::move(a);
@@ -199,15 +195,14 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   call.line = 18;
   call.queues->record(4, 0);
   call.line = 19;
-  wir::mm(call, wir::dtype::bfloat16, { state.gate_ptr, 1, 8192, 8192, 1 },
+  wir::mm(0, wir::dtype::bfloat16, { state.gate_ptr, 1, 8192, 8192, 1 },
       { a_ptr, 1, 2048, 2048, 1 }, { state.wg_ptr, 2048, 8192, 8192, 1 });
   call.line = 20;
   call.queues->wait(4, 1);
   call.queues->enter(1);
   call.line = 21;
-  call.blas = wir::current_blas(0);
-  wir::mm(call, wir::dtype::bfloat16, { state.up_ptr, 1, 8192, 8192, 1 },
-      { a_ptr, 1, 2048, 2048, 1 }, { state.wu_ptr, 2048, 8192, 8192, 1 });
+  wir::mm(0, wir::dtype::bfloat16, { state.up_ptr, 1, 8192, 8192, 1 }, { a_ptr, 1, 2048, 2048, 1 },
+      { state.wu_ptr, 2048, 8192, 8192, 1 });
   call.line = 22;
   call.queues->record(5, 1);
   call.line = 23;
@@ -217,8 +212,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   gated(call, { 16 }, state.gate_ptr, state.up_ptr);
   wir::Tensor y = std::move(h2);
   call.line = 25;
-  call.blas = wir::current_blas(0);
-  wir::mm(call, wir::dtype::bfloat16, { a_ptr, 1, 2048, 2048, 1 },
+  wir::mm(0, wir::dtype::bfloat16, { a_ptr, 1, 2048, 2048, 1 },
       { state.gate_ptr, 1, 8192, 8192, 1 }, { state.wd_ptr, 8192, 2048, 2048, 1 });
   call.line = 26;
   add(call, { 8 }, state.q_ptr, a_ptr);

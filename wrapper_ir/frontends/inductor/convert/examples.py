@@ -1,0 +1,82 @@
+"""Arguments to tune a Triton kernel with: tensors of zeros and numbers, as a call would pass them.
+
+Sizes are those of the hints. A number that a line computes is computed from the hints as well, so
+that all arguments of one call fit together. Nothing relates the numbers that depend on data, so
+what a kernel reads or writes may end beyond a buffer of the expected size (rows ``0 <= i < u0`` of
+a buffer that has ``s0`` rows). Each tensor therefore reaches as far as Inductor's index
+expressions do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from wrapper_ir.frontends.inductor.compat import (
+    MemoryDep,
+    SymT,
+    ValueRanges,
+    bound_sympy,
+    ir,
+    symbol_is_type,
+)
+
+if TYPE_CHECKING:
+    from wrapper_ir.frontends.inductor.convert.state import Scope
+    from wrapper_ir.frontends.inductor.notes import TritonNote
+
+
+#: Kinds of symbols in index expressions that stand for values read from memory.
+_FROM_MEMORY: Final = (SymT.TMP, SymT.INDIRECT)
+
+
+def example(scope: Scope, note: TritonNote, value: Any) -> Any:
+    """Return an argument for tuning: zeros in place of a buffer, or a number.
+
+    Args:
+        scope: Where the kernel is called.
+        note: The kernel.
+        value: What Inductor's call passes.
+    """
+    if isinstance(value, ir.IRNode):
+        name, dtype, passed = scope.reference(value), value.get_dtype(), value.get_name()
+    elif isinstance(value, str):
+        name, passed = scope.resolve(value), value
+        dtype = next(b.dtype for b in note.buffers.values() if b.buffer == value)
+    elif isinstance(value, (bool, int, float)):
+        return value
+    else:
+        return scope.draft.expected(scope.scalar(getattr(value, "inner_expr", value)))
+    layout = scope.layout(name)
+    count = max(int(scope.draft.expected(layout.extent)), _reach(scope, note, passed))
+    device = torch.device(str(layout.device))
+    zeros = torch.zeros(count * layout.dtype.itemsize, dtype=torch.uint8, device=device)
+    return zeros.view(dtype)
+
+
+def _reach(scope: Scope, note: TritonNote, buffer: str) -> int:
+    """Return how many elements of a buffer a kernel may touch, counted from its start.
+
+    Indices that are read from memory are left out: in the example that memory holds zeros.
+    """
+    indices = (_last_index(scope, at) for at in note.touched if at.name == buffer)
+    return max(indices, default=-1) + 1
+
+
+def _last_index(scope: Scope, at: MemoryDep) -> int:
+    """Return the largest index of a loop's accesses at the hints; -1 if it makes none."""
+
+    def expected(value: Any) -> int:
+        return int(scope.draft.expected(scope.scalar(value)))
+
+    sizes = {variable: expected(size) for variable, size in at.ranges.items()}
+    if any(size < 1 for size in sizes.values()):
+        return -1
+    numbers = {
+        symbol: 0 if symbol_is_type(symbol, _FROM_MEMORY) else expected(symbol)
+        for symbol in at.index.free_symbols - sizes.keys()
+    }
+    loops = {variable: ValueRanges(0, size - 1) for variable, size in sizes.items()}
+    last = bound_sympy(at.index.xreplace(numbers), loops).upper
+    return int(last) if last.is_Integer else -1
