@@ -105,10 +105,11 @@ class Settings {
   bool known_;
 };
 
-// An at::cuda::CUDABlasHandleWithWorkspace of PyTorch 2.15: its cuBLAS handle, with the current stream
-// and a workspace for it, as long as the object lives. ATen makes one for each op. Without one, cuBLAS
-// has one workspace for all streams of the handle, and products on busy streams spoil each other's.
-// The class is not part of the C interface, so it is used by mangled names; the handle comes first.
+// An at::cuda::CUDABlasHandleWithWorkspace of PyTorch 2.15: its cuBLAS handle, with the current
+// stream and a workspace for it, as long as the object lives. ATen makes one for each op. Without
+// one, cuBLAS has one workspace for all streams of the handle, and products on busy streams spoil
+// each other's. The class is not part of the C interface, so it is used by mangled names; the
+// handle comes first.
 class Scope {
  public:
   ~Scope() { functions().destroy(this); }
@@ -142,7 +143,8 @@ class Scope {
   std::byte rest_[248];  // 48 bytes in PyTorch 2.15
 };
 
-// Calls `use` with PyTorch's cuBLAS handle, set up for the current stream of `gpu`, the current device.
+// Calls `use` with PyTorch's cuBLAS handle, set up for the current stream of `gpu`, the current
+// device.
 template <class Use>
 void with_handle(std::int32_t gpu, Use use) {
   enter(gpu);
