@@ -37,6 +37,9 @@ _use_own_caches()
 # in every process. Our toolchain relies on it in any case, and a test compares what the two choose.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 
+# Tests of C++ are to run C++, from the first call on; those of what runs meanwhile ask for it.
+os.environ.setdefault("WRAPPER_IR_BUILD", "wait")
+
 #: A verdict must depend on the code alone. So examples follow from each test's source, and neither
 #: a slow machine nor an unlucky draw of a wide strategy counts as a failure.
 _UNHURRIED = settings(

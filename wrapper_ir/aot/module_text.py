@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
 
 
-def module_text(artifact: CppArtifact, *, apart: bool = False) -> str:
+def module_text(
+    artifact: CppArtifact,
+    *,
+    apart: bool = False,
+    meanwhile: tuple[str, Mapping[str, str]] | None = None,
+) -> str:
     """Return a module that defines ``call``, which takes one list and empties it.
 
     The loader of the module must set the program's constants in it, by their names in the program,
@@ -41,13 +46,15 @@ def module_text(artifact: CppArtifact, *, apart: bool = False) -> str:
         artifact: The program.
         apart: Whether the module is part of an exported folder, with texts and constants in files
             beside it.
+        meanwhile: The text of a Python module that serves calls while the library is built, and
+            the program's constants by the variable of that module that holds each; or None.
     """
     program, (kernels, launched) = artifact.program, _kernels(artifact)
     texts = {name: _text(name, text, apart=apart) for name, text in artifact.sources.items()}
     lines = [
         f'"""{_quoted(program.name)}: a program in C++, built and called by wrapper_ir."""',
         "",
-        *_imports(artifact, apart=apart),
+        *_imports(artifact, apart=apart, served=meanwhile is not None),
         "",
         *(_FOLDER if apart else ()),
         "_files = {",
@@ -76,10 +83,32 @@ def module_text(artifact: CppArtifact, *, apart: bool = False) -> str:
     if apart:
         more += ", apart=True"
     call = f"boxed_call({_value(program.name)}, _files, _kernels, _constants, globals(){more})"
-    lines += [f"call = {call}", ""]
     if artifact.graphs is not None:
-        lines += [f"call = captured(call, {artifact.graphs!r}, globals())", ""]
+        call = f"captured({call}, {artifact.graphs!r}, globals())"
+    if meanwhile is not None:
+        lines += _served(call, *meanwhile, VARIABLE if launched else "None")
+    else:
+        lines += [f"call = {call}", ""]
     return "\n".join([*lines, *(_main(program) if apart else ())])
+
+
+def _served(call: str, text: str, names: Mapping[str, str], launched: str) -> list[str]:
+    """Return the end of a module in which another one serves calls while the library is built."""
+    return [
+        f"_meanwhile = {_literal(text)}",
+        "",
+        f"_names = {_value(dict(names))}",
+        "",
+        "",
+        "def _build():",
+        f"    return {call}",
+        "",
+        "",
+        f"_sources = (_files, _kernels, {launched})",
+        "",
+        "call = served(_build, _sources, _meanwhile, _names, globals())",
+        "",
+    ]
 
 
 _Kernel: TypeAlias = "tuple[str, str, Any]"  # file, symbol and source
@@ -98,11 +127,13 @@ def kernel_files(artifact: CppArtifact) -> dict[str, str]:
     return {file: source.code for file, _, source in (*called, *launched)}
 
 
-def _imports(artifact: CppArtifact, *, apart: bool) -> list[str]:
+def _imports(artifact: CppArtifact, *, apart: bool, served: bool) -> list[str]:
     program, has_graphs = artifact.program, artifact.graphs is not None
     takes_tensors = any(isinstance(each, BufferInput) for each in program.inputs)
     names = ["boxed_call", *(["captured"] if has_graphs else [])]
     lines = [f"from wrapper_ir.aot.load import {', '.join(names)}"]
+    if served:
+        lines.append("from wrapper_ir.aot.meanwhile import served")
     if apart:
         names = ["SourceFolder", *(["TensorSpec"] if program.constants else [])]
         names += [*(["random_tensor"] if takes_tensors else []), "run_main"]

@@ -23,11 +23,11 @@ from wrapper_ir.toolchain.objects import (
     precompiled,
 )
 from wrapper_ir.toolchain.parts import needed_parts
-from wrapper_ir.toolchain.processes import pool
+from wrapper_ir.toolchain.processes import Pool, pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
     from wrapper_ir.toolchain.manifest import Manifest
 
@@ -94,9 +94,7 @@ class Work:
             self.cache, self.compiler, parts, extra_flags=self.flags, jobs=self.jobs
         )
 
-    def compile(
-        self, files: Sequence[Translation], pool: ThreadPoolExecutor, steps: Steps
-    ) -> list[Future[Path]]:
+    def compile(self, files: Sequence[Translation], pool: Pool, steps: Steps) -> list[Future[Path]]:
         """Start to compile files; see :func:`compile_objects`."""
         return compile_objects(
             files,
@@ -108,7 +106,7 @@ class Work:
         )
 
     @contextlib.contextmanager
-    def running(self, folder: Path) -> Iterator[tuple[ThreadPoolExecutor, Path]]:
+    def running(self, folder: Path) -> Iterator[tuple[Pool, Path]]:
         """Yield threads that run compilers, and a temporary directory in ``folder``."""
         with (
             tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as scratch,

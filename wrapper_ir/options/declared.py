@@ -87,6 +87,16 @@ ON_UNSUPPORTED: Final = Option(
     variable="WRAPPER_IR_ON_UNSUPPORTED",
 )
 
+BUILD: Final = Option(
+    "build",
+    str,
+    "background",
+    "when the library of a program in C++ is built: beside the first calls, which emitted Python"
+    " serves (background), or before the first call (wait)",
+    choices=("background", "wait"),
+    variable="WRAPPER_IR_BUILD",
+)
+
 MODE: Final = Option(
     "mode",
     str,

@@ -30,10 +30,11 @@ from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs, plain_flag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
     from pathlib import Path
 
     from wrapper_ir.toolchain.cache import DiskCache
+    from wrapper_ir.toolchain.processes import Pool
 
 #: Raise it when older cache entries must no longer be found.
 _FORMAT = 1
@@ -105,7 +106,7 @@ def compile_objects(
     cache: DiskCache,
     compiler: Compiler,
     headers: Mapping[str, HeaderStore],
-    pool: ThreadPoolExecutor,
+    pool: Pool,
     advance: Callable[[], None],
 ) -> list[Future[Path]]:
     """Start to compile the files that are not in the cache.

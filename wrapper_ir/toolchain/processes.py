@@ -13,19 +13,26 @@ import contextlib
 import errno
 import fcntl
 import os
+import queue
 import signal
 import struct
 import subprocess
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+import weakref
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from wrapper_ir.errors import WrapperIRError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class StoppedError(Exception):
@@ -106,8 +113,8 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def in_background(name: str, work: Callable[[], object]) -> None:
-    """Start work in a daemon thread, ahead of the code that will need its result.
+def in_background(name: str, work: Callable[[], object]) -> threading.Thread:
+    """Start work in a daemon thread, ahead of the code that will need its result; return it.
 
     Errors are dropped: the code that needs the result does the work again and reports them.
 
@@ -120,11 +127,22 @@ def in_background(name: str, work: Callable[[], object]) -> None:
         with contextlib.suppress(WrapperIRError, StoppedError):
             work()
 
-    threading.Thread(target=run, name=f"wrapper_ir {name}", daemon=True).start()
+    thread = threading.Thread(target=run, name=f"wrapper_ir {name}", daemon=True)
+    thread.start()
+    return thread
 
 
 _EVERYWHERE = Running()
-atexit.register(_EVERYWHERE.stop)
+
+#: The groups of the pools that are open.
+_POOLS: Final[weakref.WeakSet[Running]] = weakref.WeakSet()
+
+
+@atexit.register
+def _end() -> None:
+    for running in (*_POOLS, _EVERYWHERE):
+        running.stop()
+
 
 _thread = threading.local()
 
@@ -135,21 +153,80 @@ def current() -> Running:
     return running
 
 
+class Pool:
+    """Daemon threads that do work, and whose processes form one group.
+
+    Unlike a ``ThreadPoolExecutor``, it does not keep the interpreter from exiting: that joins the
+    threads of all executors before it runs any exit handler, and so waits for their compilers.
+
+    Args:
+        threads: How many threads.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.running = Running()
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._futures: list[Future[Any]] = []
+        self._limit = threads
+        self._threads: list[threading.Thread] = []
+        _POOLS.add(self.running)
+
+    def submit(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> Future[T]:
+        """Have a thread do some work, and return its future result."""
+        future: Future[T] = Future()
+
+        def do() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(work(*args, **options))
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._futures.append(future)
+        self._work.put(do)
+        if len(self._threads) < self._limit:
+            thread = threading.Thread(target=self._serve, name="wrapper_ir worker", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return future
+
+    def map(self, work: Callable[[S], T], items: Iterable[S]) -> list[T]:
+        """Do the same with many items; return the results in their order."""
+        futures = [self.submit(work, item) for item in items]
+        return [each.result() for each in futures]
+
+    def _serve(self) -> None:
+        _thread.running = self.running
+        while (do := self._work.get()) is not None:
+            do()
+
+    def close(self) -> None:
+        """Wait until all work is done."""
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def stop(self) -> None:
+        """Kill the group's processes, and do no more work."""
+        for future in self._futures:
+            future.cancel()
+        self.running.stop()
+        for _ in self._threads:
+            self._work.put(None)
+
+
 @contextlib.contextmanager
-def pool(threads: int) -> Iterator[ThreadPoolExecutor]:
+def pool(threads: int) -> Iterator[Pool]:
     """Yield threads that run processes; an exception in the block kills all of these."""
-    running = Running()
-
-    def enter() -> None:
-        _thread.running = running
-
-    with ThreadPoolExecutor(threads, initializer=enter) as executor:
-        try:
-            yield executor
-        except BaseException:
-            executor.shutdown(wait=False, cancel_futures=True)
-            running.stop()
-            raise
+    made = Pool(threads)
+    try:
+        yield made
+        made.close()
+    except BaseException:
+        made.stop()
+        raise
 
 
 # Locks between processes: many small locks in one file.

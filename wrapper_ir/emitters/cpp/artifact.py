@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from wrapper_ir.emitters.base import WRAPPER, SourceFiles
 from wrapper_ir.emitters.writer import SourceMap
@@ -37,7 +37,10 @@ class CppArtifact(Sources):
         maps: The source map of each file of ``sources``.
         options: The emitter's options that are not at their defaults.
         graphs: How the loaded program captures its calls as CUDA graphs; None if it does not.
+        stand_in: The emitter whose modules can serve calls while the library is built.
     """
+
+    stand_in: ClassVar[str] = "python"
 
     source: str
     source_map: SourceMap
@@ -49,8 +52,17 @@ class CppArtifact(Sources):
     @property
     def module_source(self) -> str:
         """A Python module with a boxed ``call``, for caches; it builds what it needs."""
+        return self.module_served_by(None)
+
+    def module_served_by(self, meanwhile: tuple[str, Mapping[str, str]] | None) -> str:
+        """Return that module; calls may be served by another one while it builds.
+
+        Args:
+            meanwhile: The text of the stand-in's module, and the program's constants by the
+                variable of that module that holds each; or None: the build is waited for.
+        """
         texts = import_module("wrapper_ir.aot.module_text")
-        text: str = texts.module_text(self)
+        text: str = texts.module_text(self, meanwhile=meanwhile)
         return text
 
     def files(self) -> SourceFiles:

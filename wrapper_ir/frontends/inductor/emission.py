@@ -9,6 +9,7 @@ program again with the emitter installed at that time.
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,12 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
         return SimpleNamespace(gm=carrier)
     settings = session.settings.with_inductors()
     artifact, planned = artifact_of(program, settings)
-    source: str | None = getattr(artifact, "module_source", None)
+    stand_in: str | None = getattr(artifact, "stand_in", None)
+    source: str | None
+    if stand_in is not None and settings.build == "background":
+        source = artifact.module_served_by(_stand_in(program, settings, stand_in))  # type: ignore[attr-defined]
+    else:
+        source = getattr(artifact, "module_source", None)
     variables = {} if source is None else getattr(artifact, "module_constants", {})
     if source is None:
         source = module_text(planned, settings)
@@ -68,6 +74,12 @@ def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program
         EmitError: The emitter cannot render something in the program.
         UnsupportedError: The memory strategy is not available.
     """
+    artifact, planned = _emitted(program, settings)
+    _show(program, planned)
+    return artifact, planned
+
+
+def _emitted(program: Program, settings: Settings) -> tuple[Artifact, Program]:
     from wrapper_ir.api import emit
     from wrapper_ir.debug_printer.spec import make_printer
     from wrapper_ir.emitters.registry import make_emitter
@@ -76,10 +88,28 @@ def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
     options = dict(settings.emitter_options)
     emitter = make_emitter(settings.emitter, options)
-    passes = pipeline_for(emitter, printer, strategy=settings.memory)
-    planned = run_passes(program, passes)
-    _show(program, planned)
+    planned = run_passes(program, pipeline_for(emitter, printer, strategy=settings.memory))
     return emit(planned, settings.emitter, **options), planned
+
+
+def _stand_in(
+    program: Program, settings: Settings, emitter: str
+) -> tuple[str, Mapping[str, str]] | None:
+    """Return a module of another emitter's for a program, and its constants by variable.
+
+    It gets the same options, as far as it has them. None if it cannot render the program.
+    """
+    from wrapper_ir.emitters.base import EmitError
+    from wrapper_ir.emitters.registry import emitter_class
+    from wrapper_ir.options.schema import options_of
+
+    names = {option.name for option in options_of(emitter_class(emitter))}
+    options = tuple(pair for pair in settings.emitter_options if pair[0] in names)
+    try:
+        made: Any = _emitted(program, replace(settings, emitter=emitter, emitter_options=options))
+    except EmitError:
+        return None
+    return made[0].module_source, made[0].module_constants
 
 
 def _show(program: Program, planned: Program) -> None:

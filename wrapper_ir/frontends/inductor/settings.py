@@ -40,6 +40,8 @@ class Settings:
         on_unsupported: ``raise``, or ``stock``: Inductor's own wrapper, with a warning, for a graph
             that fails to compile; a compiled graph that fails in a call raises.
             ``WRAPPER_IR_ON_UNSUPPORTED`` sets the default.
+        build: With an emitter whose artifacts take long to build (``cpp``): ``background``, or
+            ``wait``: the first call waits for the library. ``WRAPPER_IR_BUILD`` sets the default.
         emitter_options: Options of the emitter itself, as sorted pairs.
         inductor: Options that are passed on to Inductor, as sorted pairs.
         debug: Level of the debug printer: a name, or Inductor's number for it.
@@ -53,6 +55,7 @@ class Settings:
     emitter: str = take.EMITTER.field()
     memory: str | None = take.MEMORY.field()
     on_unsupported: str = take.ON_UNSUPPORTED.field()
+    build: str = take.BUILD.field()
     debug: str | int = take.DEBUG.field()
     debug_filter: str = take.DEBUG_FILTER.field()
     debug_poison: bool = take.DEBUG_POISON.field()
