@@ -14,6 +14,9 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 # Tests and benchmarks start hundreds of processes, which are to find our modules compiled, as users do.
 unexport PYTHONDONTWRITEBYTECODE
 
+# What is compared and measured in C++ is C++ from the first call on.
+export WRAPPER_IR_BUILD := wait
+
 # Warnings are errors. The variable silences an advertisement.
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

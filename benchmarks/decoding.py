@@ -130,7 +130,9 @@ def compiled(way: str, model: nn.Module, inputs: tuple[Tensor, ...]) -> Callable
         return torch.compile(model, options={"cpp_wrapper": True})
     if way.startswith("C++, no graphs"):
         products = {"products": "aten"} if way.endswith("ATen's products") else {}
-        return torch.compile(model, backend="wrapper_ir", options={"emitter": "cpp", **products})
+        return torch.compile(
+            model, backend="wrapper_ir", options={"emitter": "cpp", "build": "wait", **products}
+        )
     if way.startswith("torch.compile"):
         options: dict[str, Any] = {"cuda_graph": True}
         if way.endswith("no branches"):

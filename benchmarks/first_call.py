@@ -41,10 +41,17 @@ WAYS: dict[str, tuple[dict[str, Any], str]] = {
     "inductor": ({"backend": "inductor"}, ""),
     "cpp_wrapper": ({"backend": "inductor", "options": {"cpp_wrapper": True}}, ""),
     "ours": ({"backend": "wrapper_ir"}, "inductor"),
-    "ours C++": ({"backend": "wrapper_ir", "options": {"emitter": "cpp"}}, "cpp_wrapper"),
+    "ours C++": (
+        {"backend": "wrapper_ir", "options": {"emitter": "cpp", "build": "background"}},
+        "cpp_wrapper",
+    ),
+    "ours C++, waited": (
+        {"backend": "wrapper_ir", "options": {"emitter": "cpp", "build": "wait"}},
+        "cpp_wrapper",
+    ),
 }
 
-IN_CPP = ("cpp_wrapper", "ours C++")
+IN_CPP = ("cpp_wrapper", "ours C++", "ours C++, waited")
 
 #: The largest ratios allowed.
 BOUNDS = {

@@ -40,7 +40,10 @@ COMPILED: dict[str, dict[str, Any]] = {
     "Inductor, Python": {"backend": "inductor"},
     "torch.compile, ours": {"backend": "wrapper_ir"},
     "Inductor, C++": {"backend": "inductor", "options": {"cpp_wrapper": True}},
-    "torch.compile, ours, C++": {"backend": "wrapper_ir", "options": {"emitter": "cpp"}},
+    "torch.compile, ours, C++": {
+        "backend": "wrapper_ir",
+        "options": {"emitter": "cpp", "build": "wait"},
+    },
     "reduce-overhead": {"backend": "inductor", "mode": "reduce-overhead"},
     "torch.compile, graph": {"backend": "wrapper_ir", "options": {"cuda_graph": True}},
 }

@@ -34,7 +34,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "inductor": {"backend": "inductor"},
     "inductor again": {"backend": "inductor"},
     "ours": {"backend": "wrapper_ir"},
-    "ours, C++": {"backend": "wrapper_ir", "options": {"emitter": "cpp"}},
+    "ours, C++": {"backend": "wrapper_ir", "options": {"emitter": "cpp", "build": "wait"}},
 }
 
 
