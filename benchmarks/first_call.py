@@ -45,13 +45,13 @@ WAYS: dict[str, tuple[dict[str, Any], str]] = {
         {"backend": "wrapper_ir", "options": {"emitter": "cpp", "build": "background"}},
         "cpp_wrapper",
     ),
-    "ours C++, waited": (
+    "ours C++ waited": (
         {"backend": "wrapper_ir", "options": {"emitter": "cpp", "build": "wait"}},
         "cpp_wrapper",
     ),
 }
 
-IN_CPP = ("cpp_wrapper", "ours C++", "ours C++, waited")
+IN_CPP = ("cpp_wrapper", "ours C++", "ours C++ waited")
 
 #: The largest ratios allowed.
 BOUNDS = {
