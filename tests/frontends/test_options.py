@@ -50,7 +50,7 @@ def test_an_unknown_option_is_refused_by_name_with_the_list() -> None:
         Settings.from_options({"emiter": "python"})
     text = str(caught.value)
     assert "'emiter'" in text
-    names = "arena, checks, cpp_wrapper, cuda_graph, cuda_graph_branches, cuda_graph_cuts"
+    names = "arena, build, checks, cpp_wrapper, cuda_graph, cuda_graph_branches, cuda_graph_cuts"
     names += ", cuda_graph_limit, cuda_graph_results"
     names += ", debug, debug_filter, debug_poison, emitter, keep_buffers, memory, mode"
     assert f"{names}, on_unsupported, origins, out, profile" in text

@@ -30,7 +30,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "run": (
         "Emit, compile, export",
-        ("api", "aot.packages", "aot.checking", "backend", "options.process", "runtime.heap"),
+        (
+            *("api", "aot.packages", "aot.checking", "aot.meanwhile", "backend"),
+            *("options.process", "runtime.heap"),
+        ),
     ),
     "lines": ("Programs and lines", ("lines", "lines.expr")),
     "text": ("Text form", ("text",)),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
 
+__all__ = ["wait_for_builds"]
 
 _log: Final = logging.getLogger("wrapper_ir.aot")
 
