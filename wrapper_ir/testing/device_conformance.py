@@ -31,7 +31,7 @@ from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.program import FrozenMap, Stage
 from wrapper_ir.lines.traits import calls_kernel, calls_op
 from wrapper_ir.lines.walk import walk
-from wrapper_ir.planning import plan_memory
+from wrapper_ir.passes import plan_memory
 from wrapper_ir.runtime.probes import difference
 from wrapper_ir.testing.corpus import corpus_files, corpus_inputs, corpus_program
 from wrapper_ir.testing.equivalence import copy_of, run_on_copies

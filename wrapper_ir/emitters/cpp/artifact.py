@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.emitters.base import WRAPPER, SourceFiles
+from wrapper_ir.emitters.base import WRAPPER, ModuleText, SourceFiles
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.program import ConstantKind, Program
 from wrapper_ir.toolchain.manifest import CaptureFacts, Sources
@@ -52,6 +52,10 @@ class CppArtifact(Sources):
         texts = import_module("wrapper_ir.aot.module_text")
         text: str = texts.module_text(self)
         return text
+
+    def as_module(self) -> ModuleText:
+        """Return the module for caches, which finds its constants by their names."""
+        return ModuleText(self.module_source, {})
 
     def files(self) -> SourceFiles:
         """Return the generated files, with one per kernel, and a module that runs them.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from wrapper_ir.emitters import HasModule, ModuleText, emitter_class, faults_of, make_emitter
 from wrapper_ir.frontends.inductor.compat import V, ValueWithLineMap, trace_structured
 from wrapper_ir.runtime.calls import pass_by
 
@@ -51,39 +52,39 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
         carrier.meta |= {"program": program, "graph": graph.module}
         return SimpleNamespace(gm=carrier)
     settings = session.settings.with_inductors()
-    artifact, planned = artifact_of(program, settings)
-    source: str | None = getattr(artifact, "module_source", None)
-    variables = {} if source is None else getattr(artifact, "module_constants", {})
-    if source is None:
-        source = module_text(planned, settings)
-    _share_constants(program, variables, graph)
+    artifact, prepared = artifact_of(program, settings)
+    with faults_of(emitter_class(settings.emitter), "it gave its module"):
+        made = artifact.as_module() if isinstance(artifact, HasModule) else None
+    made = made or ModuleText(module_text(prepared, settings), {})
+    _share_constants(prepared, made.constants, graph)
     graph.torchbind_constants.update(passing.constants.values())
-    return ValueWithLineMap(source + _bypass_text(passing), [])
+    return ValueWithLineMap(made.source + _bypass_text(passing), [])
 
 
 def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program]:
-    """Plan and emit a program; return the artifact and the planned program.
+    """Emit a program; return the artifact and the program that it was rendered from.
 
     Raises:
         EmitError: The emitter cannot render something in the program.
         UnsupportedError: The memory strategy is not available.
     """
-    from wrapper_ir.api import emit
+    from wrapper_ir.api import emitted
     from wrapper_ir.debug_printer.spec import make_printer
-    from wrapper_ir.emitters.registry import make_emitter
-    from wrapper_ir.passes import pipeline_for, run_passes
 
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
-    options = dict(settings.emitter_options)
-    emitter = make_emitter(settings.emitter, options)
-    passes = pipeline_for(emitter, printer, strategy=settings.memory)
-    planned = run_passes(program, passes)
-    _show(program, planned)
-    return emit(planned, settings.emitter, **options), planned
+    rendered = [program]
+
+    def show(prepared: Program) -> None:
+        rendered.append(prepared)
+        _show(program, prepared)
+
+    emitter = make_emitter(settings.emitter, dict(settings.emitter_options))
+    artifact = emitted(program, emitter, printer, strategy=settings.memory, show=show)
+    return artifact, rendered[-1]
 
 
 def _show(program: Program, planned: Program) -> None:
-    """Write a program, its plan and their difference to torch's compilation logs.
+    """Write a program, what is rendered of it and their difference to torch's compilation logs.
 
     They become artifacts of a ``TORCH_TRACE``, and files of ``TORCH_COMPILE_DEBUG=1`` next to
     Inductor's; the files include the origins of lines.
@@ -142,7 +143,7 @@ def _share_constants(program: Program, variables: Mapping[str, str], graph: Any)
 def module_text(program: Program, settings: Settings) -> str:
     """Return a module that defines ``call``, which takes one list and empties it.
 
-    The loader of the module sets the constants of the (planned) program in it, by their names
+    The loader of the module sets the constants of the (prepared) program in it, by their names
     there, before the first call.
 
     Raises:
@@ -178,15 +179,13 @@ def boxed_call(
     Raises:
         WrapperIRError: The program cannot be emitted or loaded.
     """
-    from wrapper_ir.api import emit
-    from wrapper_ir.emitters import emitter_class, faults_of
     from wrapper_ir.text import parse
 
     program = parse(text)
     names = (*program.constants, *program.objects)
 
     def load(whole: Program) -> BoxedCall:
-        artifact = emit(whole, emitter, **options)
+        artifact = make_emitter(emitter, options).emit(whole)  # it is prepared already
         with faults_of(emitter_class(emitter), "what it made was loaded"):
             return artifact.load_boxed()
 
