@@ -137,6 +137,10 @@ class Remark:
         return program if remark in program.body else program.replace(body=(remark, *program.body))
 
 
+def remarks_each_time(program: Program) -> Program:
+    return program.replace(body=(Comment("again"), *program.body))
+
+
 def defines_twice(program: Program) -> Program:
     return program.replace(body=program.body * 2)
 

@@ -14,6 +14,7 @@ from torch._inductor.utils import fresh_cache
 
 import wrapper_ir as wir
 from tests import warm
+from tests.devices import lowerings
 from tests.devices.loops import LOOPS, cpu_with
 from wrapper_ir import devices
 from wrapper_ir.emitters import make_emitter
@@ -28,6 +29,7 @@ from wrapper_ir.passes import (
     pipeline_for,
     run_passes,
 )
+from wrapper_ir.testing.device_conformance import DeviceConformance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -255,6 +257,34 @@ def test_a_pass_of_a_kind_runs_for_programs_on_its_devices_alone() -> None:
 def test_passes_of_places_are_spelled_as_others_are() -> None:
     once = run_passes(program(), [f"{PLACE}:Remark{{text=here}}", "plan-memory"], verify_each=True)
     assert str(once).count("// here") == 1
+
+
+# The conformance kit.
+
+
+class OnTheCpu(DeviceConformance):
+    device = "cpu"
+
+
+def test_the_kit_runs_passes_and_finds_what_is_wrong_with_them(
+    lowering: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = OnTheCpu()
+    assert kernels(kit.program("residual")) == ["loops_mm"]
+    kit.test_results_are_the_cpus("residual")
+    kit.test_passes_obey_the_rules()
+    monkeypatch.setattr(lowerings, "MM", lowerings.MM.replace("sum +=", "sum -="))
+    with pytest.raises(AssertionError):
+        kit.test_results_are_the_cpus("residual")
+
+
+@pytest.mark.parametrize("stage", ["lowering", "legalisation"])
+def test_the_kit_finds_passes_that_do_something_each_time(stage: str) -> None:
+    with (
+        cpu_with(**{stage: (f"{PLACE}:remarks_each_time",)}),
+        pytest.raises(AssertionError, match="a second run of the pass"),
+    ):
+        OnTheCpu().test_passes_obey_the_rules()
 
 
 # Caches.
