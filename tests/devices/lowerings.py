@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+import torch
+
+from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines import (
     CPU,
     Access,
@@ -24,6 +27,7 @@ from wrapper_ir.lines import (
     ScalarParam,
     rewrite_lines,
 )
+from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Dim
@@ -135,6 +139,43 @@ class Remark:
     def __call__(self, program: Program) -> Program:
         remark = Comment(self.text)
         return program if remark in program.body else program.replace(body=(remark, *program.body))
+
+
+def needs_what_is_not_there(program: Program) -> Program:
+    raise UnsupportedError(what=program.name, where="the made-up device")
+
+
+DOUBLED = parse("""
+wir 2
+program @doubled inference planned
+input %x : f32[1] @cpu
+constant %two : f32[1] @cpu = tensor "two"
+extern aten::mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+  aten::mul_.Tensor(inout %x, %two)
+return
+""")
+
+
+def doubles_products(program: Program) -> Program:
+    """Double products of matrices, by a constant of its own."""
+    if "two" in program.constants:
+        return program
+    declared, call = DOUBLED.body
+
+    def rewrite(line: AnyLine) -> list[AnyLine]:
+        if not (isinstance(line, ExternKernel) and line.op == "aten::mm.out"):
+            return [line]
+        ((_, out),) = line.kwargs
+        assert isinstance(out, BufferArg)
+        arg = BufferArg(out.buffer, Access.READ_WRITE)
+        return [line, replace(call, args=(arg, BufferArg("two")), origin=line.origin)]
+
+    return program.replace(
+        body=(declared, *rewrite_lines(program.body, rewrite)),
+        constants={**program.constants, **DOUBLED.constants},
+        buffers={**program.buffers, "two": DOUBLED.layout("two")},
+        data={**program.data, "two": torch.full((1,), 2.0)},
+    )
 
 
 def remarks_each_time(program: Program) -> Program:

@@ -228,6 +228,38 @@ def test_a_fault_reaches_the_caller_of_torch_compile_even_with_stock_as_a_way_ou
     torch._dynamo.reset()
 
 
+def test_what_a_pass_refuses_is_left_to_stock_if_that_is_asked_for() -> None:
+    lowering = (f"{PLACE}:needs_what_is_not_there",)
+
+    def compiled(**options: Any) -> Any:
+        torch._dynamo.reset()
+        return torch.compile(lambda x: x + 1, backend="wrapper_ir", options=options)
+
+    with fresh_cache(), cpu_with(lowering=lowering):
+        with pytest.raises(Exception, match="is not supported by the made-up device"):
+            compiled()(torch.ones(3))
+        with pytest.warns(UserWarning, match="is not supported by the made-up device"):
+            assert compiled(on_unsupported="stock")(torch.ones(3)).tolist() == [2] * 3
+    torch._dynamo.reset()
+
+
+def test_constants_that_a_pass_adds_are_there_also_from_a_cache() -> None:
+    from tests.models.watch import watch_inductor
+
+    net = model()[0]
+    with fresh_cache(), cpu_with(lowering=(f"{PLACE}:doubles_products",)):
+        for emitter in ("python", "fx"):
+            for lowered in (1, 0):
+                torch._dynamo.reset()
+                run = torch.compile(net, backend="wrapper_ir", options={"emitter": emitter})
+                with watch_inductor() as seen:
+                    close(run(X), 2 * net(X))
+                assert seen.lowered == lowered
+        program = wir.capture(net, (X,))
+        close(wir.compile(program)(X)[0], 2 * net(X))
+    torch._dynamo.reset()
+
+
 def test_passes_take_options_and_run_in_order_at_their_stages() -> None:
     remark = f"{PLACE}:Remark{{text=%s}}"
     stages = {"lowering": (remark % "one", remark % "two"), "legalisation": (remark % "last",)}

@@ -73,6 +73,7 @@ class Checked:
         Raises:
             PassFaultError: It raised an exception that is not an error of wrapper_ir.
             PassOutputError: It returned no program, an invalid one, or one of another stage.
+            VerificationError: The program is invalid, before the pass already.
         """
         try:
             result: object = self.inner(program)
@@ -94,9 +95,10 @@ class Checked:
 
 
 def check_result(pass_: Pass, before: Program, after: Program) -> None:
-    """Check what a pass made of a valid program.
+    """Check what a pass made of a program.
 
     Raises:
+        VerificationError: The program was invalid before.
         PassOutputError: The result breaks rules of the IR, its slices of a pool share bytes, or
             callers would have to pass other inputs or get other results.
     """
@@ -107,6 +109,7 @@ def check_result(pass_: Pass, before: Program, after: Program) -> None:
         verify(after)
         check_plan(after)
     except (VerificationError, PlanError) as error:
+        verify(before)
         reason = f"an invalid program:\n{error}"
         raise PassOutputError(name=pass_.name, owner=owner, reason=reason) from error
     for what, one, other in zip(_INTERFACE, _interface(before), _interface(after), strict=True):

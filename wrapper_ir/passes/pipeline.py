@@ -18,6 +18,7 @@ from wrapper_ir.lines import Stage
 from wrapper_ir.passes.base import Checked, check_result
 from wrapper_ir.passes.standard import InsertProbes, PlanMemory
 from wrapper_ir.passes.textual import parse_pass, place_of
+from wrapper_ir.verify import VerificationError, verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -150,7 +151,7 @@ def run_passes(
             names from outside the library is always verified.
 
     Raises:
-        VerificationError: With ``verify_each``, the program breaks a rule before the first pass.
+        VerificationError: The program breaks a rule before the first pass.
         PlanError: With ``verify_each``, slices of a pool share bytes before the first pass.
         PassOutputError: A pass returned something that cannot be used; the error names it.
         PassFaultError: A pass of a package failed.
@@ -161,17 +162,28 @@ def run_passes(
     """
     parsed = [parse_pass(each) if isinstance(each, str) else each for each in passes]
     if verify_each:
-        _check(program)
-    for run in parsed:
+        return _run_checked(program, parsed)
+    result = program
+    try:
+        for run in parsed:
+            result = run(result)
+    except VerificationError:
+        _run_checked(program, parsed)  # names the pass at fault, or the program
+        raise
+    return result
+
+
+def _run_checked(program: Program, passes: Iterable[Pass]) -> Program:
+    _check(program)
+    for run in passes:
         before, program = program, run(program)
-        if verify_each and program is not before:
+        if program is not before:
             check_result(run, before, program)
     return program
 
 
 def _check(program: Program) -> None:
     from wrapper_ir.planning import check_plan  # noqa: PLC0415 - the planner is large
-    from wrapper_ir.verify import verify  # noqa: PLC0415 - as the planner
 
     verify(program)
     check_plan(program)
