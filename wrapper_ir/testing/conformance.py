@@ -45,7 +45,7 @@ from wrapper_ir.testing.equivalence import (
     assert_same,
     run_on_copies,
 )
-from wrapper_ir.testing.pass_rules import obeying
+from wrapper_ir.testing.pass_rules import logical_program, obeying
 from wrapper_ir.testing.watched import WatchedPrograms, names_missing
 from wrapper_ir.testing.witnesses import poisoned
 
@@ -276,7 +276,7 @@ class EmitterConformance(WatchedPrograms):
         if not (emitter.lowering(probed=False) or emitter.legalisation()):
             pytest.skip("the emitter names no passes")
         for name in NAMES:
-            program = corpus_program(name, planned=False)
+            program = logical_program(name)
             lowered = obeying(lowering_for(program, emitter), program)
             planned = plan_memory(lowered, arena=emitter.arena)
             obeying(legalisation_for(planned, emitter), planned)

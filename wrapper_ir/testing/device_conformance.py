@@ -37,7 +37,7 @@ from wrapper_ir.passes import legalisation_for, lowering_for, plan_memory
 from wrapper_ir.runtime.probes import difference
 from wrapper_ir.testing.corpus import corpus_files, corpus_inputs, corpus_program
 from wrapper_ir.testing.equivalence import copy_of, run_on_copies
-from wrapper_ir.testing.pass_rules import obeying
+from wrapper_ir.testing.pass_rules import logical_program, obeying
 from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class DeviceConformance:
 
     def program(self, name: str) -> Program:
         """Return a program of the corpus on the device, after its passes, and planned."""
-        return plan_memory(on_device(corpus_program(name, planned=False), self.device))
+        return plan_memory(on_device(logical_program(name), self.device))
 
     # Programs.
 
@@ -175,7 +175,7 @@ class DeviceConformance:
         if not (kind.lowering or kind.legalisation):
             pytest.skip("the device has no passes")
         for name in NAMES:
-            program = on_device(corpus_program(name, planned=False), self.device)
+            program = on_device(logical_program(name), self.device)
             lowered = obeying(lowering_for(program), program)
             planned = plan_memory(lowered)
             obeying(legalisation_for(planned), planned)

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.lines import Stage
+from wrapper_ir.testing.corpus import corpus_program
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wrapper_ir.lines import Program
     from wrapper_ir.passes import Pass
+
+
+def logical_program(name: str) -> Program:
+    """Return a program of the corpus as a logical one, so that it goes through lowering.
+
+    Most are planned. Their frees, slices and reuses are legal in a logical program as well, and the
+    planner keeps them.
+    """
+    return corpus_program(name, planned=False).replace(stage=Stage.LOGICAL)
 
 
 def obeying(passes: Iterable[Pass], program: Program) -> Program:
