@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wrapper_ir.lines import Stage
+from wrapper_ir.lines.fields import as_program
 from wrapper_ir.passes.base import Checked, check_result
 from wrapper_ir.passes.standard import InsertProbes, PlanMemory
 from wrapper_ir.passes.textual import parse_pass, place_of
@@ -135,7 +136,7 @@ def plan_memory(program: Program, strategy: str | None = None, *, arena: str = "
     """
     from wrapper_ir.planning import plan_memory as plan  # noqa: PLC0415 - the planner is large
 
-    return plan(lower(program), strategy, arena=arena)
+    return plan(lower(as_program(program, "wir.plan_memory")), strategy, arena=arena)
 
 
 def run_passes(
