@@ -218,6 +218,12 @@ def test_what_is_no_pass_is_told_before_anything_runs(
         wir.emit(program())
 
 
+@pytest.mark.parametrize("given", [f"{PLACE}:lower", (lowerings.lower,), [f"{PLACE}:lower"]])
+def test_passes_are_named_by_a_tuple_of_texts(given: Any) -> None:
+    with cpu_with(lowering=given), pytest.raises(PassSpellingError, match=r"package\.module"):
+        wir.emit(program())
+
+
 def test_a_fault_reaches_the_caller_of_torch_compile_even_with_stock_as_a_way_out() -> None:
     torch._dynamo.reset()
     options = {"on_unsupported": "stock"}

@@ -12,6 +12,7 @@ from torch._inductor.utils import fresh_cache
 import wrapper_ir as wir
 from tests.models.watch import watch_inductor
 from wrapper_ir.emitters import make_emitter, unregister_emitter
+from wrapper_ir.emitters.base import EmitterFaultError
 from wrapper_ir.emitters.fx import FxEmitter
 from wrapper_ir.emitters.python import PythonEmitter
 from wrapper_ir.frontends.inductor import statistics
@@ -102,6 +103,12 @@ def test_they_run_for_a_planned_program_where_they_are_legalisation() -> None:
     planned = wir.plan_memory(program())
     assert "# first and last" in wir.emit(planned, "remarking").source
     assert wir.emit(planned, "python").source == wir.emit(program(), "python").source
+
+
+def test_an_emitter_that_fails_to_name_them_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Remarking, "legalisation", lambda _: {}["none"])
+    with pytest.raises(EmitterFaultError, match=r"'remarking' .* failed while it named its passes"):
+        wir.emit(program(), "remarking")
 
 
 def test_faults_name_the_emitter() -> None:

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.passes.textual import parse_pass, place_of
+from wrapper_ir.passes.textual import FunctionPass, parse_pass, place_of
 
 if TYPE_CHECKING:
     import os
@@ -42,8 +42,9 @@ def identity_of(passes: Iterable[str]) -> str | None:
         parts.append(text)
         if place := place_of(text):
             found = parse_pass(text)
-            code = getattr(found, "function", None) or type(found)
-            homes = {place.partition(":")[0], code.__module__}
+            code = found.function if isinstance(found, FunctionPass) else type(found)
+            # The name may lead to code of another package.
+            homes = {place.partition(":")[0], code.__module__ or place.partition(":")[0]}
             digests = [code_digest(home) for home in sorted(homes)]
             if None in digests:
                 return None
@@ -57,7 +58,8 @@ def code_digest(module: str) -> str | None:
     It is None if there are no files, or they have changed since this was first asked.
     """
     loaded = sys.modules.get(module) or import_module(module)
-    home = _home(module, getattr(loaded, "__file__", None))
+    spec = getattr(loaded, "__spec__", None)  # which names what `python -m` runs, too
+    home = _home(spec.name if spec else module, getattr(loaded, "__file__", None))
     if home is None:
         return None
     facts = tuple((str(file), stat.st_mtime_ns, stat.st_size) for file, stat in _stats(home))
@@ -73,14 +75,18 @@ def code_digest(module: str) -> str | None:
 def _home(module: str, file: str | None) -> Path | None:
     """Return the folder of the outermost package that a module is in, or the file of one in none.
 
-    It follows from names, since a namespace package may have folders that are not the module's.
+    It follows from names, since a namespace package may have folders that are not the module's. It
+    is None if the file is not where the name says.
     """
     if file is None:
         return None
     path, depth = Path(file), module.count(".")
     if path.name.startswith("__init__."):
         path = path.parent
-    return path.parents[depth - 1] if depth else path
+    if not depth:
+        return path
+    home = path.parents[depth - 1] if depth <= len(path.parents) else path
+    return home if home.name == module.partition(".")[0] else None
 
 
 def _stats(home: Path) -> Iterator[tuple[Path, os.stat_result]]:

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.emitters.base import faults_of
 from wrapper_ir.lines import Stage
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.passes.base import Checked, check_result
 from wrapper_ir.passes.standard import InsertProbes, PlanMemory
-from wrapper_ir.passes.textual import parse_pass, place_of
+from wrapper_ir.passes.textual import PassSpellingError, parse_pass, place_of
 from wrapper_ir.verify import VerificationError, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from wrapper_ir.debug_printer.spec import DebugPrinter
     from wrapper_ir.devices import DeviceKind
@@ -56,31 +57,41 @@ def lowering_for(
     """
     if program.stage is not Stage.LOGICAL:
         return ()
-    own = () if emitter is None else emitter.lowering(probed=probed)
-    named = ((kind, kind.lowering) for kind in kinds_of(program))
-    return tuple(_passes(named, emitter, own, Stage.LOGICAL))
+    named = ((_kind(kind), kind.lowering) for kind in kinds_of(program))
+    return _passes(named, emitter, lambda each: each.lowering(probed=probed), Stage.LOGICAL)
 
 
 def legalisation_for(program: Program, emitter: Emitter | None = None) -> tuple[Pass, ...]:
     """Return the passes that run after a program is planned. Arguments and errors: as above."""
-    own = () if emitter is None else emitter.legalisation()
-    named = ((kind, kind.legalisation) for kind in kinds_of(program))
-    return tuple(_passes(named, emitter, own, Stage.PLANNED))
+    named = ((_kind(kind), kind.legalisation) for kind in kinds_of(program))
+    return _passes(named, emitter, lambda each: each.legalisation(), Stage.PLANNED)
+
+
+def _kind(kind: DeviceKind) -> str:
+    return f", of the kind of device '{kind.type}',"
 
 
 def _passes(
-    named: Iterable[tuple[DeviceKind, tuple[str, ...]]],
+    named: Iterable[tuple[str, tuple[str, ...]]],
     emitter: Emitter | None,
-    own: tuple[str, ...],
+    names_of: Callable[[Emitter], tuple[str, ...]],
     stage: Stage,
-) -> Iterator[Pass]:
-    owners = [(f", of the kind of device '{kind.type}',", texts) for kind, texts in named]
+) -> tuple[Pass, ...]:
+    """Return the passes that owners name, the emitter last."""
+    owners = list(named)
     if emitter is not None:
-        owners.append((f", of the emitter '{emitter.name}',", own))
+        with faults_of(type(emitter), "it named its passes"):
+            owners.append((f", of the emitter '{emitter.name}',", names_of(emitter)))
+    found = []
     for owner, texts in owners:
+        given: object = texts
+        if not isinstance(given, tuple):
+            hint = f"the passes{owner} are a tuple of texts: ('package.module:name',)"
+            raise PassSpellingError(text=texts, hint=hint)
         for text in texts:
-            found = parse_pass(text)
-            yield Checked(found, owner, stage) if place_of(text) else found
+            made = parse_pass(text)
+            found.append(Checked(made, owner, stage) if place_of(text) else made)
+    return tuple(found)
 
 
 def pipeline_for(

@@ -99,7 +99,8 @@ def parse_pass(text: str) -> Pass:
         OptionValueError: The value of an option is not legal.
         PassLoadError: The name is a place, ``package.module:name``, where there is no pass.
     """
-    match = _SPELLING.fullmatch(text)
+    given: object = text  # a vendor may name anything
+    match = _SPELLING.fullmatch(given) if isinstance(given, str) else None
     if match is None:
         raise PassSpellingError(text=text)
     name, options = match[1], match[2] or ""
