@@ -371,6 +371,27 @@ def test_a_changed_pass_never_serves_what_its_elder_made(tmp_path: Path) -> None
     assert compiled("one") == "0 ['one']"
 
 
+def test_keys_of_dynamo_s_package_cache_hold_passes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from wrapper_ir.frontends.inductor.identity import package_keys
+    from wrapper_ir.frontends.inductor.session import Session, use_session
+    from wrapper_ir.frontends.inductor.settings import Settings
+
+    keys = package_keys(lambda _: "stock").__func__
+
+    def key(*lowering: str) -> str:
+        with cpu_with(lowering=lowering), use_session(Session(Settings())):
+            return str(keys(key))
+
+    assert keys(key) == "stock"
+    known = [key(), key(f"{PLACE}:lower"), key(f"{PLACE}:Remark"), key(f"{PLACE}:Remark{{text=a}}")]
+    assert len({*known}) == 4
+    assert key(f"{PLACE}:lower") == known[1]
+    made = type(sys)("made_up_passes")
+    made.__dict__["lower"] = lambda program: program
+    monkeypatch.setitem(sys.modules, "made_up_passes", made)
+    assert key("made_up_passes:lower") != key("made_up_passes:lower")  # it has no identity
+
+
 def test_code_in_no_file_has_no_identity_and_none_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
