@@ -32,6 +32,8 @@ ON_PROGRAMS: dict[str, Callable[[Any], object]] = {
     "emit": wir.emit,
     "compile": wir.compile,
     "export": lambda given: wir.export(given, "m.so"),
+    "lower": wir.lower,
+    "prepare": wir.prepare,
     "plan_memory": wir.plan_memory,
     "plan": wir.planning.plan,
     "verify": wir.verify,

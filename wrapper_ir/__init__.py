@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from wrapper_ir.api import cuda_graph_status as cuda_graph_status
     from wrapper_ir.api import emit as emit
     from wrapper_ir.api import export as export
+    from wrapper_ir.api import lower as lower
+    from wrapper_ir.api import prepare as prepare
     from wrapper_ir.api import release as release
     from wrapper_ir.build import Builder as Builder
     from wrapper_ir.debug_printer import DebugPrinter as DebugPrinter
@@ -64,7 +66,7 @@ if TYPE_CHECKING:
     from wrapper_ir.interpreter import interpret as interpret
     from wrapper_ir.lines import *  # noqa: F403 - its __all__ is public here as a whole
     from wrapper_ir.options.process import settings as settings
-    from wrapper_ir.planning import plan_memory as plan_memory
+    from wrapper_ir.passes import plan_memory as plan_memory
     from wrapper_ir.runtime.heap import keep_freed_memory as keep_freed_memory
     from wrapper_ir.text import load as load
     from wrapper_ir.text import parse as parse
@@ -80,7 +82,7 @@ _DEFINED_IN = {
     "aot.checking": ("check_folder",),
     "aot.meanwhile": ("wait_for_builds",),
     "aot.packages": ("load_package",),
-    "api": ("compile", "cuda_graph_status", "emit", "export", "release"),
+    "api": ("compile", "cuda_graph_status", "emit", "export", "lower", "prepare", "release"),
     "build": ("Builder",),
     "debug_printer": ("DebugPrinter", "insert_probes"),
     "devices": ("register_device",),
@@ -92,7 +94,7 @@ _DEFINED_IN = {
     "frontends.inductor.session": ("record",),
     "interpreter": ("interpret",),
     "options.process": ("settings",),
-    "planning": ("plan_memory",),
+    "passes": ("plan_memory",),
     "runtime.heap": ("keep_freed_memory",),
     "text": ("load", "parse", "print_program"),
     "verify": ("VerificationError", "diagnose", "verify"),

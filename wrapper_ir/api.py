@@ -9,7 +9,9 @@ from wrapper_ir.debug_printer.spec import make_printer
 from wrapper_ir.emitters.base import faults_of
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.lines.fields import as_program
+from wrapper_ir.passes import lower as lowered
 from wrapper_ir.passes import pipeline_for, run_passes
+from wrapper_ir.verify import VerificationError
 
 if TYPE_CHECKING:
     import os
@@ -17,11 +19,56 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wrapper_ir.debug_printer.spec import DebugPrinter
-    from wrapper_ir.emitters.base import Artifact
+    from wrapper_ir.emitters.base import Artifact, Emitter
     from wrapper_ir.lines.program import Program
     from wrapper_ir.runtime.cuda_graphs import GraphStatus
 
-__all__ = ["compile", "cuda_graph_status", "emit", "export", "release"]
+__all__ = ["compile", "cuda_graph_status", "emit", "export", "lower", "prepare", "release"]
+
+
+def lower(program: Program, target: str | None = None, **options: object) -> Program:
+    """Run the passes that come before planning: those of the program's devices, and a target's.
+
+    :func:`emit`, :func:`compile`, :func:`export` and ``torch.compile`` do so by themselves; this
+    shows what becomes of a program. A planned program is returned unchanged.
+
+    Args:
+        program: The program.
+        target: The name of the emitter that it is for; None for the passes of its devices alone.
+        **options: The emitter's options.
+
+    Raises:
+        NotAProgramError: ``program`` is not a program.
+        WrapperIRError: A pass cannot be loaded, fails, or returns an invalid program; or there is
+            no such emitter or option.
+    """
+    as_program(program, "wir.lower")
+    return lowered(program, None if target is None else make_emitter(target, options))
+
+
+def prepare(
+    program: Program,
+    target: str = "python",
+    *,
+    debug: DebugPrinter | str | int | None = None,
+    **options: object,
+) -> Program:
+    """Return the program that an emitter renders: lowered, planned, with probes, and legalised.
+
+    Args:
+        program: The program.
+        target: The name of an installed emitter.
+        debug: The probes to insert, as for :func:`compile`.
+        **options: The emitter's options.
+
+    Raises:
+        NotAProgramError: ``program`` is not a program.
+        WrapperIRError: A pass cannot be loaded, fails, or returns an invalid program; or there is
+            no such emitter or option.
+    """
+    as_program(program, "wir.prepare")
+    emitter = make_emitter(target, options)
+    return run_passes(program, pipeline_for(program, emitter, make_printer(debug)))
 
 
 def emit(program: Program, target: str = "python", **options: object) -> Artifact:
@@ -51,8 +98,38 @@ def emit(program: Program, target: str = "python", **options: object) -> Artifac
 def _emitted(
     program: Program, target: str, options: Mapping[str, Any], printer: DebugPrinter | None = None
 ) -> Artifact:
-    emitter = make_emitter(target, options)  # reject bad options before planning
-    return emitter.emit(run_passes(program, pipeline_for(emitter, printer)))
+    return emitted(program, make_emitter(target, options), printer)
+
+
+def emitted(
+    program: Program,
+    emitter: Emitter,
+    printer: DebugPrinter | None = None,
+    *,
+    strategy: str | None = None,
+    show: Callable[[Program], None] | None = None,
+) -> Artifact:
+    """Take a program from its front end to an artifact. Every other way there is this one.
+
+    Args:
+        program: The program.
+        emitter: The emitter.
+        printer: The probes to insert, if any.
+        strategy: One of ``planning.STRATEGIES``; None for the default.
+        show: Called with the program that is rendered, before it is.
+
+    Raises:
+        WrapperIRError: Any error that :func:`emit` raises.
+    """
+    passes = pipeline_for(program, emitter, printer, strategy=strategy)
+    prepared = run_passes(program, passes)
+    if show is not None:
+        show(prepared)
+    try:
+        return emitter.emit(prepared)
+    except VerificationError:
+        run_passes(program, passes, verify_each=True)  # names the pass at fault, or the program
+        raise
 
 
 def compile(

@@ -12,9 +12,11 @@ from unittest import mock
 
 import pyopencl as cl
 import torch
+from device_opencl import kernels as passes
 from device_opencl import launcher, memory, queues
-from device_opencl.kernels import lower
+from device_opencl.kernels import generator
 
+from wrapper_ir.lines import Comment
 from wrapper_ir.runtime import served
 from wrapper_ir.testing.device_conformance import DeviceConformance
 
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
 
 class Kit(DeviceConformance):
     device = "opencl:0"
-
-    def lower(self, program: Any) -> Any:
-        return lower(program)
 
 
 class KitInCpp(Kit):
@@ -51,6 +50,10 @@ def events() -> None:
 
 def kernels() -> None:
     KIT.test_results_are_the_cpus("switch")
+
+
+def rules() -> None:
+    KIT.test_passes_obey_the_rules()
 
 
 def numbers() -> None:
@@ -113,7 +116,14 @@ def served_by(change: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
 numberless = served_by(lambda grid, tensors, numbers: (grid, tensors, [0] * len(numbers)))
 single = served_by(lambda grid, tensors, numbers: ([1], tensors, numbers))
 
+
+def lowered_again(program: Any) -> Any:
+    done = real["lower"](program)
+    return done.replace(body=(Comment("lowered"), *done.body))
+
+
 real: dict[str, Any] = {
+    "lower": passes.lower,
     "loaded": served._loaded,
     "reinterpret": memory.reinterpret_as,
     "span": memory._span,
@@ -131,6 +141,8 @@ MUTANTS: dict[str, tuple[Any, str, Any, Callable[[], None]]] = {
     "begins_at_the_buffer": (memory, "place", lambda t: (memory._buffers[key(t)], 0), copies),
     "copies_rows_as_they_lie": (memory, "_span", flat, copies),
     "fetches_nothing": (memory, "_fetch", fetched, copies),
+    "lowers_again_each_time": (passes, "lower", lowered_again, rules),
+    "lowers_to_another_op": (generator, "_POINTWISE", {"aten::add.Tensor": "a - b"}, events),
     "allocates_dense": (memory, "reinterpret_as", dense, buffers),
     "allocates_one_buffer": (memory, "_handles", itertools.repeat(1 << 63), buffers),
     "aligns_less": (memory, "_handles", itertools.count(1 << 63 | 64, 1 << 20), buffers),
@@ -156,7 +168,7 @@ def is_found(test: Callable[[], None]) -> bool:
 
 
 if __name__ == "__main__":
-    tests = (copies, buffers, events, kernels, numbers, events_in_cpp, kernels_in_cpp)
+    tests = (rules, copies, buffers, events, kernels, numbers, events_in_cpp, kernels_in_cpp)
     for test in tests:
         test()
     for name, (place, attribute, fault, found_by) in MUTANTS.items():

@@ -7,7 +7,6 @@ import sys
 
 import device_opencl.memory  # noqa: F401
 import torch
-from device_opencl.kernels import lower
 from torch.utils import _pytree as pytree
 
 import wrapper_ir as wir
@@ -22,7 +21,7 @@ for case in CASES:
             for _ in range(2)
         )
         exported = torch.export.export(copy.deepcopy(model).to("opencl"), there)
-        program = lower(wir.from_fx(exported))
+        program = wir.from_fx(exported)
         torch.manual_seed(case.seed)
         results = wir.compile(program)(*pytree.tree_leaves(there))
         torch.manual_seed(case.seed)

@@ -18,6 +18,7 @@ from wrapper_ir.passes import (
     InsertFrees,
     InsertProbes,
     Pass,
+    PassOutputError,
     PassSpellingError,
     PlanMemory,
     StripComments,
@@ -134,8 +135,9 @@ class Broken:
 def test_each_pass_is_verified_when_asked() -> None:
     source = wir.parse(TEXT)
     run_passes(source, [Broken()])
-    with pytest.raises(VerificationError):
+    with pytest.raises(PassOutputError, match="the pass 'broken' returned an invalid program") as e:
         run_passes(source, [Broken()], verify_each=True)
+    assert isinstance(e.value.__cause__, VerificationError)
     with pytest.raises(VerificationError):
         run_passes(Broken()(source), [], verify_each=True)
 
@@ -151,12 +153,14 @@ def test_probes_are_put_in_by_a_pass() -> None:
 
 def test_the_pipeline_follows_what_the_emitter_says() -> None:
     def names(*options: Any, **more: Any) -> list[str]:
-        return [one.name for one in pipeline_for(make_emitter("python", dict(*options)), **more)]
+        emitter = make_emitter("python", dict(*options))
+        return [one.name for one in pipeline_for(wir.parse(TEXT), emitter, **more)]
 
     assert names() == ["plan-memory"]
     assert names({"cuda_graph": True}) == ["prepare-capture", "plan-memory"]
     # Probes are seen in calls that are not captured.
     printer = DebugPrinter("print")
     assert names({"cuda_graph": True}, printer=printer) == ["plan-memory", "insert-probes"]
-    (plan,) = pipeline_for(make_emitter("cpp", {"arena": "kept"}), strategy="pool")
+    kept = make_emitter("cpp", {"arena": "kept"})
+    (plan,) = pipeline_for(wir.parse(TEXT), kept, strategy="pool")
     assert plan == PlanMemory("pool", "kept")

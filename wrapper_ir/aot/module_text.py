@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
+    from wrapper_ir.emitters.base import ModuleText
     from wrapper_ir.emitters.cpp.artifact import CppArtifact
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
@@ -35,7 +36,7 @@ def module_text(
     artifact: CppArtifact,
     *,
     apart: bool = False,
-    meanwhile: tuple[str, Mapping[str, str]] | None = None,
+    meanwhile: ModuleText | None = None,
 ) -> str:
     """Return a module that defines ``call``, which takes one list and empties it.
 
@@ -46,8 +47,7 @@ def module_text(
         artifact: The program.
         apart: Whether the module is part of an exported folder, with texts and constants in files
             beside it.
-        meanwhile: The text of a Python module that serves calls while the library is built, and
-            the program's constants by the variable of that module that holds each; or None.
+        meanwhile: The module that serves calls while the library is built; None if they wait.
     """
     program, (kernels, launched) = artifact.program, _kernels(artifact)
     texts = {name: _text(name, text, apart=apart) for name, text in artifact.sources.items()}
@@ -86,18 +86,18 @@ def module_text(
     if artifact.graphs is not None:
         call = f"captured({call}, {artifact.graphs!r}, globals())"
     if meanwhile is not None:
-        lines += _served(call, *meanwhile, VARIABLE if launched else "None")
+        lines += _served(call, meanwhile, VARIABLE if launched else "None")
     else:
         lines += [f"call = {call}", ""]
     return "\n".join([*lines, *(_main(program) if apart else ())])
 
 
-def _served(call: str, text: str, names: Mapping[str, str], launched: str) -> list[str]:
+def _served(call: str, meanwhile: ModuleText, launched: str) -> list[str]:
     """Return the end of a module in which another one serves calls while the library is built."""
     return [
-        f"_meanwhile = {_literal(text)}",
+        f"_meanwhile = {_literal(meanwhile.source)}",
         "",
-        f"_names = {_value(dict(names))}",
+        f"_names = {_value(dict(meanwhile.constants))}",
         "",
         "",
         "def _build():",

@@ -25,6 +25,7 @@ COMMANDS = {
     "print": "wrapper_ir.cli.commands.looking:show",
     "verify": "wrapper_ir.cli.commands.looking:verify",
     "upgrade": "wrapper_ir.cli.commands.looking:upgrade",
+    "lower": "wrapper_ir.cli.commands.plan:lower",
     "plan": "wrapper_ir.cli.commands.plan:plan",
     "plan-csv": "wrapper_ir.cli.commands.plan:plan_csv",
     "emit": "wrapper_ir.cli.commands.rendering:emit",
@@ -47,10 +48,12 @@ _DIFFERENCE, _BAD_INPUT, _FAULT = 1, 2, 3
 _VERIFICATION = "WIR1000"
 
 #: Exit codes of errors that are not a user's mistake: VerificationError, NonFiniteError, which
-#: ``run --debug check`` looks for, EmitterFaultError and ArtifactError. They are listed by code
-#: because the modules that define them are expensive to import.
+#: ``run --debug check`` looks for, and faults of third-party passes and emitters. They are listed
+#: by code because the modules that define them are expensive to import.
 _STATUS = {
     _VERIFICATION: _DIFFERENCE,
+    "WIR1402": _FAULT,
+    "WIR1403": _FAULT,
     "WIR1502": _DIFFERENCE,
     "WIR2008": _FAULT,
     "WIR2009": _FAULT,

@@ -106,7 +106,7 @@ def frontend_option(about: str) -> Callable[[F], F]:
     )
 
 
-def target_option(flag: str, default: str, about: str) -> Callable[[F], F]:
+def target_option(flag: str, default: str | None, about: str) -> Callable[[F], F]:
     """Return an option that names an emitter."""
     return click.option(
         flag,

@@ -28,7 +28,7 @@ from wrapper_ir.lines.layout import Device, DType, Layout
 from wrapper_ir.lines.memory import Allocate, Reinterpret
 from wrapper_ir.lines.program import FrozenMap, Program, Stage
 from wrapper_ir.lines.trace import Probe, ProbeLevel, When
-from wrapper_ir.planning import plan_memory
+from wrapper_ir.passes import plan_memory
 from wrapper_ir.runtime.probes import Hooked, ProbeEvent, private_copy
 from wrapper_ir.verify import verify
 
@@ -55,7 +55,7 @@ class CallNotReachedError(WrapperIRError):
 
 
 def planned(program: Program) -> Program:
-    """Plan the memory of a program unless that has been done."""
+    """Lower a program for its devices and plan its memory, unless it is planned."""
     return program if program.stage is Stage.PLANNED else plan_memory(program)
 
 

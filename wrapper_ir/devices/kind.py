@@ -299,6 +299,10 @@ class DeviceKind:
         cpp: The names that C++ programs call; ``None`` if they cannot run on it.
         doctor: The checks of ``wrapper-ir doctor``.
         queues: Its streams and events; ``None`` if programs have only the caller's stream.
+        lowering: Passes that every program with buffers on such a device goes through before its
+            memory is planned, in their textual form: ``package.module:name``, or
+            ``package.module:Name{option=1}``. They take logical programs and return logical ones.
+        legalisation: The same for planned programs, right before an emitter renders them.
     """
 
     type: str
@@ -314,6 +318,8 @@ class DeviceKind:
     cpp: CppSide | None = None
     doctor: Doctor = field(default_factory=Doctor)
     queues: Queues | None = None
+    lowering: tuple[str, ...] = ()
+    legalisation: tuple[str, ...] = ()
 
     @property
     def is_accelerator(self) -> bool:

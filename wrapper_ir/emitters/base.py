@@ -258,6 +258,42 @@ class TakesConstants(Artifact, Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class ModuleText:
+    """A Python module that runs a program without its emitter, for caches of compiled graphs.
+
+    Attributes:
+        source: The text. It defines a boxed ``call``.
+        constants: The program's constants, by the variable of the module that holds each; whoever
+            executes the text sets them.
+    """
+
+    source: str
+    constants: Mapping[str, str]
+
+
+@runtime_checkable
+class HasModule(Artifact, Protocol):
+    """An artifact that caches store as a module. Of others, they store the program."""
+
+    def as_module(self) -> ModuleText:
+        """Return the module."""
+
+
+@runtime_checkable
+class TakesLong(HasModule, Protocol):
+    """An artifact that takes long to build: another module can serve calls meanwhile.
+
+    Attributes:
+        stand_in: The emitter whose modules can do so.
+    """
+
+    stand_in: ClassVar[str]
+
+    def as_module_after(self, meanwhile: ModuleText) -> ModuleText:
+        """Return the module, which lets another one of the same program serve the first calls."""
+
+
 # Programs as folders: a Python module to run, with kernels and constants beside it.
 
 WRAPPER: Final = "wrapper.py"
@@ -307,6 +343,34 @@ class Emitter(ABC):
 
     name: ClassVar[str]
     """The target's name, as registered."""
+
+    @property
+    def arena(self) -> str:
+        """How long the arenas of programs last that are planned for it: ``call`` or ``kept``.
+
+        An emitter with the option ``arena`` has a field of that name instead.
+        """
+        return "call"
+
+    def lowering(self, *, probed: bool) -> tuple[str, ...]:
+        """Return the passes that programs go through before they are planned for it.
+
+        Each is in the textual form of passes: ``strip-comments``, ``package.module:Name{n=1}``.
+        They run after those of the program's devices. None runs for a program that is planned.
+
+        Args:
+            probed: Whether the debug printer's probes will be put into the planned program.
+        """
+        return ()
+
+    def legalisation(self) -> tuple[str, ...]:
+        """Return the passes, in textual form, that a planned program goes through for it.
+
+        They run last, after those of the program's devices: what they return is what
+        :meth:`render` gets. A second run must change nothing, since a program that went through
+        them may be emitted again.
+        """
+        return ()
 
     def __post_init__(self) -> None:
         """Check the options' values.

@@ -83,6 +83,16 @@ class Captures:
     cuda_graph_results: str = GRAPH_RESULTS.field()
     cuda_graph_cuts: bool = GRAPH_CUTS.field()
 
+    def lowering(self, *, probed: bool) -> tuple[str, ...]:
+        """Return the pass that prepares programs for capture, if calls are captured.
+
+        Calls with probes are not.
+        """
+        if probed or not self.cuda_graph:
+            return ()
+        cuts = str(self.cuda_graph_cuts).lower()
+        return (f"prepare-capture{{branches={self.cuda_graph_branches},cuts={cuts}}}",)
+
     @property
     def graphs(self) -> Captures | None:
         """The options, or None if calls are not captured."""

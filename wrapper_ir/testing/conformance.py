@@ -38,12 +38,14 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines.program import Stage
 from wrapper_ir.lines.walk import walk
+from wrapper_ir.passes import legalisation_for, lowering_for, plan_memory
 from wrapper_ir.testing.corpus import corpus_files, corpus_inputs, corpus_program, wrong_inputs
 from wrapper_ir.testing.equivalence import (
     assert_equivalent,
     assert_same,
     run_on_copies,
 )
+from wrapper_ir.testing.pass_rules import logical_program, obeying
 from wrapper_ir.testing.watched import WatchedPrograms, names_missing
 from wrapper_ir.testing.witnesses import poisoned
 
@@ -267,6 +269,17 @@ class EmitterConformance(WatchedPrograms):
         logical = next(program for program in programs if program.stage is Stage.LOGICAL)
         with pytest.raises(LogicalProgramError):
             make_emitter(self.target, dict(self.options)).emit(logical)
+
+    def test_passes_obey_the_rules(self) -> None:
+        """The passes that it names are pure, and leave alone what went through them."""
+        emitter = make_emitter(self.target, dict(self.options))
+        if not (emitter.lowering(probed=False) or emitter.legalisation()):
+            pytest.skip("the emitter names no passes")
+        for name in NAMES:
+            program = logical_program(name)
+            lowered = obeying(lowering_for(program, emitter), program)
+            planned = plan_memory(lowered, arena=emitter.arena)
+            obeying(legalisation_for(planned, emitter), planned)
 
     def test_options_it_has_not_are_refused(self) -> None:
         """An unknown option is an error."""

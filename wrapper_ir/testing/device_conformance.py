@@ -7,8 +7,10 @@ A test file like this one checks a third-party device::
     class TestMine(DeviceConformance):
         device = "npu:0"
 
-Programs with kernels in a language that the device does not run must be refused. For programs that
-draw random numbers only metadata is compared, since each device has its own generator.
+Programs go through the passes that the device's kind names, as they always do, and results are
+compared with those of the corpus as it is. Programs with kernels in a language that the device does
+not run must be refused. For programs that draw random numbers only metadata is compared, since each
+device has its own generator.
 """
 
 from __future__ import annotations
@@ -28,13 +30,14 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import CPU, Device
-from wrapper_ir.lines.program import FrozenMap, Stage
+from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.traits import calls_kernel, calls_op
 from wrapper_ir.lines.walk import walk
-from wrapper_ir.planning import plan_memory
+from wrapper_ir.passes import legalisation_for, lowering_for, plan_memory
 from wrapper_ir.runtime.probes import difference
 from wrapper_ir.testing.corpus import corpus_files, corpus_inputs, corpus_program
 from wrapper_ir.testing.equivalence import copy_of, run_on_copies
+from wrapper_ir.testing.pass_rules import logical_program, obeying
 from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
@@ -121,14 +124,9 @@ class DeviceConformance:
         """Run each test in its own folder, since programs that save values write files."""
         monkeypatch.chdir(tmp_path)
 
-    def lower(self, program: Program) -> Program:
-        """Replace library ops by kernels before planning. The default replaces none."""
-        return program
-
     def program(self, name: str) -> Program:
-        """Return a planned program of the corpus on the device."""
-        program = self.lower(on_device(corpus_program(name, planned=False), self.device))
-        return plan_memory(program) if program.stage is Stage.LOGICAL else program
+        """Return a program of the corpus on the device, after its passes, and planned."""
+        return plan_memory(on_device(logical_program(name), self.device))
 
     # Programs.
 
@@ -168,6 +166,19 @@ class DeviceConformance:
             pytest.skip("the device runs its kernels")
         with pytest.raises(WrapperIRError):
             compile_program(self.program(name), self.target)
+
+    # Passes.
+
+    def test_passes_obey_the_rules(self) -> None:
+        """The device's passes are pure, and leave alone what went through them."""
+        kind = Device.parse(self.device).kind
+        if not (kind.lowering or kind.legalisation):
+            pytest.skip("the device has no passes")
+        for name in NAMES:
+            program = on_device(logical_program(name), self.device)
+            lowered = obeying(lowering_for(program), program)
+            planned = plan_memory(lowered)
+            obeying(legalisation_for(planned), planned)
 
     # Memory.
 
@@ -233,7 +244,7 @@ class DeviceConformance:
         """A stream that waits for an event sees all earlier work on the other stream."""
         if Device.parse(self.device).kind.queues is None:
             pytest.skip("the device has no queues")
-        run = compile_program(self.lower(_chain(self.device, links)), self.target)
+        run = compile_program(_chain(self.device, links), self.target)
         x = torch.arange(_LONG, dtype=torch.float32)
         for n in range(4):
             (y,) = run((x + n).to(self.device))

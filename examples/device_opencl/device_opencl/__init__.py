@@ -27,6 +27,8 @@ OPENCL = devices.DeviceKind(
         frees_late=True,
     ),
     cpp=devices.CppSide(python=True),
+    scheduling="ops",
+    lowering=("device_opencl.kernels:lower",),
 )
 
 

@@ -1,8 +1,7 @@
-"""The library's conformance kit for devices, with kernels for the ops that have one."""
+"""The library's conformance kit for devices: ops that have a kernel here run as kernels."""
 
 import pytest
 import torch
-from device_opencl.kernels import lower
 
 import wrapper_ir as wir
 from wrapper_ir.analysis.ops import draws
@@ -15,9 +14,6 @@ from wrapper_ir.testing.equivalence import copy_of, run_on_copies
 class TestOpenCL(DeviceConformance):
     device = "opencl:0"
     refused = frozenset({"complex_numbers"})  # torch has no view as another type for the device
-
-    def lower(self, program):
-        return lower(program)
 
 
 class TestOpenCLInCpp(TestOpenCL):

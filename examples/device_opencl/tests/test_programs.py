@@ -6,10 +6,10 @@ import threading
 import pyopencl as cl
 import pytest
 import torch
-from device_opencl.kernels import lower
 
 import wrapper_ir as wir
 from wrapper_ir import devices
+from wrapper_ir.frontends.inductor import install
 from wrapper_ir.lines import AllocateFromPool, ExternKernel, KernelCall
 from wrapper_ir.runtime import CppKernels
 
@@ -73,7 +73,7 @@ def lowered():
     batch = torch.export.Dim("batch", min=1, max=64)
     example = torch.randn(4, 8).to("opencl")
     exported = torch.export.export(there, (example,), dynamic_shapes=({0: batch},))
-    return model, lower(wir.from_fx(exported))
+    return model, wir.lower(wir.from_fx(exported))
 
 
 class Loops:
@@ -139,6 +139,32 @@ def test_a_graph_gives_the_same_bits_as_its_kernels_on_the_cpu(planner, emitter)
             assert torch.equal(result.cpu(), expected)
             assert result.stride() == expected.stride()
             torch.testing.assert_close(expected, eager)
+
+
+@pytest.mark.parametrize("way", ["backend", "install", "capture"])
+def test_what_inductor_schedules_gets_the_same_kernels(way):
+    model, x = Model(), torch.randn(5, 8)
+    there, given = Model().to("opencl"), x.to("opencl")
+    there.load_state_dict(model.state_dict())
+    torch._dynamo.reset()
+    with wir.record() as programs:
+        if way == "capture":
+            programs.append(wir.capture(there, (given,)))
+            results = wir.compile(programs[0])(given)
+        elif way == "backend":
+            results = torch.compile(there, backend="wrapper_ir")(given)
+        else:
+            with install():
+                results = torch.compile(there)(given)
+    # The kind has no kernels for Inductor, so the front end made library ops.
+    calls = [
+        sum(isinstance(line, KernelCall) for line in program.body)
+        for program in (programs[0], wir.lower(programs[0]))
+    ]
+    assert calls == [0, 15]
+    for result, expected in zip(results, model(x), strict=True):
+        assert result.device.type == "opencl"
+        torch.testing.assert_close(result.cpu(), expected)
 
 
 def test_packages_run_beside_loaded_programs(tmp_path):

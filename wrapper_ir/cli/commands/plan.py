@@ -1,4 +1,4 @@
-"""Memory planning: ``plan`` for a program, ``plan-csv`` for a table of lifetimes and sizes."""
+"""From programs to plans: ``lower``, ``plan``, and ``plan-csv`` for a table of lifetimes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,26 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from wrapper_ir.cli.command import (
+    emitter_options,
     examples,
     flag,
     force_option,
     json_option,
     program_argument,
+    target_option,
     traceback_option,
 )
 from wrapper_ir.cli.completion import files
-from wrapper_ir.cli.files import PICTURE, TABLE, read_program, read_text, save_program, write_text
+from wrapper_ir.cli.files import (
+    PICTURE,
+    STREAM,
+    TABLE,
+    check_target,
+    read_program,
+    read_text,
+    save_program,
+    write_text,
+)
 from wrapper_ir.cli.terminal import duration, err, human, out, table_of
 from wrapper_ir.options.declared import ARENA, MEMORY
 
@@ -28,11 +39,60 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from wrapper_ir.emitters import Emitter
     from wrapper_ir.planning import Arena, OffsetPlan, PlanReport, PlanResult
 
 
 #: The number of largest buffers shown at the peak.
 _MOST: Final = 20
+
+#: ``--target`` where one need not be given.
+_target: Final = target_option(
+    "--target", None, "Run the passes that this emitter names, too; by default those of devices."
+)
+
+
+@click.command(epilog=examples("""
+wrapper-ir lower program.wir
+wrapper-ir lower program.wir --target cpp -O cuda_graph=true -o lowered.wir
+wrapper-ir lower program.wir | wrapper-ir diff program.wir -
+wrapper-ir lower program.wir --target python --planned
+"""))
+@program_argument
+@_target
+@emitter_options
+@click.option("--planned", is_flag=True, help="Plan it, too: show what the target renders.")
+@click.option(
+    *("-o", "--output"), metavar="PATH", default=STREAM, help="Write the program (- is stdout)."
+)
+@force_option
+@traceback_option
+def lower(
+    file: str, target: str | None, options: tuple[str, ...], planned: bool, output: str
+) -> None:
+    """Run the passes that the program's devices name, and a target, before memory is planned.
+
+    `emit`, `export`, `run` and `plan` do so by themselves; this shows the result. A program that
+    is planned stays as it is.
+    """
+    from wrapper_ir.passes import lower as lowered
+    from wrapper_ir.passes import pipeline_for, run_passes
+
+    emitter = _emitter(target, options)
+    program = read_program(file, data=output != STREAM)
+    if planned:
+        program = run_passes(program, pipeline_for(program, emitter))
+    else:
+        program = lowered(program, emitter)
+    save_program(program, output)
+
+
+def _emitter(target: str | None, options: tuple[str, ...]) -> Emitter | None:
+    from wrapper_ir.emitters import make_emitter
+
+    if target is None and options:
+        raise click.UsageError("-O needs --target")
+    return None if target is None else make_emitter(target, check_target(target, options))
 
 
 @click.command(epilog=examples("""
@@ -40,6 +100,7 @@ wrapper-ir plan program.wir
 wrapper-ir plan program.wir --buffers
 wrapper-ir plan program.wir --strategy pool --buffers --svg memory.svg
 wrapper-ir plan program.wir --arena kept
+wrapper-ir plan program.wir --target python -O cuda_graph=true
 wrapper-ir plan program.wir --strategy none --json | jq .peak_bytes
 wrapper-ir plan program.wir -o planned.wir
 """))
@@ -58,6 +119,8 @@ wrapper-ir plan program.wir -o planned.wir
     help="Show the largest buffers held at the peak, and offsets in arenas.",
 )
 @click.option("--verify-each", is_flag=True, help="Check the plan with another algorithm.")
+@_target
+@emitter_options
 @json_option
 @force_option
 @traceback_option
@@ -67,6 +130,8 @@ def plan(  # noqa: PLR0913 - one parameter per option
     arena: str,
     output: str | None,
     svg: str | None,
+    target: str | None,
+    options: tuple[str, ...],
     *,
     buffers: bool,
     verify_each: bool,
@@ -74,19 +139,24 @@ def plan(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Plan a program's memory and report on the plan.
 
-    A program that is already planned is reported unchanged. With -o - the program goes to standard
-    output and the report to standard error. Strategies: reuse lets allocations take over freed
-    storage, pool places buffers in arenas, none only frees. Kept arenas hold as many buffers as
-    possible; `emit -O arena=kept` generates code that keeps them between calls.
+    First, the program goes through the passes that its devices name, and --target (`lower` shows
+    the result). A program that is already planned is reported unchanged. With -o - the program goes
+    to standard output and the report to standard error. Strategies: reuse lets allocations take
+    over freed storage, pool places buffers in arenas, none only frees. Kept arenas hold as many
+    buffers as possible; `emit -O arena=kept` generates code that keeps them between calls.
     """
-    from wrapper_ir.planning import check_plan, picture
+    from wrapper_ir.passes import legalisation_for, lower, run_passes
+    from wrapper_ir.planning import picture
     from wrapper_ir.planning import plan as plan_program
-    from wrapper_ir.verify import verify
 
-    done = plan_program(read_program(file, data=output not in (None, "-")), strategy, arena=arena)
-    if verify_each:
-        verify(done.program)
-        check_plan(done.program)
+    emitter = _emitter(target, options)
+    program = lower(read_program(file, data=output not in (None, "-")), emitter)
+    if emitter is not None and arena == ARENA.default:
+        arena = emitter.arena
+    done = plan_program(program, strategy, arena=arena)
+    last = legalisation_for(done.program, emitter)
+    program = run_passes(done.program, last, verify_each=verify_each)
+    done = dataclasses.replace(done, program=program)
     if svg is not None:
         write_text(svg, picture(done.program), PICTURE)
     if output is not None:

@@ -202,7 +202,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     from wrapper_ir.cli.tensors import RESULTS, summary, write_results
     from wrapper_ir.emitters import emitter_class, faults_of
     from wrapper_ir.interpreter import interpret
-    from wrapper_ir.passes import pipeline_for, run_passes
+    from wrapper_ir.passes import InsertProbes, PlanMemory, run_passes
 
     chosen = check_target(target, options)
     program = read_program(file, data=True)
@@ -211,7 +211,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     printer = probes.printer(None)
     function: Callable[..., Sequence[Any]]
     if interpreted:
-        passes = () if printer is None else pipeline_for(None, printer)
+        passes = () if printer is None else (PlanMemory(), InsertProbes(printer))
         function = functools.partial(interpret, run_passes(program, passes))
     else:
         with step("compiling"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wrapper_ir.emitters.base import WRAPPER, SourceFiles
+from wrapper_ir.emitters.base import WRAPPER, ModuleText, SourceFiles
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.program import ConstantKind, Program
 from wrapper_ir.toolchain.manifest import CaptureFacts, Sources
@@ -52,18 +52,19 @@ class CppArtifact(Sources):
     @property
     def module_source(self) -> str:
         """A Python module with a boxed ``call``, for caches; it builds what it needs."""
-        return self.module_served_by(None)
+        return self.as_module().source
 
-    def module_served_by(self, meanwhile: tuple[str, Mapping[str, str]] | None) -> str:
-        """Return that module; calls may be served by another one while it builds.
+    def as_module(self) -> ModuleText:
+        """Return the module for caches, which finds its constants by their names."""
+        return self._module(None)
 
-        Args:
-            meanwhile: The text of the stand-in's module, and the program's constants by the
-                variable of that module that holds each; or None: the build is waited for.
-        """
+    def as_module_after(self, meanwhile: ModuleText) -> ModuleText:
+        """Return that module, in which another one serves calls until the library is built."""
+        return self._module(meanwhile)
+
+    def _module(self, meanwhile: ModuleText | None) -> ModuleText:
         texts = import_module("wrapper_ir.aot.module_text")
-        text: str = texts.module_text(self, meanwhile=meanwhile)
-        return text
+        return ModuleText(texts.module_text(self, meanwhile=meanwhile), {})
 
     def files(self) -> SourceFiles:
         """Return the generated files, with one per kernel, and a module that runs them.

@@ -58,7 +58,8 @@ def declare_kernels(program: Program) -> KernelSet:
     ``torch.export.save`` wrote. It compiles nothing.
 
     Args:
-        program: The program that the graph was emitted from.
+        program: The program that the graph was emitted from. If its devices name passes, it is the
+            one after these, such as ``wir.prepare(program, "fx")``.
 
     Raises:
         EmitError: The program cannot be rendered as a graph.

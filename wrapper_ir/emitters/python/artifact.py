@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.emitters.base import MissingOpError, SourceFiles, constant_values
+from wrapper_ir.emitters.base import MissingOpError, ModuleText, SourceFiles, constant_values
 from wrapper_ir.emitters.cuda_captures import hand_graphs_on
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.kernels import TorchOp
@@ -58,10 +58,9 @@ class PythonArtifact:
         """The text that caches store: the module itself."""
         return self.source
 
-    @property
-    def module_constants(self) -> Mapping[str, str]:
-        """The program's constants, by the variable of the module that holds each."""
-        return self.constants
+    def as_module(self) -> ModuleText:
+        """Return the module for caches: the text, and which variables hold constants."""
+        return ModuleText(self.source, self.constants)
 
     def load_module(self) -> types.ModuleType:
         """Return a new module with its constants set.

@@ -141,7 +141,7 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any
     """
     from wrapper_ir.aot import export as shipping  # noqa: PLC0415 - only to build
 
-    artifact, _ = artifact_of(program, settings)
+    artifact, prepared = artifact_of(program, settings)
     target = Path(delivery.target)
     if target.suffix == ".so" and not delivery.is_package:
         return str(shipping.export(artifact, target, **delivery.build))
@@ -165,7 +165,7 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any
     placed = [str(folder / part.name) for part in parts]
     if not delivery.is_package:
         return placed[2]
-    return [*placed, _values(program)] if delivery.with_values else placed
+    return [*placed, _values(prepared)] if delivery.with_values else placed
 
 
 def _values(program: Program) -> Any:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from wrapper_ir.emitters import HasModule, ModuleText, emitter_class, faults_of, make_emitter
+from wrapper_ir.emitters.base import TakesLong
 from wrapper_ir.frontends.inductor.compat import V, ValueWithLineMap, trace_structured
 from wrapper_ir.runtime.calls import pass_by
 
@@ -52,68 +54,72 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
         carrier.meta |= {"program": program, "graph": graph.module}
         return SimpleNamespace(gm=carrier)
     settings = session.settings.with_inductors()
-    artifact, planned = artifact_of(program, settings)
-    stand_in: str | None = getattr(artifact, "stand_in", None)
-    source: str | None
-    if stand_in is not None and settings.build == "background":
-        source = artifact.module_served_by(_stand_in(program, settings, stand_in))  # type: ignore[attr-defined]
-    else:
-        source = getattr(artifact, "module_source", None)
-    variables = {} if source is None else getattr(artifact, "module_constants", {})
-    if source is None:
-        source = module_text(planned, settings)
-    _share_constants(program, variables, graph)
+    artifact, prepared = artifact_of(program, settings)
+    with faults_of(emitter_class(settings.emitter), "it gave its module"):
+        made = _module_of(artifact, program, settings)
+    made = made or ModuleText(module_text(prepared, settings), {})
+    _share_constants(prepared, made.constants, graph)
     graph.torchbind_constants.update(passing.constants.values())
-    return ValueWithLineMap(source + _bypass_text(passing), [])
+    return ValueWithLineMap(made.source + _bypass_text(passing), [])
 
 
 def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program]:
-    """Plan and emit a program; return the artifact and the planned program.
+    """Emit a program; return the artifact and the program that it was rendered from.
 
     Raises:
         EmitError: The emitter cannot render something in the program.
         UnsupportedError: The memory strategy is not available.
     """
-    artifact, planned = _emitted(program, settings)
-    _show(program, planned)
-    return artifact, planned
+    rendered = [program]
+
+    def show(prepared: Program) -> None:
+        rendered.append(prepared)
+        _show(program, prepared)
+
+    return _emitted(program, settings, show), rendered[-1]
 
 
-def _emitted(program: Program, settings: Settings) -> tuple[Artifact, Program]:
-    from wrapper_ir.api import emit
+def _emitted(
+    program: Program, settings: Settings, show: Callable[[Program], None] | None = None
+) -> Artifact:
+    from wrapper_ir.api import emitted
     from wrapper_ir.debug_printer.spec import make_printer
-    from wrapper_ir.emitters.registry import make_emitter
-    from wrapper_ir.passes import pipeline_for, run_passes
 
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
-    options = dict(settings.emitter_options)
-    emitter = make_emitter(settings.emitter, options)
-    planned = run_passes(program, pipeline_for(emitter, printer, strategy=settings.memory))
-    return emit(planned, settings.emitter, **options), planned
+    emitter = make_emitter(settings.emitter, dict(settings.emitter_options))
+    return emitted(program, emitter, printer, strategy=settings.memory, show=show)
 
 
-def _stand_in(
-    program: Program, settings: Settings, emitter: str
-) -> tuple[str, Mapping[str, str]] | None:
-    """Return a module of another emitter's for a program, and its constants by variable.
+def _module_of(artifact: Artifact, program: Program, settings: Settings) -> ModuleText | None:
+    """Return an artifact's module for caches, if it has one."""
+    if not isinstance(artifact, HasModule):
+        return None
+    if isinstance(artifact, TakesLong) and settings.build == "background":
+        meanwhile = _stand_in(program, settings, artifact.stand_in)
+        if meanwhile is not None:
+            return artifact.as_module_after(meanwhile)
+    return artifact.as_module()
 
-    It gets the same options, as far as it has them. None if it cannot render the program.
+
+def _stand_in(program: Program, settings: Settings, emitter: str) -> ModuleText | None:
+    """Return another emitter's module for a program; None if it cannot render the program.
+
+    It gets the same options, as far as it has them.
     """
     from wrapper_ir.emitters.base import EmitError
-    from wrapper_ir.emitters.registry import emitter_class
     from wrapper_ir.options.schema import options_of
 
     names = {option.name for option in options_of(emitter_class(emitter))}
     options = tuple(pair for pair in settings.emitter_options if pair[0] in names)
     try:
-        made: Any = _emitted(program, replace(settings, emitter=emitter, emitter_options=options))
+        made = _emitted(program, replace(settings, emitter=emitter, emitter_options=options))
     except EmitError:
         return None
-    return made[0].module_source, made[0].module_constants
+    return made.as_module() if isinstance(made, HasModule) else None
 
 
 def _show(program: Program, planned: Program) -> None:
-    """Write a program, its plan and their difference to torch's compilation logs.
+    """Write a program, what is rendered of it and their difference to torch's compilation logs.
 
     They become artifacts of a ``TORCH_TRACE``, and files of ``TORCH_COMPILE_DEBUG=1`` next to
     Inductor's; the files include the origins of lines.
@@ -172,7 +178,7 @@ def _share_constants(program: Program, variables: Mapping[str, str], graph: Any)
 def module_text(program: Program, settings: Settings) -> str:
     """Return a module that defines ``call``, which takes one list and empties it.
 
-    The loader of the module sets the constants of the (planned) program in it, by their names
+    The loader of the module sets the constants of the (prepared) program in it, by their names
     there, before the first call.
 
     Raises:
@@ -208,15 +214,13 @@ def boxed_call(
     Raises:
         WrapperIRError: The program cannot be emitted or loaded.
     """
-    from wrapper_ir.api import emit
-    from wrapper_ir.emitters import emitter_class, faults_of
     from wrapper_ir.text import parse
 
     program = parse(text)
     names = (*program.constants, *program.objects)
 
     def load(whole: Program) -> BoxedCall:
-        artifact = emit(whole, emitter, **options)
+        artifact = make_emitter(emitter, options).emit(whole)  # it is prepared already
         with faults_of(emitter_class(emitter), "what it made was loaded"):
             return artifact.load_boxed()
 

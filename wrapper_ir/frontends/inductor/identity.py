@@ -21,11 +21,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import uuid
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.devices import is_registered, kind_of
+from wrapper_ir.devices import installed, is_registered, kind_of
+from wrapper_ir.emitters.base import is_ours
+from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.frontends.inductor.compat import (
     BISECTED_BACKENDS,
     AOTAutogradBypass,
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from wrapper_ir.devices import DeviceKind
     from wrapper_ir.frontends.inductor.settings import Settings
 
 
@@ -124,7 +128,8 @@ class IdentityPass(CustomGraphModulePass):
             "wrapper_ir",
             source_digest(),
             repr(session.settings),
-            _of_device(self._device),
+            _of_emitter(session.settings),
+            _of_device(kind_of(self._device)),
             previous,
         )
 
@@ -140,16 +145,61 @@ def package_keys(stock: Callable[..., str]) -> Any:
         key, session = stock(fn), current_session()
         if session is None:
             return key
-        text = repr((key, source_digest(), session.settings))
-        return hashlib.sha256(text.encode()).hexdigest()
+        facts: object
+        try:
+            kinds = [_of_device(kind) for kind in installed()]
+            facts = (source_digest(), session.settings, _of_emitter(session.settings), kinds)
+        except CacheBypass:
+            facts = uuid.uuid4()  # what has this key is never found again
+        return hashlib.sha256(repr((key, facts)).encode()).hexdigest()
 
     return staticmethod(source_id_from_fn)
 
 
-def _of_device(device: str) -> str:
-    """Return the parts of a device's kind that affect emitted text; a vendor's may change."""
-    kind = kind_of(device)
-    return repr((kind.scheduling, kind.languages, kind.memory, kind.python, kind.cpp, kind.queues))
+def _of_device(kind: DeviceKind) -> str:
+    """Return the parts of a device's kind that affect emitted text; a vendor's may change.
+
+    Raises:
+        CacheBypass: The code of its passes has no identity.
+    """
+    facts = (kind.scheduling, kind.languages, kind.memory, kind.python, kind.cpp, kind.queues)
+    return repr((*facts, _of_passes((*kind.lowering, *kind.legalisation))))
+
+
+def _of_emitter(settings: Settings) -> str:
+    """Return the identity of a third-party emitter; the settings and our sources are that of ours.
+
+    Raises:
+        CacheBypass: Its code has no identity, or that of its passes.
+    """
+    cls = emitter_class(settings.emitter)
+    if is_ours(cls):
+        return ""
+    from wrapper_ir.passes.identity import code_digest  # noqa: PLC0415 - as below
+
+    emitter = make_emitter(settings.emitter, dict(settings.emitter_options))
+    passes = (*emitter.lowering(probed=False), *emitter.lowering(probed=True))
+    digest = code_digest(cls.__module__)
+    if digest is None:
+        raise CacheBypass(f"the code of the emitter '{settings.emitter}' is in no file, or changed")
+    return repr((digest, _of_passes((*passes, *emitter.legalisation()))))
+
+
+def _of_passes(passes: tuple[str, ...]) -> str:
+    """Return the identity of passes.
+
+    Raises:
+        CacheBypass: They have none.
+    """
+    if not passes:
+        return ""
+    # A process that finds all of its graphs in caches does without passes.
+    from wrapper_ir.passes.identity import identity_of  # noqa: PLC0415 - see above
+
+    identity = identity_of(passes)
+    if identity is None:
+        raise CacheBypass(f"the code of one of the passes {passes} is in no file, or has changed")
+    return identity
 
 
 def _refuse_uncacheable(session: Session) -> None:

@@ -39,10 +39,13 @@ _REDUCTIONS = {
 def lower(program):
     """Return a program with kernels in place of the library ops that have one.
 
+    It is a pass: the device's kind names it, so every program with buffers there goes through it.
+
     Args:
-        program: A logical program, as made by ``wir.from_fx``.
+        program: A logical program.
     """
-    kernels = {}
+    kernels = {each.source: each for each in program.kernels.values()}
+    known = len(kernels)
 
     def rewrite(line):
         made = _lowered(line, program) if isinstance(line, lines.ExternKernel) else None
@@ -56,7 +59,9 @@ def lower(program):
         return [result, call]
 
     body = lines.rewrite_lines(program.body, rewrite)
-    return program.replace(body=(*kernels.values(), *body))
+    if body == program.body:
+        return program
+    return program.replace(body=(*list(kernels.values())[known:], *body))
 
 
 def _lowered(line, program):

@@ -1,0 +1,64 @@
+"""Passes, their textual form, and the pipeline between front ends and emitters.
+
+A pass is a pure function from programs to programs, with a name. It never changes its argument, and
+returns the same object if there is nothing to do; a second run changes nothing. Those of the
+library are frozen dataclasses whose fields are their options. Kinds of devices and emitters name
+passes of their own (docs/adr/0019).
+"""
+
+from wrapper_ir.passes.base import Checked, Pass, PassFaultError, PassOutputError
+from wrapper_ir.passes.pipeline import (
+    legalisation_for,
+    lower,
+    lowering_for,
+    pipeline_for,
+    plan_memory,
+    run_passes,
+)
+from wrapper_ir.passes.standard import (
+    Branch,
+    InsertFrees,
+    InsertProbes,
+    KeepStorage,
+    PlanExterns,
+    PlanMemory,
+    PrepareCapture,
+    ReuseInPlace,
+    StripComments,
+)
+from wrapper_ir.passes.textual import (
+    PASSES,
+    FunctionPass,
+    PassLoadError,
+    PassSpellingError,
+    parse_pass,
+    parse_pipeline,
+)
+
+__all__ = [
+    "PASSES",
+    "Branch",
+    "Checked",
+    "FunctionPass",
+    "InsertFrees",
+    "InsertProbes",
+    "KeepStorage",
+    "Pass",
+    "PassFaultError",
+    "PassLoadError",
+    "PassOutputError",
+    "PassSpellingError",
+    "PlanExterns",
+    "PlanMemory",
+    "PrepareCapture",
+    "ReuseInPlace",
+    "StripComments",
+    "legalisation_for",
+    "lower",
+    "lowering_for",
+    "parse_pass",
+    "parse_pipeline",
+    "pipeline_for",
+    "plan_memory",
+    "run_passes",
+]

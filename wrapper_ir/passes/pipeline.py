@@ -1,0 +1,201 @@
+"""The pipeline between a front end and an emitter, and the functions that run it.
+
+Its stages, in order:
+
+1. *Lowering*: passes from logical programs to logical programs. The kinds of the program's devices
+   name theirs, then the emitter.
+2. Planning, and the debug printer's probes if there are any.
+3. *Legalisation*: passes from planned programs to planned programs, named likewise.
+
+A planned program enters at the second stage. Every other way to an emitter is a part of this one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wrapper_ir.emitters.base import faults_of
+from wrapper_ir.lines import Stage
+from wrapper_ir.lines.fields import as_program
+from wrapper_ir.passes.base import Checked, check_result
+from wrapper_ir.passes.standard import InsertProbes, PlanMemory
+from wrapper_ir.passes.textual import PassSpellingError, parse_pass, place_of
+from wrapper_ir.verify import VerificationError, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from wrapper_ir.debug_printer.spec import DebugPrinter
+    from wrapper_ir.devices import DeviceKind
+    from wrapper_ir.emitters.base import Emitter
+    from wrapper_ir.lines import Program
+    from wrapper_ir.passes.base import Pass
+
+
+def kinds_of(program: Program) -> tuple[DeviceKind, ...]:
+    """Return the kinds of the devices that a program has buffers on, by the names of their types.
+
+    Raises:
+        DeviceLoadError: A package's kind cannot be imported.
+    """
+    devices = {layout.device.type: layout.device for layout in program.buffers.values()}
+    return tuple(devices[type_].kind for type_ in sorted(devices))
+
+
+def lowering_for(
+    program: Program, emitter: Emitter | None = None, *, probed: bool = False
+) -> tuple[Pass, ...]:
+    """Return the passes that run before a program is planned; none for a planned one.
+
+    Args:
+        program: The program, whose devices' kinds name passes.
+        emitter: The emitter, which names more; None for the passes of any target.
+        probed: Whether the debug printer's probes are put into the planned program.
+
+    Raises:
+        OptionError, OptionValueError, PassSpellingError, PassLoadError: What is named is no pass.
+    """
+    if program.stage is not Stage.LOGICAL:
+        return ()
+    named = ((_kind(kind), kind.lowering) for kind in kinds_of(program))
+    return _passes(named, emitter, lambda each: each.lowering(probed=probed), Stage.LOGICAL)
+
+
+def legalisation_for(program: Program, emitter: Emitter | None = None) -> tuple[Pass, ...]:
+    """Return the passes that run after a program is planned. Arguments and errors: as above."""
+    named = ((_kind(kind), kind.legalisation) for kind in kinds_of(program))
+    return _passes(named, emitter, lambda each: each.legalisation(), Stage.PLANNED)
+
+
+def _kind(kind: DeviceKind) -> str:
+    return f", of the kind of device '{kind.type}',"
+
+
+def _passes(
+    named: Iterable[tuple[str, tuple[str, ...]]],
+    emitter: Emitter | None,
+    names_of: Callable[[Emitter], tuple[str, ...]],
+    stage: Stage,
+) -> tuple[Pass, ...]:
+    """Return the passes that owners name, the emitter last."""
+    owners = list(named)
+    if emitter is not None:
+        with faults_of(type(emitter), "it named its passes"):
+            owners.append((f", of the emitter '{emitter.name}',", names_of(emitter)))
+    found = []
+    for owner, texts in owners:
+        given: object = texts
+        if not isinstance(given, tuple):
+            hint = f"the passes{owner} are a tuple of texts: ('package.module:name',)"
+            raise PassSpellingError(text=texts, hint=hint)
+        for text in texts:
+            made = parse_pass(text)
+            found.append(Checked(made, owner, stage) if place_of(text) else made)
+    return tuple(found)
+
+
+def pipeline_for(
+    program: Program,
+    emitter: Emitter | None = None,
+    printer: DebugPrinter | None = None,
+    *,
+    strategy: str | None = None,
+) -> tuple[Pass, ...]:
+    """Return the passes that prepare a program for an emitter, in order.
+
+    Args:
+        program: The program.
+        emitter: The emitter; None for what any target has in common.
+        printer: The debug printer, or None to insert no probes.
+        strategy: One of ``planning.STRATEGIES``; None for the default.
+
+    Raises:
+        OptionError, OptionValueError, PassSpellingError, PassLoadError: A kind of device or the
+            emitter names something that is no pass.
+    """
+    plan = PlanMemory(strategy or "", "call" if emitter is None else emitter.arena)
+    probes = () if printer is None else (InsertProbes(printer),)
+    return (
+        *lowering_for(program, emitter, probed=printer is not None),
+        *(plan, *probes),
+        *legalisation_for(program, emitter),
+    )
+
+
+def lower(program: Program, emitter: Emitter | None = None) -> Program:
+    """Return a program after its lowering: what :func:`plan_memory` plans.
+
+    Raises:
+        WrapperIRError: A pass cannot be loaded, fails, or returns an invalid program.
+    """
+    return run_passes(program, lowering_for(program, emitter))
+
+
+def plan_memory(program: Program, strategy: str | None = None, *, arena: str = "call") -> Program:
+    """Lower a program for its devices, and plan its memory; a planned program is returned as it is.
+
+    The function of the same name in ``wrapper_ir.planning`` only plans.
+
+    Args:
+        program: The program.
+        strategy: One of ``planning.STRATEGIES``; None for the default.
+        arena: How long arenas last: for a ``"call"``, or ``"kept"`` for the next one.
+
+    Raises:
+        WrapperIRError: The memory cannot be planned that way, or a pass that the kind of a device
+            names cannot be loaded, fails, or returns an invalid program.
+    """
+    from wrapper_ir.planning import plan_memory as plan  # noqa: PLC0415 - the planner is large
+
+    return plan(lower(as_program(program, "wir.plan_memory")), strategy, arena=arena)
+
+
+def run_passes(
+    program: Program, passes: Iterable[Pass | str], *, verify_each: bool = False
+) -> Program:
+    """Run passes over a program, in order, and return the result.
+
+    Args:
+        program: The program.
+        passes: Passes, or their textual form.
+        verify_each: Verify the program before the first pass and after each, and check its memory
+            plan with an algorithm other than the planner's. What a kind of device or an emitter
+            names from outside the library is always verified.
+
+    Raises:
+        VerificationError: The program breaks a rule before the first pass.
+        PlanError: With ``verify_each``, slices of a pool share bytes before the first pass.
+        PassOutputError: A pass returned something that cannot be used; the error names it.
+        PassFaultError: A pass of a package failed.
+        OptionError: There is no pass, or no option, of that name.
+        OptionValueError: The value of an option is not legal.
+        PassSpellingError: A text is not the textual form of a pass.
+        PassLoadError: A text names a place where there is no pass.
+    """
+    parsed = [parse_pass(each) if isinstance(each, str) else each for each in passes]
+    if verify_each:
+        return _run_checked(program, parsed)
+    result = program
+    try:
+        for run in parsed:
+            result = run(result)
+    except VerificationError:
+        _run_checked(program, parsed)  # names the pass at fault, or the program
+        raise
+    return result
+
+
+def _run_checked(program: Program, passes: Iterable[Pass]) -> Program:
+    _check(program)
+    for run in passes:
+        before, program = program, run(program)
+        if program is not before:
+            check_result(run, before, program)
+    return program
+
+
+def _check(program: Program) -> None:
+    from wrapper_ir.planning import check_plan  # noqa: PLC0415 - the planner is large
+
+    verify(program)
+    check_plan(program)
