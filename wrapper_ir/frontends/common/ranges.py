@@ -31,10 +31,11 @@ def exported_ranges(graph: torch.fx.Graph, ranges: Mapping[Any, Any]) -> dict[st
         graph: The graph, whose placeholders have fake values.
         ranges: Torch's ranges, its ``range_constraints``.
     """
+    sizes = {symbol for size in _input_sizes(graph) for symbol in size.node.expr.free_symbols}
     found = {}
     for symbol, values in ranges.items():
         lower, upper = bound_of(values.lower), bound_of(values.upper)
-        found[str(symbol)] = lower, upper
+        found[str(symbol)] = 0 if symbol in sizes and lower == _LEAST_TRACED else lower, upper
     return found
 
 

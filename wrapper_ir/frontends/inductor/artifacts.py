@@ -127,19 +127,19 @@ def _program(
     ranges = exported_ranges(model.graph, known)
     assume_traced_sizes(model.graph)
     numbers = take_numbers(model)
-    program, graph, packed = lower_graph(
+    lowered = lower_graph(
         lambda config: run({**patches, **delivery.inductor, **config}), freeze=freeze
     )
-    program = with_exported_ranges(with_numbers(program, numbers), ranges)
+    program = with_exported_ranges(with_numbers(lowered.program, numbers), ranges, lowered.least)
     program = with_guards(program, noted_guards(env, {}))
     parameters = dict(model.named_parameters(remove_duplicate=False))
     buffers = dict(model.named_buffers(remove_duplicate=False))
     program = with_values(program, {**parameters, **buffers}, parameters, buffers)
     specs = {"in_spec": delivery.in_spec, "out_spec": delivery.out_spec}
-    program = with_packing(program.replace(name="model", **specs), packed)
+    program = with_packing(program.replace(name="model", **specs), lowered.packed)
     warn_of_fixed_sizes(program, free)
     warn_of_lost_sizes(program, noted_guards(env, {}, start))
-    return program, graph
+    return program, lowered.graph
 
 
 def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any] | str:

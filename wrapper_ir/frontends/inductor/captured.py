@@ -171,11 +171,14 @@ def with_guards(program: Program, guards: Sequence[Guard]) -> Program:
     return program.replace(body=(*program.body[:at], *checks, *program.body[at:]))
 
 
-def with_exported_ranges(program: Program, ranges: Mapping[str, Range]) -> Program:
-    """Return the program with the ranges that its symbols had in the export."""
+def with_exported_ranges(
+    program: Program, ranges: Mapping[str, Range], least: Mapping[str, int]
+) -> Program:
+    """Return the program with the ranges of the export, from the ``least`` values on if given."""
     symbols = dict(program.symbols)
     for name, (lower, upper) in ranges.items():
         if name in symbols:
+            lower = max(lower or 0, least[name]) if name in least else lower
             symbols[name] = replace(symbols[name], lower=lower, upper=upper)
     return program.replace(symbols=FrozenMap(symbols))
 

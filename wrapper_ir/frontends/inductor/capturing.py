@@ -154,22 +154,22 @@ def _compile(
     numbers = take_numbers(module)
     session = _session(exported)
     with registered(session):
-        program, graph, packed = lower_graph(
+        lowered = lower_graph(
             lambda config: aot_compile(_flattened(module), inputs, options=config),
             freeze=freeze,
         )
-    program = with_truth_values(with_numbers(program, numbers), examples)
+    program = with_truth_values(with_numbers(lowered.program, numbers), examples)
     ranges = exported_ranges(exported.graph, exported.range_constraints)
-    program = with_exported_ranges(program, ranges)
+    program = with_exported_ranges(program, ranges, lowered.least)
     names = free_names(program, _numbers_by_name(program, session.input_names))
     guards = [*assumed, *noted_guards(env, names)]
     program = with_symbols_named(with_guards(program, guards), names)
-    program = with_packing(_finished(program, exported), packed)
+    program = with_packing(_finished(program, exported), lowered.packed)
     warn_of_fixed_sizes(program, free)
     promised = dict(assumed)
     relied_on = [each for each in noted_guards(env, names, start) if each[0] not in promised]
     warn_of_lost_sizes(program, relied_on)
-    return program, graph
+    return program, lowered.graph
 
 
 def _session(exported: torch.export.ExportedProgram) -> Session:

@@ -121,6 +121,7 @@ try:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv, uninteresting_files
     from torch.utils import _triton as triton_tools
     from torch.utils._sympy.symbol import SymT, symbol_is_type
+    from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 except ImportError as error:
     raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
 
