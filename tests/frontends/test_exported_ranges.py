@@ -117,3 +117,14 @@ def test_sizes_at_which_code_would_leave_its_buffers_are_refused(
                 run(x)
         else:
             torch.testing.assert_close(run(x)[0], function(x))
+
+
+def test_what_a_branch_reads_counts() -> None:
+    class Chosen(torch.nn.Module):
+        def forward(self, x: torch.Tensor, flag: torch.Tensor) -> Any:
+            return torch.cond(flag, lambda x: x[1] * 2, lambda x: x.sum(0), (x,))
+
+    rows = {0: torch.export.Dim("rows")}
+    args = (torch.randn(5, 3), torch.tensor(data=True))
+    program = wir.capture(Chosen(), args, dynamic_shapes=(rows, None))
+    assert [info.lower for info in program.symbols.values()] == [2]

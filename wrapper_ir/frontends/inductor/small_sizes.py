@@ -116,23 +116,30 @@ def least_sizes(graph: Any, program: Program) -> dict[str, int]:
     ]
     if not sizes:
         return {}
-    accesses = {*_of_kernels(graph), *_of_views(program)}
+    accesses = {each for part in _graphs(graph) for each in _of_kernels(part)}
+    accesses |= set(_of_views(program))
     example = _named({symbol: int(value) for symbol, value in known.items() if value.is_Integer})
     # A masked access may reach outside of its buffer at any size; the mask is not known here.
     checked = [access for access in accesses if access.fits(example)]
+
+    def outside(values: Values) -> list[_Access]:
+        """Return the accesses that do not fit; none for sizes that the program refuses anyway."""
+        if any(guard.expr.xreplace(values) == sympy.false for guard in environment.guards):
+            return []
+        return [access for access in checked if not access.fits(values)]
+
     least: dict[str, int] = {}
     for value in (0, 1):
         for chosen in ([each] for each in sizes):
             values = example | _named(dict.fromkeys(chosen, value))
-            if not all(access.fits(values) for access in checked):
+            if outside(values):
                 least[chosen[0].name] = value + 1
     for value in (0, 1):
         chosen = [each for each in sizes if least.get(each.name, 0) <= value]
         values = example | _named(dict.fromkeys(chosen, value))
-        for access in checked:
-            if not access.fits(values):
-                names = {symbol.name for symbol in access.symbols()}
-                least |= {each.name: value + 1 for each in chosen if each.name in names}
+        for access in outside(values):
+            names = {symbol.name for symbol in access.symbols()}
+            least |= {each.name: value + 1 for each in chosen if each.name in names}
     return least
 
 
@@ -140,6 +147,16 @@ def _named(values: Mapping[sympy.Symbol, int]) -> dict[sympy.Symbol, sympy.Integ
     """Return the values by torch's symbols and by a program's symbols of the same names."""
     numbers = {symbol: sympy.Integer(value) for symbol, value in values.items()}
     return numbers | {ours.symbol(symbol.name): number for symbol, number in numbers.items()}
+
+
+def _graphs(graph: Any) -> Iterator[Any]:
+    """Yield a graph and those of its branches and loops."""
+    yield graph
+    for operation in graph.operations:
+        for field in vars(operation).values():
+            for each in field if isinstance(field, (list, tuple)) else (field,):
+                if isinstance(each, ir.Subgraph) and hasattr(each.graph, "scheduler"):
+                    yield from _graphs(each.graph)
 
 
 def _of_kernels(graph: Any) -> Iterator[_Access]:
