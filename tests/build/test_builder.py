@@ -237,6 +237,8 @@ def test_ranges_and_layouts_of_inputs_are_checked_unless_that_is_off() -> None:
         program = b.build()
         conditions = [str(line.condition) for line in lines_of(program, AssertSymbol)]
         assert conditions == (["n <= 9", "k >= 0"] if check else [])
+        messages = [line.message for line in lines_of(program, AssertSymbol)]
+        assert messages == (["n <= 9", "0 <= k"] if check else [])
         assert len(lines_of(program, AssertLayout)) == (1 if check else 0)
 
 

@@ -200,7 +200,7 @@ def test_sizes_that_vary_and_their_relations() -> None:
     run = wir.compile(program)
     with pytest.raises(wir.WrapperIRError, match="wrong size"):
         run(torch.randn(8, 3), torch.randn(5, 3))
-    with pytest.raises(wir.WrapperIRError, match="needs 2 <= s"):
+    with pytest.raises(wir.WrapperIRError, match=r"needs s\d+ <= 64"):
         run(torch.randn(140, 3), torch.randn(70, 3))
 
 

@@ -334,5 +334,6 @@ def range_checks(
     """
     limits = [] if lower is None else [sympy.Ge(value, lower)]
     limits += [] if upper is None else [sympy.Le(value, upper)]
-    message = f"{name} is outside its range"
+    left = "" if lower is None else f"{lower} <= "
+    message = f"{left}{name}" if upper is None else f"{left}{name} <= {upper}"
     return [AssertSymbol(sympy.And(*limits), message, origin=origin)] if limits else []

@@ -40,7 +40,8 @@ class SymbolError(WrapperIRError, RuntimeError, AssertionError):
     code = "WIR2153"
     template = "the program needs {relation}, but {values}"
     default_hint = (
-        "give inputs for which that holds, or make the program so that what varies is dynamic"
+        "give inputs for which that holds, or make another program, for a range or from an example "
+        "that has these sizes"
     )
 
 

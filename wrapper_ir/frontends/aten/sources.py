@@ -24,8 +24,8 @@ from torch.utils import _pytree as pytree
 from wrapper_ir.frontends.aten import numbers
 from wrapper_ir.frontends.aten.errors import ExportError, NotAnAtenGraphError
 from wrapper_ir.frontends.aten.state import is_guard, target_of
-from wrapper_ir.frontends.common.expressions import bound_of
 from wrapper_ir.frontends.common.ops import is_op
+from wrapper_ir.frontends.common.ranges import Range, exported_ranges
 from wrapper_ir.lines.program import ConstantKind
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Source:
     places: list[Place]
     copies: dict[int, str] = field(default_factory=dict)
     results: list[int] = field(default_factory=list)
-    ranges: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    ranges: dict[str, Range] = field(default_factory=dict)
     in_spec: str = ""
     out_spec: str = ""
 
@@ -125,8 +125,7 @@ def source_of_export(exported: ExportedProgram) -> Source:
             source.copies[position] = by_target[str(output.target)]
         elif output.kind is not OutputKind.TOKEN:
             source.results.append(position)
-    for symbol, values in exported.range_constraints.items():
-        source.ranges[str(symbol)] = bound_of(values.lower), bound_of(values.upper)
+    source.ranges = exported_ranges(exported.graph, exported.range_constraints)
     source.in_spec = _spec(exported.call_spec.in_spec)
     source.out_spec = _spec(exported.call_spec.out_spec)
     return source
@@ -154,7 +153,9 @@ def source_of_module(module: GraphModule) -> Source:
     problem = _problem(module)
     if problem:
         raise NotAnAtenGraphError(what=problem)
+    declared = dict(getattr(module, "range_constraints", ()))  # those of an export, if it is one
     module = completed(module)
+    ranges = exported_ranges(module.graph, declared)
     places = []
     for node in module.graph.find_nodes(op="placeholder"):
         known = node.meta.get("val")
@@ -168,7 +169,7 @@ def source_of_module(module: GraphModule) -> Source:
         end = graph.output_node()
         end.args = (tuple(pytree.tree_leaves(end.args[0])),)
         module = GraphModule(module, graph)
-    return Source(module, places, results=list(range(len(leaves))))
+    return Source(module, places, results=list(range(len(leaves))), ranges=ranges)
 
 
 def _problem(module: GraphModule) -> str:

@@ -32,13 +32,14 @@ from wrapper_ir.frontends.releases import UntriedTorchWarning
 
 if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.capturing import capture
-    from wrapper_ir.frontends.inductor.exported import FixedSizeWarning
+    from wrapper_ir.frontends.inductor.exported import FixedSizeWarning, LostSizesWarning
 
 __all__ = [
     "CaptureError",
     "FixedSizeWarning",
     "InstallOrderError",
     "Installation",
+    "LostSizesWarning",
     "Settings",
     "Statistics",
     "StockFallbackWarning",
@@ -55,9 +56,16 @@ __all__ = [
 ]
 
 
+_LAZY = {
+    "FixedSizeWarning": "exported",
+    "LostSizesWarning": "exported",
+    "capture": "capturing",
+}
+
+
 def __getattr__(name: str) -> Any:
     """Import a lazy name on first use, and cache it."""
-    module = {"capture": "capturing", "FixedSizeWarning": "exported"}.get(name)
+    module = _LAZY.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 
@@ -40,10 +40,24 @@ _CONFIG: Final[Mapping[str, Any]] = {
 }
 
 
-def lower_graph(
-    run: Callable[[dict[str, Any]], Any], *, freeze: bool
-) -> tuple[Program, torch.fx.GraphModule, dict[int, PackedBy]]:
-    """Return a graph's program, Inductor's graph of ATen ops, and how packed tensors were made.
+class Lowered(NamedTuple):
+    """What Inductor made of a graph.
+
+    Attributes:
+        program: The graph's program.
+        graph: Inductor's graph of ATen ops.
+        least: The least values of symbols that the program is right for: ``least_sizes``.
+        packed: How packed tensors were made.
+    """
+
+    program: Program
+    graph: torch.fx.GraphModule
+    least: dict[str, int]
+    packed: dict[int, PackedBy]
+
+
+def lower_graph(run: Callable[[dict[str, Any]], Any], *, freeze: bool) -> Lowered:
+    """Return what Inductor makes of a graph ahead of time.
 
     Must run in a session that captures. ``run`` has Inductor compile the graph ahead of time with
     the settings that it is passed.
@@ -76,7 +90,7 @@ def lower_graph(
     program = meta.get("program")
     if not isinstance(program, Program):
         raise CaptureError(problem="Inductor bypassed the wrapper that makes the program")
-    return program, meta["graph"], packed
+    return Lowered(program, meta["graph"], meta["least"], packed)
 
 
 def with_values(

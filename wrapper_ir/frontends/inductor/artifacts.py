@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.frontends.common.ranges import assume_traced_sizes, exported_ranges
 from wrapper_ir.frontends.inductor.ahead import lower_graph, with_values
 from wrapper_ir.frontends.inductor.captured import (
     noted_guards,
@@ -27,7 +28,12 @@ from wrapper_ir.frontends.inductor.captured import (
 )
 from wrapper_ir.frontends.inductor.compat import cache_dir, compile_lock, inductor_config
 from wrapper_ir.frontends.inductor.emission import artifact_of
-from wrapper_ir.frontends.inductor.exported import free_sizes, shape_env_of, warn_of_fixed_sizes
+from wrapper_ir.frontends.inductor.exported import (
+    free_sizes,
+    shape_env_of,
+    warn_of_fixed_sizes,
+    warn_of_lost_sizes,
+)
 from wrapper_ir.frontends.inductor.identity import is_bisected_away
 from wrapper_ir.frontends.inductor.inductor_options import delivery_of
 from wrapper_ir.frontends.inductor.session import (
@@ -115,23 +121,25 @@ def _program(
     freeze = bool(patches.get("freezing", inductor_config.freezing))
     inputs = [node.name for node in model.graph.find_nodes(op="placeholder")]
     free, env = free_sizes(model.graph, inputs), shape_env_of(model.graph)
-    ranges = {} if env is None else dict(env.var_to_range)
-    # The tracer assumes that no size is 0 or 1; an exported program's module has the declared
-    # ranges.
-    ranges |= dict(getattr(model, "range_constraints", ()))
+    start = 0 if env is None else len(env.guards)
+    known = {} if env is None else dict(env.var_to_range)
+    known |= dict(getattr(model, "range_constraints", ()))
+    ranges = exported_ranges(model.graph, known)
+    assume_traced_sizes(model.graph)
     numbers = take_numbers(model)
-    program, graph, packed = lower_graph(
+    lowered = lower_graph(
         lambda config: run({**patches, **delivery.inductor, **config}), freeze=freeze
     )
-    program = with_exported_ranges(with_numbers(program, numbers), ranges)
+    program = with_exported_ranges(with_numbers(lowered.program, numbers), ranges, lowered.least)
     program = with_guards(program, noted_guards(env, {}))
     parameters = dict(model.named_parameters(remove_duplicate=False))
     buffers = dict(model.named_buffers(remove_duplicate=False))
     program = with_values(program, {**parameters, **buffers}, parameters, buffers)
     specs = {"in_spec": delivery.in_spec, "out_spec": delivery.out_spec}
-    program = with_packing(program.replace(name="model", **specs), packed)
+    program = with_packing(program.replace(name="model", **specs), lowered.packed)
     warn_of_fixed_sizes(program, free)
-    return program, graph
+    warn_of_lost_sizes(program, noted_guards(env, {}, start))
+    return program, lowered.graph
 
 
 def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any] | str:

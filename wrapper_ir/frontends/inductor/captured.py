@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import sympy
 import torch
 
-from wrapper_ir.frontends.common.expressions import bound_of, is_about_layout, to_scalar
+from wrapper_ir.frontends.common.expressions import is_about_layout, to_scalar
 from wrapper_ir.frontends.inductor.compat import ConstantFolder
 from wrapper_ir.frontends.inductor.convert.values import tensor_layout
 from wrapper_ir.frontends.inductor.errors import CaptureError
@@ -32,6 +32,7 @@ from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wrapper_ir.frontends.common.ranges import Range
     from wrapper_ir.frontends.inductor.exported import Guard
 
 
@@ -129,18 +130,18 @@ def with_numbers(program: Program, numbers: Mapping[int, float]) -> Program:
 # Inductor may decide something by the example's sizes and record the decision as a guard. Under
 # ``torch.compile`` a failing guard triggers a recompile. Ahead of time there is none, and the guard
 # silently narrows the symbol's range. Here the ranges stay as they were exported, and each guard
-# becomes a check in the program.
+# becomes a check in the program. What only chose between right ways is no guard: see ``choices``.
 
 
-def noted_guards(env: Any, names: Mapping[str, str]) -> list[Guard]:
-    """Return every guard in a shape environment (None: no guards) as a condition.
+def noted_guards(env: Any, names: Mapping[str, str], start: int = 0) -> list[Guard]:
+    """Return the guards in a shape environment (None: no guards) as conditions, from the first on.
 
     For an exported program that is captured again, the guards of the first capture count too.
     ``names`` are better names for symbols, used in messages; conditions keep torch's names.
     """
     return [
         (to_scalar(env.replace(guard.expr)), f"{_named(guard.expr, names)}, as Inductor assumed")
-        for guard in (env.guards if env is not None else ())
+        for guard in (env.guards[start:] if env is not None else ())
         if not is_about_layout(guard)
     ]
 
@@ -170,12 +171,14 @@ def with_guards(program: Program, guards: Sequence[Guard]) -> Program:
     return program.replace(body=(*program.body[:at], *checks, *program.body[at:]))
 
 
-def with_exported_ranges(program: Program, ranges: Mapping[Any, Any]) -> Program:
-    """Return the program with the ranges that its symbols had in the export."""
+def with_exported_ranges(
+    program: Program, ranges: Mapping[str, Range], least: Mapping[str, int]
+) -> Program:
+    """Return the program with the ranges of the export, from the ``least`` values on if given."""
     symbols = dict(program.symbols)
-    for name, values in ((str(symbol), values) for symbol, values in ranges.items()):
+    for name, (lower, upper) in ranges.items():
         if name in symbols:
-            lower, upper = bound_of(values.lower), bound_of(values.upper)
+            lower = max(lower or 0, least[name]) if name in least else lower
             symbols[name] = replace(symbols[name], lower=lower, upper=upper)
     return program.replace(symbols=FrozenMap(symbols))
 

@@ -12,6 +12,7 @@ import torch
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
+from wrapper_ir.frontends.common.ranges import assume_traced_sizes, exported_ranges
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
 from wrapper_ir.frontends.inductor.ahead import lower_graph, with_values
 from wrapper_ir.frontends.inductor.captured import (
@@ -39,6 +40,7 @@ from wrapper_ir.frontends.inductor.exported import (
     original_objects,
     shape_env_of,
     warn_of_fixed_sizes,
+    warn_of_lost_sizes,
 )
 from wrapper_ir.frontends.inductor.notes import compiling_for
 from wrapper_ir.frontends.inductor.registration import registered
@@ -144,23 +146,30 @@ def _compile(
     module: Any = exported.module(check_guards=False)
     assumed = exported_guards(exported, module)
     free = free_sizes(exported.graph, exported.graph_signature.user_inputs)
+    env = shape_env_of(exported.graph)
+    start = 0 if env is None else len(env.guards)
+    assume_traced_sizes(exported.graph)
     examples = take_strings(module, examples)
     inputs = checked_examples(examples)
     numbers = take_numbers(module)
     session = _session(exported)
     with registered(session):
-        program, graph, packed = lower_graph(
+        lowered = lower_graph(
             lambda config: aot_compile(_flattened(module), inputs, options=config),
             freeze=freeze,
         )
-    program = with_truth_values(with_numbers(program, numbers), examples)
-    program = with_exported_ranges(program, exported.range_constraints)
+    program = with_truth_values(with_numbers(lowered.program, numbers), examples)
+    ranges = exported_ranges(exported.graph, exported.range_constraints)
+    program = with_exported_ranges(program, ranges, lowered.least)
     names = free_names(program, _numbers_by_name(program, session.input_names))
-    noted = noted_guards(shape_env_of(exported.graph), names)
-    program = with_symbols_named(with_guards(program, [*assumed, *noted]), names)
-    program = with_packing(_finished(program, exported), packed)
+    guards = [*assumed, *noted_guards(env, names)]
+    program = with_symbols_named(with_guards(program, guards), names)
+    program = with_packing(_finished(program, exported), lowered.packed)
     warn_of_fixed_sizes(program, free)
-    return program, graph
+    promised = dict(assumed)
+    relied_on = [each for each in noted_guards(env, names, start) if each[0] not in promised]
+    warn_of_lost_sizes(program, relied_on)
+    return program, lowered.graph
 
 
 def _session(exported: torch.export.ExportedProgram) -> Session:

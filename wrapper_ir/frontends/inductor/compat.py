@@ -119,6 +119,7 @@ try:
     from torch._inductor.virtualized import V
     from torch._logging._internal import trace_structured
     from torch.fx.experimental._backward_state import BackwardState
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv, uninteresting_files
     from torch.utils import _triton as triton_tools
     from torch.utils._sympy.symbol import SymT, symbol_is_type
     from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy

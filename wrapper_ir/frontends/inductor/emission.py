@@ -18,6 +18,7 @@ import torch
 from wrapper_ir.emitters import HasModule, ModuleText, emitter_class, faults_of, make_emitter
 from wrapper_ir.emitters.base import TakesLong
 from wrapper_ir.frontends.inductor.compat import V, ValueWithLineMap, trace_structured
+from wrapper_ir.frontends.inductor.small_sizes import least_sizes
 from wrapper_ir.runtime.calls import pass_by
 
 # ruff: noqa: PLC0415 - the layers below are only needed where something is compiled anew
@@ -51,7 +52,8 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
     if session.capture:
         # The only attribute of an fx wrapper's result that Inductor reads is the module ``gm``.
         carrier = torch.fx.GraphModule({}, torch.fx.Graph())
-        carrier.meta |= {"program": program, "graph": graph.module}
+        least = least_sizes(graph, program)
+        carrier.meta |= {"program": program, "graph": graph.module, "least": least}
         return SimpleNamespace(gm=carrier)
     settings = session.settings.with_inductors()
     artifact, prepared = artifact_of(program, settings)

@@ -23,6 +23,7 @@ from wrapper_ir.frontends.common.expressions import to_scalar
 from wrapper_ir.frontends.inductor.errors import CaptureError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.symbols import BindSymbol, SizeOf
 from wrapper_ir.runtime import class_of
 
 if TYPE_CHECKING:
@@ -287,3 +288,31 @@ def warn_of_fixed_sizes(program: Program, free: Sequence[tuple[str, int]]) -> No
             FixedSizeWarning,
             stacklevel=4,
         )
+
+
+class LostSizesWarning(UserWarning):
+    """Inductor relies on a relation of sizes that the export left free; the program checks it."""
+
+
+def warn_of_lost_sizes(program: Program, relied_on: Sequence[Guard]) -> None:
+    """Warn about relations of the inputs' sizes that only Inductor needs.
+
+    ``relied_on`` are conditions with messages; one that always holds loses nothing.
+    """
+    places = {
+        line.symbol: f"size {line.source.dim} of '{line.source.buffer}'"
+        for line in program.body
+        if isinstance(line, BindSymbol) and isinstance(line.source, SizeOf)
+    }
+    lost = {text: ours.free_symbols(each) for each, text in relied_on if each is not True}
+    if not lost:
+        return
+    symbols = [name for name in sorted(set().union(*lost.values())) if name in places]
+    where = "".join(f"; {name} is {places[name]}" for name in symbols)
+    warnings.warn(
+        f"the program accepts fewer sizes than the export: it needs {', '.join(lost)}{where}. "
+        "The program rejects other sizes (AOTInductor's packages do not check). Capture another "
+        "program from an example with such sizes, or try wir.from_fx on a fresh export",
+        LostSizesWarning,
+        stacklevel=4,
+    )

@@ -6,8 +6,8 @@ compilations are ours, and otherwise delegate to the entry that was there before
 registers them; the last one to end restores the very objects that it found.
 
 Some code paths bypass these tables: compilations ahead of time and in other processes, keys of
-Dynamo's cache, reproducer scripts. There we replace functions of torch with ones that make the same
-check.
+Dynamo's cache, reproducer scripts, questions about sizes. There we replace functions of torch with
+ones that make the same check.
 
 Every device type gets entries, even the types that we do not support: otherwise Inductor's own
 wrapper would silently compile a graph on such a device.
@@ -26,9 +26,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.devices import is_registered
+from wrapper_ir.frontends.inductor.choices import with_free_choices
 from wrapper_ir.frontends.inductor.compat import (
     CompilePackage,
     SerializedFxCompile,
+    ShapeEnv,
     V,
     WrapperFxCodegen,
     codegen_common,
@@ -207,6 +209,7 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (inductor_entry, "compile_fx_aot", _with_library_emission),
     (CompilePackage, "source_id_from_fn", package_keys),
     (SerializedFxCompile, "serialize_compile", partial(with_context, registered)),
+    (ShapeEnv, "evaluate_expr", with_free_choices),
     *((module, "extra_imports", Scripts) for module in repro_writers),
 )
 

@@ -75,7 +75,8 @@ inline void check(AOTITorchError error) {
                                                                    const std::string& values) {
   throw Error("WIR2153", "the program needs {relation}, but {values}",
               {relation, values.empty() ? "it does not hold" : values},
-              "give inputs for which that holds, or make the program so that what varies is dynamic");
+              "give inputs for which that holds, or make another program, for a range or from an "
+              "example that has these sizes");
 }
 
 }  // namespace wir

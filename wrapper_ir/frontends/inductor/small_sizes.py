@@ -1,0 +1,210 @@
+"""The least sizes at which a captured program stays within its buffers.
+
+Torch traces with inputs whose sizes are neither 0 nor 1, and what follows from that alone leaves no
+guard: in ``x[1]`` and ``x[:2]`` nothing asks whether there are two rows. Code for larger sizes is
+right for 0 and 1 as well, unless it reads rows that are not there. So each access is computed for
+these sizes, with the example's for all others.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import sympy
+
+from wrapper_ir.frontends.inductor.compat import (
+    SymT,
+    ValueRanges,
+    bound_sympy,
+    ir,
+    symbol_is_type,
+)
+from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines.memory import Reinterpret
+from wrapper_ir.lines.walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import Program
+
+    Values = Mapping[sympy.Symbol, sympy.Integer]
+
+#: The most places of one access to compute, where interval arithmetic does not settle it.
+_MOST_POINTS: Final = 256
+
+#: The least size that torch traces with.
+_TRACED: Final = 2
+
+
+class _Access(NamedTuple):
+    """Elements of a storage that code touches: those at ``index``, for all variables in ranges.
+
+    The storage holds what a layout spans. Sizes are sympy expressions, of torch's symbols in
+    kernels and of a program's in views.
+    """
+
+    index: Any
+    ranges: tuple[tuple[sympy.Symbol, Any], ...]
+    size: tuple[Any, ...]
+    stride: tuple[Any, ...]
+    offset: Any
+    itemsizes: tuple[int, int] = (1, 1)  #: of the accessed elements, and of the layout's
+
+    def fits(self, values: Values) -> bool:
+        """Return whether all these elements lie in the storage, for these values of symbols."""
+        try:
+            counts = {variable: _number(count, values) for variable, count in self.ranges}
+            if min(counts.values(), default=1) < 1:
+                return min(counts.values()) == 0  # no tensor has less than no elements
+            index = sympy.sympify(self.index).xreplace(values)
+            taken, held = self.itemsizes
+            limit = self._capacity(values) * held // taken
+            bounds: Any = bound_sympy(index, {v: ValueRanges(0, n - 1) for v, n in counts.items()})
+            if bounds.lower >= 0 and bounds.upper < limit:
+                return True
+            return all(0 <= int(index.xreplace(point)) < limit for point in _points(counts))
+        except (ArithmeticError, TypeError, ValueError):  # it has no such number
+            return False
+
+    def symbols(self) -> set[sympy.Symbol]:
+        """Return the symbols on which it depends, its variables among them."""
+        values = (self.index, self.offset, *self.size, *self.stride, *dict(self.ranges).values())
+        return {symbol for value in values for symbol in sympy.sympify(value).free_symbols}
+
+    def _capacity(self, values: Values) -> int:
+        size = [_number(each, values) for each in self.size]
+        if min(size, default=1) < 1:
+            return 0
+        stride = [_number(each, values) for each in self.stride]
+        steps = sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+        return _number(self.offset, values) + steps + 1
+
+
+def _points(counts: Mapping[sympy.Symbol, int]) -> Iterator[Values]:
+    """Yield values of variables that range from 0 to their counts: all, or those at the ends."""
+    most = int(_MOST_POINTS ** (1 / max(len(counts), 1)) + 1e-9)
+    ends = [
+        [*range(n)] if n <= most else [*range(most - most // 2), *range(n - most // 2, n)]
+        for n in counts.values()
+    ]
+    for point in itertools.product(*ends):
+        yield {name: sympy.Integer(at) for name, at in zip(counts, point, strict=True)}
+
+
+def _number(value: Any, values: Values) -> int:
+    return int(sympy.sympify(value).xreplace(values))
+
+
+def least_sizes(graph: Any, program: Program) -> dict[str, int]:
+    """Return the least value of each symbol at which a graph's code stays within its buffers.
+
+    A symbol is absent if the code does so at 0, or if the trace did not exclude 0 and 1.
+
+    Args:
+        graph: Inductor's graph, after scheduling.
+        program: Its program, with the same names for symbols.
+    """
+    known, environment = graph.sizevars.backed_var_to_val, graph.sizevars.shape_env
+    sizes = [
+        symbol
+        for symbol, value in known.items()
+        if symbol_is_type(symbol, SymT.SIZE)
+        and environment.var_to_range[symbol].lower == _TRACED <= value
+    ]
+    if not sizes:
+        return {}
+    accesses = {each for part in _graphs(graph) for each in _of_kernels(part)}
+    accesses |= set(_of_views(program))
+    example = _named({symbol: int(value) for symbol, value in known.items() if value.is_Integer})
+    # A masked access may reach outside of its buffer at any size; the mask is not known here.
+    checked = [access for access in accesses if access.fits(example)]
+
+    def outside(values: Values) -> list[_Access]:
+        """Return the accesses that do not fit; none for sizes that the program refuses anyway."""
+        if any(guard.expr.xreplace(values) == sympy.false for guard in environment.guards):
+            return []
+        return [access for access in checked if not access.fits(values)]
+
+    least: dict[str, int] = {}
+    for value in (0, 1):
+        for chosen in ([each] for each in sizes):
+            values = example | _named(dict.fromkeys(chosen, value))
+            if outside(values):
+                least[chosen[0].name] = value + 1
+    for value in (0, 1):
+        chosen = [each for each in sizes if least.get(each.name, 0) <= value]
+        values = example | _named(dict.fromkeys(chosen, value))
+        for access in outside(values):
+            names = {symbol.name for symbol in access.symbols()}
+            least |= {each.name: value + 1 for each in chosen if each.name in names}
+    return least
+
+
+def _named(values: Mapping[sympy.Symbol, int]) -> dict[sympy.Symbol, sympy.Integer]:
+    """Return the values by torch's symbols and by a program's symbols of the same names."""
+    numbers = {symbol: sympy.Integer(value) for symbol, value in values.items()}
+    return numbers | {ours.symbol(symbol.name): number for symbol, number in numbers.items()}
+
+
+def _graphs(graph: Any) -> Iterator[Any]:
+    """Yield a graph and those of its branches and loops."""
+    yield graph
+    for operation in graph.operations:
+        for field in vars(operation).values():
+            for each in field if isinstance(field, (list, tuple)) else (field,):
+                if isinstance(each, ir.Subgraph) and hasattr(each.graph, "scheduler"):
+                    yield from _graphs(each.graph)
+
+
+def _of_kernels(graph: Any) -> Iterator[_Access]:
+    """Yield what each kernel reads and writes where it computes the places from its loops."""
+    plain = graph.sizevars.remove_precomputed_replacements
+    for node in graph.scheduler.nodes:
+        for part in node.get_nodes():
+            for dep in part.read_writes.reads | part.read_writes.writes:
+                layout = _layout(graph, dep.name)
+                if layout is None or not hasattr(dep, "var_names"):
+                    continue  # an op's, which takes tensors
+                ranges = zip(dep.var_names, map(plain, dep.size), strict=True)
+                yield _Access(
+                    plain(dep.index),
+                    tuple(ranges),
+                    tuple(layout.size),
+                    tuple(layout.stride),
+                    layout.offset,
+                )
+
+
+def _layout(graph: Any, name: str) -> Any:
+    """Return the layout of the storage that Inductor's name stands for; None if it is another's."""
+    buffer = graph.try_get_buffer(name)
+    layout = getattr(buffer, "layout", None) or getattr(
+        getattr(getattr(buffer, "data", None), "data", None), "layout", None
+    )
+    plain = isinstance(layout, (ir.FixedLayout, ir.FlexibleLayout))
+    return layout if plain and not isinstance(layout, ir.NonOwningLayout) else None
+
+
+def _of_views(program: Program) -> Iterator[_Access]:
+    """Yield what each view spans of the storage that it is a view of."""
+    roots: dict[str, str] = {}
+    for _, line in walk(program):
+        if isinstance(line, Reinterpret):
+            root = roots[line.out] = roots.get(line.source, line.source)
+            layout, storage = program.layout(line.out), program.layout(root)
+            names = [sympy.Dummy(integer=True) for _ in layout.size]
+            yield _Access(
+                layout.offset + _sum(names, layout),
+                tuple(zip(names, layout.size, strict=True)),
+                storage.size,
+                storage.stride,
+                storage.offset,
+                (layout.dtype.itemsize, storage.dtype.itemsize),
+            )
+
+
+def _sum(names: Sequence[sympy.Symbol], layout: Layout) -> Any:
+    return sum(name * stride for name, stride in zip(names, layout.stride, strict=True))
