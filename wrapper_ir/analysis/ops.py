@@ -65,8 +65,11 @@ _STARTERS: Final = tuple(
 )
 """Name prefixes of ops that start work, in place or not, single or coalesced."""
 
-_WAIT: Final = f"{_FUNCTIONAL}wait_tensor"
-"""The name prefix of ops that wait for work."""
+_STRIDELESS: Final = (f"{_FUNCTIONAL}all_reduce_", f"{_FUNCTIONAL}broadcast_")
+"""Ops that take the memory of their argument as one piece, whatever its strides are."""
+
+WAIT: Final = f"{_FUNCTIONAL}wait_tensor"
+"""The op that waits for work on a tensor, and the name prefix of all ops that wait."""
 
 _DROPOUT: Final = "dropout_p"
 """The parameter of attention ops with the dropout probability."""
@@ -117,9 +120,14 @@ def begins_work(line: AnyLine) -> bool:
     return op_of(line).startswith(_STARTERS)
 
 
+def ignores_strides(line: AnyLine) -> bool:
+    """Return whether a line works on the memory of what it writes as one piece."""
+    return op_of(line) in _STRIDELESS
+
+
 def waits_for_work(line: AnyLine) -> bool:
     """Return whether a line waits for the work on its arguments."""
-    return op_of(line).startswith(_WAIT)
+    return op_of(line).startswith(WAIT)
 
 
 def is_collective(line: AnyLine) -> bool:

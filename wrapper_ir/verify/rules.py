@@ -755,3 +755,13 @@ BAD_TANGENTS = _rule(
     "the tangents cannot be {tangents}: {why}",
     "the last inputs of a backward are gradients of those results of its forward",
 )
+
+# Calls of library ops, continued.
+GAPS = _rule(
+    1120,
+    "gaps",
+    "buffers that `all_reduce_` and `broadcast_` write have no gaps, provably: these ops take the "
+    "memory as one piece",
+    "{op} takes the memory of %{name} as one piece, but it has gaps",
+    "copy the buffer into one without gaps, and back after the wait",
+)
