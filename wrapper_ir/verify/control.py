@@ -244,11 +244,37 @@ class Control:
 
     def _check_writes(self, line: RegionLine, name: str, region: Region) -> None:
         """Check that operands are passed for writing if the region writes their parameters."""
+        changed = self._changed(line, region)
+        if loops(line) and name == "body":
+            early = self._changed(line, line.condition)
+            pairs = zip(line.condition.params, region.params, strict=False)
+            changed |= {p.name for e, p in pairs if isinstance(p, BufferInput) and e.name in early}
+            self._follow(changed, region)
         for param, arg in _lent(line, region):
-            changed = any(s.first.written for s in self.lifetimes.storages(param))
-            if changed and not arg.access.writes:
+            if param in changed and not arg.access.writes:
                 fault = partial(self.state.report, rules.UNTOLD_WRITE, region=name)
                 fault(param=param, operand=arg.buffer, given=arg.access.value)
+
+    def _changed(self, line: RegionLine, region: Region) -> set[str]:
+        """Return the buffer parameters that a region writes."""
+        return {
+            storage.first.owner
+            for param, _ in _lent(line, region)
+            for storage in self.lifetimes.storages(param)
+            if storage.first.written
+        }
+
+    def _follow(self, changed: set[str], body: Region) -> None:
+        """Add the parameters of a loop's body whose memory a later round finds in a changed one."""
+        pairs = [
+            (param.name, storage.first.owner)
+            for param, value in zip(body.params, body.results, strict=False)
+            if isinstance(param, BufferInput) and isinstance(value, BufferValue)
+            for storage in self.lifetimes.storages(value.buffer)
+            if storage.first.kind is Kind.PARAM
+        ]
+        for _ in pairs:
+            changed.update(owner for param, owner in pairs if param in changed)
 
 
 def _lent(line: RegionLine, region: Region) -> Iterator[tuple[str, BufferArg]]:
