@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
 import wrapper_ir as wir
-from wrapper_ir.lines import Program
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines import Program
 
 LOOPS = """
 wir 2

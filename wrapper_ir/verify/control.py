@@ -248,7 +248,13 @@ class Control:
         if loops(line) and name == "body":
             early = self._changed(line, line.condition)
             pairs = zip(line.condition.params, region.params, strict=False)
-            changed |= {p.name for e, p in pairs if isinstance(p, BufferInput) and e.name in early}
+            changed |= {
+                param.name
+                for other, param in pairs
+                if isinstance(other, BufferInput)
+                and isinstance(param, BufferInput)
+                and other.name in early
+            }
             self._follow(changed, region)
         for param, arg in _lent(line, region):
             if param in changed and not arg.access.writes:
