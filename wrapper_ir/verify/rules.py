@@ -765,3 +765,11 @@ GAPS = _rule(
     "{op} takes the memory of %{name} as one piece, but it has gaps",
     "copy the buffer into one without gaps, and back after the wait",
 )
+CHANGED_TENSOR = _rule(
+    1121,
+    "changed-tensor",
+    "no op changes the shape or the storage of a tensor that it is given, as `transpose_`, `resize_` "
+    "and `as_strided_` do: a name has one layout",
+    "{name} changes the shape or the storage of the tensor that it is given",
+    "give the new view a name of its own, with 'reinterpret' or an op that returns it",
+)
