@@ -90,8 +90,15 @@ class LineRunner(LineVisitor[None]):
 
     def _look(self, line: AnyLine) -> None:
         """Check that the buffers a line touches are alive and match their layouts."""
-        for name in effects(line, self.program).touched:
-            settle(self.frame, self.frame.find(name))
+        found = effects(line, self.program)
+        for name in found.touched:
+            if name not in found.kills or not self._is_given_up(name):
+                settle(self.frame, self.frame.find(name))
+
+    def _is_given_up(self, name: str) -> bool:
+        """Return whether a region has ended a buffer that was donated to it."""
+        buffer = self.frame.buffers.get(name)
+        return buffer is not None and buffer.storages[0].is_given_up
 
     def enter(self, storage: Storage) -> Storage:
         """Register a storage, whose red zones are then examined after every call."""
@@ -166,7 +173,8 @@ class LineRunner(LineVisitor[None]):
 
     @override
     def visit_free(self, line: Free) -> None:
-        self.frame.end(self.frame.find(line.buffer), f"was freed at {self.path}")
+        if not self._is_given_up(line.buffer):
+            self.frame.end(self.frame.find(line.buffer), f"was freed at {self.path}")
 
     @override
     def visit_reuse(self, line: Reuse) -> None:

@@ -78,6 +78,19 @@ class Control:
             if isinstance(result, ResultBuffer):
                 check_alias_source(self.state, result, operands)
 
+    def give_up(self, line: RegionLine) -> None:
+        """Record operands that are donated to a region, which may end their storage.
+
+        A loop gives up only what its body carries: the rest is needed in the next round.
+        """
+        for name, region in regions_of(line):
+            for param, arg in _lent(line, region):
+                if not param.donated:
+                    continue
+                if loops(line) and (name == "condition" or arg not in line.carried):
+                    self.state.report(rules.PARAM_ENDED, name=param.name, verb="donated")
+                self.lifetimes.give_up(arg.buffer)
+
     def _check_decider(
         self, rule: Rule, arg: BufferArg | ScalarArg, kind: str, types: Sequence[DType]
     ) -> None:
@@ -224,7 +237,7 @@ class Control:
         self, line: RegionLine, name: str, region: Region, leaving: list[Storage | None]
     ) -> None:
         """Check that nothing else holds the storage of results that are declared fresh."""
-        lent = {param: arg.buffer for param, arg in _lent(line, region)}
+        lent = {param.name: arg.buffer for param, arg in _lent(line, region)}
         seen: dict[Storage, int] = {}
         for position, (storage, result) in enumerate(zip(leaving, line.results, strict=True)):
             if storage is None or not isinstance(result, ResultBuffer):
@@ -257,16 +270,16 @@ class Control:
             }
             self._follow(changed, region)
         for param, arg in _lent(line, region):
-            if param in changed and not arg.access.writes:
+            if param.name in changed and not arg.access.writes:
                 fault = partial(self.state.report, rules.UNTOLD_WRITE, region=name)
-                fault(param=param, operand=arg.buffer, given=arg.access.value)
+                fault(param=param.name, operand=arg.buffer, given=arg.access.value)
 
     def _changed(self, line: RegionLine, region: Region) -> set[str]:
         """Return the buffer parameters that a region writes."""
         return {
             storage.first.owner
             for param, _ in _lent(line, region)
-            for storage in self.lifetimes.storages(param)
+            for storage in self.lifetimes.storages(param.name)
             if storage.first.written
         }
 
@@ -283,11 +296,11 @@ class Control:
             changed.update(owner for param, owner in pairs if param in changed)
 
 
-def _lent(line: RegionLine, region: Region) -> Iterator[tuple[str, BufferArg]]:
+def _lent(line: RegionLine, region: Region) -> Iterator[tuple[BufferInput, BufferArg]]:
     """Yield the buffer parameters of a region, each with its operand."""
     for param, arg in zip(region.params, passed_to_regions(line), strict=False):
         if isinstance(param, BufferInput) and isinstance(arg, BufferArg):
-            yield param.name, arg
+            yield param, arg
 
 
 def _values_of_params(region: Region, operands: tuple[Arg, ...]) -> dict[str, Dim]:

@@ -236,6 +236,7 @@ class _Verifier(PartialLineVisitor[None]):
                 return
             leaving = self.region(frame, Kind.PARAM)
             self.control.check_results(line, frame, leaving)
+        self.control.give_up(line)
 
     # Checks of specific classes. The effects of other lines are sufficient.
 
