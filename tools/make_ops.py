@@ -1,4 +1,4 @@
-"""Update wrapper_ir/analysis/ops.txt: torch ops with a true ``out=`` overload, and random ops.
+"""Update wrapper_ir/analysis/ops.txt: torch ops with a true ``out=`` overload, and other facts.
 
     python tools/make_ops.py
 
@@ -8,8 +8,9 @@ same arguments and whose ``out=`` overload really writes to its outputs are list
 that torch generated (``torch.Tag.generated``) allocate and copy inside, and composite ones may.
 Random ops
 are left out of these pairs, because the order of draws may depend on the memory. They have lines of
-their own: ``seeded`` and the name of each op that draws random numbers, by its tag. The table is
-the union over all supported releases: run the script on each.
+their own: ``seeded`` and the name of each op that draws random numbers, by its tag. So do ops that
+change the shape or the storage of a tensor that they are given: ``reshaping``. The table is the
+union over all supported releases: run the script on each.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import torch
 import torch._inductor.inductor_prims  # registers ops
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from torch._ops import OpOverload
 
@@ -33,9 +34,17 @@ KNOWN = ("aten", "prims", "quantized", "mkldnn", "mkl")
 #: Random ops that lack the tag.
 UNTAGGED = ("quantized::dropout",)
 
+#: Ops that change a tensor and lack the tag, and one that has it and changes neither shape nor
+#: storage.
+UNTAGGED_CHANGES = (
+    *("aten::_resize_output_", "aten::resize_as_sparse_", "aten::set_data", "aten::sparse_resize_"),
+    *("aten::sparse_resize_and_clear_", "inductor::resize_storage_bytes_"),
+)
+HARMLESS = ("aten::detach_",)
+
 HEAD = """\
 # Ops that can write into given memory: [pointwise] op | its out= overload.
-# Ops that draw random numbers: seeded op.
+# Ops that draw random numbers: seeded op. Ops that change a tensor they are given: reshaping op.
 # Written by tools/make_ops.py from torch's registry; a test compares it with the installed one.
 """
 
@@ -44,7 +53,7 @@ def table() -> str:
     """Return the table's text, merged with its current lines."""
     now = [li for li in TABLE.read_text(encoding="utf-8").splitlines() if not li.startswith("#")]
     # Pointwise lines come last and win, because early releases lack the tag.
-    found = {by_op(line): line for line in sorted({*now, *lines(), *seeded()})}
+    found = {by_op(line): line for line in sorted({*now, *lines(), *seeded(), *reshaping()})}
     return HEAD + "".join(f"{found[op]}\n" for op in sorted(found))
 
 
@@ -76,14 +85,26 @@ def lines() -> list[str]:
 
 def seeded() -> Iterator[str]:
     """Return the lines of ops that draw random numbers."""
-    for name in (*torch._C._dispatch_get_all_op_names(), *UNTAGGED):
+    for name in tagged(torch.Tag.nondeterministic_seeded, UNTAGGED):
+        yield f"seeded {name}"
+
+
+def reshaping() -> Iterator[str]:
+    """Return the lines of ops that change the shape or the storage of their argument."""
+    for name in tagged(torch.Tag.inplace_view, UNTAGGED_CHANGES):
+        if name not in HARMLESS:
+            yield f"reshaping {name}"
+
+
+def tagged(tag: torch.Tag, others: Sequence[str]) -> Iterator[str]:
+    """Return the names of torch's own ops with a tag, and others."""
+    for name in (*torch._C._dispatch_get_all_op_names(), *others):
         namespace, _, rest = name.partition("::")
         base, _, overload = rest.partition(".")
         packet = getattr(getattr(torch.ops, namespace), base, None) if namespace in KNOWN else None
         op = getattr(packet, overload or "default", None)
-        tags = getattr(op, "tags", ())
-        if torch.Tag.nondeterministic_seeded in tags or name in UNTAGGED:
-            yield f"seeded {name}"
+        if tag in getattr(op, "tags", ()) or name in others:
+            yield name
 
 
 def outputs(op: OpOverload) -> list[torch.Argument]:

@@ -106,6 +106,24 @@ def dynamic_kinds(compiled: Compile) -> Any:
     return [run(sample(size)) for size in (8, 12, 5)]
 
 
+def dynamic_rows(compiled: Compile) -> Any:
+    """Two sizes that vary, so that nobody knows whether memory has gaps."""
+    group = dist.group.WORLD
+
+    def each(v: Tensor) -> tuple[Tensor, ...]:
+        turned, parts = v.t(), [v.t(), v[:, ::2], v * 2]
+        return (
+            collectives.all_reduce(v * 2, "sum", group) + 1,
+            collectives.all_reduce(turned, "max", group) + 1,
+            collectives.broadcast(turned, 1, group) + 1,
+            collectives.reduce_scatter_tensor(turned, "sum", 0, group),
+            *collectives.all_reduce_coalesced(parts, "sum", group),
+        )
+
+    run = compiled(each, dynamic=True)
+    return [run(sample(*size)) for size in ((4, 6), (6, 8))]
+
+
 def in_place(compiled: Compile) -> Any:
     """The forms that users of ``torch.distributed`` know, which write to what they are given."""
 
@@ -278,6 +296,7 @@ CASES: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
     "kinds": (kinds, "all_to_all_single", EMITTERS),
     "dynamic": (dynamic, "all_reduce_", EMITTERS),
     "dynamic kinds": (dynamic_kinds, "reduce_scatter_tensor", EMITTERS),
+    "dynamic rows": (dynamic_rows, "all_reduce_", EMITTERS),
     "in place": (in_place, "all_reduce_", EMITTERS),
     "late wait": (late_wait, "all_gather_into_tensor", EMITTERS),
     "gradients": (gradients, "reduce_scatter_tensor", EMITTERS),

@@ -112,6 +112,27 @@ def test_programs_that_are_not_cut() -> None:
     assert cut(on_host) is on_host
 
 
+def test_collectives_and_views_of_what_they_write_stay_outside() -> None:
+    text = TEXT.replace(
+        "extern aten::relu(",
+        "extern _c10d_functional::all_reduce_(Tensor(a!) input, str op, Any group) -> Tensor(a!)\n"
+        "extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor\n"
+        "extern aten::relu(",
+        1,
+    )
+    text = text.replace(
+        "  %h = allocate",
+        '  _c10d_functional::all_reduce_(inout %a, "sum", "0") @cuda:0\n'
+        "  %av = reinterpret %a : f32[16] @cuda:0\n"
+        "  %h = allocate",
+    ).replace("return", "  _c10d_functional::wait_tensor(%av) @cuda:0\nreturn")
+    program = wir.verify(cut(wir.parse(text)))
+    kinds = [type(line).__name__ for line in program.body]
+    assert kinds.count("Switch") == 2
+    inside = [str(line) for path, line in walk(program) if len(path) > 1]
+    assert not any("c10d" in line or "%av" in line for line in inside)
+
+
 def test_views_that_only_an_op_can_make_stay_outside() -> None:
     text = TEXT.replace(
         "%bt = reinterpret %b : f32[4, 4]{1, 4} @cuda:0",

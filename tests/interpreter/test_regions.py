@@ -54,3 +54,56 @@ def test_a_region_sees_the_symbols_around_it() -> None:
     b.returns(b.cond(True, [x], more, more))
     (result,) = wir.interpret(b.build(), torch.zeros(3, 2))
     assert result.tolist() == [[3.0, 3.0]] * 3
+
+
+DONATED = """
+wir 2
+program @donated inference planned
+
+symbol u0 : int
+symbol u1 : int
+symbol u2 : int
+input %x : f32[2] @cpu
+
+extern aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
+
+  %a = aten::add.Scalar(%x, 1) : f32[2] @cpu
+  %b = aten::add.Scalar(%x, 2) : f32[2] @cpu
+  %c = switch 0 with (inout %a) : f32[2] @cpu
+    case0 (%a0 : f32[2] @cpu donated) {
+      %d = aten::add.Scalar(%a0, 10) : f32[2] @cpu
+      free %a0
+      yield %d
+    }
+  free %a
+  (u0, %e) = while (0, inout %b) : (symbol, f32[2] @cpu)
+    condition (u1, %f : f32[2] @cpu) {
+      yield u1 < 3
+    }
+    body (u2, %g : f32[2] @cpu donated) {
+      %h = aten::add.Scalar(%g, 10) : f32[2] @cpu
+      free %g
+      yield u2 + 1, %h
+    }
+  free %b
+return %c, %e
+"""
+
+
+def test_what_is_donated_to_a_region_is_only_freed_after_it() -> None:
+    program, x = wir.parse(DONATED), torch.tensor([1.0, 2.0])
+    for run in (
+        wir.interpret,
+        lambda p, x: wir.compile(p)(x),
+        lambda p, x: wir.compile(p, "fx")(x),
+    ):
+        assert [found.tolist() for found in run(program, x)] == [[12.0, 13.0], [33.0, 34.0]]
+    late = DONATED.replace("return %c, %e", "return %c, %e, %b").replace("  free %b\n", "")
+    assert [fault.code for fault in wir.diagnose(wir.parse(late))] == ["WIR1030"]
+
+
+def test_a_loop_needs_what_it_captures_in_each_round() -> None:
+    text = DONATED.replace(
+        "condition (u1, %f : f32[2] @cpu)", "condition (u1, %f : f32[2] @cpu donated)"
+    )
+    assert [fault.code for fault in wir.diagnose(wir.parse(text))] == ["WIR1032"]

@@ -92,6 +92,21 @@ class Life:
         return self.before or self
 
 
+@dataclass(slots=True, eq=False)
+class _Work:
+    """Work that goes on after the line that starts it.
+
+    Attributes:
+        start: That line.
+        read: What it reads.
+        end: The last line that waits for it; ``None`` if there is none.
+    """
+
+    start: int
+    read: tuple[Life, ...]
+    end: int | None = None
+
+
 class Liveness:
     """The lives of one region's storages, in order of definition.
 
@@ -110,7 +125,7 @@ class Liveness:
     ) -> None:
         self.lives: list[Life] = []
         self._by_name: dict[str, tuple[Life, ...]] = {}
-        self._at_work: dict[Life, tuple[Life, ...]] = {}
+        self._work: dict[Life, list[_Work]] = {}
         self._program = program
         is_whole = region.params == program.inputs
         for item in region.params:
@@ -150,6 +165,17 @@ class Liveness:
         for life in self.lives:
             found.setdefault(life.first, []).append(life)
         return found
+
+    def in_flight(self, name: str, position: int) -> bool:
+        """Return whether work writes a buffer from a line or before it until that line or later.
+
+        The line that starts the work and the one that waits for it count.
+        """
+        return any(
+            work.start <= position and (work.end is None or position <= work.end)
+            for life in self.of(name)
+            for work in self._work.get(life, ())
+        )
 
     def _add(self, name: str, life: Life) -> None:
         self.lives.append(life)
@@ -208,14 +234,16 @@ class Liveness:
     ) -> None:
         """Extend lives that asynchronous work reads until the line that waits for it."""
         if begins_work(line):
-            read = tuple(life for name in found.reads for life in self.of(name))
-            for name in found.written:
-                self._at_work.update(dict.fromkeys(self.of(name), read))
+            work = _Work(position, tuple(life for name in found.reads for life in self.of(name)))
+            for life in dict.fromkeys(life for name in found.written for life in self.of(name)):
+                self._work.setdefault(life, []).append(work)
         elif waits_for_work(line):
             # A wait may cover all tensors of an op or just one, so the last wait counts.
             for life in (life for name in found.reads for life in self.of(name)):
-                for read_life in self._at_work.get(life, ()):
-                    _touch(read_life, position, streams)
+                for work in self._work.get(life, ())[-1:]:
+                    work.end = position
+                    for read_life in work.read:
+                        _touch(read_life, position, streams)
 
     def _take(self, position: int, name: str, donor: str) -> None:
         life = Life(name, position, position)

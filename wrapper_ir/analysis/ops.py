@@ -1,7 +1,8 @@
 """Facts about library ops, from schemas, torch's tags, and tables of what neither of them says.
 
 ``ops.txt`` holds facts from torch's registry, extracted by ``tools/make_ops.py``: the ``out=``
-overloads of ops, which of them are pointwise, and the ops that draw random numbers. The first two
+overloads of ops, which of them are pointwise, the ops that draw random numbers, and those that
+change the shape or the storage of a tensor that they are given. The first two
 are keyed by the whole schema, not by name, so that a program from a torch version where an op takes
 other arguments is left alone.
 """
@@ -14,6 +15,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines.args import ScalarArg
+from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.schema import OpSchema, parse_schema
 from wrapper_ir.lines.traits import calls_op, op_of
@@ -65,8 +67,11 @@ _STARTERS: Final = tuple(
 )
 """Name prefixes of ops that start work, in place or not, single or coalesced."""
 
-_WAIT: Final = f"{_FUNCTIONAL}wait_tensor"
-"""The name prefix of ops that wait for work."""
+_STRIDELESS: Final = (f"{_FUNCTIONAL}all_reduce_", f"{_FUNCTIONAL}broadcast_")
+"""Ops that take the memory of their argument as one piece, whatever its strides are."""
+
+WAIT: Final = f"{_FUNCTIONAL}wait_tensor"
+"""The op that waits for work on a tensor, and the name prefix of all ops that wait."""
 
 _DROPOUT: Final = "dropout_p"
 """The parameter of attention ops with the dropout probability."""
@@ -108,6 +113,14 @@ def overwritten(found: Effects) -> list[str]:
     return found.writes[:1] if overwrites else []
 
 
+def changes_tensor(op: str) -> bool:
+    """Return whether an op changes the shape or the storage of a tensor that it is given.
+
+    Moving one buffer's storage into another, of which effects know, does not count.
+    """
+    return op in _table().reshaping and handed_over(op) is None
+
+
 # Collectives start work that runs asynchronously until it is waited for. Until then it reads the
 # op's arguments and writes its results and in-place arguments. Schemas do not say so.
 
@@ -117,9 +130,14 @@ def begins_work(line: AnyLine) -> bool:
     return op_of(line).startswith(_STARTERS)
 
 
+def ignores_strides(line: AnyLine) -> bool:
+    """Return whether a line works on the memory of what it writes as one piece."""
+    return op_of(line) in _STRIDELESS
+
+
 def waits_for_work(line: AnyLine) -> bool:
     """Return whether a line waits for the work on its arguments."""
-    return op_of(line).startswith(_WAIT)
+    return op_of(line).startswith(WAIT)
 
 
 def is_collective(line: AnyLine) -> bool:
@@ -168,6 +186,7 @@ def draws(program: Program, line: AnyLine) -> bool:
 
 _POINTWISE: Final = "pointwise "
 _SEEDED: Final = "seeded "
+_RESHAPING: Final = "reshaping "
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +209,8 @@ class _Table:
     """Schemas of ``out=`` overloads that may write over an argument of the output's layout."""
     seeded: frozenset[str]
     """Names of ops that draw random numbers."""
+    reshaping: frozenset[str]
+    """Names of ops that change the shape or the storage of their argument."""
 
 
 def out_op(schema: str) -> OutOp | None:
@@ -216,5 +237,8 @@ def _table() -> _Table:
             by_schema[op] = OutOp(parsed.name, out, outs)
             if line.startswith(_POINTWISE):
                 pointwise.add(out)
-    seeded = frozenset(li.removeprefix(_SEEDED) for li in lines if li.startswith(_SEEDED))
-    return _Table(by_schema, frozenset(pointwise), seeded)
+    seeded, reshaping = (
+        frozenset(line.removeprefix(kind) for line in lines if line.startswith(kind))
+        for kind in (_SEEDED, _RESHAPING)
+    )
+    return _Table(by_schema, frozenset(pointwise), seeded, reshaping)

@@ -103,6 +103,8 @@ class _Cutter:
         if not self._is_capturable[at] or found.held or found.defines_symbols or found.objects:
             return False
         names = (*found.defines, *found.touched)
+        if any(self._lives.in_flight(name, at) for name in names):
+            return False  # a graph ends with all its work, but this may go on after the piece
         if any(not self._program.layout(n).device.kind.captures for n in names):
             return False
         # Views that only an op can make cannot be made again after the piece.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from typing_extensions import override
 
+from wrapper_ir.analysis.ops import WAIT, begins_work
 from wrapper_ir.devices import named
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter.calls import Watch, bind_results, find_op, settle, value_of
@@ -31,7 +32,7 @@ from wrapper_ir.lines.walk import Path
 from wrapper_ir.runtime import check_result, check_that, make_probe, refuse_misaligned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wrapper_ir.interpreter.calls import Launch
     from wrapper_ir.lines.args import Arg
@@ -89,8 +90,15 @@ class LineRunner(LineVisitor[None]):
 
     def _look(self, line: AnyLine) -> None:
         """Check that the buffers a line touches are alive and match their layouts."""
-        for name in effects(line, self.program).touched:
-            settle(self.frame, self.frame.find(name))
+        found = effects(line, self.program)
+        for name in found.touched:
+            if name not in found.kills or not self._is_given_up(name):
+                settle(self.frame, self.frame.find(name))
+
+    def _is_given_up(self, name: str) -> bool:
+        """Return whether a region has ended a buffer that was donated to it."""
+        buffer = self.frame.buffers.get(name)
+        return buffer is not None and buffer.storages[0].is_given_up
 
     def enter(self, storage: Storage) -> Storage:
         """Register a storage, whose red zones are then examined after every call."""
@@ -165,7 +173,8 @@ class LineRunner(LineVisitor[None]):
 
     @override
     def visit_free(self, line: Free) -> None:
-        self.frame.end(self.frame.find(line.buffer), f"was freed at {self.path}")
+        if not self._is_given_up(line.buffer):
+            self.frame.end(self.frame.find(line.buffer), f"was freed at {self.path}")
 
     @override
     def visit_reuse(self, line: Reuse) -> None:
@@ -205,13 +214,31 @@ class LineRunner(LineVisitor[None]):
         kwargs = {name: value_of(self.frame, arg) for name, arg in line.kwargs}
         passed = [*line.args, *(arg for _, arg in line.kwargs)]
         op = find_op(self.program, line.op)
-        value = self.watched(line.op, passed, lambda: op(*args, **kwargs))
+
+        def call() -> Any:  # noqa: ANN401 - its result
+            value = op(*args, **kwargs)
+            if begins_work(line):
+                self._await([args, [*kwargs.values()], value])
+            return value
+
+        value = self.watched(line.op, passed, call)
         for name in effects(line).held:
             for storage in self.frame.buffers[name].storages if name in self.frame.buffers else ():
                 storage.is_held = True
         alive = [storage for storage in self.storages if not storage.end]
         for storage in bind_results(self.frame, line.op, line.results, value, alive):
             self.enter(storage)
+
+    def _await(self, values: Sequence[object]) -> None:
+        """Wait for work on tensors, before their memory is compared, copied or overwritten.
+
+        A message that is sent returns a tensor without elements. It is left to the program's own
+        wait, because the receiver may send first as well.
+        """
+        wait = find_op(self.program, WAIT)
+        for tensor in _tensors(values):
+            if tensor.numel():
+                wait(tensor)
 
     def watched(
         self, call: str, args: Sequence[Arg], run: Callable[[], Any]
@@ -288,3 +315,12 @@ class LineRunner(LineVisitor[None]):
         ]
         origin = self.program.place_of(line)
         make_probe(line.label, line.when.value, line.level.value, names, scalars, origin)(*values)
+
+
+def _tensors(value: object) -> Iterator[torch.Tensor]:
+    """Yield the tensors among arguments or results, those in lists too."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _tensors(each)

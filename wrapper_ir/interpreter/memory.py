@@ -209,6 +209,8 @@ class Storage:
         slices: The live slices of a pool.
         end: A description of its end; empty while it is alive.
         is_held: True if an object may hold it, so that its contents outlive its end.
+        is_given_up: True if it has ended in a region that it was donated to, so that a free of the
+            caller's name does nothing.
         place: The path of the line that made it.
         is_object: True for a C++ object or an opaque layout, which can be neither copied nor
             overwritten.
@@ -226,6 +228,7 @@ class Storage:
     slices: list[Storage] = field(default_factory=list)
     end: str = ""
     is_held: bool = False
+    is_given_up: bool = False
     place: object = None
     is_object: bool = False
 

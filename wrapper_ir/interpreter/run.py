@@ -90,6 +90,10 @@ class Interpreter(LineRunner):
         self.path = path
         results = self.leave(region)
         self.frame = outer
+        for param, item in zip(region.params, items, strict=True):
+            if isinstance(param, BufferInput) and param.donated:
+                for storage in _storages(item):
+                    storage.is_given_up = bool(storage.end)
         return results
 
     def leave(self, region: Region) -> list[Item]:

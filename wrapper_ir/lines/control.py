@@ -8,7 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, TypeAlias, final
 
-from wrapper_ir.lines.args import Arg, BufferArg, CallResult, ScalarArg, Value
+from wrapper_ir.lines.args import (
+    Arg,
+    BufferArg,
+    CallResult,
+    Relation,
+    ResultBuffer,
+    ScalarArg,
+    Value,
+)
 from wrapper_ir.lines.base import Block, Def, DefObject, DefSymbol, Line, Trait
 from wrapper_ir.lines.kernels import (
     ExternKernel,
@@ -180,6 +188,15 @@ RegionLine: TypeAlias = Cond | Switch | While
 def passed_to_regions(line: RegionLine) -> tuple[Arg, ...]:
     """Return the arguments that are bound to the parameters of each region, in order."""
     return line.passed
+
+
+def shared_results(line: While) -> list[int]:
+    """Return the positions of a loop's results that are or may be views of its operands."""
+    return [
+        position
+        for position, result in enumerate(line.results)
+        if isinstance(result, ResultBuffer) and result.relation is not Relation.FRESH
+    ]
 
 
 AnyLine: TypeAlias = (

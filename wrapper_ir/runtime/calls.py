@@ -13,7 +13,7 @@ from wrapper_ir.runtime.errors import InputCountError, ProgramRunError
 from wrapper_ir.runtime.outputs import NoOutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
 
 Values = tuple[Any, ...]
@@ -154,6 +154,7 @@ def run_while(
     body: Callable[..., Values],
     carried: Values,
     captured: Values,
+    shared: Container[int] = (),
 ) -> Values:
     """Run ``body`` while ``condition`` is true, and return the carried values.
 
@@ -162,14 +163,14 @@ def run_while(
         body: Takes the same, returns the new carried values.
         carried: The initial carried values.
         captured: Further arguments of both.
-
-    The results are new tensors even if the body never ran.
+        shared: Positions of results that may be among the given tensors. Others are new tensors
+            even if the body never ran.
     """
     values = carried
     while condition(*values, *captured)[0]:
         values = body(*values, *captured)
     given = [*carried, *captured]
-    return tuple(_own(value, given) for value in values)
+    return tuple(v if n in shared else _own(v, given) for n, v in enumerate(values))
 
 
 def run_while_stacked(
@@ -186,7 +187,8 @@ def run_while_stacked(
     values = carried
     while condition(*values, *captured)[0]:
         values = body(*values, *captured)
-        rounds.append(values)
+        # Copies, since the next round may write to these.
+        rounds.append(tuple(v.clone() if isinstance(v, Tensor) else v for v in values))
     rounds = rounds or [carried]
     return tuple(_stacked([each[n] for each in rounds]) for n in range(len(carried)))
 

@@ -78,6 +78,19 @@ class Control:
             if isinstance(result, ResultBuffer):
                 check_alias_source(self.state, result, operands)
 
+    def give_up(self, line: RegionLine) -> None:
+        """Record operands that are donated to a region, which may end their storage.
+
+        A loop gives up only what its body carries: the rest is needed in the next round.
+        """
+        for name, region in regions_of(line):
+            for param, arg in _lent(line, region):
+                if not param.donated:
+                    continue
+                if loops(line) and (name == "condition" or arg not in line.carried):
+                    self.state.report(rules.PARAM_ENDED, name=param.name, verb="donated")
+                self.lifetimes.give_up(arg.buffer)
+
     def _check_decider(
         self, rule: Rule, arg: BufferArg | ScalarArg, kind: str, types: Sequence[DType]
     ) -> None:
@@ -224,7 +237,7 @@ class Control:
         self, line: RegionLine, name: str, region: Region, leaving: list[Storage | None]
     ) -> None:
         """Check that nothing else holds the storage of results that are declared fresh."""
-        lent = {param: arg.buffer for param, arg in _lent(line, region)}
+        lent = {param.name: arg.buffer for param, arg in _lent(line, region)}
         seen: dict[Storage, int] = {}
         for position, (storage, result) in enumerate(zip(leaving, line.results, strict=True)):
             if storage is None or not isinstance(result, ResultBuffer):
@@ -244,18 +257,50 @@ class Control:
 
     def _check_writes(self, line: RegionLine, name: str, region: Region) -> None:
         """Check that operands are passed for writing if the region writes their parameters."""
+        changed = self._changed(line, region)
+        if loops(line) and name == "body":
+            early = self._changed(line, line.condition)
+            pairs = zip(line.condition.params, region.params, strict=False)
+            changed |= {
+                param.name
+                for other, param in pairs
+                if isinstance(other, BufferInput)
+                and isinstance(param, BufferInput)
+                and other.name in early
+            }
+            self._follow(changed, region)
         for param, arg in _lent(line, region):
-            changed = any(s.first.written for s in self.lifetimes.storages(param))
-            if changed and not arg.access.writes:
+            if param.name in changed and not arg.access.writes:
                 fault = partial(self.state.report, rules.UNTOLD_WRITE, region=name)
-                fault(param=param, operand=arg.buffer, given=arg.access.value)
+                fault(param=param.name, operand=arg.buffer, given=arg.access.value)
+
+    def _changed(self, line: RegionLine, region: Region) -> set[str]:
+        """Return the buffer parameters that a region writes."""
+        return {
+            storage.first.owner
+            for param, _ in _lent(line, region)
+            for storage in self.lifetimes.storages(param.name)
+            if storage.first.written
+        }
+
+    def _follow(self, changed: set[str], body: Region) -> None:
+        """Add the parameters of a loop's body whose memory a later round finds in a changed one."""
+        pairs = [
+            (param.name, storage.first.owner)
+            for param, value in zip(body.params, body.results, strict=False)
+            if isinstance(param, BufferInput) and isinstance(value, BufferValue)
+            for storage in self.lifetimes.storages(value.buffer)
+            if storage.first.kind is Kind.PARAM
+        ]
+        for _ in pairs:
+            changed.update(owner for param, owner in pairs if param in changed)
 
 
-def _lent(line: RegionLine, region: Region) -> Iterator[tuple[str, BufferArg]]:
+def _lent(line: RegionLine, region: Region) -> Iterator[tuple[BufferInput, BufferArg]]:
     """Yield the buffer parameters of a region, each with its operand."""
     for param, arg in zip(region.params, passed_to_regions(line), strict=False):
         if isinstance(param, BufferInput) and isinstance(arg, BufferArg):
-            yield param.name, arg
+            yield param, arg
 
 
 def _values_of_params(region: Region, operands: tuple[Arg, ...]) -> dict[str, Dim]:

@@ -6,6 +6,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.ops import changes_tensor
 from wrapper_ir.lines import (
     Access,
     BufferArg,
@@ -84,6 +85,8 @@ class Externs:
         if schema is None:
             return []
         fault = partial(self.state.report, name=shown(line.op))
+        if changes_tensor(line.op):
+            fault(rules.CHANGED_TENSOR)
         bound = self._bind(line, schema, fault)
         for declared, arg in bound:
             self._check_arg(

@@ -168,8 +168,8 @@ class Lifetimes:
         if buffer is None:
             return
         for storage in buffer.storages:
-            if storage.end is not None:
-                self._report_dead(name, storage.end)
+            if end := storage.end or storage.given_up:
+                self._report_dead(name, end)
                 break
         if buffer.pending and needs_layout:
             if self.symbols.missing(buffer.pending):
@@ -253,7 +253,13 @@ class Lifetimes:
         elif storage.kind is Kind.PARAM and not storage.donated:
             self.state.report(rules.PARAM_ENDED, name=name, verb="freed")
         else:
+            storage.first.written |= storage.kind is Kind.PARAM  # its contents are lost
             self._end(storage, End(self.state.here()))
+
+    def give_up(self, name: str) -> None:
+        """Record that a region may end the storage of ``name``."""
+        for storage in self.storages(name):
+            storage.given_up = End(self.state.here())
 
     def take(self, donor: str, out: str) -> None:
         """Reuse the storage of ``donor`` for ``out``."""
@@ -289,8 +295,8 @@ class Lifetimes:
             borrowed(what=storage.kind.value)
         elif not buffer.owns:
             report(rules.REUSE_OF_VIEW, donor=name, owner=storage.owner)
-        elif storage.end is not None:
-            self._report_dead(name, storage.end)
+        elif end := storage.end or storage.given_up:
+            self._report_dead(name, end)
         elif storage.kind is Kind.INPUT and not storage.donated:
             borrowed(what=storage.kind.value)
         elif storage.kind is Kind.PARAM and not storage.donated:
@@ -335,8 +341,8 @@ class Lifetimes:
         if buffer is None or not buffer.storages:
             return None
         for storage in buffer.storages:
-            if storage.end is not None:
-                why = _why(storage.end)
+            if end := storage.end or storage.given_up:
+                why = _why(end)
                 self.state.report(
                     rules.DEAD_RESULT, place=place, position=position, name=name, why=why
                 )

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from wrapper_ir.analysis.ops import begins_work, waits_for_work
+from wrapper_ir.analysis.ops import begins_work, ignores_strides, waits_for_work
 from wrapper_ir.analysis.proof import end_of, sizes_of
 from wrapper_ir.lines import effects
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import shown
-from wrapper_ir.verify.state import Storage
+from wrapper_ir.verify.state import Kind, Place, Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wrapper_ir.analysis.proof import Facts
     from wrapper_ir.lines import AnyLine, Arg, Dim, Effects, ExternKernel, Layout, SchemaArg
     from wrapper_ir.verify.lifetimes import Lifetimes
-    from wrapper_ir.verify.state import Buffer, Place, State
+    from wrapper_ir.verify.state import Buffer, Frame, State
 
 #: Namespaces of ops that come with torch, whose schemas do not declare allowed overlaps.
 _OF_TORCH: Final = frozenset("""
@@ -248,9 +248,19 @@ class Collectives:
             if work is not None:
                 self._report(name, work, place)
 
+    def check_end(self, frame: Frame) -> None:
+        """Check that a collective that a region started uses no parameter when the region ends."""
+        place = Place(frame, None, "results[0]" if frame.region.results else "results")
+        in_use = [*self._writing.items()]
+        in_use += [(storage, work) for storage, each in self._reading.items() for work in each]
+        for storage, work in in_use:
+            if storage.first.kind is Kind.PARAM and storage.place.frame is frame:
+                self._report(storage.owner, work, place)
+
     def start(self, line: ExternKernel) -> None:
         """Record the storages that a collective uses. Its results are already defined."""
         if begins_work(line):
+            self._check_gaps(line)
             found = effects(line)
             written = [each for name in found.written for each in self.lifetimes.storages(name)]
             given = [each for name in found.reads for each in self.lifetimes.storages(name)]
@@ -258,6 +268,17 @@ class Collectives:
             self._writing.update(dict.fromkeys(written, work))
             for storage in work.read:
                 self._reading.setdefault(storage, set()).add(work)
+
+    def _check_gaps(self, line: ExternKernel) -> None:
+        """Check that memory that an op takes as one piece has no gaps."""
+        if not ignores_strides(line):
+            return
+        for name in effects(line).writes:
+            buffer = self.lifetimes.buffers.get(name)
+            layout = buffer.layout if buffer else None
+            facts = self.state.facts
+            if layout and facts.exceeds(layout.extent, layout.numel, sizes_of(layout)):
+                self.state.report(rules.GAPS, name=name, op=shown(line.op))
 
     def _end(self, storage: Storage, work: _Work) -> None:
         """Remove work that was waited for. One wait may cover all results of an op."""

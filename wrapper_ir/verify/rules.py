@@ -174,7 +174,8 @@ UNDEFINED = _rule(
 USE_AFTER_FREE = _rule(
     1022,
     "use-after-free",
-    "nothing uses a buffer whose storage was freed",
+    "nothing uses a buffer whose storage was freed or donated to a region; a free may still follow "
+    "the latter",
     "%{name} is used after its storage was freed{by}",
     "move the free after the last use of all views of the storage",
 )
@@ -245,7 +246,8 @@ NOT_ISOLATED = _rule(
 PARAM_ENDED = _rule(
     1032,
     "param-ended",
-    "a region's parameters are not freed or taken, unless donated",
+    "a region's parameters are not freed or taken, unless donated; what a loop captures, and what "
+    "its condition takes, is not donated",
     "%{name} is a parameter of the region and cannot be {verb} in it",
     "the storage belongs to the caller, unless the parameter is donated",
 )
@@ -754,4 +756,22 @@ BAD_TANGENTS = _rule(
     "once, and as many of its last inputs are tensors",
     "the tangents cannot be {tangents}: {why}",
     "the last inputs of a backward are gradients of those results of its forward",
+)
+
+# Calls of library ops, continued.
+GAPS = _rule(
+    1120,
+    "gaps",
+    "buffers that `all_reduce_` and `broadcast_` write have no gaps, provably: these ops take the "
+    "memory as one piece",
+    "{op} takes the memory of %{name} as one piece, but it has gaps",
+    "copy the buffer into one without gaps, and back after the wait",
+)
+CHANGED_TENSOR = _rule(
+    1121,
+    "changed-tensor",
+    "no op changes the shape or the storage of a tensor that it is given, as `transpose_` and "
+    "`resize_` do: a name has one layout",
+    "{name} changes the shape or the storage of the tensor that it is given",
+    "give the new view a name of its own, with 'reinterpret' or an op that returns it",
 )

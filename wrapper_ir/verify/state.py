@@ -227,6 +227,8 @@ class Storage:
     slot: Slot | None = None
     """The place in the pool, for a slice."""
     end: End | None = None
+    given_up: End | None = None
+    """The line that gave it up to a region. Only a free may follow."""
     written: bool = False
     blank: bool = False
     """True if the contents are certainly undefined: new, not zeroed, never written."""

@@ -157,6 +157,8 @@ class _Verifier(PartialLineVisitor[None]):
                 self.symbols.need(free_symbols(value.value), place)
                 self.symbols.check_kinds(value.value, place)
             leaving.append(storage)
+        if frame is not self.state.root:
+            self.collectives.check_end(frame)
         return leaving
 
     def line(self, line: AnyLine) -> None:
@@ -234,6 +236,7 @@ class _Verifier(PartialLineVisitor[None]):
                 return
             leaving = self.region(frame, Kind.PARAM)
             self.control.check_results(line, frame, leaving)
+        self.control.give_up(line)
 
     # Checks of specific classes. The effects of other lines are sufficient.
 

@@ -37,6 +37,7 @@ from wrapper_ir.lines.control import (
     ScalarInput,
     Switch,
     While,
+    shared_results,
 )
 from wrapper_ir.lines.walk import regions_of
 
@@ -158,9 +159,18 @@ class ControlLines(RegionBase):
         if not line.stacked:
             values_of = zip([*given, *captured], (*line.carried, *line.captured), strict=True)
             owners = f"{{{', '.join(v for v, arg in values_of if isinstance(arg, BufferArg))}}}"
+            shared = shared_results(line)
             values = [
-                f"wir::own(std::move({v.name}), {owners})" if v.type == TENSOR else v.name
-                for v in carried
+                (
+                    v.name
+                    if v.type != TENSOR
+                    else (
+                        f"std::move({v.name})"
+                        if position in shared
+                        else f"wir::own(std::move({v.name}), {owners})"
+                    )
+                )
+                for position, v in enumerate(carried)
             ]
         for result in line.results:
             position = int(result.path[0]) if result.path else 0

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 from typing_extensions import override
 
-from wrapper_ir.analysis.ops import PRODUCTS
+from wrapper_ir.analysis.ops import PRODUCTS, begins_work
 from wrapper_ir.emitters.fx.kernels import KernelForm
 from wrapper_ir.emitters.fx.library import op_named, pack
 from wrapper_ir.emitters.fx.region import Bound, RegionBase, Storage, extent_of, torch_dtype
@@ -255,7 +255,8 @@ class CallLines(RegionBase):
                 continue
             self.fresh.difference_update(result.of)
             if result.relation is Relation.FRESH:
-                self.fresh.add(result.out)
+                if not begins_work(line):  # a copy of it would be made before it is there
+                    self.fresh.add(result.out)
             elif copied.intersection(result.of) and (storage := self._storage_of(result)):
                 # The op returned the copy that it wrote.
                 view = self.view(storage, self.layout(result.out), 0, result.out)
@@ -270,10 +271,13 @@ class CallLines(RegionBase):
         because torch's functionalization of ops with ``out=`` assumes that it has the storage's
         dtype. Functionalization replaces a whole buffer that is written by a new tensor in whatever
         layout the op returns, but writes a view back into the old buffer.
+
+        An op that writes after it returns gets the buffer itself: a copy would be copied back
+        before the op has written it, and nothing would wait for the op.
         """
         if isinstance(arg, ListArg):
             return [self._passed(line, item, back) for item in arg.items]
-        if not isinstance(arg, BufferArg) or arg.access is Access.READ:
+        if not isinstance(arg, BufferArg) or arg.access is Access.READ or begins_work(line):
             return self.arg(line, arg)
         bound, layout = self.bound[arg.buffer], self.layout(arg.buffer)
         storage = bound.storage

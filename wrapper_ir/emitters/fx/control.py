@@ -6,7 +6,9 @@ it. All other numbers, including results of regions, are passed in 0-d tensors: 
 these, but neither constants among the operands nor numbers that differ between branches.
 
 Torch requires that a loop body returns no input, so a value that it passes through is copied. Torch
-also has an op for loops that stack the values of all iterations.
+also has an op for loops that stack the values of all iterations. If a write would tell such a copy
+from the memory that the program carries, the loop calls a function of ours
+(:mod:`wrapper_ir.emitters.fx.loops`).
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ import torch
 from torch import fx
 from typing_extensions import override
 
+from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.emitters.fx.calls import CallLines
 from wrapper_ir.emitters.fx.graph_module import WrapperGraphModule
+from wrapper_ir.emitters.fx.loops import loop_in_place, stacked_loop_in_place
 from wrapper_ir.emitters.fx.region import torch_dtype
 from wrapper_ir.lines.args import (
     Arg,
@@ -43,6 +47,7 @@ from wrapper_ir.lines.control import (
     ScalarInput,
     Switch,
     While,
+    shared_results,
 )
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import Scalar, UnsupportedExprError, dim, is_relation
@@ -76,7 +81,7 @@ class _Graph:
         constants: The constants that it takes after its parameters.
         symbols: The symbols that it takes after those, in tensors.
         sizes: The symbols that it reads from the sizes of its parameters.
-        is_loop: True if it is part of a loop.
+        is_loop: True if it is part of a loop that torch's op runs.
     """
 
     name: str
@@ -147,27 +152,40 @@ class ControlLines(CallLines):
         carried = self._operands(line, params[:count], line.carried, body)
         captured = self._operands(line, params[count:], line.captured, body)
         captured += self._given(body)
-        self._separate(line, carried, captured)
+        if body.is_loop:
+            self._separate(carried, captured)
+        shared = () if body.is_loop or line.stacked else (tuple(shared_results(line)),)
+        runner = _runner(line, body)
+        node = self.call(runner, *graphs, tuple(carried), tuple(captured), *shared)
         if line.stacked:
-            op = _higher_order.while_loop_stack_output
-            self._rounds(line, self.call(op, *graphs, tuple(carried), tuple(captured)))
+            self._rounds(line, node)
         else:
-            op = _higher_order.while_loop
-            node = self.call(op, *graphs, tuple(carried), tuple(captured))
             self._outcome(line.results, node)
 
-    def _separate(self, line: While, carried: list[Any], captured: list[Any]) -> None:
-        """Copy the initial values of a loop that alias other operands, as torch allows no aliases.
+    def _is_told_apart(self, line: While) -> bool:
+        """Return whether a write tells what a loop carries from a copy of it.
 
-        Buffers that the loop writes to are not copied, since its caller must see the writes.
+        Either the loop writes it, or a later line writes memory that a result may share with it.
         """
+        lives, program = Liveness(self.region, self.context.program), self.context.program
+        later = self.region.body[self.path[-1].position :]
+        written = {
+            life for each in later for n in effects(each, program).writes for life in lives.of(n)
+        }
+        found = effects(line, program)
+        carried = [arg.buffer for arg in line.carried if isinstance(arg, BufferArg)]
+        in_loop = {life for name in found.writes for life in lives.of(name)}
+        shared = {life for alias in found.aliases for life in lives.of(alias.name)}
+        held = {life for name in carried for life in lives.of(name)}
+        return not held.isdisjoint(in_loop) or not shared.isdisjoint(written)
+
+    def _separate(self, carried: list[Any], captured: list[Any]) -> None:
+        """Copy initial values that share memory with other operands, as torch's op requires."""
         memory = {bound.node: bound.storage.node for bound in self.bound.values()}
-        buffers = [arg for arg in line.carried if isinstance(arg, BufferArg)]
-        written = {self.node(arg.buffer) for arg in buffers if arg.access.writes}
         owners = {memory.get(node, node) for node in captured}
         for position, node in enumerate(carried):
             owner = memory.get(node, node)
-            if owner in owners and node not in written:
+            if owner in owners:
                 carried[position] = self.call(_aten.clone.default, node)
             owners.add(owner)
 
@@ -209,7 +227,7 @@ class ControlLines(CallLines):
             constants=tuple(n for n in program.constants if n in constants),
             symbols=tuple(sorted(symbols - looked_up)),
             sizes=sizes,
-            is_loop=isinstance(line, While),
+            is_loop=isinstance(line, While) and not self._is_told_apart(line),
         )
 
     def _operands(
@@ -320,6 +338,13 @@ class ControlLines(CallLines):
         except UnsupportedExprError:
             return SymbolKind.FLOAT
         return SymbolKind.INT
+
+
+def _runner(line: While, body: _Graph) -> Any:
+    """Return the op or function that runs a loop."""
+    if not body.is_loop:
+        return stacked_loop_in_place if line.stacked else loop_in_place
+    return _higher_order.while_loop_stack_output if line.stacked else _higher_order.while_loop
 
 
 def _sizes(program: Program, region: Region) -> dict[str, tuple[str, int]]:

@@ -15,6 +15,7 @@ from wrapper_ir.emitters.python.literals import Node, call, flat, keyword, list_
 from wrapper_ir.emitters.python.region import RegionBase, StreamLines, params_of
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferArg, BufferValue
+from wrapper_ir.lines.control import shared_results
 from wrapper_ir.lines.expr import Dim, dim, free_symbols, quotient
 from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.memory import (
@@ -301,8 +302,14 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
             *functions,
             tuple_of([self.arg(line, arg) for arg in line.carried]),
             tuple_of(captured),
+            *self._shared(line),
         )
         self.results(line, line.results, value, len(line.carried))
+
+    def _shared(self, line: While) -> list[Node]:
+        """Return the argument with the positions of results that may be operands, if there are."""
+        shared = [str(position) for position in shared_results(line)]
+        return [keyword("shared", tuple_of(shared))] if shared else []
 
     def _functions(self, line: RegionLine) -> tuple[list[str], list[str]]:
         """Render a line's regions as functions; return their names and the symbols they take last.

@@ -1,0 +1,22 @@
+"""Collectives at work while a program goes on: every target leaves what they use as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch.distributed as dist
+
+from tests import warm
+from tests.distributed.in_flight import TARGETS
+
+pytestmark = pytest.mark.skipif(
+    not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo"
+)
+
+
+def test_nothing_is_copied_before_it_is_there(tmp_path: Path) -> None:
+    done = warm.run(Path(__file__).with_name("in_flight.py"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    wanted = [f"{rank} {target}{5 * ' True'}" for rank in (0, 1) for target in TARGETS]
+    assert sorted(done.stdout.splitlines()) == sorted(wanted)
