@@ -232,12 +232,13 @@ def _mapped(model: Model) -> Iterator[tuple[Mapping[str, Any], Tensor]]:
     if path is None:
         return
     blob = model.archive.bytes_of(path)
-    storages: dict[int, Tensor] = {}
+    storages: dict[tuple[int, int, str], Tensor] = {}
     for row in model.about["constants"]:
-        if row["offset"] not in storages or not row["bytes"]:
-            storages[row["offset"]] = _storage(model.archive, blob, row)
+        place = (row["offset"], row["bytes"], row["device"])  # tied constants have the same
+        if place not in storages:
+            storages[place] = _storage(model.archive, blob, row)
         dtype = getattr(torch, row["dtype"])
-        memory = storages[row["offset"]]
+        memory = storages[place]
         typed = memory[: len(memory) // dtype.itemsize * dtype.itemsize].view(dtype)
         yield row, typed.as_strided(row["size"], row["stride"], row["storage_offset"])
 
