@@ -65,7 +65,7 @@ def test_a_package_is_of_the_program_that_capture_gives(
     assert [*map(repr, program.constants.values())] == [*map(repr, captured.constants.values())]
     package = torch._inductor.aoti_load_package(file)
     assert package.get_metadata()["who"] == "me"
-    assert sorted(package.get_constant_fqns()) == ["scale", "two.weight"]
+    assert sorted(package.get_constant_fqns()) == ["one.weight", "scale", "two.weight"]
     x, shift = torch.arange(18.0).reshape(6, 3), torch.ones(3)
     found = package(x, shift=shift, n=3, way="up")
     wanted = exported.module()(x, shift=shift, n=3, way="up")

@@ -149,6 +149,10 @@ class Tables:
         write_probes(context.probes, writer)
         self._write_graphs(writer)
         self._write_objects(writer)
+        if program.unread:
+            writer.blank()
+            rows = [literals.string(name) for name in program.unread]
+            writer.lines(*table("constexpr const char* kUnread[]", rows))
 
     def _write_graphs(self, writer: CodeWriter) -> None:
         """Write how the library captures calls as CUDA graphs, if it does."""
@@ -219,7 +223,7 @@ class Tables:
 
     def _extras(self, state: StateMembers) -> list[str]:
         """Return the rows that have defaults, up to the last one that differs from its default."""
-        context = self._context
+        context, unread = self._context, self._program.unread
         kept, device, side = state.kept_bytes(), context.accelerator, context.side
         rows = [
             f"{len(context.probes)}, wir_program::kProbes" if context.probes else "0, nullptr",
@@ -237,6 +241,7 @@ class Tables:
                 else "0, nullptr, nullptr"
             ),
             "wir_program::pack" if has_packing(self._program) else "nullptr",
+            f"{len(unread)}, wir_program::kUnread" if unread else "0, nullptr",
         ]
         while rows and rows[-1] in _DEFAULTS:
             rows.pop()

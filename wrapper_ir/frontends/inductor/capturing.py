@@ -13,7 +13,7 @@ from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
-from wrapper_ir.frontends.inductor.ahead import lower_graph, with_values
+from wrapper_ir.frontends.inductor.ahead import lower_graph, read_names, with_values
 from wrapper_ir.frontends.inductor.captured import (
     checked_examples,
     noted_guards,
@@ -49,7 +49,7 @@ from wrapper_ir.lines.control import ScalarInput
 from wrapper_ir.lines.program import FrozenMap, Program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 
 class _Function(torch.nn.Module):
@@ -147,6 +147,7 @@ def _compile(
     examples = take_strings(module, examples)
     inputs = checked_examples(examples)
     numbers = take_numbers(module)
+    folded = read_names(module.graph) if freeze else ()
     session = _session(exported)
     with registered(session):
         program, graph, packed = lower_graph(
@@ -158,7 +159,7 @@ def _compile(
     names = free_names(program, _numbers_by_name(program, session.input_names))
     noted = noted_guards(shape_env_of(exported.graph), names)
     program = with_symbols_named(with_guards(program, [*assumed, *noted]), names)
-    program = with_packing(_finished(program, exported), packed)
+    program = with_packing(_finished(program, exported, folded), packed)
     warn_of_fixed_sizes(program, free)
     return program, graph
 
@@ -221,11 +222,13 @@ def _with_plain_tuples(tree: Any) -> Any:
     return type(tree)(kind, context, children)
 
 
-def _finished(program: Program, exported: torch.export.ExportedProgram) -> Program:
+def _finished(
+    program: Program, exported: torch.export.ExportedProgram, folded: Collection[str]
+) -> Program:
     """Return the program with the exported program's names, values and tree specs."""
     values = {**exported.constants, **exported.state_dict}
     signature = exported.graph_signature
-    program = with_values(program, values, signature.parameters, signature.buffers)
+    program = with_values(program, values, signature.parameters, signature.buffers, folded)
     objects, data = dict(program.objects), dict(program.data)
     for name, original in original_objects(program, exported).items():
         objects[name] = dataclasses.replace(objects[name], qualified_name=original)

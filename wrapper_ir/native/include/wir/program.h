@@ -21,7 +21,7 @@ class Queues;
 class Tensor;
 
 // Raised whenever anything below changes. The runtime refuses a program with another number.
-inline constexpr std::uint32_t kContract = 12;
+inline constexpr std::uint32_t kContract = 13;
 
 // In a table of sizes or strides: known only at run time. The runtime's checks skip it, and the
 // generated code checks what the program states about it.
@@ -270,6 +270,11 @@ struct ProgramInfo {
 
   // Computes a packed constant from those that are not packed; null if none is packed.
   void (*pack)(std::size_t index, const AtenTensorHandle* constants, Tensor& packed) = nullptr;
+
+  // Names of the model's tensors that the program does not need; whoever passes all of the model's
+  // tensors passes these too.
+  std::size_t num_unread = 0;
+  const char* const* unread = nullptr;
 };
 
 }  // namespace wir
