@@ -122,6 +122,7 @@ class Tables:
         self._program = context.program
         self._constants = constant_table(context.program)
         self._number_types = symbol_types(context.program)
+        self._lasting = context.statics.storages.lasting_results(context.program)
 
     def write(self, writer: CodeWriter) -> None:
         """Write the tables."""
@@ -292,6 +293,8 @@ class Tables:
         parts = [literals.string(name), f"wir::Kind::{kind}"]
         if self._context.takes_out and isinstance(value, BufferValue):
             parts.append(self._context.tensor_spec(self._program.layout(value.buffer)))
+        if position in self._lasting:
+            parts += [*(["{}"] if len(parts) == 2 else []), "-1", "false", "true"]
         return f"{{{', '.join(parts)}}}"
 
     def _number(self, name: str, value: Scalar) -> str:

@@ -252,7 +252,6 @@ class Update {
       const ConstantSpec& spec = program_.constants[i];
       if (covered[root_of(program_, i)] || may_be_missing(spec)) continue;
       missing += (missing.empty() ? "'" : ", '") + std::string(spec.qualified_name) + "'";
-      covered[root_of(program_, i)] = true;  // one of the tied names is enough
     }
     if (missing.empty()) return;
     problem((options_.first ? "missing: " : "missing from a full update: ") + missing);

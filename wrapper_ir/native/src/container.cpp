@@ -19,6 +19,7 @@
 #include "on_stream.h"
 #include "probing.h"
 #include "small_array.h"
+#include "storage.h"
 
 // Returns why this processor cannot run the library's kernels, or null. The build adds it if the
 // kernels need more than the architecture's baseline.
@@ -386,12 +387,17 @@ void Container::run(Runner& runner, Call& call, const Slot* inputs, Slot* output
   }
 }
 
-// Turns all results into handles, or deletes all of them on failure.
+// Turns all results into handles, or deletes all of them on failure. Results whose memory the
+// program may use again are copied: the caller may write to them, and later calls may, too.
 void Container::hand_over(Slot* results, AtenTensorHandle* outputs) {
+  const NoGrad no_grad;
   std::size_t done = 0;
   try {
     for (; done < program_.num_outputs; ++done) {
       outputs[done] = packed(program_.outputs[done], results[done]);
+      if (!program_.outputs[done].lasts || outputs[done] == nullptr) continue;
+      Tensor own = separate(outputs[done]);
+      aoti_torch_delete_tensor_object(std::exchange(outputs[done], own.release()));
     }
   } catch (...) {
     for (std::size_t i = 0; i < program_.num_outputs; ++i) {
@@ -407,7 +413,7 @@ void Container::hand_over(Slot* results, AtenTensorHandle* outputs) {
     void* address = nullptr;
     if (outputs[i] != nullptr && aoti_torch_get_data_ptr(outputs[i], &address) == 0 &&
         blob_->holds(address)) {
-      blob_->pin();  // a result views a constant
+      blob_->pin();  // a result views a constant that an op returned unasked
     }
   }
 }

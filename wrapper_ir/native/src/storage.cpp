@@ -7,6 +7,7 @@
 
 #include <wir/dtype.h>
 #include <wir/error.h>
+#include <wir/layout.h>
 
 namespace wir::runtime {
 namespace {
@@ -114,6 +115,14 @@ void copy_elements(AtenTensorHandle target, AtenTensorHandle source) {
   const Tensor to = view(target, rank, size.data(), strides(target), 0);
   const Tensor from = view(source, rank, size.data(), strides(source), 0);
   check(aoti_torch_copy_(to, from, 0));
+}
+
+Tensor separate(AtenTensorHandle tensor) {
+  const Metadata found(tensor);
+  Tensor made = empty(found.rank, found.size, found.stride,
+                      {found.dtype, found.device_type, found.device_index});
+  copy_elements(made, tensor);
+  return made;
 }
 
 bool same_elements(const ConstantSpec& spec, AtenTensorHandle made, AtenTensorHandle tensor) {

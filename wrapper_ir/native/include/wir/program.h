@@ -68,6 +68,7 @@ struct OutputSpec {
   // The c10::ScalarType of the tensor that a number is returned as; -1: the kind implies it.
   std::int32_t dtype = -1;
   bool shared = false;  // internal to a program's pieces: it may stay in the graph's memory
+  bool lasts = false;  // its memory is, or may be, that of a constant or of an object
 };
 
 struct ConstantSpec {

@@ -1,0 +1,81 @@
+"""What AOTInductor's callers may rely on, a sentence of docs/aot-runtime.md at a time."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+import wrapper_ir as wir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+X = torch.ones(3)
+
+
+class Counting(torch.nn.Module):
+    """Returns a buffer that calls write to, a constant, and views of both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.zeros(3))
+        self.register_buffer("c", torch.arange(6.0).reshape(2, 3))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        self.n += x
+        views = self.c.t(), self.c[1], self.c.reshape(-1), self.n.view(3, 1), self.c.split(1)
+        return self.n, self.n + 0, self.c, *views[:-1], *views[-1], x
+
+
+@cache
+def counting() -> wir.Program:
+    return wir.capture(Counting(), (X,))
+
+
+def _loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
+    return {
+        "package": ("m.pt2", wir.load_package),
+        "library": ("m.so", wir.load_package),
+        "torch's package": ("m.pt2", lambda file: torch._inductor.aoti_load_package(str(file))),
+        "torch's library": ("m.so", lambda file: _runner(str(file))),
+    }
+
+
+def _runner(file: str) -> Callable[[torch.Tensor], list[torch.Tensor]]:
+    runner: Any = torch._C._aoti.AOTIModelContainerRunnerCpu(file, 1)
+    return lambda x: runner.run([x])  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("loader", _loaders())
+def test_results_share_no_memory_with_constants_or_later_calls(loader: str, tmp_path: Path) -> None:
+    ending, load = _loaders()[loader]
+    loaded = load(wir.export(counting(), tmp_path / ending))
+    first = loaded(X)
+    kept = [each.clone() for each in first]
+    torch.testing.assert_close(list(first), list(Counting()(X)), rtol=0, atol=0)
+    loaded(X)
+    assert all(torch.equal(*pair) for pair in zip(first, kept, strict=True))
+    for each in first[:-1]:  # the last one is the input
+        each.fill_(9)
+    last = [loaded(X) for _ in range(2)][-1]
+    assert torch.equal(last[2], Counting().c)
+    assert [each.stride() for each in last] == [each.stride() for each in kept]
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_results_in_the_models_own_process_may_be_its_tensors(emitter: str) -> None:
+    model = Counting()
+    results = wir.compile(wir.capture(model, (X,)), emitter)(X)
+    assert results[0].data_ptr() == model.n.data_ptr()
+    assert results[2].data_ptr() == model.c.data_ptr()
+
+
+def test_a_result_that_is_an_argument_is_that_tensor(tmp_path: Path) -> None:
+    assert (
+        wir.load_package(wir.export(counting(), tmp_path / "m.so"))(X)[-1].data_ptr()
+        == X.data_ptr()
+    )
