@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -79,3 +81,45 @@ def test_a_result_that_is_an_argument_is_that_tensor(tmp_path: Path) -> None:
         wir.load_package(wir.export(counting(), tmp_path / "m.so"))(X)[-1].data_ptr()
         == X.data_ptr()
     )
+
+
+# Checks when a library is loaded.
+
+OPS = """
+import torch
+library = torch.library.Library("contract", "DEF")
+for name in ("twice", "shift.much"):
+    library.define(f"{name}(Tensor x) -> Tensor")
+    library.impl(name, lambda x: 2 * x, "CompositeExplicitAutograd")
+"""
+
+LOAD = """
+import sys, torch, wrapper_ir as wir
+for known in (False, True):
+    if known:
+        exec(sys.argv[1])
+    for file in sys.argv[2:]:
+        try:
+            print(wir.load_package(file)(torch.ones(3))[0].tolist())
+        except wir.WrapperIRError as error:
+            print(str(error).splitlines()[0])
+"""
+
+
+def test_ops_that_nobody_registered_are_all_named_at_load(tmp_path: Path) -> None:
+    b = wir.Builder("calls")
+    x = b.input("x", "f32", (3,))
+    for name in ("twice", "shift.much"):
+        x = b.extern(f"contract::{name}(Tensor x) -> Tensor", x, result=x)
+    b.returns(x)
+    files = [wir.export(b.build(), tmp_path / file) for file in ("m.pt2", "m.so")]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOAD, OPS, *map(str, files)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    missing = "no library that is loaded has the ops 'contract::twice', 'contract::shift.much'"
+    said = done.stdout.splitlines()
+    assert [missing in line for line in said] == [True, True, False, False]
+    assert said[2:] == ["[4.0, 4.0, 4.0]"] * 2

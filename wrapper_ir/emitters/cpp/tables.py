@@ -150,10 +150,18 @@ class Tables:
         write_probes(context.probes, writer)
         self._write_graphs(writer)
         self._write_objects(writer)
-        if program.unread:
-            writer.blank()
-            rows = [literals.string(name) for name in program.unread]
-            writer.lines(*table("constexpr const char* kUnread[]", rows))
+        for head, rows in (
+            ("constexpr const char* kUnread[]", [literals.string(name) for name in program.unread]),
+            ("constexpr wir::OpName kOps[]", self._ops()),
+        ):
+            if rows:
+                writer.blank()
+                writer.lines(*table(head, rows))
+
+    def _ops(self) -> list[str]:
+        """Return the names of the ops that must be registered when a library is loaded."""
+        pairs = (map(literals.string, each) for each in self._context.foreign_ops)
+        return [f"{{{', '.join(pair)}}}" for pair in pairs]
 
     def _write_graphs(self, writer: CodeWriter) -> None:
         """Write how the library captures calls as CUDA graphs, if it does."""
@@ -243,6 +251,7 @@ class Tables:
             ),
             "wir_program::pack" if has_packing(self._program) else "nullptr",
             f"{len(unread)}, wir_program::kUnread" if unread else "0, nullptr",
+            f"{len(ops)}, wir_program::kOps" if (ops := self._ops()) else "0, nullptr",
         ]
         while rows and rows[-1] in _DEFAULTS:
             rows.pop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -53,6 +54,16 @@ def with_other_names(
         data=data,
         unread=tuple(unread),
     )
+
+
+def renamed(program: Program, names: Mapping[str, str]) -> Program:
+    """Return the program with other names of the model's tensors."""
+    constants = {
+        name: replace(each, qualified_name=names.get(each.qualified_name, each.qualified_name))
+        for name, each in program.constants.items()
+    }
+    unread = tuple(names.get(name, name) for name in program.unread)
+    return program.replace(constants=FrozenMap(constants), unread=unread)
 
 
 def memory_key(value: Any) -> object:

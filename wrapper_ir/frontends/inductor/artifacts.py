@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.frontends.common.tensors import renamed
 from wrapper_ir.frontends.inductor.ahead import lower_graph, read_names, with_values
 from wrapper_ir.frontends.inductor.captured import (
     noted_guards,
@@ -120,6 +121,8 @@ def _program(
     # ranges.
     ranges |= dict(getattr(model, "range_constraints", ()))
     numbers = take_numbers(model)
+    # Dynamo flattens the names of a module's tensors.
+    originals = dict(model.meta.get("dynamo_flat_name_to_original_fqn", {}))
     folded = read_names(model.graph) if freeze else ()
     program, graph, packed = lower_graph(
         lambda config: run({**patches, **delivery.inductor, **config}), freeze=freeze
@@ -129,6 +132,7 @@ def _program(
     parameters = dict(model.named_parameters(remove_duplicate=False))
     buffers = dict(model.named_buffers(remove_duplicate=False))
     program = with_values(program, {**parameters, **buffers}, parameters, buffers, folded)
+    program = renamed(program, originals)
     specs = {"in_spec": delivery.in_spec, "out_spec": delivery.out_spec}
     program = with_packing(program.replace(name="model", **specs), packed)
     warn_of_fixed_sizes(program, free)

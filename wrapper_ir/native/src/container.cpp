@@ -25,6 +25,11 @@
 // kernels need more than the architecture's baseline.
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char* wir_cpu_problem() noexcept;
 
+// Throws unless all ops of a program are registered. Defined in src/op.cpp, which is linked if the
+// program looks ops up.
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] void wir_check_ops(
+    const wir::ProgramInfo& program);
+
 namespace wir::runtime {
 namespace {
 
@@ -47,6 +52,7 @@ void check_program(const ProgramInfo& program) {
   }
   const char* problem = wir_cpu_problem != nullptr ? wir_cpu_problem() : nullptr;
   if (problem != nullptr) throw Error("WIR2163", problem);
+  if (program.num_ops != 0 && wir_check_ops != nullptr) wir_check_ops(program);
 }
 
 void check_accelerator(const ProgramInfo& program, const std::string& given) {

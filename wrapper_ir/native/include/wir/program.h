@@ -100,6 +100,12 @@ struct ObjectPlace {
   std::uint64_t bytes;
 };
 
+// The name of an op: "ns::op" and its overload, which may be empty.
+struct OpName {
+  const char* name;
+  const char* overload;
+};
+
 // The origin of a line of the program, for error messages.
 struct LineInfo {
   const char* path;    // "body[3].then[2]"
@@ -276,6 +282,10 @@ struct ProgramInfo {
   // tensors passes these too.
   std::size_t num_unread = 0;
   const char* const* unread = nullptr;
+
+  // Ops that are looked up by name and that neither PyTorch nor the runtime brings.
+  std::size_t num_ops = 0;
+  const OpName* ops = nullptr;
 };
 
 }  // namespace wir
