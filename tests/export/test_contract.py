@@ -83,7 +83,31 @@ def test_a_result_that_is_an_argument_is_that_tensor(tmp_path: Path) -> None:
     )
 
 
+def test_constants_begin_at_multiples_of_64_bytes(tmp_path: Path) -> None:
+    for file, constants in (("m.so", "embedded"), ("n.so", "beside"), ("m.pt2", "beside")):
+        loaded = wir.load_package(wir.export(counting(), tmp_path / file, constants=constants))
+        assert all(each.data_ptr() % 64 == 0 for each in loaded.constants.values())
+
+
+def test_constants_have_every_name_that_the_model_has_for_them(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    with torch.no_grad():
+        file = wir.export(wir.capture(model, (X,)), tmp_path / "m.so")
+    runner = torch._C._aoti.AOTIModelContainerRunnerCpu(str(file), 1)
+    names = runner.get_constant_names_to_original_fqns().values()
+    assert sorted(names) == sorted(model.state_dict())
+
+
 # Checks when a library is loaded.
+
+
+def test_a_missing_file_of_constants_is_refused_at_load(tmp_path: Path) -> None:
+    file = wir.export(counting(), tmp_path / "m.so", constants="beside")
+    (tmp_path / "m.constants").unlink()
+    with pytest.raises(wir.WrapperIRError, match=r"WIR2154.*m\.constants: there is no such file"):
+        wir.load_package(file)
+
 
 OPS = """
 import torch
