@@ -425,6 +425,7 @@ def any_programs(draw: DrawFn) -> ir.Program:
         in_spec=draw(strings),
         out_spec=draw(strings),
         tangents=draw(tuples(st.integers(0, 9))),
+        unread=draw(tuples(strings)),
         origins=table,
     )
 

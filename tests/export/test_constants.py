@@ -13,7 +13,7 @@ import torch
 
 import wrapper_ir as wir
 from wrapper_ir.aot import build as building
-from wrapper_ir.aot.data import write_blob
+from wrapper_ir.aot.data import blob_of, write_blob
 from wrapper_ir.aot.errors import ConstantValueError, TooLargeError
 from wrapper_ir.devices import TYPE_NUMBERS
 from wrapper_ir.emitters.cpp.constants import constant_table
@@ -37,10 +37,10 @@ def _program(values: dict[str, torch.Tensor], tied: dict[str, str] | None = None
 
 
 def _blob(program: wir.Program, folder: Path) -> bytes:
-    table = constant_table(program)
-    digest = write_blob(program, table, folder / "blob", trailer=False)
+    blob = blob_of(program)
+    digest = write_blob(program, blob, folder / "blob", trailer=False)
     content = (folder / "blob").read_bytes()
-    assert len(content) == table.size
+    assert len(content) == blob.size
     assert hashlib.sha256(content).hexdigest() == digest
     return content
 
@@ -75,10 +75,20 @@ def test_every_value_lies_where_the_table_says(tmp_path: Path) -> None:
 
 
 def test_parts_are_aligned_and_apart() -> None:
-    entries = constant_table(_program(VALUES)).entries
+    entries = [e for e in constant_table(_program(VALUES)).entries if e.data_bytes]
     assert all(entry.data_offset % 64 == 0 for entry in entries)
     ends = [entry.data_offset + entry.data_bytes for entry in entries]
     assert all(end <= entry.data_offset for end, entry in zip(ends, entries[1:], strict=False))
+
+
+@pytest.mark.parametrize("names", ["plain nothing", "nothing half nothing", "flags nothing turned"])
+def test_what_has_no_bytes_has_no_place(tmp_path: Path, names: str) -> None:
+    values = {f"{name}{n}": VALUES[name] for n, name in enumerate(names.split())}
+    program = _program(values)
+    blob = _blob(program, tmp_path)
+    assert len(blob) == max(e.data_offset + e.data_bytes for e in constant_table(program).entries)
+    for name, value in values.items():
+        assert torch.equal(_read(program, blob, name), value), name
 
 
 def test_tied_constants_are_stored_once(tmp_path: Path) -> None:
@@ -130,7 +140,7 @@ def test_values_are_laid_out_as_the_program_says(tmp_path: Path) -> None:
 def test_values_that_do_not_fit_are_refused(tmp_path: Path, value: Any) -> None:
     program = _program({"a": torch.zeros(2)}).replace(data={} if value is None else {"a": value})
     with pytest.raises(ConstantValueError, match=r"model\.a"):
-        write_blob(program, constant_table(program), tmp_path / "blob", trailer=False)
+        write_blob(program, blob_of(program), tmp_path / "blob", trailer=False)
 
 
 def test_what_is_too_large_is_told_before_it_is_written() -> None:
@@ -147,11 +157,10 @@ def test_what_is_too_large_is_told_before_it_is_written() -> None:
 _LARGE = """
 import resource, sys, pathlib, torch
 from tests.export.test_constants import _program
-from wrapper_ir.aot.data import write_blob
-from wrapper_ir.emitters.cpp.constants import constant_table
+from wrapper_ir.aot.data import blob_of, write_blob
 program = _program({name: torch.ones(8 << 20) for name in "abcd"})
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-write_blob(program, constant_table(program), pathlib.Path(sys.argv[1]), trailer=True)
+write_blob(program, blob_of(program), pathlib.Path(sys.argv[1]), trailer=True)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 

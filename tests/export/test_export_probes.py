@@ -158,6 +158,22 @@ def test_the_golden_files_hold_for_libraries(
     assert index.read_text() == (GOLDEN / "save.txt").read_text()
 
 
+@pytest.mark.parametrize("ours", [False, True])
+def test_values_go_where_inductors_printer_is_told_to_save_them(
+    built: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, ours: bool
+) -> None:
+    monkeypatch.setenv("AOTI_TORCH_SAVE_DIR", str(tmp_path / "theirs"))
+    monkeypatch.setenv("WRAPPER_IR_DEBUG_DIR", str(tmp_path / "ours") if ours else "")
+    wanted = tmp_path / ("ours" if ours else "theirs")
+    library = Library(Path(shutil.copy(built["scale"], tmp_path / "scale.so")))
+    assert library.set("save")
+    library.runner.run([torch.ones(4)])
+    assert (wanted / "index.jsonl").is_file()
+    with debug_session() as session:
+        wir.compile(scale(), debug="save")(torch.ones(4))
+    assert str(session.directory) == f"{wanted}.1"  # the first holds a run
+
+
 def test_what_is_written_is_bounded(
     load: Callable[[str], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,7 +65,7 @@ def test_a_package_is_of_the_program_that_capture_gives(
     assert [*map(repr, program.constants.values())] == [*map(repr, captured.constants.values())]
     package = torch._inductor.aoti_load_package(file)
     assert package.get_metadata()["who"] == "me"
-    assert sorted(package.get_constant_fqns()) == ["scale", "two.weight"]
+    assert sorted(package.get_constant_fqns()) == ["one.weight", "scale", "two.weight"]
     x, shift = torch.arange(18.0).reshape(6, 3), torch.ones(3)
     found = package(x, shift=shift, n=3, way="up")
     wanted = exported.module()(x, shift=shift, n=3, way="up")
@@ -74,6 +74,25 @@ def test_a_package_is_of_the_program_that_capture_gives(
     assert found["rest"][1] == 2.5
     with pytest.raises(RuntimeError):
         package(torch.ones(10, 3), shift=shift, n=3, way="up")
+
+
+class Nested(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = Model()
+        self.parts = nn.ModuleList([nn.Linear(3, 3)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.parts[0](self.part.one(x)) * self.part.scale
+
+
+def test_names_that_dynamo_flattens_are_the_models_again(tmp_path: Path) -> None:
+    with install(), torch.no_grad():
+        file = torch._export.aot_compile(Nested(), (X,))
+    runner = torch._C._aoti.AOTIModelContainerRunnerCpu(file, 1)
+    names = set(runner.get_constant_names_to_original_fqns().values())
+    assert names >= {"part.scale", "parts.0.weight", "parts.0.bias"}
+    assert not any("L__self" in name for name in names)
 
 
 class Scaled(nn.Module):

@@ -44,6 +44,7 @@ def test_every_function_of_the_interface_is_there_and_nothing_else(library: Path
     shown = {line.split()[-1] for line in lines}
     ours = {
         "WrapperIRModelContainerGetCudaGraphStatus",
+        "WrapperIRModelContainerGetUnreadNames",
         "WrapperIRModelContainerReleaseMemory",
         "WrapperIRModelContainerSetInputChecks",
         "WrapperIRSetProbes",

@@ -369,6 +369,21 @@ class StorageMap:
         if escapes_to(line, found):
             self._escaping.update(found.touched)
 
+    def lasting_results(self, program: Program) -> frozenset[int]:
+        """Return the positions of results whose memory the program may use in later calls.
+
+        They share, or may share, the memory of a constant or of an object.
+        """
+        return frozenset(
+            position
+            for position, value in enumerate(program.results)
+            if isinstance(value, BufferValue)
+            and any(
+                life.is_held or life.first.owner in program.constants
+                for life in self.lives.of(value.buffer)
+            )
+        )
+
     def taken(self) -> set[Life]:
         """Return the storages that are taken over under another name."""
         return {life.first for life in self.lives.lives if life.was_taken}

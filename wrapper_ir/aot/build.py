@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.aot.data import (
     EMBED_LIMIT,
     beside_text,
+    blob_of,
     embedded_text,
-    object_archives,
-    places_of,
     places_text,
     write_blob,
 )
@@ -45,8 +44,8 @@ from wrapper_ir.toolchain.objects import assemble, link, split_debug_information
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wrapper_ir.aot.data import Blob
     from wrapper_ir.emitters.cpp.artifact import CppArtifact
-    from wrapper_ir.emitters.cpp.constants import ConstantTable
     from wrapper_ir.lines.program import Program
     from wrapper_ir.toolchain.isa import Isa
     from wrapper_ir.toolchain.manifest import Sources
@@ -146,7 +145,7 @@ def build(
         CacheDirError: The cache directory cannot be used.
     """
     options = options or BuildOptions()
-    table, where, kernels, archives = prepared(artifact, options)
+    content, where, kernels = prepared(artifact, options)
     flags = (*(("-g",) if options.debug_info else ()), *options.extra_flags)
     work = Work.of(options.cache, options.jobs, flags)
     features = _features(work, kernels, options.isa)
@@ -156,7 +155,7 @@ def build(
     steps = Steps(len(files) + 3, options.progress)
     with work.running(folder) as (pool, scratch):
         compiling = work.compile(files, pool, steps)
-        data = (artifact.program, table, archives, scratch / name, where)
+        data = (artifact.program, content, scratch / name, where)
         storing = pool.submit(_constants, work, *data)
         launched = pool.submit(code.objects, work, scratch)
         runtime = work.runtime(artifact.manifest, alone=True)
@@ -269,12 +268,12 @@ def build_loadable(
 
 def prepared(
     artifact: CppArtifact, options: BuildOptions
-) -> tuple[ConstantTable, str, list[tuple[CppUnit, Isa]], tuple[bytes, ...]]:
+) -> tuple[Blob, str, list[tuple[CppUnit, Isa]]]:
     """Check a program, and return the decisions that precede compilation.
 
     Returns:
-        The table of constants; their place, ``embedded``, ``beside`` or ``none``; each kernel with
-        its instruction set; and the bytes of the program's objects.
+        The layout of constants and objects; their place, ``embedded``, ``beside`` or ``none``; and
+        each kernel with its instruction set.
 
     Raises:
         UnsupportedError: The program takes objects as inputs.
@@ -283,18 +282,15 @@ def prepared(
         KernelIsaError: A kernel was written for wider vectors than ``isa`` has.
         IsaError: This processor lacks what a kernel was written for.
     """
-    from wrapper_ir.emitters.cpp.constants import constant_table  # noqa: PLC0415 - only to ship
-
     _refuse_objects(artifact.program)
-    table, archives = constant_table(artifact.program), object_archives(artifact.program)
+    content = blob_of(artifact.program)
     kernels = [(kernel, isa_of(kernel.source, options.isa)) for kernel in artifact.kernels]
-    size = places_of(archives, table.size)[-1].end if archives else table.size
     where = options.constants
-    if where == "embedded" and size > EMBED_LIMIT:
-        raise TooLargeError(size=size, limit=EMBED_LIMIT)
+    if where == "embedded" and content.size > EMBED_LIMIT:
+        raise TooLargeError(size=content.size, limit=EMBED_LIMIT)
     if where == "auto":
-        where = "embedded" if size <= AUTO_EMBED_LIMIT else "beside"
-    return table, where, kernels, archives
+        where = "embedded" if content.size <= AUTO_EMBED_LIMIT else "beside"
+    return content, where, kernels
 
 
 def _refuse_objects(program: Program) -> None:
@@ -311,19 +307,12 @@ def _refuse_objects(program: Program) -> None:
             )
 
 
-def linked_constants(
-    program: Program,
-    table: ConstantTable,
-    archives: Sequence[bytes],
-    stem: Path,
-    where: str,
-) -> str | None:
+def linked_constants(program: Program, content: Blob, stem: Path, where: str) -> str | None:
     """Write the values of constants, and ``constants.s``, which gives a library access to them.
 
     Args:
         program: The program, which holds the values.
-        table: The table of the constants' offsets.
-        archives: The bytes of the program's objects.
+        content: The layout of constants and objects.
         stem: The library's path without its ending; the files go beside it.
         where: ``embedded`` in the library, ``beside`` it, or ``none`` for no values.
 
@@ -333,29 +322,24 @@ def linked_constants(
     Raises:
         ConstantValueError: A value is missing or does not fit its layout.
     """
-    if not table.entries and not archives:
+    if not content.table.entries and not content.archives:
         return None
     embed = where == "embedded"
     blob = stem.with_name("constants.bin" if embed else f"{stem.name}{CONSTANTS_ENDING}")
     digest = ""  # matches no file: a library without values reads none beside it
     if where != "none":
-        digest = write_blob(program, table, blob, archives=archives, trailer=not embed)
+        digest = write_blob(program, content, blob, trailer=not embed)
     text = embedded_text(blob.name, digest) if embed else beside_text(blob.name, digest)
-    text += places_text(places_of(archives, table.size))
+    text += places_text(content.places)
     stem.with_name("constants.s").write_text(text, "ascii")
     return blob.name
 
 
 def _constants(
-    work: Work,
-    program: Program,
-    table: ConstantTable,
-    archives: Sequence[bytes],
-    stem: Path,
-    where: str,
+    work: Work, program: Program, content: Blob, stem: Path, where: str
 ) -> tuple[str | None, tuple[Path, ...]]:
     """Write the constants; return the name of their file, and the object to link, if any."""
-    blob = linked_constants(program, table, archives, stem, where)
+    blob = linked_constants(program, content, stem, where)
     made = () if blob is None else (assemble(work.compiler, stem.with_name("constants.s")),)
     return blob, made
 

@@ -38,21 +38,59 @@ Digest: TypeAlias = Any
 _BLOCK: Final = 1 << 24
 
 
-def write_blob(
-    program: Program,
-    table: ConstantTable,
-    file: Path,
-    *,
-    archives: Sequence[bytes] = (),
-    trailer: bool,
-) -> str:
+class Place(NamedTuple):
+    """The place of an object's bytes in the blob."""
+
+    offset: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """The offset just past them."""
+        return self.offset + self.size
+
+
+class Blob(NamedTuple):
+    """What a program's blob consists of, and where each part lies; the bytes come later.
+
+    Attributes:
+        table: The constants.
+        archives: The bytes of the objects, which follow the constants.
+        places: The places of the objects.
+        size: The number of all bytes.
+    """
+
+    table: ConstantTable
+    archives: tuple[bytes, ...]
+    places: tuple[Place, ...]
+    size: int
+
+
+def blob_of(program: Program) -> Blob:
+    """Return the layout of a program's blob.
+
+    Raises:
+        ConstantValueError: An object is missing, has another class, or cannot be stored.
+    """
+    from wrapper_ir.emitters.cpp.constants import constant_table  # noqa: PLC0415 - only to ship
+
+    table = constant_table(program)
+    archives = tuple(_archive(program, name) for name in program.objects)
+    places: list[Place] = []
+    end = table.size
+    for archive in archives:
+        places.append(Place(aligned(end), len(archive)))
+        end = places[-1].end
+    return Blob(table, archives, tuple(places), end)
+
+
+def write_blob(program: Program, blob: Blob, file: Path, *, trailer: bool) -> str:
     """Write the bytes of all constants to a file, followed by those of objects.
 
     Args:
         program: The program; ``program.data`` holds the values, ``torch.Tensor``s on any device.
-        table: The table of the constants' offsets.
+        blob: The layout.
         file: The file to make.
-        archives: The bytes of the program's objects.
         trailer: Whether to append the trailer that a library checks its constants file against.
 
     Returns:
@@ -63,10 +101,10 @@ def write_blob(
     """
     digest = hashlib.sha256()
     with file.open("wb") as out:
-        for root, value in group_bytes(program, table):
+        for root, value in group_bytes(program, blob.table):
             _pad(out, digest, root.data_offset)
             _append(out, digest, value)
-        for archive, place in zip(archives, places_of(archives, table.size), strict=True):
+        for archive, place in zip(blob.archives, blob.places, strict=True):
             _pad(out, digest, place.offset)
             digest.update(archive)
             out.write(archive)
@@ -220,27 +258,6 @@ def _string(symbol: str, text: str) -> str:
 {asciz(text)}"""
 
 
-class Place(NamedTuple):
-    """The place of an object's bytes in the blob."""
-
-    offset: int
-    size: int
-
-    @property
-    def end(self) -> int:
-        """The offset just past them."""
-        return self.offset + self.size
-
-
-def object_archives(program: Program) -> tuple[bytes, ...]:
-    """Return the bytes of each object of a program, in program order.
-
-    Raises:
-        ConstantValueError: An object is missing, has another class, or cannot be stored.
-    """
-    return tuple(_archive(program, name) for name in program.objects)
-
-
 def _archive(program: Program, name: str) -> bytes:
     item = program.objects[name]
     shown = item.qualified_name or name
@@ -255,15 +272,6 @@ def _archive(program: Program, name: str) -> bytes:
     except ObjectStateError as error:
         reason = f"an object of class {item.class_name}: {error}"
         raise ConstantValueError(name=shown, reason=reason) from error
-
-
-def places_of(archives: Sequence[bytes], start: int) -> tuple[Place, ...]:
-    """Return the places of objects' bytes, which follow ``start`` bytes of tensors."""
-    places: list[Place] = []
-    for archive in archives:
-        places.append(Place(aligned(start), len(archive)))
-        start = places[-1].end
-    return tuple(places)
 
 
 def places_text(places: Sequence[Place]) -> str:

@@ -133,7 +133,7 @@ def write_build(
     """
     target = _identifier(name)
     compiler = find_compiler(options.cache)
-    table, where, units, archives = prepared(artifact, options)
+    content, where, units = prepared(artifact, options)
     code = DeviceCode.of(artifact, options)
     # Without the features of this processor, as the library may be built on another one.
     isas = [dataclasses.replace(isa, march="x86-64") if isa.native else isa for _, isa in units]
@@ -144,7 +144,7 @@ def write_build(
     parts = needed_parts(artifact.manifest.parts, alone=True)
     runtime = _copy_runtime(folder, native_units(parts))
     code.write(folder, options.cache or default_cache())
-    blob = linked_constants(artifact.program, table, archives, folder / target, where)
+    blob = linked_constants(artifact.program, content, folder / target, where)
     plain = [*sorted(f for f in artifact.sources if f.endswith(".cpp")), "cpu.cpp"]
     assembled = [*(["constants.s"] if blob else []), *([code.file] if code.file else [])]
     cmake = _CMAKE.format(

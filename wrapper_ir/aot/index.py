@@ -74,6 +74,7 @@ def index_of(
         "files": {file.name: row_of(file) for file in files},
         **_interface(program),
         "constants": _constants(program),
+        "unread": list(program.unread),
         "objects": [item.class_name for item in program.objects.values()],
     }
 

@@ -102,7 +102,12 @@ class Library:
         return container
 
     def about(self, container: ctypes.c_void_p) -> dict[str, Any]:
-        """Return the names of inputs, results and constants, in the form of a package's index."""
+        """Return the names of inputs, results and tensors, in the form of a package's index."""
+        names, count = ctypes.POINTER(ctypes.c_char_p)(), ctypes.c_size_t()
+        self.call(
+            "WrapperIRModelContainerGetUnreadNames",
+            *(container, ctypes.byref(names), ctypes.byref(count)),
+        )
 
         def rows(what: str, **functions: str) -> list[dict[str, str]]:
             count = ctypes.c_size_t()
@@ -117,6 +122,7 @@ class Library:
             "constants": rows(
                 "Constants", name="GetConstantName", model_name="GetConstantOriginalFQN"
             ),
+            "unread": [(name or b"").decode() for name in names[: count.value]],
         }
 
     def _text(self, function: str, *args: object) -> str:

@@ -10,38 +10,41 @@ every release.
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
-import os
 import tempfile
-import threading
 import weakref
-from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from wrapper_ir.aot.about import chosen, models_of
-from wrapper_ir.aot.archive import PackageError, opened
+from wrapper_ir.aot.about import chosen
+from wrapper_ir.aot.archive import opened
 from wrapper_ir.aot.library import Entry, entries_of, open_file, open_library
+from wrapper_ir.aot.weights import (
+    all_values,
+    check_missing,
+    check_names,
+    given_weights,
+    known_values,
+    names_in,
+)
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.runtime import _private as private
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.main import obstacle
-from wrapper_ir.toolchain.parts import ALIGNMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    import os
+    from collections.abc import Callable, Mapping, Sequence
 
     from wrapper_ir.aot.about import Model
     from wrapper_ir.aot.archive import Archive
     from wrapper_ir.aot.library import Library
+    from wrapper_ir.aot.weights import Given, Weights
 
-    AnyPath = str | os.PathLike[str]
-    Weights = Mapping[str, Tensor] | AnyPath | Sequence[AnyPath]
 
 __all__ = ["PackageFitError", "PackagedModel", "load_package"]
 
@@ -61,6 +64,7 @@ def load_package(
     model: str | None = None,
     *,
     weights: Weights | None = None,
+    partial: bool = False,
     device: str | None = None,
     num_runners: int = 1,
 ) -> PackagedModel:
@@ -77,8 +81,11 @@ def load_package(
         weights: Values to use instead of those in the package: tensors by their names in the model
             (a ``state_dict``), or the path of a ``.safetensors`` file or of another package, or
             several such paths, or the index of a model's files (``.safetensors.index.json``). They
-            are not copied if they are on the model's device. Weights that they lack come from the
-            package; for a library all parameters must be given, on their devices.
+            are not copied if they are on the model's device. All parameters must be given: of those
+            with several names in the model, one is enough. Buffers that are left out come from the
+            package or library. For a library, tensors must be on their devices.
+        partial: Whether ``weights`` may also lack parameters, which then come from the package or
+            library.
         device: The type of device to run on, such as ``"cpu"``, if there are variants for several;
             by default the first variant that fits.
         num_runners: The number of calls that may run at the same time; others wait.
@@ -87,7 +94,8 @@ def load_package(
         A callable that takes the model's arguments and returns its results.
 
     Raises:
-        PackageError: It is not one of our packages, or lacks the model, or weights are missing.
+        PackageError: It is not one of our packages, or lacks the model; or weights are missing, or
+            have names that the model does not.
         PackageFitError: It needs another PyTorch, processor or device.
         LibraryLoadError: A library cannot be opened.
         PackageCallError: The library rejects the weights, or needs another PyTorch, processor or
@@ -96,61 +104,54 @@ def load_package(
     """
     if type(num_runners) is not int or num_runners < 1:
         raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
-    values, file = _given(weights), Path(path)
+    given, file = given_weights(weights), Path(path)
     if file.suffix == ".so":
         if model is not None:
             expected = "left out: a library has one program"
             raise OptionValueError(option="model", value=model, expected=expected)
-        library = open_file(file)
-        container = library.create(num_runners, device, values or None, folder=file.parent)
-        return PackagedModel(library, container, library.about(container))
+        return _of_library(file, given, device, num_runners, partial=partial)
     archive = opened(file)
-    return _of_package(_fitting(archive, chosen(archive, model), device), values, num_runners)
+    variant = _fitting(archive, chosen(archive, model), device)
+    if given is not None:
+        rows, names = variant.about["constants"], names_in(archive)
+        check_names(file, given, names)
+        check_missing(file, rows, given, partial=partial)
+    return _of_package(variant, {} if given is None else given.tensors, num_runners)
+
+
+def _of_library(
+    file: Path, given: Given | None, device: str | None, runners: int, *, partial: bool
+) -> PackagedModel:
+    library = open_file(file)
+    values = None if given is None or partial else given.tensors
+    container = library.create(runners, device, values, folder=file.parent)
+    loaded = PackagedModel(library, container, library.about(container))
+    if given is not None:
+        names = {*loaded.get_constant_fqns(), *loaded.about["unread"]}
+        check_names(file, given, names)
+        if partial:
+            known = {name: value for name, value in given.tensors.items() if name in names}
+            loaded.load_constants(known, check_full_update=False, user_managed=True)
+    return loaded
 
 
 def _of_package(model: Model, weights: Mapping[str, Tensor], runners: int) -> PackagedModel:
     """Load a variant of a model."""
     device = model.about["needs"]["device"]
     path = f"{model.library.removesuffix('.so')}_metadata.json"
-    metadata = partial(model.archive.bytes_of, path)  # also keeps the shared archive alive
+    metadata = functools.partial(model.archive.bytes_of, path)  # keeps the shared archive alive
     if model.weights_are_mapped or model.takes_weights:
         library = open_library(model)
-        container = library.create(runners, device, _values(model, weights))
+        container = library.create(runners, device, all_values(model, weights))
         return PackagedModel(library, container, model.about, metadata)
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-") as folder:
         library = open_library(model, Path(folder) if model.weights else None)
         container = library.create(runners, device)
     loaded = PackagedModel(library, container, model.about, metadata)
     if weights:
-        known = _known(model, weights)
+        known = known_values(model, weights)
         loaded.load_constants(known, check_full_update=False, user_managed=True)
     return loaded
-
-
-def _values(model: Model, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the value of every constant of a package, by its name in the program."""
-    values = _known(model, weights)
-    if len(values) < len(model.about["constants"]):
-        values = {row["name"]: value for row, value in _mapped(model)} | values
-    rows = model.about["constants"]
-    missing = [row["model_name"] for row in rows if row["name"] not in values]
-    if missing:
-        shown = ", ".join(map(repr, missing[:_MOST_SHOWN]))
-        more = f" and {len(missing) - _MOST_SHOWN} more" if missing[_MOST_SHOWN:] else ""
-        model.archive.refuse(
-            f"it has no weights, and none were given for {shown}{more}",
-            "load it with weights=, such as the model's state_dict()",
-        )
-    return values
-
-
-def _known(model: Model, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return weights by their names in the program, on its devices."""
-    return {
-        row["name"]: weights[row["model_name"]].detach().to(row["device"])
-        for row in model.about["constants"]
-        if row["model_name"] in weights
-    }
 
 
 def _fitting(archive: Archive, variants: Sequence[Model], device: str | None) -> Model:
@@ -168,96 +169,6 @@ def _fitting(archive: Archive, variants: Sequence[Model], device: str | None) ->
         reasons="; ".join(reasons),
         hint="`wrapper-ir inspect` shows what it needs; export it for this machine",
     )
-
-
-def _given(weights: Weights | None) -> Mapping[str, Tensor]:
-    """Return weights by name; those in files are mapped into memory."""
-    if weights is None:
-        return {}
-    if isinstance(weights, Mapping) and all(isinstance(each, Tensor) for each in weights.values()):
-        return weights
-    if isinstance(weights, (list, tuple)):
-        files = [_given(each) for each in weights]
-        return {name: value for file in files for name, value in file.items()}
-    path = Path(weights) if isinstance(weights, (str, os.PathLike)) else Path()
-    if path.name.endswith(".safetensors.index.json"):
-        return _given([path.parent / file for file in _files_of(path)])
-    if path.suffix == ".safetensors":
-        return _of_safetensors(path)
-    if path.suffix == ".pt2":
-        models = [variants[0] for variants in models_of(opened(path)).values()]
-        pairs = [pair for model in reversed(models) for pair in _mapped(model)]
-        return {row["model_name"]: value for row, value in pairs}
-    raise OptionValueError(
-        option="weights",
-        value=weights,
-        expected="tensors by name, .safetensors or .pt2 files, or an index of such files",
-    )
-
-
-def _files_of(index: Path) -> list[str]:
-    """Return the files that an index of weights lists."""
-    try:
-        return sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = f"it is not an index of weights: {type(error).__name__}: {error}"
-        raise PackageError(file=str(index), problem=problem) from error
-
-
-def _of_safetensors(path: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - seldom wanted
-
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise PackageError(
-            file=str(path), problem=f"its weights cannot be read: {error}"
-        ) from error
-
-
-_moving = threading.Lock()
-_moved: Final[weakref.WeakValueDictionary[tuple[Archive, int, str], Tensor]] = (
-    weakref.WeakValueDictionary()
-)
-
-
-def _mapped(model: Model) -> Iterator[tuple[Mapping[str, Any], Tensor]]:
-    """Yield the constants of a package, each with its row of the index.
-
-    CPU constants are views of the mapped file; others are copied to their device, once for all
-    models of the package.
-    """
-    path = model.weights
-    if path is None:
-        return
-    blob = model.archive.bytes_of(path)
-    storages: dict[int, Tensor] = {}
-    for row in model.about["constants"]:
-        if row["offset"] not in storages or not row["bytes"]:
-            storages[row["offset"]] = _storage(model.archive, blob, row)
-        dtype = getattr(torch, row["dtype"])
-        memory = storages[row["offset"]]
-        typed = memory[: len(memory) // dtype.itemsize * dtype.itemsize].view(dtype)
-        yield row, typed.as_strided(row["size"], row["stride"], row["storage_offset"])
-
-
-def _storage(archive: Archive, blob: memoryview, row: Mapping[str, Any]) -> Tensor:
-    """Return the bytes of a constant, and of those tied to it, on its device."""
-    start, size, device = row["offset"], row["bytes"], torch.device(row["device"])
-    if not size:
-        return torch.empty(0, dtype=torch.uint8, device=device)
-    mapped = torch.frombuffer(blob[start : start + size], dtype=torch.uint8)
-    if device.type == "cpu":
-        is_aligned = mapped.data_ptr() % ALIGNMENT == 0  # false if other tools repacked the file
-        return mapped if is_aligned and not row["written"] else mapped.clone()
-    if row["written"]:
-        return mapped.to(device)
-    key = (archive, start, str(device))
-    with _moving:
-        if (moved := _moved.get(key)) is None:
-            moved = _moved[key] = mapped.to(device)
-        return moved
 
 
 class PackagedModel:
@@ -395,7 +306,3 @@ class PackagedModel:
         freed = ctypes.c_uint64()
         self._library.check(self._library.release(self._container, ctypes.byref(freed)))
         return freed.value
-
-
-#: The number of constants that a message names.
-_MOST_SHOWN: Final = 8

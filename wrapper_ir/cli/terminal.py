@@ -201,7 +201,7 @@ def duration(seconds: float) -> str:
 
 
 #: Words outside lines: a program's header, and how results relate to arguments.
-_HEADER_WORDS = ("alias", "in_spec", "may_alias", "out_spec", "tangents")
+_HEADER_WORDS = ("alias", "in_spec", "may_alias", "out_spec", "tangents", "unread")
 
 #: Kind of word -> its style. Only the terminal's sixteen colours are used, to suit any theme.
 _STYLES = {

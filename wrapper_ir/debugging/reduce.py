@@ -337,5 +337,6 @@ def _tidy(program: Program) -> Program:
         objects=FrozenMap(objects),
         buffers=FrozenMap(layouts),
         tangents=(),  # they describe the last inputs, some of which may be gone
+        unread=(),
         data={name: value for name, value in program.data.items() if name in kept},
     )

@@ -222,7 +222,7 @@ class Tables:
     def changes(self) -> Iterator[ItemChange]:
         """Yield the changes to the program as a whole, and to its constants, symbols and ops."""
         a, b = self._programs
-        parts = ("role", "stage", "in_spec", "out_spec", "tangents")
+        parts = ("role", "stage", "in_spec", "out_spec", "tangents", "unread")
         fields = [f for n in parts for f in self._fields.of(getattr(a, n), getattr(b, n), n)]
         if fields:
             yield ItemChange("program", Kind.CHANGED, f"@{a.name}", f"@{b.name}", tuple(fields))

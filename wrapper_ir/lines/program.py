@@ -319,6 +319,8 @@ class Program:
         tangents: For a backward program, the indices of the forward's results whose gradients are
             its last inputs, in order. The inputs before are those saved by the forward, numbers
             first. They are as many last results of the forward, tensors first. Empty if unknown.
+        unread: Names of the model's tensors that the program does not need: a loader that is given
+            all of them can tell these from misspelt names.
         origins: Sources of lines in the model; not part of equality.
         data: Values of constants and objects by name, opaque to this package; not part of equality.
     """
@@ -339,6 +341,7 @@ class Program:
     in_spec: str = ""
     out_spec: str = ""
     tangents: tuple[int, ...] = ()
+    unread: tuple[str, ...] = ()
     origins: tuple[Origin, ...] = field(default=(), compare=False, repr=False)
     data: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 

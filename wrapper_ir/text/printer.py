@@ -138,6 +138,8 @@ class _ProgramPrinter:
             yield f"out_spec {quote(program.out_spec)}"
         if program.tangents:
             yield f"tangents [{', '.join(map(items.scalar, program.tangents))}]"
+        if program.unread:
+            yield f"unread {items.strings(program.unread)}"
         yield ""
         yield from self._named("symbol", items.symbol, program.symbols)
         for item in program.inputs:

@@ -132,6 +132,7 @@ class _Reader:
         self._parser = LineParser(self._items, self._text)
         self._specs: dict[str, str] = {}
         self._tangents: tuple[int, ...] = ()
+        self._unread: tuple[str, ...] = ()
         self._symbols: dict[str, SymbolInfo] = {}
         self._inputs: list[Input] = []
         self._constants: dict[str, Constant] = {}
@@ -143,6 +144,7 @@ class _Reader:
             "in_spec": self._spec,
             "out_spec": self._spec,
             "tangents": self._gradients,
+            "unread": self._unread_names,
             "symbol": self._symbol,
             "input": self._input,
             "constant": self._constant,
@@ -187,6 +189,7 @@ class _Reader:
             in_spec=self._specs.get("in_spec", ""),
             out_spec=self._specs.get("out_spec", ""),
             tangents=self._tangents,
+            unread=self._unread,
             origins=self._origins(),
         )
 
@@ -229,6 +232,11 @@ class _Reader:
         if self._tangents:
             cursor.fail("'tangents' is given twice", ConflictTextError, at=0)
         self._tangents = self._items.integers(cursor, "the number of a result")
+
+    def _unread_names(self, cursor: Cursor) -> None:
+        if self._unread:
+            cursor.fail("'unread' is given twice", ConflictTextError, at=0)
+        self._unread = self._items.strings(cursor, "a tensor's name in the model")
 
     def _symbol(self, cursor: Cursor) -> None:
         name = cursor.symbol()

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from wrapper_ir.verify import Diagnostic
 
 
-#: Prefixes of the lines that --brief omits: sources of kernels, and the structure of arguments.
-_ASIDE = ("|", "in_spec ", "out_spec ")
+#: Prefixes of the lines that --brief omits: kernels, the structure of arguments, unread names.
+_ASIDE = ("|", "in_spec ", "out_spec ", "unread ")
 
 
 @click.command(

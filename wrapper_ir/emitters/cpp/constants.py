@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 #
 # The blob is a run of bytes with one part per storage of constants. Parts begin at multiples of 64,
 # in the order of ``program.constants``; tied constants share the part of the constant that they are
-# tied to. The emitter writes the positions into tables and the build writes the bytes; both use
-# this table. Values are not needed, so code can be emitted for a program without them.
+# tied to. Constants without bytes (empty, or packed when the library is loaded) have no part. The
+# emitter writes the positions into tables and the build writes the bytes; both use this table.
+# Values are not needed, so code can be emitted for a program without them.
 
 _TYPES: Final = {
     ConstantKind.PARAMETER: 1,
@@ -47,7 +48,7 @@ class ConstantEntry:
         size: In elements.
         stride: In elements.
         storage_offset: In elements, from the start of its bytes.
-        data_offset: Start of its bytes in the blob.
+        data_offset: Start of its bytes in the blob; 0 if it has none.
         data_bytes: Number of its bytes; tied constants have those of their root.
     """
 
@@ -66,7 +67,7 @@ class ConstantEntry:
 
 @dataclass(frozen=True, slots=True)
 class ConstantTable:
-    """The constants of a program, in its order, and the size of their blob in bytes."""
+    """The constants of a program, in its order, and the end of the last part in bytes."""
 
     entries: tuple[ConstantEntry, ...]
     size: int
@@ -83,8 +84,8 @@ def constant_table(program: Program) -> ConstantTable:
     offsets: dict[str, int] = {}
     end = 0
     for name, span in spans.items():
-        offsets[name] = aligned(end)
-        end = offsets[name] + span
+        offsets[name] = aligned(end) if span else 0
+        end = offsets[name] + span if span else end
     entries = []
     for name, constant in program.constants.items():
         layout = program.buffers[name]

@@ -161,6 +161,8 @@ class Context(TextRun):
         #: Headers of the runtime that the files include, and its parts that they use.
         self.headers: set[str] = {"generated"}
         self.parts: set[Part] = set()
+        #: Names and overloads of the ops that neither PyTorch nor the runtime brings.
+        self.foreign_ops: list[tuple[str, str]] = []
         self._need_what_is_known()
         #: Rows of the table of lines: path, description, place in the model.
         self.lines: list[tuple[str, str, str]] = []

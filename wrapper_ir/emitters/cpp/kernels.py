@@ -140,6 +140,8 @@ class Callees:
             text = f"inline wir::Op {name}{{{args}}};"
             if is_method(self._context.program, op):
                 text = f"inline wir::Method {name}{{{literals.string(overload)}}};"
+            elif not op.startswith(("aten::", OWN_OPS)):
+                self._context.foreign_ops.append((base, overload))
             self._context.section("ops").line(text)
         return name
 

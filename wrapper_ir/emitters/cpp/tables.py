@@ -122,6 +122,7 @@ class Tables:
         self._program = context.program
         self._constants = constant_table(context.program)
         self._number_types = symbol_types(context.program)
+        self._lasting = context.statics.storages.lasting_results(context.program)
 
     def write(self, writer: CodeWriter) -> None:
         """Write the tables."""
@@ -149,6 +150,18 @@ class Tables:
         write_probes(context.probes, writer)
         self._write_graphs(writer)
         self._write_objects(writer)
+        for head, rows in (
+            ("constexpr const char* kUnread[]", [literals.string(name) for name in program.unread]),
+            ("constexpr wir::OpName kOps[]", self._ops()),
+        ):
+            if rows:
+                writer.blank()
+                writer.lines(*table(head, rows))
+
+    def _ops(self) -> list[str]:
+        """Return the names of the ops that must be registered when a library is loaded."""
+        pairs = (map(literals.string, each) for each in self._context.foreign_ops)
+        return [f"{{{', '.join(pair)}}}" for pair in pairs]
 
     def _write_graphs(self, writer: CodeWriter) -> None:
         """Write how the library captures calls as CUDA graphs, if it does."""
@@ -219,7 +232,7 @@ class Tables:
 
     def _extras(self, state: StateMembers) -> list[str]:
         """Return the rows that have defaults, up to the last one that differs from its default."""
-        context = self._context
+        context, unread = self._context, self._program.unread
         kept, device, side = state.kept_bytes(), context.accelerator, context.side
         rows = [
             f"{len(context.probes)}, wir_program::kProbes" if context.probes else "0, nullptr",
@@ -237,6 +250,8 @@ class Tables:
                 else "0, nullptr, nullptr"
             ),
             "wir_program::pack" if has_packing(self._program) else "nullptr",
+            f"{len(unread)}, wir_program::kUnread" if unread else "0, nullptr",
+            f"{len(ops)}, wir_program::kOps" if (ops := self._ops()) else "0, nullptr",
         ]
         while rows and rows[-1] in _DEFAULTS:
             rows.pop()
@@ -287,6 +302,8 @@ class Tables:
         parts = [literals.string(name), f"wir::Kind::{kind}"]
         if self._context.takes_out and isinstance(value, BufferValue):
             parts.append(self._context.tensor_spec(self._program.layout(value.buffer)))
+        if position in self._lasting:
+            parts += [*(["{}"] if len(parts) == 2 else []), "-1", "false", "true"]
         return f"{{{', '.join(parts)}}}"
 
     def _number(self, name: str, value: Scalar) -> str:

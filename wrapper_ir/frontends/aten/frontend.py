@@ -28,12 +28,13 @@ from wrapper_ir.frontends.common.expressions import bound_of, is_about_layout
 from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.frontends.common.regions import copied, copy
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
+from wrapper_ir.frontends.common.tensors import with_other_names
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.args import BufferValue, Value
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import Dim, UnsupportedExprError, free_symbols
-from wrapper_ir.lines.program import AnyLine, Constant, FrozenMap, Program, SymbolKind
+from wrapper_ir.lines.program import AnyLine, Constant, ConstantKind, FrozenMap, Program, SymbolKind
 from wrapper_ir.lines.symbols import (
     AssertLayout,
     AssertSymbol,
@@ -142,7 +143,8 @@ class _Conversion:
         program = state.draft.program(name, results)
         program = program.replace(in_spec=self._source.in_spec, out_spec=self._source.out_spec)
         program = with_symbols_named(program, free_names(program, beginning.names))
-        return _finished(program, state.draft)
+        program = _finished(program, state.draft)
+        return with_other_names(program, *self._tensors())
 
     def _given(self, beginning: Beginning) -> list[Any]:
         """Return the value of each placeholder."""
@@ -158,6 +160,17 @@ class _Conversion:
             if place.node.users:
                 self._state.report(place.node, str(error))
             return POISON
+
+    def _tensors(self) -> tuple[dict[str, Any], dict[str, ConstantKind]]:
+        """Return the model's tensors by name, and the kinds of its parameters and buffers."""
+        module, places = self._source.module, self._source.places
+        parameters = dict(module.named_parameters(remove_duplicate=False))
+        buffers = dict(module.named_buffers(remove_duplicate=False))
+        constants = [place for place in places if place.kind is PlaceKind.CONSTANT]
+        values = {place.name: place.value for place in constants} | buffers | parameters
+        kinds = {place.name: place.constant for place in constants}
+        kinds |= dict.fromkeys(buffers, ConstantKind.BUFFER)
+        return values, kinds | dict.fromkeys(parameters, ConstantKind.PARAMETER)
 
     # The end.
 

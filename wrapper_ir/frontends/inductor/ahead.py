@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import torch
 
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.frontends.common.tensors import with_other_names
 from wrapper_ir.frontends.inductor.captured import PackedBy, noted_packing
 from wrapper_ir.frontends.inductor.compat import InductorError
 from wrapper_ir.frontends.inductor.errors import CaptureError, UnsupportedLineError
@@ -98,12 +99,21 @@ def with_values(
     values: Mapping[str, Any],
     parameters: Collection[str],
     buffers: Collection[str],
+    folded: Collection[str] = (),
 ) -> Program:
     """Return the program with the model's own tensors as the values of its constants.
 
-    ``values`` has the model's tensors by qualified name; ``parameters`` and ``buffers`` are the
-    names of those that are one.
+    Args:
+        program: The program.
+        values: The model's tensors by qualified name.
+        parameters: The names of those that are parameters.
+        buffers: The names of those that are buffers.
+        folded: The names of tensors whose values are part of other constants.
     """
+    kinds = {
+        **dict.fromkeys(buffers, ConstantKind.BUFFER),
+        **dict.fromkeys(parameters, ConstantKind.PARAMETER),
+    }
     constants, data = {}, dict(program.data)
     owners: dict[tuple[Any, ...], str] = {}
     for name, constant in program.constants.items():
@@ -115,11 +125,17 @@ def with_values(
         if isinstance(original, torch.Tensor) and original.shape == data[name].shape:
             # A detached tensor shares the model's memory; a program computes no gradients.
             data[name] = original.detach()
-        kind = ConstantKind.BUFFER if qualified in buffers else ConstantKind.TENSOR
-        kind = ConstantKind.PARAMETER if qualified in parameters else kind
+        kind = kinds.get(qualified, ConstantKind.TENSOR)
         owner, tensor = name, data[name]
         if tensor.numel() and type(tensor) in (torch.Tensor, torch.nn.Parameter):
             owner = owners.setdefault((tensor.device, tensor.data_ptr()), name)
         tied_to = None if owner == name else owner  # an earlier constant in the same memory
         constants[name] = Constant(qualified, kind, constant.mutable, tied_to)
-    return program.replace(constants=FrozenMap(constants), data=data)
+    program = program.replace(constants=FrozenMap(constants), data=data)
+    return with_other_names(program, values, kinds, folded)
+
+
+def read_names(graph: torch.fx.Graph) -> frozenset[str]:
+    """Return the names of the model's tensors that a graph reads."""
+    nodes = graph.find_nodes(op="get_attr")
+    return frozenset(str(node.target) for node in nodes if node.users)

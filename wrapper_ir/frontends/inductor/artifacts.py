@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.common.ranges import assume_traced_sizes, exported_ranges
-from wrapper_ir.frontends.inductor.ahead import lower_graph, with_values
+from wrapper_ir.frontends.common.tensors import renamed
+from wrapper_ir.frontends.inductor.ahead import lower_graph, read_names, with_values
 from wrapper_ir.frontends.inductor.captured import (
     noted_guards,
     take_numbers,
@@ -127,6 +128,9 @@ def _program(
     ranges = exported_ranges(model.graph, known)
     assume_traced_sizes(model.graph)
     numbers = take_numbers(model)
+    # Dynamo flattens the names of a module's tensors.
+    originals = dict(model.meta.get("dynamo_flat_name_to_original_fqn", {}))
+    folded = read_names(model.graph) if freeze else ()
     lowered = lower_graph(
         lambda config: run({**patches, **delivery.inductor, **config}), freeze=freeze
     )
@@ -134,7 +138,8 @@ def _program(
     program = with_guards(program, noted_guards(env, {}))
     parameters = dict(model.named_parameters(remove_duplicate=False))
     buffers = dict(model.named_buffers(remove_duplicate=False))
-    program = with_values(program, {**parameters, **buffers}, parameters, buffers)
+    program = with_values(program, {**parameters, **buffers}, parameters, buffers, folded)
+    program = renamed(program, originals)
     specs = {"in_spec": delivery.in_spec, "out_spec": delivery.out_spec}
     program = with_packing(program.replace(name="model", **specs), lowered.packed)
     warn_of_fixed_sizes(program, free)

@@ -13,6 +13,7 @@ import sympy
 import torch
 
 from wrapper_ir.frontends.common.expressions import is_about_layout, to_scalar
+from wrapper_ir.frontends.common.tensors import memory_key
 from wrapper_ir.frontends.inductor.compat import ConstantFolder
 from wrapper_ir.frontends.inductor.convert.values import tensor_layout
 from wrapper_ir.frontends.inductor.errors import CaptureError
@@ -228,8 +229,10 @@ def noted_packing() -> Iterator[dict[int, PackedBy]]:
 def with_packing(program: Program, noted: Mapping[int, PackedBy]) -> Program:
     """Return the program with a recipe for each packed constant that any machine can repeat.
 
-    The plain tensors that are packed become constants as well; the packed ones come last.
+    The plain tensors that are packed become constants as well, unless they are already; the packed
+    ones come last.
     """
+    own = {memory_key(program.data[name]): name for name in program.constants}
     plain: dict[str, Constant] = {}
     packed: dict[str, Constant] = {}
     buffers, data = dict(program.buffers), dict(program.data)
@@ -246,7 +249,7 @@ def with_packing(program: Program, noted: Mapping[int, PackedBy]) -> Program:
 
     def to_arg(name: str, value: Any) -> Arg:
         if isinstance(value, torch.Tensor):
-            return BufferArg(add_plain(name, value))
+            return BufferArg(own.get(memory_key(value)) or add_plain(name, value))
         if value is None:
             return NoneArg()
         if isinstance(value, (list, tuple)):

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from wrapper_ir.frontends.common.ranges import assume_traced_sizes, exported_ranges
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
-from wrapper_ir.frontends.inductor.ahead import lower_graph, with_values
+from wrapper_ir.frontends.inductor.ahead import lower_graph, read_names, with_values
 from wrapper_ir.frontends.inductor.captured import (
     checked_examples,
     noted_guards,
@@ -51,7 +51,7 @@ from wrapper_ir.lines.control import ScalarInput
 from wrapper_ir.lines.program import FrozenMap, Program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 
 class _Function(torch.nn.Module):
@@ -152,6 +152,7 @@ def _compile(
     examples = take_strings(module, examples)
     inputs = checked_examples(examples)
     numbers = take_numbers(module)
+    folded = read_names(module.graph) if freeze else ()
     session = _session(exported)
     with registered(session):
         lowered = lower_graph(
@@ -164,7 +165,7 @@ def _compile(
     names = free_names(program, _numbers_by_name(program, session.input_names))
     guards = [*assumed, *noted_guards(env, names)]
     program = with_symbols_named(with_guards(program, guards), names)
-    program = with_packing(_finished(program, exported), lowered.packed)
+    program = with_packing(_finished(program, exported, folded), lowered.packed)
     warn_of_fixed_sizes(program, free)
     promised = dict(assumed)
     relied_on = [each for each in noted_guards(env, names, start) if each[0] not in promised]
@@ -230,11 +231,13 @@ def _with_plain_tuples(tree: Any) -> Any:
     return type(tree)(kind, context, children)
 
 
-def _finished(program: Program, exported: torch.export.ExportedProgram) -> Program:
+def _finished(
+    program: Program, exported: torch.export.ExportedProgram, folded: Collection[str]
+) -> Program:
     """Return the program with the exported program's names, values and tree specs."""
     values = {**exported.constants, **exported.state_dict}
     signature = exported.graph_signature
-    program = with_values(program, values, signature.parameters, signature.buffers)
+    program = with_values(program, values, signature.parameters, signature.buffers, folded)
     objects, data = dict(program.objects), dict(program.data)
     for name, original in original_objects(program, exported).items():
         objects[name] = dataclasses.replace(objects[name], qualified_name=original)

@@ -1,5 +1,6 @@
 #include "constants.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -184,7 +185,8 @@ class Update {
     if (value.name == nullptr) return problem("a tensor was given without a name");
     const std::size_t index = find(value.name);
     if (index == program_.num_constants) {
-      if (options_.first) return;  // a whole state_dict may be given; the program needs part of it
+      // A whole state_dict may be given, and the program needs a part of it.
+      if (options_.first || is_unread(value.name)) return;
       return problem(std::string("there is no constant '") + value.name + "'");
     }
     const ConstantSpec& spec = program_.constants[index];
@@ -210,6 +212,11 @@ class Update {
       if (std::strcmp(program_.constants[i].qualified_name, name) == 0) return i;
     }
     return program_.num_constants;
+  }
+
+  bool is_unread(const char* name) const {
+    return std::any_of(program_.unread, program_.unread + program_.num_unread,
+                       [&](const char* unread) { return std::strcmp(unread, name) == 0; });
   }
 
   bool fits(const ConstantSpec& spec, AtenTensorHandle tensor) {
@@ -251,16 +258,27 @@ class Update {
   }
 
   // Constants that share storage can use the caller's memory only if its tensors share storage,
-  // too.
+  // too. Of equal tensors with the same layout, the first serves for all.
   void check_shareable() {
     for (std::size_t i = 0; i < program_.num_constants; ++i) {
       for (std::size_t other = 0; other < i; ++other) {
         if (root_of(program_, i) != root_of(program_, other) || !are_apart(i, other)) continue;
+        if (are_equal(i, other)) {
+          given_[i] = given_[other];
+          continue;
+        }
         problem(std::string("constants '") + program_.constants[other].qualified_name + "' and '" +
                 program_.constants[i].qualified_name +
                 "' share their memory in the program, but not here");
       }
     }
+  }
+
+  bool are_equal(std::size_t i, std::size_t other) const {
+    const ConstantSpec& spec = program_.constants[i];
+    return given_[i] != nullptr && given_[other] != nullptr &&
+           same_layout(spec, program_.constants[other]) &&
+           same_elements(spec, given_[i], given_[other]);
   }
 
   bool are_apart(std::size_t i, std::size_t other) const {
@@ -278,7 +296,8 @@ class Update {
 
   std::string hint() const {
     if (problems_.find("there is no constant") != std::string::npos) {
-      return "names are those of the exported module's state_dict";
+      return "get_constant_fqns() lists the names of the program's constants: the model's tensors "
+             "that it needs";
     }
     return "give tensors like those of the module the program was made from";
   }

@@ -19,10 +19,16 @@
 #include "on_stream.h"
 #include "probing.h"
 #include "small_array.h"
+#include "storage.h"
 
 // Returns why this processor cannot run the library's kernels, or null. The build adds it if the
 // kernels need more than the architecture's baseline.
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char* wir_cpu_problem() noexcept;
+
+// Throws unless all ops of a program are registered. Defined in src/op.cpp, which is linked if the
+// program looks ops up.
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] void wir_check_ops(
+    const wir::ProgramInfo& program);
 
 namespace wir::runtime {
 namespace {
@@ -46,6 +52,7 @@ void check_program(const ProgramInfo& program) {
   }
   const char* problem = wir_cpu_problem != nullptr ? wir_cpu_problem() : nullptr;
   if (problem != nullptr) throw Error("WIR2163", problem);
+  if (program.num_ops != 0 && wir_check_ops != nullptr) wir_check_ops(program);
 }
 
 void check_accelerator(const ProgramInfo& program, const std::string& given) {
@@ -386,12 +393,17 @@ void Container::run(Runner& runner, Call& call, const Slot* inputs, Slot* output
   }
 }
 
-// Turns all results into handles, or deletes all of them on failure.
+// Turns all results into handles, or deletes all of them on failure. Results whose memory the
+// program may use again are copied: the caller may write to them, and later calls may, too.
 void Container::hand_over(Slot* results, AtenTensorHandle* outputs) {
+  const NoGrad no_grad;
   std::size_t done = 0;
   try {
     for (; done < program_.num_outputs; ++done) {
       outputs[done] = packed(program_.outputs[done], results[done]);
+      if (!program_.outputs[done].lasts || outputs[done] == nullptr) continue;
+      Tensor own = separate(outputs[done]);
+      aoti_torch_delete_tensor_object(std::exchange(outputs[done], own.release()));
     }
   } catch (...) {
     for (std::size_t i = 0; i < program_.num_outputs; ++i) {
@@ -407,7 +419,7 @@ void Container::hand_over(Slot* results, AtenTensorHandle* outputs) {
     void* address = nullptr;
     if (outputs[i] != nullptr && aoti_torch_get_data_ptr(outputs[i], &address) == 0 &&
         blob_->holds(address)) {
-      blob_->pin();  // a result views a constant
+      blob_->pin();  // a result views a constant that an op returned unasked
     }
   }
 }

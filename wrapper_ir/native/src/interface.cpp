@@ -306,6 +306,17 @@ WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerReleaseMemory(
   });
 }
 
+// An extension: returns the names of the model's tensors that the program does not need.
+WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerGetUnreadNames(
+    AOTInductorModelContainerHandle container_handle, const char* const** names,
+    std::size_t* num_names) {
+  return entry([&] {
+    const wir::ProgramInfo& program = container_of(container_handle).program();
+    *names = program.unread;
+    *num_names = program.num_unread;
+  });
+}
+
 // An extension: reports on the calls of a container that captures them as CUDA graphs. A null
 // container stands for all such containers of this library. The report is JSON: a list with one
 // object for each, {"program", "graphs", "captures", "replays", "plain", "reasons", "refused"}. The

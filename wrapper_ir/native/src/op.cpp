@@ -16,6 +16,7 @@
 
 #include <wir/dtype.h>
 #include <wir/op.h>
+#include <wir/program.h>
 
 // Defined in src/own_ops.cpp, which is linked if a program calls ops of the front end.
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] bool wir_own_op(const char* name,
@@ -61,11 +62,14 @@ bool is_registered(const char* name, const char* overload) {
   return c10::Dispatcher::singleton().findSchema({name, overload}).has_value();
 }
 
+std::string whole_name(const char* name, const char* overload) {
+  return *overload == '\0' ? name : std::string(name) + "." + overload;
+}
+
 c10::OperatorHandle look_up(const char* name, const char* overload) {
   const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!found) {
-    std::string whole = name;
-    if (*overload != '\0') whole += std::string(".") + overload;
+    const std::string whole = whole_name(name, overload);
     throw Error("WIR2165", "no library that is loaded has the op '" + whole + "'",
                 "load or import what defines the op before the program runs");
   }
@@ -298,3 +302,20 @@ void Method::call(const Arg* args, std::size_t arg_count, const Result* results,
 }
 
 }  // namespace wir
+
+// Throws unless all ops of a program are registered.
+extern "C" [[gnu::visibility("hidden")]] void wir_check_ops(const wir::ProgramInfo& program) {
+  std::string missing;
+  std::size_t count = 0;
+  for (std::size_t n = 0; n < program.num_ops; ++n) {
+    const wir::OpName& op = program.ops[n];
+    if (wir::is_registered(op.name, op.overload)) continue;
+    missing += (missing.empty() ? "'" : ", '") + wir::whole_name(op.name, op.overload) + "'";
+    ++count;
+  }
+  if (count == 0) return;
+  throw wir::Error("WIR2165",
+                   std::string("no library that is loaded has the op") + (count == 1 ? " " : "s ") + missing,
+                   "load or import what defines " + std::string(count == 1 ? "it" : "them") +
+                       " before the library that calls " + (count == 1 ? "it" : "them"));
+}

@@ -184,6 +184,7 @@ Current& current() {
 std::string directory_or_default(const char* directory) {
   if (directory != nullptr && *directory != '\0') return directory;
   const char* found = from_environment("WRAPPER_IR_DEBUG_DIR");
+  if (found == nullptr) found = from_environment("AOTI_TORCH_SAVE_DIR");  // of Inductor's printer
   return found != nullptr ? found : "wrapper_ir_debug";
 }
 

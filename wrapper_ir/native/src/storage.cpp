@@ -7,6 +7,7 @@
 
 #include <wir/dtype.h>
 #include <wir/error.h>
+#include <wir/layout.h>
 
 namespace wir::runtime {
 namespace {
@@ -33,6 +34,14 @@ void gather(const std::byte* from, const TensorSpec& spec, const std::int64_t* s
 std::vector<std::byte> elements(const TensorSpec& spec, AtenTensorHandle tensor) {
   std::vector<std::byte> found;
   if (is_empty(spec)) return found;
+  if (spec.device_type != device::cpu) {
+    TensorSpec here = spec;
+    here.device_type = device::cpu;
+    here.device_index = -1;
+    const Tensor copy = empty(spec.rank, spec.size, spec.stride, {spec.dtype, device::cpu, -1});
+    check(aoti_torch_copy_(copy, tensor, 0));
+    return elements(here, copy);
+  }
   gather(data<std::byte>(tensor), spec, strides(tensor), aoti_torch_dtype_element_size(spec.dtype),
          0, found);
   return found;
@@ -108,8 +117,15 @@ void copy_elements(AtenTensorHandle target, AtenTensorHandle source) {
   check(aoti_torch_copy_(to, from, 0));
 }
 
+Tensor separate(AtenTensorHandle tensor) {
+  const Metadata found(tensor);
+  Tensor made = empty(found.rank, found.size, found.stride,
+                      {found.dtype, found.device_type, found.device_index});
+  copy_elements(made, tensor);
+  return made;
+}
+
 bool same_elements(const ConstantSpec& spec, AtenTensorHandle made, AtenTensorHandle tensor) {
-  if (spec.tensor.device_type != device::cpu) return true;
   return elements(spec.tensor, made) == elements(spec.tensor, tensor);
 }
 

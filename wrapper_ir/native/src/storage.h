@@ -32,8 +32,10 @@ Tensor view_of(AtenTensorHandle storage, const ConstantSpec& spec);
 // first of them is copied.
 void copy_elements(AtenTensorHandle target, AtenTensorHandle source);
 
-// True if `tensor` has the same elements, bit for bit, as `made`, a view of the constant. Compares
-// only on the CPU, and is true elsewhere.
+// Returns a copy with the same sizes and strides, in memory of its own.
+Tensor separate(AtenTensorHandle tensor);
+
+// True if `tensor` has the same elements, bit for bit, as `made`, a view of the constant.
 bool same_elements(const ConstantSpec& spec, AtenTensorHandle made, AtenTensorHandle tensor);
 
 }  // namespace wir::runtime

@@ -57,9 +57,10 @@ class DebugSession:
     ) -> None:
         environ = os.environ
         self._left: float = _limit(limit)
-        self._wanted = Path(directory or environ.get("WRAPPER_IR_DEBUG_DIR") or _DEFAULT_DIR)
-        named = reference or environ.get("WRAPPER_IR_DEBUG_REFERENCE")
-        self._reference = Path(named) if named else None
+        named = environ.get("WRAPPER_IR_DEBUG_DIR") or environ.get("AOTI_TORCH_SAVE_DIR")
+        self._wanted = Path(directory or named or _DEFAULT_DIR)
+        compared = reference or environ.get("WRAPPER_IR_DEBUG_REFERENCE")
+        self._reference = Path(compared) if compared else None
         self._lock = threading.RLock()
         self._directory: Path | None = None
         self._entries: dict[tuple[str, str, str], list[str]] | None = None
@@ -287,7 +288,7 @@ def debug_session(
     Args:
         directory: The directory for saved tensors and statistics; the session's ``.directory`` is
             the one actually used. The default is ``WRAPPER_IR_DEBUG_DIR``, then
-            ``wrapper_ir_debug``.
+            ``AOTI_TORCH_SAVE_DIR``, as for Inductor's own printer, then ``wrapper_ir_debug``.
         reference: A directory with the saved tensors of another run, for the level ``compare``. The
             default is ``WRAPPER_IR_DEBUG_REFERENCE``.
         output: A file to append printed lines to, ``stderr`` or ``stdout``. The default is

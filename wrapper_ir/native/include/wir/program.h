@@ -21,7 +21,7 @@ class Queues;
 class Tensor;
 
 // Raised whenever anything below changes. The runtime refuses a program with another number.
-inline constexpr std::uint32_t kContract = 12;
+inline constexpr std::uint32_t kContract = 13;
 
 // In a table of sizes or strides: known only at run time. The runtime's checks skip it, and the
 // generated code checks what the program states about it.
@@ -68,6 +68,7 @@ struct OutputSpec {
   // The c10::ScalarType of the tensor that a number is returned as; -1: the kind implies it.
   std::int32_t dtype = -1;
   bool shared = false;  // internal to a program's pieces: it may stay in the graph's memory
+  bool lasts = false;  // its memory is, or may be, that of a constant or of an object
 };
 
 struct ConstantSpec {
@@ -97,6 +98,12 @@ struct ObjectSpec {
 struct ObjectPlace {
   std::uint64_t offset;
   std::uint64_t bytes;
+};
+
+// The name of an op: "ns::op" and its overload, which may be empty.
+struct OpName {
+  const char* name;
+  const char* overload;
 };
 
 // The origin of a line of the program, for error messages.
@@ -262,6 +269,15 @@ struct ProgramInfo {
 
   // Computes a packed constant from those that are not packed; null if none is packed.
   void (*pack)(std::size_t index, const AtenTensorHandle* constants, Tensor& packed) = nullptr;
+
+  // Names of the model's tensors that the program does not need; whoever passes all of the model's
+  // tensors passes these too.
+  std::size_t num_unread = 0;
+  const char* const* unread = nullptr;
+
+  // Ops that are looked up by name and that neither PyTorch nor the runtime brings.
+  std::size_t num_ops = 0;
+  const OpName* ops = nullptr;
 };
 
 }  // namespace wir

@@ -76,7 +76,7 @@ constexpr wir::InputSpec kInputs[] = {
 
 constexpr wir::OutputSpec kOutputs[] = {
   { "x", wir::Kind::kTensor },
-  { "c", wir::Kind::kTensor },
+  { "c", wir::Kind::kTensor, {}, -1, false, true },
 };
 
 constexpr wir::ConstantSpec kConstants[] = {
