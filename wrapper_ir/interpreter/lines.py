@@ -19,6 +19,7 @@ from wrapper_ir.interpreter.memory import (
     OutOfBoundsError,
     Storage,
     poison,
+    read_like,
 )
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.effects import effects
@@ -188,6 +189,7 @@ class LineRunner(LineVisitor[None]):
         source = self.frame.find(line.source)
         layout, begin = self.program.layout(line.out), self.frame.begin(source)
         tensor = self.frame.place(line.out, source.storages[0], layout, begin)
+        tensor = read_like(tensor, source.tensor)
         self.frame.define(Buffer(line.out, tensor, source.storages))
 
     # Calls.
