@@ -288,5 +288,5 @@ class LineRunner(LineVisitor[None]):
             *(self.frame.find(name).tensor for name in line.buffers),
             *(self.frame.number(value) for value in line.scalars),
         ]
-        origin = self.program.place_of(line)
+        origin = self.program.source_of(line)
         make_probe(line.label, line.when.value, line.level.value, names, scalars, origin)(*values)
