@@ -273,7 +273,8 @@ def _check_path(target: Path, kind: str) -> None:
     elif not kind and target.exists():
         reason = _folder_reason(target)
     if reason is not None:
-        hint = None if kind else "choose another name; commands replace an export with --force"
+        force = "" if forced() else "; commands replace an export with --force"
+        hint = None if kind else f"choose another name{force}"
         raise ExportPathError(target=str(target), reason=reason, hint=hint)
     if kind:
         check_output(target, _LIBRARY if kind == ".so" else _PACKAGE)
