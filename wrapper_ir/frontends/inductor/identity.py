@@ -24,6 +24,7 @@ import hashlib
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from wrapper_ir.devices import is_registered, kind_of
 from wrapper_ir.frontends.inductor.compat import (
@@ -126,6 +127,7 @@ class IdentityPass(CustomGraphModulePass):
             repr(session.settings),
             _of_device(self._device),
             previous,
+            *_of_recording(session),
         )
 
 
@@ -152,9 +154,15 @@ def _of_device(device: str) -> str:
     return repr((kind.scheduling, kind.languages, kind.memory, kind.python, kind.cpp, kind.queues))
 
 
+def _of_recording(session: Session) -> tuple[str, ...]:
+    """Return what makes a key unlike all others while programs are recorded, so must be made.
+
+    The graph still enters the caches: an artefact to be saved is what they took.
+    """
+    return (uuid4().hex,) if open_recorders(session) else ()
+
+
 def _refuse_uncacheable(session: Session) -> None:
-    if open_recorders(session):
-        raise CacheBypass("programs are being recorded, so they must be made")
     if session.capture:
         raise CacheBypass("a program is being captured")
 
