@@ -132,7 +132,8 @@ def check(file: Path, kind: Kind, *, in_place: bool = False) -> None:
         return
     reason = _reason(file, kind, _current.get(), in_place=in_place)
     if reason is not None:
-        raise OverwriteError(file=str(file), reason=reason)
+        hint = "choose another name, or move the file away" if forced() else None
+        raise OverwriteError(file=str(file), reason=reason, hint=hint)
 
 
 def _reason(file: Path, kind: Kind, at_work: _Command | None, *, in_place: bool) -> str | None:

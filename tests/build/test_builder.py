@@ -477,6 +477,27 @@ def test_a_languages_own_names_are_those_of_its_kernels_types() -> None:
     assert given.definition.source.signature == (("a", "*fp32"),)
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "aten::relu(Tensor self) -> Tensor",
+        "aten::relu.mine(Tensor(a) self) -> Tensor(a)",
+        "aten::_local_scalar_dense(Tensor self) -> Scalar",
+        "aten::sort.mine(Tensor self) -> (Tensor values, Tensor indices)",
+        "mine::write(Tensor(a!) self) -> (Tensor(a!), Tensor)",
+    ],
+)
+def test_results_that_nobody_takes_are_dropped_on_purpose_only(schema: str) -> None:
+    """A forgotten ``result=`` gave None, which is a legal result of a program."""
+    b = wir.Builder()
+    x = b.input("x", "f32", (1,))
+    with pytest.raises(ResultError, match="give 'result', or results="):
+        b.extern(schema, x)
+    assert b.extern("aten::zero_(Tensor(a!) self) -> Tensor(a!)", x) is None
+    assert b.extern("mine::say(Tensor self) -> ()", x) is None
+    assert b.extern(schema, x, results=[None]) == []
+
+
 def test_results_can_be_said_in_full() -> None:
     b = wir.Builder()
     x = b.input("x", "f32", (4,))

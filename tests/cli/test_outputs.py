@@ -118,6 +118,8 @@ def test_what_is_there_is_kept(mlp: Path, invoke: Invoke, words: str) -> None:
     result = invoke(*words.split())
     assert result.exit_code == 2, result.output
     assert "WIR0004" in result.stderr
+    hint = result.stderr.partition("hint:")[2]
+    assert ("--force" in hint) == ("--force" not in words)
     # Of two outputs the other one may be there.
     assert before.items() <= contents(mlp).items()
 

@@ -6,9 +6,11 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 import torch
 
 import wrapper_ir as wir
+from wrapper_ir.debugging import reduce
 from wrapper_ir.lines import KernelCall
 
 if TYPE_CHECKING:
@@ -52,32 +54,47 @@ def test_a_kernel_that_writes_too_far_is_what_is_left(room: Path, invoke: Invoke
     (room / "wrong.wir").write_text(WRONG)
     result = invoke("reduce", "wrong.wir", "--differs", "python", "--random", "0")
     assert result.exit_code == 0, result.output
-    told = "interpreter: WIR2407: 7 lines -> 3 lines, wrong.small.wir"
+    told = "interpreter: WIR2407: 7 lines -> 4 lines, wrong.small.wir"
     assert result.stdout == f"{told}\ninputs: wrong.small.inputs.pt\n"
-    assert "3 lines, " in result.stderr
+    assert "4 lines, " in result.stderr
     small = wir.load(room / "wrong.small.wir")
-    assert (small.inputs, small.results) == ((), ())
-    assert [line.kernel for line in small.body if isinstance(line, KernelCall)] == ["wild"]
-    assert torch.load(room / "wrong.small.inputs.pt") == []
+    assert (len(small.inputs), small.results) == (1, ())
+    assert [line.kernel for line in small.body if isinstance(line, KernelCall)] == ["copy", "wild"]
+    assert [tensor.shape for tensor in torch.load(room / "wrong.small.inputs.pt")] == [(4,)]
+
+
+@pytest.mark.parametrize("kernel", ["@copy(%x", "@wild", "@copy(%b", "return %c", "return %a"])
+def test_nothing_that_is_left_reads_what_nobody_wrote(kernel: str) -> None:
+    """A program of which that is true may fail for that reason."""
+    text = WRONG.replace("return %c, %a", "return %c" if "c" in kernel else "return %a")
+    small = reduce(wir.parse(text), lambda program: kernel in str(program))
+    assert kernel in str(small)
+    assert not wir.diagnose(small, warnings=True)
+
+
+def test_what_reads_unwritten_memory_from_the_start_is_reduced_too() -> None:
+    text = WRONG.replace("  call @copy(%x, out %a)\n", "")
+    small = reduce(wir.parse(text), lambda program: "call @wild" in str(program))
+    assert len(small.body) == len(wir.parse(text).kernels) - 1 + 3
 
 
 def test_a_command_judges(room: Path, invoke: Invoke) -> None:
     (room / "judge.py").write_text(
         "import sys\ntext = open(sys.argv[1]).read()\n"
-        "print('a product') if 'aten::mm.out(%' in text else None\n"
-        "sys.exit('aten::mm.out(%' in text)\n"
+        "print('a product') if 'call @relu(%' in text else None\n"
+        "sys.exit('call @relu(%' in text)\n"
     )
     judge = f"{sys.executable} judge.py"
     result = invoke("reduce", "small.wir", "--fails", judge, "-o", "out.wir", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    assert (found["failure"], found["before"], found["after"]) == ("status 1", "4 lines", "3 lines")
+    assert (found["failure"], found["before"], found["after"]) == ("status 1", "4 lines", "2 lines")
     text = (room / "out.wir").read_text()
-    assert "aten::mm.out(%" in text
-    assert "@relu" not in text
+    assert "call @relu(%" in text
+    assert "aten::mm" not in text
     # The place of the file is {}, and what the command says counts.
     words = ("reduce", "small.wir", "--fails", f"{judge} {{}} more", "-o", "-", "--says")
-    assert "aten::mm.out(%" in invoke(*words, "a product").stdout
+    assert "call @relu(%" in invoke(*words, "a product").stdout
     none = invoke(*words, "something else")
     assert none.exit_code == 2
     assert "WIR1514" in none.stderr

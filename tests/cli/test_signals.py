@@ -147,6 +147,17 @@ def test_a_command_that_ends_looks_for_no_garbage() -> None:
     assert done.stdout.splitlines()[-1] == "True", done.stderr
 
 
+def test_a_command_that_loaded_triton_ends_without_reports_of_leaks() -> None:
+    pytest.importorskip("triton._C.libtriton")
+    done = subprocess.run(
+        [sys.executable, "-c", f"import triton._C.libtriton; {MAIN}", "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def is_alive(process: int) -> bool:
     """Whether a process runs; one that has ended may wait for its parent to notice."""
     words = ["ps", "-o", "stat=", "-p", str(process)]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import wrapper_ir as wir
 from tests import warm
-from tests.debug_printer.test_running import SCALE, W, X, same, scale
+from tests.debug_printer.test_running import SCALE, W, X, placed, same, scale
 from tests.emitters.corpus import CASES, program
 from wrapper_ir.debug_printer import bisect, calls_of, extract
 from wrapper_ir.debugging import CallNotFoundError, CallNotReachedError, DifferentCallsError
@@ -103,3 +103,10 @@ def test_inputs_are_not_changed() -> None:
     assert not bisect(made, inputs)
     for one, other in zip(inputs, copies, strict=True):
         assert torch.equal(one, other)
+
+
+def test_the_difference_has_its_place_in_the_model() -> None:
+    other = wir.parse(SCALE.replace("a[i] * b[i]", "a[i] + b[i]")).replace(data={"w": W})
+    found = bisect(placed(scale()), [X], other=placed(other))
+    assert found.source == "net.py:12, layers.3"
+    assert str(found).endswith("; from net.py:12, layers.3")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -15,7 +16,7 @@ import wrapper_ir as wir
 from tests import warm
 from tests.emitters.corpus import CASES, program
 from wrapper_ir.debug_printer import DebugPrinter, calls_of, insert_probes
-from wrapper_ir.lines import ProbeLevel
+from wrapper_ir.lines import Frame, Origin, ProbeLevel
 from wrapper_ir.runtime import NonFiniteError, debug_session
 
 if TYPE_CHECKING:
@@ -58,6 +59,13 @@ X, W = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([1.0, 1.0, 2.0, 0.5])
 
 def scale() -> wir.Program:
     return wir.parse(SCALE).replace(data={"w": W})
+
+
+def placed(made: wir.Program) -> wir.Program:
+    """The program with all its lines from one layer of several that share their lines."""
+    body = tuple(dataclasses.replace(line, origin=0) for line in made.body)
+    origin = Origin(frames=(Frame("net.py", 12),), module="layers.3")
+    return made.replace(body=body, origins=(origin,))
 
 
 @pytest.fixture
@@ -158,7 +166,7 @@ def test_stats(target: str, session: DebugSession) -> None:
 @pytest.mark.usefixtures("session")
 @pytest.mark.parametrize("target", TARGETS)
 def test_check_stops_at_the_call_that_made_the_nan(target: str) -> None:
-    function = wir.compile(scale(), target, debug="check")
+    function = wir.compile(placed(scale()), target, debug="check")
     function(X)
     with pytest.raises(NonFiniteError) as caught:
         function(torch.tensor([1.0, -2.0, 0.0, 4.0]))
@@ -166,6 +174,7 @@ def test_check_stops_at_the_call_that_made_the_nan(target: str) -> None:
     message = str(caught.value)
     assert "wrote NaN to b, first at (1,), 1 in all" in message
     assert "it read a f32[4] in [-2, 2]" in message
+    assert "from net.py:12, layers.3" in message
 
 
 @pytest.mark.usefixtures("session")

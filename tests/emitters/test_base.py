@@ -45,8 +45,7 @@ def test_all_problems_at_once() -> None:
     assert len(error.problems) == 13
     assert str(error.path) == str(error.problems[0].path)
     for problem in error.problems:
-        line = f"{problem.path}: '{problem.line.mnemonic}': {problem.reason}"
-        assert line in str(error)
+        assert f": '{problem.line.mnemonic}': {problem.reason}" in str(error)
         ends = ("in C++ all streams must be of one device", "is not supported in C++ yet")
         assert problem.reason.endswith(ends)
     again = pickle.loads(pickle.dumps(error))
@@ -61,6 +60,17 @@ def test_emitters_may_raise_the_error_themselves() -> None:
     assert str(path) in str(error)
     assert "cannot render 1 of the program's lines" in str(error)
     assert pickle.loads(pickle.dumps(error)).problems == error.problems
+
+
+def test_what_is_wrong_with_many_lines_is_said_once() -> None:
+    lines = [(path, line) for path, line in walk(program("relu_twice"))]
+    (path, line), (other, _) = lines[0], lines[-1]
+    problems = [Unsupported(line, path, "it is odd")] * 50
+    error = EmitError(emitter="mine", problems=[*problems, Unsupported(line, other, "no")])
+    assert str(error).count("it is odd") == 1
+    assert "and 47 more: " in str(error)
+    assert f"  {other}: '{line.mnemonic}': no" in str(error)
+    assert len(error.problems) == 51
 
 
 def test_programs_are_verified_first() -> None:

@@ -21,6 +21,7 @@ from torch._inductor.package import load_package, package_aoti
 from torch._inductor.utils import fresh_cache
 from torch.fx.passes.split_module import split_module
 
+import wrapper_ir as wir
 from tests import warm
 from tests.release import TORCH
 from wrapper_ir.frontends.inductor import install, statistics
@@ -385,3 +386,13 @@ def test_a_number_that_the_examples_fixed_is_not_asked_for_again(
         assert torch.equal(made(3, X)[0], X * 5)
         with pytest.raises(AssertionError, match="expected size 3==2, stride 7==7 at dim=0"):
             made(5, torch.ones(3, 7))
+
+
+def test_an_artefact_that_was_recorded_can_be_saved(tmp_path: Path) -> None:
+    """Recording reads no caches; what it makes enters them, and an artefact is what they took."""
+    with fresh_cache(), install(), wir.record() as programs:
+        results = [_standalone(tmp_path), _standalone(tmp_path)]
+    assert [program.role.value for program in programs] == ["forward", "backward"] * 2
+    with fresh_cache():
+        results.append(_load_standalone(tmp_path))
+    assert all(torch.equal(each, results[0]) for each in results)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import re
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 import pytest
 import torch
@@ -157,12 +158,45 @@ def test_a_package_has_its_weights_in_files_that_torch_reads(*, bare: bool, tmp_
     torch.testing.assert_close(runner(x), model(x))
 
 
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("upper", [False, True])
+def test_sizes_are_held_to_the_bounds_that_are_checked(
+    *, lower: bool, upper: bool, tmp_path: Path
+) -> None:
+    known: Any = torch._inductor.config
+    options = {"aot_inductor.check_lowerbound": lower, "aot_inductor.check_upperbound": upper}
+    if not set(options) <= set(known._config):
+        pytest.skip("this release lacks the options")
+    options["aot_inductor.embed_kernel_binary"] = True
+    options["aot_inductor.model_name_for_generated_files"] = "my_model"
+    module, where = nn.ReLU(), str(tmp_path / "m.pt2")
+    sizes = ({0: Dim("n", min=3, max=10)},)
+    with install():
+        exported = torch.export.export(module, (torch.ones(5, 2),), dynamic_shapes=sizes)
+        torch._inductor.aoti_compile_and_package(
+            exported, package_path=where, inductor_configs=options
+        )
+    with ZipFile(where) as archive:
+        assert any(name.endswith("/my_model.wrapper.so") for name in archive.namelist())
+    for load in (torch._inductor.aoti_load_package, wir.load_package):
+        run: Any = load(where)
+        for rows in (0, 2, 3, 10, 11):
+            x = torch.randn(rows, 2)
+            if (rows < 3 and lower) or (rows > 10 and upper):
+                with pytest.raises(Exception, match=r"WIR\d+|API call failed"):
+                    run(x)
+            else:
+                assert torch.equal(run(x), module(x))
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"aot_inductor.use_consts_asm_build": False}, "load_constants"),
         ({"aot_inductor.package_constants_on_disk_format": "paper"}, "'binary_blob'"),
-        ({"aot_inductor.check_lowerbound": False}, "checks the ranges"),
+        ({"aot_inductor.link_libtorch": False}, "linked to PyTorch by name"),
+        ({"aot_inductor.model_name_for_generated_files": "../m"}, "letters, digits"),
+        ({"aot_inductor.use_runtime_constant_folding": True}, "freezing"),
         ({"fx_wrapper": True}, "emitter='fx'"),
         ({"max_autotun": True}, "did you mean Inductor's 'max_autotune'"),
         ({"triton.cudagraph_trees": False}, "cuda_graph"),

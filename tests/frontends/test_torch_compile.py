@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import wrapper_ir as wir
+from tests import warm
 from wrapper_ir.frontends.inductor import install
 
 if TYPE_CHECKING:
@@ -129,3 +130,32 @@ def test_training_and_inference_keep_arenas() -> None:
         kept(torch.zeros(4, 8))
     assert torch.equal(first, before)
     assert wir.release() >= 4 * 16 * 4
+
+
+THREADS = """
+import threading
+
+import torch
+
+started = threading.Barrier(4)
+
+
+def compile_and_call(scale):
+    started.wait()
+    backend = "wrapper_ir" if scale else "inductor"
+    function = torch.compile(lambda x: x.sin() * scale, backend=backend)
+    print(function(torch.zeros(2)).tolist())
+
+
+threads = [threading.Thread(target=compile_and_call, args=(each,)) for each in (0, 1, 2, 3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_threads_may_compile_for_the_first_time_at_once() -> None:
+    """Each of them finds our entry point and has torch register it."""
+    done = warm.run(THREADS)
+    assert done.stdout.splitlines() == ["[0.0, 0.0]"] * 4, done.stderr

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from tests.emitters.fx.support import ABSENT
 from wrapper_ir.testing.conformance import EmitterConformance
+from wrapper_ir.testing.watched import names_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import wrapper_ir as wir
 
 
 class TestNumpy(EmitterConformance):
@@ -38,3 +46,37 @@ class TestFx(EmitterConformance):
     target = "fx"
     refused = frozenset(ABSENT)
     has_branches = False
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ('{"checks": true, "name": null}', []),
+        ("[true]", []),
+        ("null", []),
+        ("", []),
+        ("int main() { return x; }", []),
+        ("y = x + 1", ["x"]),
+        ("import json\njson.dumps(x)", ["x"]),
+    ],
+)
+def test_only_modules_of_python_have_names_to_define(text: str, missing: list[str]) -> None:
+    assert names_missing(text) == missing
+
+
+class WithoutProbes(EmitterConformance):
+    target = "numpy"
+
+
+class WithoutChecks(EmitterConformance):
+    target = "python"
+
+    def _function(self, program: wir.Program) -> Callable[..., tuple[Any, ...]]:
+        return lambda *_: ()
+
+
+def test_failures_say_what_it_is_about(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(pytest.fail.Exception, match="has_probes = False says so"):
+        WithoutProbes().test_debugging_changes_nothing("relu_twice", capfd)
+    with pytest.raises(AssertionError, match="accepted: no inputs, one input too many, "):
+        WithoutChecks().test_wrong_inputs_are_refused("relu_twice")

@@ -117,3 +117,48 @@ def test_no_program_is_an_error(folder: Path) -> None:
     (folder / "test_other.py").unlink()
     assert done.returncode == 1
     assert "a wir snapshot takes a program, not str" in done.stdout
+
+
+CAPTURING = """
+import os
+
+import torch
+import wrapper_ir as wir
+
+torch.set_num_threads(int(os.environ["THREADS"]))
+
+def function(x):
+    return x.exp().sum(-1)
+
+def test_it(wir_snapshot):
+    assert wir.capture(function, (torch.ones(256, 512),)) == wir_snapshot
+"""
+
+
+def test_a_captured_program_is_the_same_on_every_machine(folder: Path) -> None:
+    """With other instructions and threads: where they count, the fixture sets them."""
+    (folder / "test_captured.py").write_text(CAPTURING)
+    options = ("-q", "-p", "no:cacheprovider", "test_captured.py")
+    update = (*options, "--snapshot-update")
+    one, other = {"THREADS": "3"}, {"THREADS": "1", "ATEN_CPU_CAPABILITY": "default"}
+    written = warm.run(warm.PYTEST, *update, cwd=folder, PYTEST_ADDOPTS="", **one)
+    compared = warm.run(warm.PYTEST, *options, cwd=folder, PYTEST_ADDOPTS="", **other)
+    (folder / "test_captured.py").unlink()
+    assert (written.returncode, compared.returncode) == (0, 0), compared.stdout + compared.stderr
+
+
+def test_kernels_for_another_machine_are_said_first(folder: Path) -> None:
+    test = """
+import wrapper_ir as wir
+from wrapper_ir.testing.corpus import corpus_program
+
+TEXT = str(corpus_program("relu_twice")).replace(") cpp", ') cpp isa "avx512"')
+
+def test_it(wir_snapshot):
+    assert wir.parse(TEXT) == wir_snapshot
+"""
+    (folder / "test_other.py").write_text(test)
+    done = run(folder, "test_other.py")
+    (folder / "test_other.py").unlink()
+    said, then = done.stdout.find("its kernels are for avx512"), done.stdout.find("no such file")
+    assert 0 < said < then

@@ -131,6 +131,32 @@ def test_different_views_of_one_storage_stay_so(tmp_path: Path) -> None:
     assert data["d"][1].real == -1.0
 
 
+_BASE = torch.arange(1_000_000.0)
+_PAIR = _BASE.view(torch.complex64)
+
+
+@pytest.mark.parametrize(
+    "views",
+    [
+        (_BASE[:64].view(8, 8), _BASE[-64:].view(8, 8)),
+        (_BASE[-64:].view(8, 8).t(), _BASE[:64].view(torch.int32)),
+        (_BASE[:64], _BASE[32:96], _BASE[-64:], _BASE[-64:]),
+        (_PAIR[:64], _PAIR[-64:], _BASE[64:128]),
+        (_BASE[500_001:500_030], _BASE[3:30], _BASE[999_000:][::2], _BASE[999_001:][::2]),
+        (_BASE[64:80], _BASE[80:96], _BASE[:0], _BASE[96:100].expand(3, 4)),
+    ],
+    ids=["ends", "reversed", "three", "complex", "interleaved", "adjacent"],
+)
+def test_what_lies_between_the_constants_of_a_storage_is_not_stored(
+    views: tuple[torch.Tensor, ...], tmp_path: Path
+) -> None:
+    program = _program(**{f"c{index}": view for index, view in enumerate(views)})
+    program.save(tmp_path / "m.wir")
+    data = wir.load(tmp_path / "m.wir").data
+    assert all(_same(data[f"c{index}"], view) for index, view in enumerate(views))
+    assert (tmp_path / "m.safetensors").stat().st_size < 10_000
+
+
 def test_a_program_without_constants_is_one_file(tmp_path: Path) -> None:
     Program(inputs=(), origins=(Origin(("n",), (), (Frame("f.py", 3),)),)).save(tmp_path / "m.wir")
     assert os.listdir(tmp_path) == ["m.wir"]

@@ -44,6 +44,18 @@ OVERWRITING: Final = (
 )
 """Ops that overwrite their first argument without reading it, which schemas do not say."""
 
+_LAZY: Final = frozenset(
+    f"aten::{op}"
+    for op in (
+        *("_conj", "_neg_view", "adjoint", "conj", "imag", "mH", "matrix_H", "real"),
+        *("resolve_conj", "resolve_neg"),
+    )
+)
+"""Ops whose result may be a view that conjugates or negates, of an argument that does not.
+
+Or the other way round. Such a tensor has a flag; its memory holds other values than it has.
+"""
+
 #: Namespaces of torch's own ops: these keep no tensors, and the table lists those that draw random
 #: numbers.
 _KNOWN: Final = ("aten::", "prims::", "quantized::", "mkldnn::", "mkl::")
@@ -119,6 +131,14 @@ def changes_tensor(op: str) -> bool:
     Moving one buffer's storage into another, of which effects know, does not count.
     """
     return op in _table().reshaping and handed_over(op) is None
+
+
+def reads_otherwise(line: AnyLine) -> bool:
+    """Return whether results of a line may read the memory of its arguments differently.
+
+    They conjugate or negate it, or no longer do. Views of them have to be taken of them.
+    """
+    return op_of(line) in _LAZY
 
 
 # Collectives start work that runs asynchronously until it is waited for. Until then it reads the

@@ -66,6 +66,7 @@ def write_parts(
     metadata: Mapping[str, str],
     *,
     packaged: bool = True,
+    name: str = "",
 ) -> tuple[list[Path], Path | None]:
     """Write a program's files for a package; torch's own packager takes them as they are.
 
@@ -76,6 +77,7 @@ def write_parts(
         metadata: Further metadata for the package.
         packaged: Whether the files stay together: then ``auto`` leaves the constants out of the
             library, to be mapped into memory.
+        name: The name that the files begin with; by default ``model``.
 
     Returns:
         The files: text, metadata, library, index, and the constants if they are beside the library.
@@ -88,8 +90,9 @@ def write_parts(
     artifact = _shippable(artifact)
     if packaged and options.constants == "auto" and not artifact.program.objects:
         options = dataclasses.replace(options, constants="beside")
-    library = build(artifact, folder, options, name=MODEL_NAME)
-    stem = f"{MODEL_NAME}.wrapper"
+    name = name or MODEL_NAME
+    library = build(artifact, folder, options, name=name)
+    stem = f"{name}.wrapper"
     text, about = folder / f"{stem}.cpp", folder / f"{stem}_metadata.json"
     text.write_text(artifact.source, "utf-8")
     entries = {**_about(artifact.manifest, library, options.isa), **metadata}
@@ -270,7 +273,8 @@ def _check_path(target: Path, kind: str) -> None:
     elif not kind and target.exists():
         reason = _folder_reason(target)
     if reason is not None:
-        hint = None if kind else "choose another name; commands replace an export with --force"
+        force = "" if forced() else "; commands replace an export with --force"
+        hint = None if kind else f"choose another name{force}"
         raise ExportPathError(target=str(target), reason=reason, hint=hint)
     if kind:
         check_output(target, _LIBRARY if kind == ".so" else _PACKAGE)

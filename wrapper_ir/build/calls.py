@@ -295,6 +295,10 @@ class KernelCalls(Part):
 
         Returns:
             The handle of ``result``, a list of handles of ``results``, or ``None``.
+
+        Raises:
+            ResultError: The results are not those of the op, or neither is given for an op that
+                returns more than the arguments that it writes.
         """
         op = TorchOp(schema.strip())
         return self._call_op(op, args, kwargs, (result, results), may_alias=may_alias, on=on)
@@ -349,6 +353,10 @@ class KernelCalls(Part):
         result, results = requested
         if result is not None and results is not None:
             raise ResultError(callee=name, reason="give 'result' or 'results', not both")
+        values = [each for each in schema.returns if not each.writes and each.base != "NoneType"]
+        if values and result is None and results is None:
+            reason = "it returns a value; give 'result', or results=[None] to do without"
+            raise ResultError(callee=name, reason=reason)
         wanted = list(results or ()) if result is None else [result]
         defined, handles = op_results(draft, schema, wanted, bound, named, may_alias=may_alias)
         pair: object = on

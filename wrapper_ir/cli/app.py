@@ -67,8 +67,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 # At exit the interpreter would run the garbage collector over all of torch's objects. That takes
-# most of a second, which is noticeable after Ctrl-C.
-atexit.register(gc.freeze)
+# most of a second, which is noticeable after Ctrl-C. Triton's bindings would report as leaks, in
+# thirty lines, what is not collected.
+@atexit.register
+def _leave() -> None:
+    if "triton._C.libtriton" not in sys.modules:
+        gc.freeze()
 
 
 class App(Group):

@@ -67,6 +67,7 @@ class BisectResult:
             other run was eager.
         folder: The reproducer, if one was requested.
         skipped: The numbers of tensors that could not be compared with eager execution, by reason.
+        source: The call's source line and module in the model; empty if unknown.
     """
 
     call: Call | None
@@ -75,6 +76,7 @@ class BisectResult:
     compared: int
     folder: Path | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
+    source: str = ""
 
     def __bool__(self) -> bool:
         """Return True if a difference was found."""
@@ -86,6 +88,7 @@ class BisectResult:
         else:
             place = f"{self.call.label} ({self.call.path})"
             text = f"{place} wrote a different {self.buffer}: {self.words}"
+            text += f"; from {self.source}" if self.source else ""
         if self.skipped:
             reasons = ", ".join(f"{count} {reason}" for reason, count in self.skipped.items())
             text += f"; not compared: {reasons}"
@@ -183,7 +186,9 @@ def _compare(
         words = difference(got, _load(one / entry["file"]), tolerance)
         compared += 1
         if words:
-            return BisectResult(calls[entry["call"]], entry["buffer"], words, compared)
+            call = calls[entry["call"]]
+            source = program.source_of(call.line)
+            return BisectResult(call, entry["buffer"], words, compared, source=source)
     return BisectResult(None, "", "", compared)
 
 
@@ -248,7 +253,10 @@ def _with_eager(
     first = min(beside.differences, key=lambda each: each.position)
     label, buffer = _key(entries[first.position])
     (call,) = (call for call in calls_of(program) if call.label == label)
-    outcome = dataclasses.replace(result, call=call, buffer=buffer, words=first.words)
+    source = program.source_of(call.line)
+    outcome = dataclasses.replace(
+        result, call=call, buffer=buffer, words=first.words, source=source
+    )
     if folder is None:
         return outcome
     written = _reproducer(program, outcome, first, inputs, target, folder, tolerance or _CLOSE)

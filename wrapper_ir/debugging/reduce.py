@@ -211,17 +211,22 @@ def reduce(program: Program, fails: Callable[[Program], bool]) -> Program:
     """Return a smaller program that is valid and still fails.
 
     Lines (including those of regions), results and inputs are dropped, first in large runs and then
-    one by one, while the program still verifies and ``fails`` returns True. The result is minimal:
-    no single one of them can be dropped from it.
+    one by one, while the program still verifies, with no warning that the original does not have,
+    and ``fails`` returns True. The result is minimal: no single one of them can be dropped from it.
+
+    A program that reads what nothing has written may fail in the same words for another reason.
 
     Args:
         program: A program that fails.
         fails: A function that returns True if a program fails. It is called with valid programs
             only, whose inputs are a subset of the original ones.
     """
+    known = {each.message for each in diagnose(program, warnings=True) if each.rule.is_warning}
 
     def holds(candidate: Program) -> bool:
-        return not diagnose(candidate) and fails(candidate)
+        found = diagnose(candidate, warnings=True)
+        is_sound = all(each.rule.is_warning and each.message in known for each in found)
+        return is_sound and fails(candidate)
 
     while True:
         before = program

@@ -127,6 +127,22 @@ class Unsupported:
     reason: str
 
 
+#: The most paths that are listed of lines with one reason. The rest is counted.
+_PATHS: Final = 3
+
+
+def _listing(problems: Sequence[Unsupported]) -> str:
+    """Return a row for each reason, in the order of the first lines that have it."""
+    paths: dict[str, list[str]] = {}
+    for each in problems:
+        paths.setdefault(f"'{each.line.mnemonic}': {each.reason}", []).append(str(each.path))
+    rows = []
+    for reason, places in paths.items():
+        more = f" and {len(places) - _PATHS} more" if len(places) > _PATHS else ""
+        rows.append(f"  {', '.join(places[:_PATHS])}{more}: {reason}")
+    return "\n".join(rows)
+
+
 class EmitError(WrapperIRError):
     """An emitter cannot render some lines of a program; the error holds all of them.
 
@@ -148,12 +164,11 @@ class EmitError(WrapperIRError):
         origin: object | None = None,
         hint: str | None = None,
     ) -> None:
-        listing = "\n".join(f"  {p.path}: '{p.line.mnemonic}': {p.reason}" for p in problems)
         super().__init__(
             emitter=emitter,
             problems=tuple(problems),
             count=len(problems),
-            listing=listing,
+            listing=_listing(problems),
             path=path if path is not None else problems[0].path,
             origin=origin,
             hint=hint,

@@ -20,6 +20,7 @@ from wrapper_ir.interpreter.memory import (
     OutOfBoundsError,
     Storage,
     poison,
+    read_like,
 )
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.effects import effects
@@ -197,6 +198,7 @@ class LineRunner(LineVisitor[None]):
         source = self.frame.find(line.source)
         layout, begin = self.program.layout(line.out), self.frame.begin(source)
         tensor = self.frame.place(line.out, source.storages[0], layout, begin)
+        tensor = read_like(tensor, source.tensor)
         self.frame.define(Buffer(line.out, tensor, source.storages))
 
     # Calls.
@@ -313,7 +315,7 @@ class LineRunner(LineVisitor[None]):
             *(self.frame.find(name).tensor for name in line.buffers),
             *(self.frame.number(value) for value in line.scalars),
         ]
-        origin = self.program.place_of(line)
+        origin = self.program.source_of(line)
         make_probe(line.label, line.when.value, line.level.value, names, scalars, origin)(*values)
 
 

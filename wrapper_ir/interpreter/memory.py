@@ -285,6 +285,27 @@ def view(
 def from_start(
     tensor: Tensor, dtype: torch.dtype, size: Sequence[int], stride: Sequence[int], start: int
 ) -> Tensor:
-    """Return a tensor ``start`` bytes from the beginning of another one's memory."""
+    """Return a tensor ``start`` bytes from the beginning of another one's memory, as stored."""
+    tensor = _as_stored(tensor)
     own = int(tensor.storage_offset()) * tensor.element_size()
     return reinterpret_as(tensor, dtype, tuple(size), tuple(stride), start - own)
+
+
+def read_like(tensor: Tensor, other: Tensor) -> Tensor:
+    """Return a tensor that conjugates and negates its memory if another one does."""
+    if other.is_conj() and tensor.is_complex():
+        tensor = tensor.conj()
+    return _negated(tensor) if other.is_neg() else tensor
+
+
+def _as_stored(tensor: Tensor) -> Tensor:
+    """Return a view that neither conjugates nor negates its memory."""
+    if tensor.is_conj():
+        tensor = tensor.conj()
+    return _negated(tensor) if tensor.is_neg() else tensor
+
+
+def _negated(tensor: Tensor) -> Tensor:
+    """Return a view that negates, or no longer does."""
+    made: Tensor = torch.ops.aten._neg_view.default(tensor)  # noqa: SLF001 - has no public name
+    return made

@@ -107,6 +107,11 @@ class Origin:
         frame = self.frame
         return "" if frame is None else f"{frame.file}:{frame.line}"
 
+    @property
+    def source(self) -> str:
+        """The place and the module, ``file.py:12, layers.0``: modules may share their lines."""
+        return ", ".join(filter(None, (self.place, self.module)))
+
 
 # Programs.
 
@@ -399,6 +404,11 @@ class Program:
         """Return the source position of a line in the model, ``file.py:12``; empty if unknown."""
         origin = self.origin_of(line)
         return "" if origin is None else origin.place
+
+    def source_of(self, line: AnyLine) -> str:
+        """Return the source position and the module of a line; empty if both are unknown."""
+        origin = self.origin_of(line)
+        return "" if origin is None else origin.source
 
     def layout(self, name: str) -> Layout:
         """Return the layout of a buffer.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from syrupy.assertion import SnapshotAssertion
@@ -24,9 +24,13 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def _syrupy(request: pytest.FixtureRequest) -> Any:  # noqa: ANN401 - Syrupy may be missing
-    """Return syrupy's fixture, or fail the test if syrupy is not installed."""
+    """Return syrupy's fixture, or fail the test if syrupy is not installed.
+
+    From here on, the test captures programs for the machine of snapshots.
+    """
     if not request.config.pluginmanager.hasplugin("syrupy"):
         pytest.fail(f"the fixture {request.fixturename} needs the package syrupy", pytrace=False)
+    request.getfixturevalue("_snapshot_machine")
     return request.getfixturevalue("snapshot")
 
 
@@ -37,6 +41,16 @@ def _snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
 
     result: SnapshotAssertion = snapshot.use_extension(extension(str(request.fixturename)))
     return result
+
+
+@pytest.fixture
+def _snapshot_machine() -> Iterator[None]:
+    """Have programs that the test captures written for one machine, whichever this is."""
+    from wrapper_ir.options.machine import SNAPSHOTS, pinned  # noqa: PLC0415 - on first use
+
+    token = pinned.set(SNAPSHOTS)
+    yield
+    pinned.reset(token)
 
 
 @pytest.fixture

@@ -22,7 +22,9 @@ from wrapper_ir.diffing import diff, diff_sources
 from wrapper_ir.diffing.model import to_text
 from wrapper_ir.emitters.registry import emitter_class
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.lines.kernels import CppKernel
 from wrapper_ir.lines.program import Program
+from wrapper_ir.options.machine import SNAPSHOTS
 from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ class ProgramFile(SingleFileSnapshotExtension):
     target: ClassVar[str]
     _file = ""
     """The path of the snapshot, once it has been read."""
+    _sets = ""
+    """The instruction sets of the program's kernels that are not the one of snapshots."""
 
     @override
     def serialize(self, data: Any, **_: Any) -> str:
@@ -70,6 +74,7 @@ class ProgramFile(SingleFileSnapshotExtension):
         if not isinstance(data, Program):
             what = type(data).__name__
             raise TypeError(f"a {self.target} snapshot takes a program, not {what}")
+        self._sets = _other_sets(data)
         return self.text(data.canonical())
 
     def text(self, program: Program) -> str:
@@ -89,7 +94,12 @@ class ProgramFile(SingleFileSnapshotExtension):
     @override
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """Yield the file, how to accept the changes, and the changes."""
-        # The instruction comes first: by default, pytest shows eight lines.
+        # The instructions come first: by default, pytest shows eight lines.
+        if self._sets:
+            yield (
+                f"its kernels are for {self._sets}, not {SNAPSHOTS.isa} as in snapshots: capture "
+                f"it in the test, on a processor with {SNAPSHOTS.isa}"
+            )
         file = os.path.relpath(self._file)
         if not snapshot_data:
             yield f"no such file yet: {file}; pytest --snapshot-update writes it"
@@ -100,6 +110,12 @@ class ProgramFile(SingleFileSnapshotExtension):
     def changes(self, before: str, after: str) -> Iterator[str]:
         """Yield the changes by sections of the text."""
         yield from diff_sources(before, after, self.target).to_text().splitlines()
+
+
+def _other_sets(program: Program) -> str:
+    sources = (definition.source for definition in program.kernels.values())
+    sets = {source.isa for source in sources if isinstance(source, CppKernel) and source.isa}
+    return ", ".join(sorted(sets - {SNAPSHOTS.isa}))
 
 
 class WirFile(ProgramFile):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import gc
 import symtable
@@ -285,11 +286,16 @@ def undefined_names(source: str) -> list[str]:
 
 
 def names_missing(text: str) -> list[str]:
-    """Return :func:`undefined_names` of a text, or nothing if it is not Python."""
+    """Return :func:`undefined_names` of a text, or nothing if it is no module of Python.
+
+    A lone expression is none: JSON and other data may read like one.
+    """
     try:
-        return undefined_names(text)
+        body = ast.parse(text).body
     except SyntaxError:
         return []
+    is_data = len(body) == 1 and isinstance(body[0], ast.Expr)
+    return [] if is_data else undefined_names(text)
 
 
 def _inside(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:

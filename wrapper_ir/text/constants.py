@@ -167,15 +167,29 @@ class _Packer:
         return layout
 
     def _pack_storage(self, names: Sequence[str]) -> None:
-        """Store one constant, or several that share memory."""
-        first = names[0]
+        """Store the constants in one storage, and nothing of what lies between them."""
         tensors = {n: self._program.data[n].detach().resolve_conj().resolve_neg() for n in names}
+        apart: list[dict[str, Tensor]] = []
+        end = 0
+        for name in sorted(names, key=lambda each: _start(tensors[each])):
+            if not apart or _start(tensors[name]) >= end:
+                apart.append({})
+            apart[-1][name] = tensors[name]
+            end = max(end, _end(tensors[name]))
+        for each in apart:
+            first = self._pack_memory({name: tensors[name] for name in names if name in each})
+            if len(apart) > 1:  # safetensors takes no tensors that share a storage
+                self.tensors[first] = self.tensors[first].clone()
+
+    def _pack_memory(self, tensors: Mapping[str, Tensor]) -> str:
+        """Store one constant, or several that share memory, and return the name of the first."""
+        first, *others = tensors
         root = tensors[first]
         is_native = self._layout(first).dtype in _NATIVE and not _overlaps(root)
         if is_native and all(_same_view(root, other) for other in tensors.values()):
             self.tensors[first] = root.contiguous().cpu()
-            self.same.update(dict.fromkeys(names[1:], first))
-            return
+            self.same.update(dict.fromkeys(others, first))
+            return first
         start = min(map(_start, tensors.values())) // _ALIGN * _ALIGN
         end = max(start, *map(_end, tensors.values()))
         import torch  # noqa: PLC0415 - a tensor means torch is loaded
@@ -185,6 +199,7 @@ class _Packer:
         self.tensors[first] = memory.cpu()
         for name, tensor in tensors.items():
             self.pieces[name] = Piece(first, _start(tensor) - start, tuple(tensor.stride()))
+        return first
 
     def _fail(self, reason: str) -> NoReturn:
         raise ConstantsError(file=self._shown, reason=reason)

@@ -631,7 +631,7 @@ SHARED_RESULT = _rule(
     "shared-result",
     "a result that is declared as fresh is not the caller's storage, a constant or another result",
     "result {position} of the {region} region is {what}, but %{result} is declared as fresh",
-    "return a copy, or declare the result as an alias of the operand",
+    "return a copy; text and front ends may declare the result as an alias of the operand instead",
 )
 UNTOLD_WRITE = _rule(
     1096,

@@ -158,6 +158,7 @@ def _show_call(result: BisectResult, as_json: bool) -> None:
             "path": None if call is None else str(call.path),
             "buffer": result.buffer,
             "difference": result.words,
+            "source": result.source,
             "compared": result.compared,
             "skipped": dict(result.skipped),
             "folder": None if result.folder is None else str(result.folder),

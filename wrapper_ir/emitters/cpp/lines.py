@@ -267,7 +267,7 @@ class ProbeLines(RegionBase):
                 kind, slots = self._number(value)
                 values += slots
                 operands.append((str(value), kind))
-            source = self.context.program.place_of(line)
+            source = self.context.program.source_of(line)
             number = self.context.probe(ProbeRow(line, source, tuple(operands)))
             self.put(f"call.probes->show({number}, {{{', '.join(values)}}});")
         self.writer.line("}")

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 from typing_extensions import override
 
-from wrapper_ir.analysis.ops import PRODUCTS, begins_work
+from wrapper_ir.analysis.ops import PRODUCTS, begins_work, reads_otherwise
 from wrapper_ir.emitters.fx.kernels import KernelForm
 from wrapper_ir.emitters.fx.library import op_named, pack
 from wrapper_ir.emitters.fx.region import Bound, RegionBase, Storage, extent_of, torch_dtype
@@ -356,7 +356,8 @@ class CallLines(RegionBase):
         for result in results:
             part = self._part(line, result, parts, names)
             if isinstance(result, ResultBuffer):
-                self.bind(result.out, part, self._storage_of(result), is_direct=False)
+                storage = None if reads_otherwise(line) else self._storage_of(result)
+                self.bind(result.out, part, storage, is_direct=False)
             elif isinstance(result, ResultObject):
                 self.objects[result.object] = part
             else:

@@ -340,7 +340,7 @@ def probe_spec(line: Probe, program: Program) -> str:
         "buffers": program.shown_names(line),
         "scalars": [str(value) for value in line.scalars],
     }
-    source = program.place_of(line)
+    source = program.source_of(line)
     return json.dumps({**spec, "source": source} if source else spec)
 
 

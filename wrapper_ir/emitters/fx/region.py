@@ -4,7 +4,8 @@ Convention: *views are taken of storages, not of views*. For each buffer the bui
 whose tensor starts at the start of the buffer's storage (:class:`Storage`), and creates every view
 from that node. So the offset of a view depends on the program alone, not on the storage offset of a
 tensor that a caller passes in, and functionalization can regenerate each view from the one value
-that was written to.
+that was written to. A result that conjugates or negates the memory it shares counts as a storage of
+its own: a view of its argument would read other values.
 """
 
 from __future__ import annotations

@@ -365,7 +365,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
             args.append(tuple_of([literals.string(text) for text in shown]))
         if line.scalars:
             args.append(tuple_of([literals.string(str(value)) for value in line.scalars]))
-        source = self.context.program.place_of(line)
+        source = self.context.program.source_of(line)
         if source and line.level is not ProbeLevel.NAMES:
             args.append(keyword("source", literals.string(source)))
         return call(self.context.helper("make_probe"), *args)

@@ -30,13 +30,15 @@ def origin_of(
     """
     frames: dict[Frame, None] = {}
     for node in nodes:
-        frames.update(dict.fromkeys(_frames(node.meta.get("stack_trace") or "")))
-    modules = dict.fromkeys(filter(None, map(_module, nodes)))
+        for frame in _frames(node.meta.get("stack_trace") or ""):
+            frames.pop(frame, None)  # the last node's come last, also if others have them too
+            frames[frame] = None
+    modules = list(filter(None, map(_module, nodes)))
     return Origin(
         nodes=tuple(node.name for node in nodes),
         ops=tuple(dict.fromkeys(filter(None, map(_op, nodes)))),
         frames=tuple(frames),
-        module=next(reversed(modules), ""),
+        module=modules[-1] if modules else "",
         values=values,
         handle=handle,
     )

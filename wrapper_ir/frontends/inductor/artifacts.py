@@ -26,6 +26,7 @@ from wrapper_ir.frontends.inductor.captured import (
     with_guards,
     with_numbers,
     with_packing,
+    without_bounds,
 )
 from wrapper_ir.frontends.inductor.compat import cache_dir, compile_lock, inductor_config
 from wrapper_ir.frontends.inductor.emission import artifact_of
@@ -135,6 +136,10 @@ def _program(
         lambda config: run({**patches, **delivery.inductor, **config}), freeze=freeze
     )
     program = with_exported_ranges(with_numbers(lowered.program, numbers), ranges, lowered.least)
+    if not (delivery.checks_lower and delivery.checks_upper):
+        program = without_bounds(
+            program, lower=not delivery.checks_lower, upper=not delivery.checks_upper
+        )
     program = with_guards(program, noted_guards(env, {}))
     parameters = dict(model.named_parameters(remove_duplicate=False))
     buffers = dict(model.named_buffers(remove_duplicate=False))
@@ -164,9 +169,8 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any
     with tempfile.TemporaryDirectory(dir=root) as scratch:
         staging = Path(scratch, "made")
         staging.mkdir()
-        parts, _ = shipping.write_parts(
-            staging, artifact, options, delivery.metadata, packaged=delivery.is_package
-        )
+        how: Any = {"packaged": delivery.is_package, "name": delivery.name}
+        parts, _ = shipping.write_parts(staging, artifact, options, delivery.metadata, **how)
         # The library, the third of them, identifies its constants.
         digest = hashlib.sha256(b"".join(map(_digest, parts[:3])))
         folder = root / digest.hexdigest()

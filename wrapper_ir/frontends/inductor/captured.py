@@ -184,6 +184,22 @@ def with_exported_ranges(
     return program.replace(symbols=FrozenMap(symbols))
 
 
+def without_bounds(program: Program, *, lower: bool, upper: bool) -> Program:
+    """Return the program with sizes and strides of inputs that may be smaller, or larger.
+
+    Nothing checks a bound that a program does not have, and nothing relies on it.
+    """
+    inputs = {value.name for value in program.inputs if isinstance(value, BufferInput)}
+    symbols = dict(program.symbols)
+    for line in program.body:
+        if isinstance(line, BindSymbol) and line.source.buffer in inputs:
+            info = symbols[line.symbol]
+            least = 0 if lower and info.lower is not None else info.lower
+            most = None if upper else info.upper
+            symbols[line.symbol] = replace(info, lower=least, upper=most)
+    return program.replace(symbols=FrozenMap(symbols))
+
+
 # Frozen parameters: recipes for the packed ones, so that another machine can make them again.
 #
 # Under ``freezing`` Inductor computes what depends on parameters alone, including oneDNN's packing

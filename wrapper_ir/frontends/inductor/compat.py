@@ -69,6 +69,7 @@ try:
     from torch._dynamo import config as dynamo_config
     from torch._dynamo import device_interface
     from torch._dynamo import graph_bytecode_inputs as user_objects
+    from torch._dynamo.backends import registry as backend_registry
     from torch._dynamo.convert_frame import compile_lock
     from torch._dynamo.package import CompilePackage
     from torch._dynamo.repro import after_aot, after_dynamo, aoti

@@ -17,11 +17,12 @@ from wrapper_ir.frontends.inductor.compat import (
 from wrapper_ir.frontends.inductor.identity import saved_for_minifier
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
+from wrapper_ir.frontends.inductor.settings import pinned_settings
 from wrapper_ir.runtime.triton import prepare_launcher
 from wrapper_ir.toolchain.kernels import prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wrapper_ir.frontends.inductor.settings import Settings
 
@@ -38,6 +39,7 @@ def compile_graph(
         UnsupportedLineError: The graph has no typed form (unless ``on_unsupported="stock"``).
     """
     session = Session(settings, recorders=open_recorders())
+    machine = pinned_settings()  # the thread of a backward has another context
     # With a fresh cache, compile the one-time parts while Inductor works on the schedule.
     types = {each.device.type for each in example_inputs if isinstance(each, torch.Tensor)}
     kinds = [kind_of(type_) for type_ in types]
@@ -50,7 +52,7 @@ def compile_graph(
         prepare_module()
 
     def inner_compile(*args: Any, **kwargs: Any) -> Any:
-        with registered(session), _config(settings):
+        with registered(session), _config(settings, machine):
             try:
                 compiled = compile_fx_inner(*args, **kwargs)
             except InductorError as error:
@@ -60,15 +62,15 @@ def compile_graph(
                 raise
         return saved_for_minifier(compiled, lambda: registered(session))
 
-    with registered(session), _config(settings):
+    with registered(session), _config(settings, machine):
         compiled: Any = inductor_entry.compile_fx(gm, example_inputs, inner_compile=inner_compile)
         return compiled  # type: ignore[no-any-return]  # a callable, since nothing is ahead of time
 
 
-def _config(settings: Settings) -> Any:
+def _config(settings: Settings, machine: Mapping[str, Any]) -> Any:
     """Patch Inductor's settings as the options say, and keep it on its Python wrapper.
 
     We choose the target ourselves. With ``cpp_wrapper`` Inductor would lower the graph for its own
     C++.
     """
-    return inductor_config.patch({**dict(settings.inductor), "cpp_wrapper": False})
+    return inductor_config.patch({**machine, **dict(settings.inductor), "cpp_wrapper": False})

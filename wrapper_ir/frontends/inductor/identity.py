@@ -25,6 +25,7 @@ import uuid
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from wrapper_ir.devices import installed, is_registered, kind_of
 from wrapper_ir.emitters.base import is_ours
@@ -131,6 +132,7 @@ class IdentityPass(CustomGraphModulePass):
             _of_emitter(session.settings),
             _of_device(kind_of(self._device)),
             previous,
+            *_of_recording(session),
         )
 
 
@@ -202,9 +204,15 @@ def _of_passes(passes: tuple[str, ...]) -> str:
     return identity
 
 
+def _of_recording(session: Session) -> tuple[str, ...]:
+    """Return what makes a key unlike all others while programs are recorded, so must be made.
+
+    The graph still enters the caches: an artefact to be saved is what they took.
+    """
+    return (uuid4().hex,) if open_recorders(session) else ()
+
+
 def _refuse_uncacheable(session: Session) -> None:
-    if open_recorders(session):
-        raise CacheBypass("programs are being recorded, so they must be made")
     if session.capture:
         raise CacheBypass("a program is being captured")
 

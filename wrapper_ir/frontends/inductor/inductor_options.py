@@ -8,6 +8,7 @@ what to use instead.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
@@ -47,6 +48,7 @@ LIBRARY_MAPPED: Final[Mapping[str, tuple[str, Mapping[Any, Any]]]] = {
 }
 
 _FORMAT: Final = "package_constants_on_disk_format"
+_NAME: Final = "model_name_for_generated_files"
 
 _EXPORT: Final = "wir.capture and wir.export build libraries, and have options of their own"
 
@@ -88,6 +90,9 @@ class Delivery(NamedTuple):
         target: The library, or the folder to write to; empty for Inductor's cache.
         is_package: Whether to return the files of a package, not only the library.
         with_values: Whether to add the values of constants, for torch to pack.
+        name: The name that the files begin with; empty for ours.
+        checks_lower: Whether calls check the lower bounds of dynamic sizes.
+        checks_upper: Whether calls check the upper bounds of dynamic sizes.
         in_spec: The tree of arguments, as text.
         out_spec: The tree of results, as text.
         metadata: Metadata of the package.
@@ -98,6 +103,9 @@ class Delivery(NamedTuple):
     target: str
     is_package: bool
     with_values: bool
+    name: str
+    checks_lower: bool
+    checks_upper: bool
     in_spec: str
     out_spec: str
     metadata: Mapping[str, str]
@@ -138,7 +146,18 @@ def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
         # Inductor writes facts about its own libraries into this dict, and into the setting's.
         metadata = {k: v for k, v in metadata.items() if not str(k).startswith(_ABOUT_LIBRARIES)}
     files = fields["output_path"], fields["package"], fields[_FORMAT] == "pickle_weights"
-    return Delivery(*files, *specs, metadata, build, inductor), remaining
+    name = _name_of(fields.get(_NAME))
+    # 2.11 to 2.14 lack some of these.
+    checks = fields.get("check_lowerbound", True), fields.get("check_upperbound", True)
+    return Delivery(*files, name, *checks, *specs, metadata, build, inductor), remaining
+
+
+def _name_of(name: str | None) -> str:
+    """Check the name of a library's files, as torch describes it."""
+    if name and re.fullmatch(r"\w+", name, re.ASCII) is None:
+        expected = "letters, digits and underscores"
+        raise OptionValueError(option=f"{_LIBRARIES}.{_NAME}", value=name, expected=expected)
+    return name or ""
 
 
 def changed_wrapper_settings() -> Iterator[tuple[str, Any, Fate]]:

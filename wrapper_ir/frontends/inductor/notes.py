@@ -26,6 +26,7 @@ from wrapper_ir.frontends.inductor.compat import (
     processor,
     symbol_is_type,
 )
+from wrapper_ir.frontends.inductor.settings import pinned_settings
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import ScalarType
 from wrapper_ir.options.declared import ISA
@@ -264,11 +265,12 @@ def compiling_for(isa: str) -> Iterator[None]:
     """
     ISA.check(isa)
     if isa == NATIVE:
-        yield
+        with inductor_config.patch(pinned_settings()):
+            yield
         return
     token = _LEVEL.set(isa)
     try:
-        with inductor_config.patch({"cpp.simdlen": _WIDTHS[isa]}):
+        with inductor_config.patch({**pinned_settings(), "cpp.simdlen": _WIDTHS[isa]}):
             yield
     finally:
         _LEVEL.reset(token)

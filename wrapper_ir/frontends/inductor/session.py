@@ -142,7 +142,7 @@ def open_recorders(session: Session | None = None) -> tuple[Recording, ...]:
 def record() -> Iterator[Recording]:
     """Collect every program that compilations in this block make, in order, and their graphs.
 
-    Forward, backward and the graphs between breaks are separate programs. The block bypasses
+    Forward, backward and the graphs between breaks are separate programs. The block reads no
     caches, so graphs that another process has compiled before still yield their programs.
 
     Yields:

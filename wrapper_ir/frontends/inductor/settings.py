@@ -20,6 +20,7 @@ from wrapper_ir.frontends.inductor.inductor_options import (
     with_underscores,
 )
 from wrapper_ir.options import declared as take
+from wrapper_ir.options.machine import pinned
 from wrapper_ir.options.schema import NO_OPTION, check_values, options_of
 
 if TYPE_CHECKING:
@@ -175,3 +176,9 @@ def _check_plain(options: Mapping[str, Any]) -> None:
         if not is_plain:
             expected = "a plain value: strings, finite numbers and booleans"
             raise OptionValueError(option=option, value=value, expected=expected)
+
+
+def pinned_settings() -> dict[str, Any]:
+    """Return Inductor's settings for the machine that this context pins, if it pins one."""
+    machine = pinned.get()
+    return {} if machine is None else {"cpp.simdlen": machine.bits, "cpp.threads": machine.threads}

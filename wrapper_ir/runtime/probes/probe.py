@@ -62,7 +62,7 @@ def make_probe(
             ``hook``.
         buffers: The names of the buffers, in the order in which they will be passed.
         scalars: The names of the scalars, likewise.
-        source: The model's source line of the call.
+        source: The model's source line and module of the call.
     """
     if level == "names":
         return line_writer(f"{label} {when}")
@@ -289,7 +289,8 @@ class ProbeEvent:
             names, or qualified names for constants. The tensors belong to the program and must not
             be modified. They hold these values until the hook returns; clone them to keep them.
         scalars: Before: the call's scalar arguments in order, each with its expression.
-        source: The model's source line of the call, ``file.py:12``, or an empty string if unknown.
+        source: The model's source line and module of the call, ``file.py:12, layers.0``; empty if
+            unknown.
     """
 
     call: str
