@@ -375,7 +375,9 @@ def guards_of(module: torch.fx.GraphModule, state: State) -> Iterator[AssertSymb
         try:
             condition = state.scalar(expr)
         except UnsupportedExprError:
-            continue  # a program cannot express it; the ops check what they need
+            reason = f"the graph was traced for {expr}, which has no form in a program"
+            state.report(module.graph.output_node(), reason)
+            continue
         is_known = isinstance(condition, sympy.Basic) and state.is_bound(condition)
         if is_known and condition not in seen and free_symbols(condition):
             seen.add(condition)
