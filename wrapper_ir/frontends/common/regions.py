@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 
+from wrapper_ir.analysis.proof import same
 from wrapper_ir.build.draft import ProgramDraft, at_start
 from wrapper_ir.frontends.common.ops import call_of
 from wrapper_ir.lines.args import Access, Arg, BufferArg, BufferValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, Region
-from wrapper_ir.lines.memory import Allocate
+from wrapper_ir.lines.expr import substitute
+from wrapper_ir.lines.memory import Allocate, Reinterpret
 from wrapper_ir.lines.program import AnyLine
 
 if TYPE_CHECKING:
@@ -46,6 +48,30 @@ def copy(draft: ProgramDraft, target: str, source: str, origin: int | None = Non
     draft.emit(call_of(draft, op, args, device=device, origin=origin))
 
 
+def relaid(draft: ProgramDraft, buffer: str, wanted: Layout) -> str:
+    """Return a buffer that is laid out as wanted: itself, or a view if only the expressions differ.
+
+    Torch knows the two to be equal, by a guard on sizes such as ``s0*s1 == 12``, that no program
+    states, and writes one on either side of a region: ``[4, 3]`` is ``[4, s0*s1 // 4]`` inside.
+    Layouts that differ for the sizes that the program was made with are left to the verifier.
+    """
+    layout = draft.buffers[buffer]
+    if replace(wanted, size=layout.size, stride=layout.stride, offset=layout.offset) != layout:
+        return buffer
+    pairs = [*zip((*layout.size, *layout.stride), (*wanted.size, *wanted.stride), strict=False)]
+    hints = {name: info.hint for name, info in draft.symbols.items() if info.hint is not None}
+    are_equal = layout.rank == wanted.rank and all(
+        same(a, b) or (type(n := substitute(a, hints)) is int and n == substitute(b, hints))
+        for a, b in pairs
+    )
+    if not are_equal or all(same(a, b) for a, b in pairs):
+        return buffer
+    name = draft.fresh(f"{buffer}_view")
+    draft.buffers[name] = replace(layout, size=wanted.size, stride=wanted.stride)
+    draft.emit(Reinterpret(name, buffer))
+    return name
+
+
 @dataclass(slots=True)
 class RegionDraft:
     """A region under construction, whose body may still grow.
@@ -75,6 +101,13 @@ class RegionDraft:
         """Return the finished region. Its parameters are those of the operands in ``order``."""
         params = tuple(param for i in order if (param := self.params[i]) is not None)
         return Region(params, tuple(self.body), tuple(self.results))
+
+    def lay_out(self, layouts: Sequence[Layout | None]) -> None:
+        """Give each result the layout that is wanted, or leave one without: see ``relaid``."""
+        with self.draft.region(self.body):
+            for position, (value, wanted) in enumerate(zip(self.results, layouts, strict=True)):
+                if isinstance(value, BufferValue) and wanted is not None:
+                    self.results[position] = BufferValue(relaid(self.draft, value.buffer, wanted))
 
     def own_results(self, origin: Callable[[], int | None] = lambda: None) -> None:
         """Give each result storage of its own.
