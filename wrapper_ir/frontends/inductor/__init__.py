@@ -21,6 +21,7 @@ from wrapper_ir.frontends.inductor.errors import (
     UnsupportedTorchError,
 )
 from wrapper_ir.frontends.inductor.install import Installation, install, uninstall
+from wrapper_ir.frontends.inductor.overlaps import OverlapWarning
 from wrapper_ir.frontends.inductor.session import (
     Statistics,
     StockFallbackWarning,
@@ -39,6 +40,7 @@ __all__ = [
     "FixedSizeWarning",
     "InstallOrderError",
     "Installation",
+    "OverlapWarning",
     "Settings",
     "Statistics",
     "StockFallbackWarning",

@@ -36,6 +36,7 @@ from wrapper_ir.frontends.inductor.compat import (
     TracingContext,
     dynamo_config,
 )
+from wrapper_ir.frontends.inductor.overlaps import overlapping
 from wrapper_ir.frontends.inductor.session import Session, current_session, open_recorders
 from wrapper_ir.options.schema import options_of
 
@@ -125,6 +126,7 @@ class IdentityPass(CustomGraphModulePass):
             source_digest(),
             repr(session.settings),
             _of_device(self._device),
+            overlapping(),
             previous,
         )
 
