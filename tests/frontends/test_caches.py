@@ -27,7 +27,7 @@ import wrapper_ir as wir
 from tests import warm
 from tests.models.watch import watch_inductor
 from tests.release import TORCH
-from wrapper_ir.frontends.inductor import OverlapWarning, install, statistics
+from wrapper_ir.frontends.inductor import OpByOpWarning, install, statistics
 from wrapper_ir.frontends.inductor.identity import _sources
 
 pytestmark = [
@@ -415,6 +415,18 @@ def test_a_graph_that_writes_is_for_arguments_that_overlap_as_its_examples_did()
             torch._dynamo.reset()
             compiled = torch.compile(_write, backend="wrapper_ir", fullgraph=True)
             assert _is_right(compiled, overlap=order[0])
-            with pytest.warns(OverlapWarning, match="runs op by op"):
+            with pytest.warns(OpByOpWarning, match="runs op by op"):
                 assert _is_right(compiled, overlap=order[1])
             assert _is_right(compiled, overlap=order[0])
+
+
+def test_a_lazily_negated_argument_keeps_its_sign() -> None:
+    """Stock's kernels, and ours, read the memory without the sign."""
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x + 1, backend="wrapper_ir", fullgraph=True)
+    x = torch.tensor([1 + 2j, 3 - 4j])
+    assert compiled(x.imag).tolist() == [3.0, -3.0]
+    with pytest.warns(OpByOpWarning, match="resolve_neg"):
+        assert compiled(x.conj().imag).tolist() == [-1.0, 5.0]
+    assert compiled(x.conj().imag.resolve_neg()).tolist() == [-1.0, 5.0]
+    assert compiled(x.imag).tolist() == [3.0, -3.0]

@@ -21,7 +21,7 @@ from wrapper_ir.frontends.inductor.errors import (
     UnsupportedTorchError,
 )
 from wrapper_ir.frontends.inductor.install import Installation, install, uninstall
-from wrapper_ir.frontends.inductor.overlaps import OverlapWarning
+from wrapper_ir.frontends.inductor.overlaps import OpByOpWarning
 from wrapper_ir.frontends.inductor.session import (
     Statistics,
     StockFallbackWarning,
@@ -40,7 +40,7 @@ __all__ = [
     "FixedSizeWarning",
     "InstallOrderError",
     "Installation",
-    "OverlapWarning",
+    "OpByOpWarning",
     "Settings",
     "Statistics",
     "StockFallbackWarning",

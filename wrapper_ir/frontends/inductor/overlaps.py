@@ -1,4 +1,4 @@
-"""Arguments that share memory with others: whether a graph was compiled for them.
+"""Arguments that Inductor's graphs are wrong for: lazily negated ones, and some that share memory.
 
 A graph that writes to an argument is right only for arguments that overlap as its examples did:
 AOTAutograd traces overlapping ones by their joint storage, and separate ones as separate tensors.
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-class OverlapWarning(UserWarning):
-    """A call runs op by op: its arguments overlap in another way than those compiled for."""
+class OpByOpWarning(UserWarning):
+    """A graph runs op by op, for arguments that kernels would take for what they are not."""
 
 
 class _Lent(NamedTuple):
@@ -75,6 +75,15 @@ def with_overlaps(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Cal
         trace = TracingContext.try_get()
         if trace is None or not isinstance(model, torch.fx.GraphModule) or not is_ours():
             return stock(model, inputs, *args, **kwargs)
+        if any(isinstance(value, torch.Tensor) and value.is_neg() for value in inputs):
+            # Inductor's kernels read the memory behind the lazy minus sign of ``x.conj().imag``.
+            warnings.warn(
+                "a graph runs op by op: one argument is lazily negated, such as the imaginary "
+                "part of a conjugate; pass x.resolve_neg() to have it compiled",
+                OpByOpWarning,
+                stacklevel=2,
+            )
+            return model.forward
         lent = _lent(trace, model, inputs)
         pattern, cached = _overlapping.set(lent.overlapping), _cached.set(None)
         try:
@@ -159,7 +168,7 @@ def _comparing(compiled: Any, model: torch.fx.GraphModule, lent: _Lent) -> Calla
         warnings.warn(
             "a call of a compiled function runs op by op: it writes to an argument that shares "
             "memory with another one in another way than in the call that it was compiled for",
-            OverlapWarning,
+            OpByOpWarning,
             stacklevel=2,
         )
         return model(*args)
