@@ -596,3 +596,22 @@ def test_what_only_the_verifier_can_tell_names_the_call_too() -> None:
 def test_building_twice_gives_the_same_program() -> None:
     assert str(two_kernels()) == str(two_kernels())
     assert two_kernels() == two_kernels()
+
+
+def test_sizes_that_are_expressions_bind_their_symbols() -> None:
+    """A symbol is taken from the equation that needs no division by another symbol."""
+    b = wir.Builder("solved")
+    n, m = b.symbol("n", min=0, max=9), b.symbol("m")
+    x = b.input("x", "f32", (2 * n,))
+    b.input("y", "f32", (n * m, m + n - 1))
+    b.returns(x, m)
+    program = b.build()
+    assert b.build() == program
+    run = wir.compile(program)
+    for runs in (run, lambda *args: wir.interpret(program, *args)):
+        assert runs(torch.ones(4), torch.ones(6, 4))[1] == 3
+        assert runs(torch.ones(0), torch.ones(0, 4))[1] == 5
+        with pytest.raises(wir.WrapperIRError, match="expected"):
+            runs(torch.ones(4), torch.ones(5, 4))
+    with pytest.raises(wir.WrapperIRError, match=r"size 0 of 'x' to be 2\*n for some n"):
+        run(torch.ones(3), torch.ones(6, 4))

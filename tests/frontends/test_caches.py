@@ -27,7 +27,7 @@ import wrapper_ir as wir
 from tests import warm
 from tests.models.watch import watch_inductor
 from tests.release import TORCH
-from wrapper_ir.frontends.inductor import install, statistics
+from wrapper_ir.frontends.inductor import OpByOpWarning, install, statistics
 from wrapper_ir.frontends.inductor.identity import _sources
 
 pytestmark = [
@@ -388,3 +388,45 @@ def test_a_second_process_does_not_load_what_makes_programs(tmp_path: Path) -> N
 def test_keys_hold_tables_beside_modules() -> None:
     names = {file.name for file in _sources(Path(wir.__file__).parent)}
     assert {"abi_table.txt", "draft.py", "api.py"} <= names
+
+
+# Arguments that overlap, which AOTAutograd's keys do not tell from separate ones.
+
+
+def _write(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    a.add_(1)
+    return a + b
+
+
+def _is_right(compiled: Any, *, overlap: bool) -> bool:
+    """Whether a call does what eager does, also to its arguments."""
+    found = []
+    for function in (compiled, _write):
+        rows = torch.arange(8.0).view(4, 2)
+        a, b = (rows[:-1], rows[1:]) if overlap else (rows[:-1].clone(), rows[1:].clone())
+        found.append((function(a, b), a, b))
+    return all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_a_graph_that_writes_is_for_arguments_that_overlap_as_its_examples_did() -> None:
+    """Stock takes one graph for both, compiled in this process or from the cache: wrong values."""
+    for order in ((False, True), (True, False)):
+        for _ in range(2):  # the second time from the caches
+            torch._dynamo.reset()
+            compiled = torch.compile(_write, backend="wrapper_ir", fullgraph=True)
+            assert _is_right(compiled, overlap=order[0])
+            with pytest.warns(OpByOpWarning, match="runs op by op"):
+                assert _is_right(compiled, overlap=order[1])
+            assert _is_right(compiled, overlap=order[0])
+
+
+def test_a_lazily_negated_argument_keeps_its_sign() -> None:
+    """Stock's kernels, and ours, read the memory without the sign."""
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x + 1, backend="wrapper_ir", fullgraph=True)
+    x = torch.tensor([1 + 2j, 3 - 4j])
+    assert compiled(x.imag).tolist() == [3.0, -3.0]
+    with pytest.warns(OpByOpWarning, match="resolve_neg"):
+        assert compiled(x.conj().imag).tolist() == [-1.0, 5.0]
+    assert compiled(x.conj().imag.resolve_neg()).tolist() == [-1.0, 5.0]
+    assert compiled(x.imag).tolist() == [3.0, -3.0]

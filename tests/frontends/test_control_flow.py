@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._higher_order_ops import while_loop
 from torch.compiler import nested_compile_region
 from torch.utils import _pytree as pytree
 
@@ -22,6 +23,7 @@ from tests.frontends.flows import (
     table,
 )
 from tests.frontends.support import DYNAMIC, captured
+from tests.frontends_aten.support import Function
 from tests.release import TORCH
 from wrapper_ir.frontends.inductor import statistics
 from wrapper_ir.lines import (
@@ -258,3 +260,38 @@ def test_checks_of_results_are_kept() -> None:
     checks = [line for line in all_lines(programs[0], AssertLayout) if "while_loop" in line.subject]
     assert checks
     assert all(check.alignment == 16 for check in checks)
+
+
+def _looped(x: Tensor) -> Any:
+    def double(i: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return i + 1, y * 2 + y.sum(1, keepdim=True)
+
+    return while_loop(lambda i, _: i < 3, double, (torch.tensor(0), x.view(4, 3)))[1]
+
+
+def _chosen(x: Tensor) -> Any:
+    def product(y: Tensor) -> Tensor:
+        return y.t() @ y
+
+    return torch.cond(x.sum() > 0, product, lambda y: product(y) - 1, (x.view(-1, 3),))
+
+
+def _chosen_in_a_loop(x: Tensor) -> Any:
+    def body(i: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return i + 1, torch.cond(y.sum() > 0, lambda y: y * 2 - 1, lambda y: y + 1, (y,))
+
+    return while_loop(lambda i, _: i < 3, body, (torch.tensor(0), x.view(4, 3)))[1]
+
+
+@pytest.mark.parametrize("function", [_looped, _chosen, _chosen_in_a_loop])
+def test_views_of_dynamic_tensors_enter_regions(function: Any) -> None:
+    """Their sizes are ``[4, 3]`` on one side and ``[4, s0*s1 // 4]`` on the other."""
+    torch._dynamo.reset()
+    x = normal(2, 6)
+    compiled = torch.compile(function, backend="wrapper_ir", fullgraph=True, dynamic=True)
+    for args in (x, -x.view(3, 4)):
+        torch.testing.assert_close(compiled(args), function(args))
+    auto = torch.export.Dim.AUTO
+    exported = torch.export.export(Function(function), (x,), dynamic_shapes=({0: auto, 1: auto},))
+    for program in (wir.capture(exported), wir.from_fx(exported)):
+        torch.testing.assert_close(wir.interpret(program, -x)[0], function(-x))

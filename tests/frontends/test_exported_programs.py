@@ -15,6 +15,7 @@ from torch.export import Dim, ExportedProgram
 
 import wrapper_ir as wir
 from tests.frontends.support import DYNAMIC
+from tests.frontends_aten.support import Function
 from wrapper_ir.frontends.inductor import CaptureError
 from wrapper_ir.runtime import SymbolError
 
@@ -131,11 +132,15 @@ def test_what_the_export_assumed_is_checked(again: Any) -> None:
         ("2 <= L['x'].size()[0] < 64", True),
         ("max(3, L['x'].size()[0] // 2) <= -(-7) or not L['x'].stride()[1] == 1", True),
         ("L['x'].size()[0] / 2 != math.ceil(2.5)", True),
+        ("torch.sym_min(4, L['x'].size()[0]) <= (8 if L['x'].size()[0] > 3 else 9)", True),
+        ("round(torch.sym_float(L['x'].size()[0]) ** 0.5) | 1 != torch._sym_sqrt(3) ** 2", True),
+        ("math.log2(L['x'].size()[0] << 2) > math.trunc(0.7*torch.sym_float(3)) >> 1", True),
+        ("round(L['x'].size()[0] / 3, 1) == 2.7", False),
         ("__import__('os').system('true') == 0", False),
         ("L['x'].size()[0].bit_length() == 2", False),
         ("L['y'].size()[0] == 2", False),
         ("L['x']", False),
-        ("1 if True else 2", False),
+        ("1 if L['x'].size()[0] > 3 else 2", False),
         ("(", False),
     ],
 )
@@ -153,6 +158,44 @@ def test_texts_are_read_and_never_run(
         ((condition, message),) = exported_guards(changed, changed.module(check_guards=False))
         assert message.endswith("as the model was exported")
         assert len(condition.free_symbols) == 1
+
+
+def halves_and_roots(x: Tensor) -> tuple[Tensor, ...]:
+    """Take a number of rows that follows from all rows, in the ways that Python and torch have."""
+    n = x.shape[0]
+    return (
+        x[: min(n, 4)],
+        x[: max(n - 2, 1)],
+        x.topk(min(3, n)).values,
+        x[: round(n / 2)],
+        x[: n & 3],
+        x[: math.trunc(n * 0.7)],
+        x * 2 if n**0.5 > 2 else x,
+        x * 3 if 0.7 * n > 2.5 and n ^ 1 > 4 else x,
+    )
+
+
+def test_rounded_and_bounded_sizes_are_taken() -> None:
+    model = Function(halves_and_roots)
+    exported = torch.export.export(model, (torch.ones(8),), dynamic_shapes=({0: DYNAMIC},))
+    run = wir.compile(wir.capture(exported))
+    for n in (8, 9, 17, 40):
+        x = torch.linspace(-1, 1, n)
+        torch.testing.assert_close(run(x), halves_and_roots(x))
+    for n, said in ((4, r"\*\* 0.5 > 2"), (6, "& 3")):
+        with pytest.raises(SymbolError, match=said):
+            run(torch.ones(n))
+
+
+def test_a_condition_that_no_program_has_is_refused_by_both_front_ends() -> None:
+    exported = torch.export.export(
+        Function(lambda x: x * 2 if round(x.shape[0] / 3, 1) > 2 else x),
+        (torch.ones(8),),
+        dynamic_shapes=({0: DYNAMIC},),
+    )
+    for front_end in (wir.capture, wir.from_fx):
+        with pytest.raises(wir.WrapperIRError, match="no form in a program"):
+            front_end(exported)
 
 
 class Numbers(nn.Module):

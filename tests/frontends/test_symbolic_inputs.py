@@ -101,3 +101,64 @@ def test_numbers_are_called_as_the_model_calls_them() -> None:
         assert result.tolist() == [9.0] * 4
         with pytest.raises(InputLayoutError, match="'times' has the wrong type"):
             wir.compile(program)(torch.ones(4), 1.5, 2)
+
+
+D = torch.export.Dim("d", min=2, max=10)
+
+#: By name: for the size of each input, the dim and its value at a ``d``; a function of the inputs.
+EXPRESSIONS: dict[str, tuple[dict[Any, Callable[[int], int]], Callable[..., Tensor]]] = {
+    "2*d": ({2 * D: lambda d: 2 * d}, lambda x: x.view(2, -1).sum(0)),
+    "d + 1": ({D + 1: lambda d: d + 1}, lambda x: x[1:] - x[:-1]),
+    "4*d - 1": ({4 * D - 1: lambda d: 4 * d - 1}, lambda x: x * 2),
+    "d after d + 1": ({D + 1: lambda d: d + 1, D: lambda d: d}, lambda x, y: x[1:] + y),
+    "d + 1 after 2*d": (
+        {2 * D: lambda d: 2 * d, D + 1: lambda d: d + 1},
+        lambda x, y: x.view(2, -1)[0] + y[1:],
+    ),
+    "2*d, unused": ({2 * D: lambda d: 2 * d, 3: lambda _: 3}, lambda x, y: y + 1),
+}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+@pytest.mark.parametrize("front_end", [wir.capture, wir.from_fx])
+def test_a_size_may_be_an_expression_of_a_symbol_that_no_size_is(name: str, front_end: Any) -> None:
+    sizes, function = EXPRESSIONS[name]
+
+    def tensors(d: int) -> tuple[Tensor, ...]:
+        return tuple(normal(value(d)) for value in sizes.values())
+
+    shapes = tuple(None if isinstance(size, int) else {0: size} for size in sizes)
+    exported = torch.export.export(Function(function), tensors(4), dynamic_shapes=shapes)
+    program = front_end(exported)
+    assert wir.parse(str(program)) == program
+    run = wir.compile(program)
+    for d in (2, 7, 10):
+        args = tensors(d)
+        torch.testing.assert_close(run(*args)[0], function(*args))
+        torch.testing.assert_close(wir.interpret(program, *args)[0], function(*args))
+    for d in (1, 11):
+        with pytest.raises(wir.WrapperIRError, match=r"its range|\d+ <= s\d+ <= \d+"):
+            run(*tensors(d))
+
+
+def test_a_size_that_no_symbol_gives_is_refused_in_words() -> None:
+    program = wir.capture(lambda x: x + 1, (torch.ones(8),), dynamic_shapes=({0: 2 * D},))
+    for run in (wir.compile(program), wir.compile(program, "cpp")):
+        assert run(torch.ones(10))[0].tolist() == [2.0] * 10
+        words = r"size 0 of 'x' to be 2\*(s\d+) for some \1, but \1_given is 9"
+        with pytest.raises(wir.WrapperIRError, match=words):
+            run(torch.ones(9))
+
+
+def test_arguments_that_overlap_in_another_place_are_compiled_with_symbols() -> None:
+    """Their base has a size and an offset that guards tie to each other."""
+
+    def function(a: Tensor, b: Tensor) -> Tensor:
+        a.add_(1)
+        return a + b
+
+    compiled = torch.compile(function, backend="wrapper_ir", fullgraph=True)
+    for rows in (3, 4, 6):
+        ours, eager = torch.arange(2.0 * rows).view(rows, 2), torch.arange(2.0 * rows).view(rows, 2)
+        assert torch.equal(compiled(ours[:-1], ours[1:]), function(eager[:-1], eager[1:]))
+        assert torch.equal(ours, eager)

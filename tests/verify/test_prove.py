@@ -86,6 +86,11 @@ def test_what_is_proved_holds_for_every_value(
         (4 * CeilDiv(S, 4) - S, (None, None), (0, None)),
         (sympy.Max(1, S) * T - S * T, (1, None), (0, None)),
         (64 * CeilDiv(S, 64) - 64 * FloorDiv(S, 64), (0, None), (0, None)),
+        (48 * S - 4 * T * FloorDiv(12 * S, T), (None, None), (1, None)),
+        (S + T - 1 - T * CeilDiv(S, T), (None, None), (1, None)),
+        (T * FloorDiv(S, T) - S + T - 1, (None, None), (1, None)),
+        (S**2 - 2 * T * FloorDiv(S**2, 2 * T), (None, None), (1, None)),
+        (S * T - T**2 * FloorDiv(S, T), (0, None), (1, None)),
         (7 - Mod(S, 8), (None, None), (0, None)),
         (sympy.Max(S, 3) - 3, (None, None), (0, None)),
         (10 - S, (None, 10), (0, None)),
@@ -98,7 +103,18 @@ def test_provable(
     assert facts(s, t).nonnegative(dim(expr))
 
 
-@pytest.mark.parametrize("expr", [S - T, S - 1, S * T - S, -S, S - 2 * FloorDiv(S, 2) - 1])
+@pytest.mark.parametrize(
+    "expr",
+    [
+        S - T,
+        S - 1,
+        S * T - S,
+        -S,
+        S - 2 * FloorDiv(S, 2) - 1,
+        S - T * FloorDiv(S, T),
+        2 * S - 3 * (T + 1) * FloorDiv(S, T + 1),
+    ],
+)
 def test_not_provable(expr: sympy.Expr) -> None:
     assert not facts((0, None), (0, None)).nonnegative(dim(expr))
 

@@ -207,16 +207,23 @@ class _Proof:
         factors = list(sympy.Mul.make_args(rest))
         for at, factor in enumerate(factors):
             others = factors[:at] + factors[at + 1 :]
-            divides = isinstance(factor, (FloorDiv, CeilDiv)) and isinstance(
-                factor.args[1], sympy.Integer
+            divides = isinstance(factor, (FloorDiv, CeilDiv)) and self.cancels(
+                factor.args[1], others
             )
-            if divides and factor.args[1] > 0 and all(map(self.is_nonnegative, others)):
+            if divides and all(map(self.is_nonnegative, others)):
                 a, b = factor.args
                 least, most = (1 - b, 0) if isinstance(factor, FloorDiv) else (0, b - 1)
                 # A subtracted term needs an upper bound.
                 slack = least if coefficient > 0 else most
                 return coefficient * (a + slack) / b * sympy.Mul(*others)
         return term
+
+    def cancels(self, divisor: sympy.Expr, factors: list[sympy.Expr]) -> bool:
+        """Return whether a divisor is positive, and a number or a factor of the product."""
+        if isinstance(divisor, sympy.Integer):
+            return bool(divisor > 0)
+        _, left = sympy.fraction(sympy.Mul(*factors) / divisor)
+        return bool(left.is_number) and self.is_nonnegative(divisor - 1)
 
     def by_moving(self, expr: sympy.Expr) -> bool:
         """Shift each atom by its lower bound; return whether no coefficient is then negative."""

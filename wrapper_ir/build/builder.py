@@ -7,9 +7,8 @@ Binding and checking the inputs is added when the program is built.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
-
-import sympy
 
 from wrapper_ir.build.calls import KernelCalls
 from wrapper_ir.build.control import Control, value_of
@@ -17,12 +16,14 @@ from wrapper_ir.build.declarations import Declarations
 from wrapper_ir.build.draft import metadata_of, range_checks
 from wrapper_ir.build.errors import UnfinishedError
 from wrapper_ir.build.memory import Memory, Streams
+from wrapper_ir.build.solving import Equation, bind_given
 from wrapper_ir.build.values import choice, located
 from wrapper_ir.lines import (
     AnyLine,
     AssertLayout,
     BindSymbol,
     BufferInput,
+    ComputeSymbol,
     Device,
     GraphRole,
     Input,
@@ -103,10 +104,14 @@ class Builder(Declarations, KernelCalls, Memory, Streams, Control):
         """
         if self._results is None:
             raise UnfinishedError(reason="the results are missing", hint="call returns(...) first")
-        program = self._draft.program(
+        # What the preamble binds belongs to this program only, for more may be built.
+        draft = replace(
+            self._draft, symbols=dict(self._draft.symbols), bound=set(self._draft.bound)
+        )
+        program = draft.program(
             self.name,
             self._results,
-            head=_preamble(self._draft, self._input_origins, check_inputs=self._check_inputs),
+            head=_preamble(draft, self._input_origins, check_inputs=self._check_inputs),
             role=self.role,
             stage=self.stage,
         )
@@ -126,26 +131,24 @@ def _preamble(
     """Return the lines that bind each symbol that nothing else binds, and that check inputs.
 
     A symbol is bound by the first size, or else stride, that is the bare symbol, in the order of
-    the inputs. Ranges are checked because the memory planner relies on them. Checking an input with
-    a symbol that the user binds is up to the user.
+    the inputs, or else by the first one that gives it as an expression. Ranges are checked because
+    the memory planner relies on them. Checking an input with a symbol that the user binds is up to
+    the user.
     """
-    bound: dict[str, int] = {}
-    lines: list[AnyLine] = []
-    sources = [
-        (value, source, origin)
+    equations = [
+        Equation(value, source, origin)
         for item, origin in origins.items()
         if isinstance(item, BufferInput)
         for value, source in metadata_of(item.name, draft.buffers[item.name])
     ]
-    sources.sort(key=lambda each: isinstance(each[1], StrideOf))  # all sizes before all strides
-    for value, source, origin in sources:
-        is_unbound = isinstance(value, sympy.Symbol) and value.name not in draft.bound
-        if is_unbound and value.name not in bound:
-            bound[value.name] = origin
-            lines.append(BindSymbol(value.name, source, origin=origin))
+    equations.sort(key=lambda each: isinstance(each.given, StrideOf))  # all sizes before strides
+    lines = list(bind_given(draft, equations, draft.bound.add))
+    sizes = {line.symbol: line.origin for line in lines if isinstance(line, BindSymbol)}
+    others = {line.symbol: line.origin for line in lines if isinstance(line, ComputeSymbol)}
     if not check_inputs:
         return tuple(lines)
-    bound |= {item.symbol: at for item, at in origins.items() if isinstance(item, ScalarInput)}
+    others |= {item.symbol: at for item, at in origins.items() if isinstance(item, ScalarInput)}
+    bound = sizes | others
     lines += (
         AssertLayout(item.name, origin=origin)
         for item, origin in origins.items()
@@ -153,7 +156,7 @@ def _preamble(
     )
     for name, origin in bound.items():
         info = draft.symbols[name]
-        is_scalar = ScalarInput(name) in origins
-        lower = info.lower if is_scalar or (info.lower or 0) > 0 else None  # no size is negative
+        # No size is negative.
+        lower = info.lower if name in others or (info.lower or 0) > 0 else None
         lines += range_checks(draft.symbol(name), lower, info.upper, name, origin)
     return tuple(lines)

@@ -14,7 +14,7 @@ from wrapper_ir.frontends.aten.numbers import bind_unbacked, kind_of, noted_by
 from wrapper_ir.frontends.aten.sources import completed
 from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError, as_graph
 from wrapper_ir.frontends.common.ops import SYMBOLIC
-from wrapper_ir.frontends.common.regions import RegionDraft, copied, passed
+from wrapper_ir.frontends.common.regions import RegionDraft, copied, passed, relaid
 from wrapper_ir.lines.args import (
     Access,
     Arg,
@@ -155,6 +155,9 @@ class RegionBuilder:
 
     def _conformed(self, built: RegionDraft, value: BufferValue, wanted: Layout) -> BufferValue:
         state = self._walk.state
+        if all(map(state.is_bound, (*wanted.size, *wanted.stride))):
+            with state.draft.region(built.body):
+                value = BufferValue(relaid(state.draft, value.buffer, wanted))
         have = state.draft.buffers[value.buffer]
         is_same = have.stride == wanted.stride or have.size != wanted.size
         if is_same or not all(map(state.is_bound, wanted.stride)):

@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from wrapper_ir.build.draft import metadata_of, range_checks
+from wrapper_ir.build.solving import Equation, bind_given
 from wrapper_ir.frontends.aten.control import to_value
 from wrapper_ir.frontends.aten.emitted import is_emitted, kernels_of
 from wrapper_ir.frontends.aten.errors import NotAModelError, UnsupportedGraphError
@@ -29,18 +30,15 @@ from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.frontends.common.regions import copied, copy
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
 from wrapper_ir.frontends.common.tensors import with_other_names
-from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.args import BufferValue, Value
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.expr import Dim, UnsupportedExprError, free_symbols
-from wrapper_ir.lines.program import AnyLine, Constant, ConstantKind, FrozenMap, Program, SymbolKind
+from wrapper_ir.lines.expr import UnsupportedExprError, free_symbols
+from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program, SymbolKind
 from wrapper_ir.lines.symbols import (
     AssertLayout,
     AssertSymbol,
-    BindSymbol,
     ComputeSymbol,
-    SymbolSource,
 )
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.verify import verify
@@ -285,7 +283,9 @@ class Beginning:
         self.values: dict[str, Any] = {}
         self.names: dict[str, str] = {}
         #: Sizes and strides with their sources, to be bound once all inputs are defined.
-        self._sources: list[tuple[Dim, SymbolSource, int]] = []
+        self._equations: list[Equation] = []
+        #: Checks of numbers that sizes determine.
+        self._late: list[AssertSymbol] = []
         for place in places:
             if place.kind is PlaceKind.CONSTANT:
                 continue
@@ -313,7 +313,7 @@ class Beginning:
         origin = state.origin(place.node)
         self._draft.inputs.append(BufferInput(name))
         metadata = metadata_of(name, state.draft.buffers[name])
-        self._sources += [(value, source, origin) for value, source in metadata]
+        self._equations += [Equation(value, source, origin) for value, source in metadata]
         return Ref(name)
 
     def _number(self, place: Place, known: Any) -> Any:
@@ -326,7 +326,12 @@ class Beginning:
                 self.names[expr.name] = place.name
                 return expr
             number = self._fresh_input(place, kind)
-            self._check(sympy.Eq(number, expr), f"{number} is not {expr}")
+            check = AssertSymbol(sympy.Eq(number, expr), f"{number} is not {expr}")
+            if state.is_bound(expr):
+                self._draft.emit(check)
+            else:
+                self._equations.append(Equation(expr, number.name))
+                self._late.append(check)
             return number
         return self._fixed(place)
 
@@ -353,40 +358,17 @@ class Beginning:
         self._draft.emit(AssertSymbol(condition, message))
 
     def _bind(self) -> None:
-        """Bind the symbols that are bare sizes or strides, then those that an equation gives."""
-        left = []
-        for value, source, origin in self._sources:
-            if isinstance(value, sympy.Symbol) and value.name not in self._state.draft.bound:
-                name = self._state.bind(value.name)
-                self._draft.emit(BindSymbol(name, source, origin=origin))
-            elif isinstance(value, sympy.Basic):
-                left.append((value, source, origin))
-        for value, source, origin in left:
-            for line in self._solved(value, source, origin):
-                self._draft.emit(line)
-
-    def _solved(self, value: Dim, source: SymbolSource, origin: int) -> Iterator[AnyLine]:
-        """Yield the lines that solve ``a*s + b`` for its only unbound symbol ``s``."""
-        state = self._state
-        unknown = sorted(free_symbols(value) - state.draft.bound)
-        if len(unknown) != 1:
-            return
-        target = ours.symbol(unknown[0])
-        expanded = sympy.expand(value)
-        factor = expanded.coeff(target, 1)
-        rest = expanded.coeff(target, 0)
-        if expanded != sympy.expand(factor * target + rest) or factor.free_symbols:
-            return
-        raw = state.bind_fresh(f"{unknown[0]}_given")
-        yield BindSymbol(raw, source, origin=origin)
-        whole = state.draft.symbol(raw) - rest
-        if factor != 1:
-            condition = sympy.Eq(ours.Mod(whole, factor), 0)
-            yield AssertSymbol(condition, f"{value} has no solution for this size", origin=origin)
-        found = whole if factor == 1 else ours.FloorDiv(whole, factor)
-        yield ComputeSymbol(state.bind(unknown[0]), found, origin=origin)
-        info = state.draft.symbols[unknown[0]]
-        yield from range_checks(target, info.lower, info.upper, unknown[0], origin)
+        """Bind the symbols that sizes and strides give; check the ranges of those computed."""
+        draft = self._draft
+        for line in bind_given(draft, self._equations, self._state.bind):
+            draft.emit(line)
+            if isinstance(line, ComputeSymbol):
+                info, number = draft.symbols[line.symbol], draft.symbol(line.symbol)
+                limits = info.lower, info.upper
+                for check in range_checks(number, *limits, line.symbol, line.origin):
+                    draft.emit(check)
+        for check in self._late:
+            draft.emit(check)
 
 
 # Guards on relations of sizes, which become checks.
@@ -406,7 +388,9 @@ def guards_of(module: torch.fx.GraphModule, state: State) -> Iterator[AssertSymb
         try:
             condition = state.scalar(expr)
         except UnsupportedExprError:
-            continue  # a program cannot express it; the ops check what they need
+            reason = f"the graph was traced for {expr}, which has no form in a program"
+            state.report(module.graph.output_node(), reason)
+            continue
         is_known = isinstance(condition, sympy.Basic) and state.is_bound(condition)
         if is_known and condition not in seen and free_symbols(condition):
             seen.add(condition)

@@ -31,6 +31,8 @@ REAL_FUNCTIONS: Final[Mapping[str, Make]] = {
 #: Torch's names of floating-point symbols: those of inputs, and those read from tensors.
 _FLOAT_NAME: Final = re.compile(r"zu?f\d+")
 
+_IS_DENSE: Final = "IsNonOverlappingAndDenseIndicator"
+
 _INFINITE: Final = (sympy.oo, -sympy.oo)
 _LARGEST: Final = sympy.Float(sys.float_info.max)
 
@@ -100,10 +102,15 @@ def bound_of(value: Any) -> int | None:
 
 
 def is_about_layout(guard: Any) -> bool:
-    """Return True if torch's guard only decided a convolution's layout, which is asserted."""
+    """Return True if torch's guard is only about layouts, which are asserted.
+
+    It asks whether a tensor is dense, or decided a convolution's layout.
+    """
     location = getattr(getattr(guard, "sloc", None), "framework_loc", None)
     file, function = getattr(location, "filename", ""), getattr(location, "name", "")
-    return str(file).endswith("_subclasses/fake_impls.py") and function == "conv"
+    if str(file).endswith("_subclasses/fake_impls.py") and function == "conv":
+        return True
+    return any(type(part).__name__ == _IS_DENSE for part in sympy.preorder_traversal(guard.expr))
 
 
 def _unwrap(value: Any) -> Any:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import sympy
 import torch
 
+from wrapper_ir.analysis.proof import same
 from wrapper_ir.build.draft import ProgramDraft, at_start
 from wrapper_ir.frontends.common.ops import call_of
 from wrapper_ir.lines.args import Access, Arg, BufferArg, BufferValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, Region
-from wrapper_ir.lines.memory import Allocate
+from wrapper_ir.lines.expr import dim as to_dim
+from wrapper_ir.lines.expr import substitute
+from wrapper_ir.lines.memory import Allocate, Reinterpret
 from wrapper_ir.lines.program import AnyLine
+from wrapper_ir.lines.symbols import AssertSymbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
 
 
@@ -44,6 +50,48 @@ def copy(draft: ProgramDraft, target: str, source: str, origin: int | None = Non
     device = draft.buffers[target].device
     op = torch.ops.aten.copy_.default
     draft.emit(call_of(draft, op, args, device=device, origin=origin))
+
+
+def relaid(draft: ProgramDraft, buffer: str, wanted: Layout) -> str:
+    """Return a buffer that is laid out as wanted: itself, or a view if only the expressions differ.
+
+    Torch writes a size in two ways on the two sides of a region: ``[4, 3]`` is ``[4, s0*s1 // 4]``
+    inside. It knows the two to be equal, by a guard that the program does not state, so they are
+    checked. Layouts that differ for the sizes that the program was made with are left to the
+    verifier; so is a symbol where the other side has a number, for a graph that is specialized.
+    """
+    layout = draft.buffers[buffer]
+    like = replace(wanted, size=layout.size, stride=layout.stride, offset=layout.offset)
+    if like != layout or layout.rank != wanted.rank:
+        return buffer
+    sizes = [*zip(layout.size, wanted.size, strict=True)]
+    strides = [*zip(layout.stride, wanted.stride, strict=True)]
+    pairs = [pair for pair in (*sizes, *strides) if not same(*pair)]
+    hints = {name: info.hint for name, info in draft.symbols.items() if info.hint is not None}
+    if not pairs or not all(_may_be_equal(*pair, hints) for pair in pairs):
+        return buffer
+    for have, want in (*sizes, *(tuple(map(_of_nonempty, pair)) for pair in strides)):
+        if not same(have, want):
+            message = f"{have} to be {want}, as torch has found"
+            draft.emit(AssertSymbol(sympy.Eq(have, want), message))
+    name = draft.fresh(f"{buffer}_view")
+    draft.buffers[name] = replace(layout, size=wanted.size, stride=wanted.stride)
+    draft.emit(Reinterpret(name, buffer))
+    return name
+
+
+def _may_be_equal(a: Dim, b: Dim, hints: dict[str, int]) -> bool:
+    """Return whether two dims that are written differently are equal for the hints."""
+    compound = [dim for dim in (a, b) if isinstance(dim, sympy.Basic) and dim.args]
+    found = substitute(a, hints)
+    return bool(compound) and type(found) is int and found == substitute(b, hints)
+
+
+def _of_nonempty(dim: Dim) -> Dim:
+    """Return a stride as it is in a tensor with elements; that of an empty one does not matter."""
+    if not isinstance(dim, sympy.Basic):
+        return dim
+    return to_dim(dim.replace(sympy.Max, lambda *args: sympy.Max(*(a for a in args if a != 1))))
 
 
 @dataclass(slots=True)
@@ -75,6 +123,13 @@ class RegionDraft:
         """Return the finished region. Its parameters are those of the operands in ``order``."""
         params = tuple(param for i in order if (param := self.params[i]) is not None)
         return Region(params, tuple(self.body), tuple(self.results))
+
+    def lay_out(self, layouts: Sequence[Layout | None]) -> None:
+        """Give each result the layout that is wanted, or leave one without: see ``relaid``."""
+        with self.draft.region(self.body):
+            for position, (value, wanted) in enumerate(zip(self.results, layouts, strict=True)):
+                if isinstance(value, BufferValue) and wanted is not None:
+                    self.results[position] = BufferValue(relaid(self.draft, value.buffer, wanted))
 
     def own_results(self, origin: Callable[[], int | None] = lambda: None) -> None:
         """Give each result storage of its own.

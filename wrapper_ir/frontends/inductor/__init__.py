@@ -21,6 +21,7 @@ from wrapper_ir.frontends.inductor.errors import (
     UnsupportedTorchError,
 )
 from wrapper_ir.frontends.inductor.install import Installation, install, uninstall
+from wrapper_ir.frontends.inductor.overlaps import OpByOpWarning
 from wrapper_ir.frontends.inductor.session import (
     Statistics,
     StockFallbackWarning,
@@ -40,6 +41,7 @@ __all__ = [
     "InstallOrderError",
     "Installation",
     "LostSizesWarning",
+    "OpByOpWarning",
     "Settings",
     "Statistics",
     "StockFallbackWarning",

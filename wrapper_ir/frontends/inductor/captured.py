@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import sympy
 import torch
 
+from wrapper_ir.build.draft import range_checks
 from wrapper_ir.frontends.common.expressions import is_about_layout, to_scalar
 from wrapper_ir.frontends.common.tensors import memory_key
 from wrapper_ir.frontends.inductor.compat import ConstantFolder
 from wrapper_ir.frontends.inductor.convert.values import tensor_layout
 from wrapper_ir.frontends.inductor.errors import CaptureError
+from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg, ScalarArg, ScalarValue
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.program import (
     PACKING_OPS,
+    AnyLine,
     Constant,
     ConstantKind,
     FrozenMap,
@@ -28,7 +31,7 @@ from wrapper_ir.lines.program import (
     Program,
     SymbolKind,
 )
-from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol
+from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol, ComputeSymbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -162,26 +165,47 @@ def with_guards(program: Program, guards: Sequence[Guard]) -> Program:
     ]
     if not checks:
         return program
+    at = _after_sizes(program)
+    return program.replace(body=(*program.body[:at], *checks, *program.body[at:]))
+
+
+def _after_sizes(program: Program) -> int:
+    """Return the index of the first line after those that find the symbols in the inputs' sizes."""
     inputs = {value.name for value in program.inputs if isinstance(value, BufferInput)}
+    body = program.body
     bound = [
         index
-        for index, line in enumerate(program.body)
+        for index, line in enumerate(body)
         if isinstance(line, BindSymbol) and line.source.buffer in inputs
     ]
     at = bound[-1] + 1 if bound else 0
-    return program.replace(body=(*program.body[:at], *checks, *program.body[at:]))
+    while at < len(body) and isinstance(body[at], (AssertSymbol, ComputeSymbol)):
+        at += 1
+    return at
 
 
 def with_exported_ranges(
     program: Program, ranges: Mapping[str, Range], least: Mapping[str, int]
 ) -> Program:
-    """Return the program with the ranges of the export, from the ``least`` values on if given."""
+    """Return the program with the ranges of the export, from the ``least`` values on if given.
+
+    Those of symbols that sizes are get checked with the sizes, those that are computed from sizes
+    here.
+    """
     symbols = dict(program.symbols)
+    checks: dict[str, list[AssertSymbol]] = {}
     for name, (lower, upper) in ranges.items():
         if name in symbols:
             lower = max(lower or 0, least[name]) if name in least else lower
             symbols[name] = replace(symbols[name], lower=lower, upper=upper)
-    return program.replace(symbols=FrozenMap(symbols))
+            checks[name] = range_checks(ours.symbol(name), lower, upper, name)
+    at = _after_sizes(program)
+    body: list[AnyLine] = []
+    for line in program.body[:at]:
+        body.append(line)
+        if isinstance(line, ComputeSymbol):
+            body += checks.get(line.symbol, ())
+    return program.replace(symbols=FrozenMap(symbols), body=(*body, *program.body[at:]))
 
 
 def without_bounds(program: Program, *, lower: bool, upper: bool) -> Program:

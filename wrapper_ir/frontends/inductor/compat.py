@@ -66,6 +66,7 @@ def forget_last_trace() -> None:
 
 _check_version()
 try:
+    from torch._C._dynamo.guards import compute_overlapping_tensors
     from torch._dynamo import config as dynamo_config
     from torch._dynamo import device_interface
     from torch._dynamo import graph_bytecode_inputs as user_objects
@@ -76,6 +77,9 @@ try:
     from torch._dynamo.source import CurrentStreamSource
     from torch._dynamo.utils import dynamo_timed
     from torch._functorch import config as functorch_config
+    from torch._functorch._aot_autograd.aot_autograd_result import (
+        GenericAOTAutogradResult as CachedResult,
+    )
     from torch._functorch._aot_autograd.autograd_cache import (
         BypassAOTAutogradCache as AOTAutogradBypass,
     )
@@ -121,7 +125,9 @@ try:
     from torch._logging._internal import trace_structured
     from torch.fx.experimental._backward_state import BackwardState
     from torch.fx.experimental.symbolic_shapes import ShapeEnv, uninteresting_files
+    from torch.multiprocessing.reductions import StorageWeakRef
     from torch.utils import _triton as triton_tools
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
     from torch.utils._sympy.symbol import SymT, symbol_is_type
     from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 except ImportError as error:

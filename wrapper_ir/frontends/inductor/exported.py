@@ -19,7 +19,7 @@ import torch
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
-from wrapper_ir.frontends.common.expressions import to_scalar
+from wrapper_ir.frontends.common.expressions import REAL_FUNCTIONS, to_scalar
 from wrapper_ir.frontends.inductor.errors import CaptureError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.control import BufferInput
@@ -145,11 +145,31 @@ def _sources(exported: torch.export.ExportedProgram, module: Any) -> dict[str, A
 
 Make = Callable[..., Any]
 
+
+def _power(base: sympy.Expr, exponent: sympy.Expr) -> sympy.Expr:
+    """Return a power as Python computes it: of integers exactly, of others in double precision."""
+    make = sympy.Pow if _is_integer(base) and _is_integer(exponent) else ours.FloatPow
+    return make(base, exponent)
+
+
+def _is_integer(value: sympy.Expr) -> bool:
+    try:
+        ours.dim(value)
+    except ours.UnsupportedExprError:
+        return False
+    return True
+
+
 _OPERATORS: Final[Mapping[type[ast.AST], Make]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
     ast.Mult: lambda a, b: a * b,
-    ast.Pow: sympy.Pow,
+    ast.Pow: _power,
+    ast.BitAnd: ours.BitAnd,
+    ast.BitOr: ours.BitOr,
+    ast.BitXor: ours.BitXor,
+    ast.LShift: ours.ShiftLeft,
+    ast.RShift: ours.ShiftRight,
     ast.FloorDiv: ours.FloorDiv,
     ast.Mod: ours.Mod,
     ast.Div: ours.TrueDiv,
@@ -166,15 +186,16 @@ _OPERATORS: Final[Mapping[type[ast.AST], Make]] = {
 }
 
 _FUNCTIONS: Final[Mapping[str, Make]] = {
-    "max": sympy.Max,
-    "min": sympy.Min,
+    **dict.fromkeys(("max", "torch.sym_max"), sympy.Max),
+    **dict.fromkeys(("min", "torch.sym_min"), sympy.Min),
+    **dict.fromkeys(("float", "torch.sym_float"), ours.ToFloat),
+    **dict.fromkeys(("int", "math.trunc"), ours.Truncate),
     "abs": sympy.Abs,
-    "int": ours.Truncate,
-    "float": ours.ToFloat,
+    "round": lambda value: ours.Round(value),  # with digits, it is another function
     "math.floor": ours.Floor,
     "math.ceil": ours.Ceil,
-    "math.trunc": ours.Truncate,
-    "math.sqrt": ours.Sqrt,
+    **{f"math.{name}": function for name, function in REAL_FUNCTIONS.items()},
+    **{f"torch._sym_{name}": function for name, function in REAL_FUNCTIONS.items()},
 }
 
 
@@ -202,8 +223,10 @@ class _Reader:
     def condition(self, text: str) -> Scalar:
         """Return the condition that a text states."""
         try:
-            tree = ast.parse(text.strip(), mode="eval").body
-            return ours.scalar(self._value(tree))
+            condition = ours.scalar(self._value(ast.parse(text.strip(), mode="eval").body))
+            if not ours.is_relation(condition):
+                raise _UnknownFormError
+            return condition
         except _UNREADABLE as error:
             raise CaptureError(
                 problem=f"torch.export assumed {_shown(text)!r}, which has no form in a program"
@@ -221,6 +244,8 @@ class _Reader:
                 return _operator(op)(*map(self._value, values))
             case ast.Compare(left=left, ops=ops, comparators=comparators):
                 return self._comparison([left, *comparators], ops)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                return ours.Where(*map(self._value, (test, body, orelse)))
             case ast.Call(func=function, args=args) if ast.unparse(function) in _FUNCTIONS:
                 return _FUNCTIONS[ast.unparse(function)](*map(self._value, args))
             case _:

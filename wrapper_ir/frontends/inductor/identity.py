@@ -40,6 +40,7 @@ from wrapper_ir.frontends.inductor.compat import (
     TracingContext,
     dynamo_config,
 )
+from wrapper_ir.frontends.inductor.overlaps import overlapping
 from wrapper_ir.frontends.inductor.session import Session, current_session, open_recorders
 from wrapper_ir.options.schema import options_of
 
@@ -131,6 +132,7 @@ class IdentityPass(CustomGraphModulePass):
             repr(session.settings),
             _of_emitter(session.settings),
             _of_device(kind_of(self._device)),
+            overlapping(),
             previous,
             *_of_recording(session),
         )

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.devices import is_registered
 from wrapper_ir.frontends.inductor.choices import with_free_choices
 from wrapper_ir.frontends.inductor.compat import (
+    CachedResult,
     CompilePackage,
     SerializedFxCompile,
     ShapeEnv,
@@ -52,6 +53,7 @@ from wrapper_ir.frontends.inductor.identity import (
     package_keys,
 )
 from wrapper_ir.frontends.inductor.other_processes import with_context
+from wrapper_ir.frontends.inductor.overlaps import noting_metadata, with_overlaps
 from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
 
 if TYPE_CHECKING:
@@ -202,11 +204,18 @@ def _with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
     return compile_fx_aot
 
 
+def _is_made() -> bool:
+    return maker() is not None
+
+
+_with_devices = partial(with_devices, _is_made)
+
 #: Replaced functions of torch: module or class, name, and a function from theirs to ours.
 _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
-    (inductor_entry, "compile_fx", partial(with_devices, lambda: maker() is not None)),
-    (inductor_entry, "compile_fx_inner", partial(with_devices, lambda: maker() is not None)),
+    (inductor_entry, "compile_fx", lambda stock: _with_devices(with_overlaps(_is_made, stock))),
+    (inductor_entry, "compile_fx_inner", _with_devices),
     (inductor_entry, "compile_fx_aot", _with_library_emission),
+    (CachedResult, "wrap_post_compile", noting_metadata),
     (CompilePackage, "source_id_from_fn", package_keys),
     (SerializedFxCompile, "serialize_compile", partial(with_context, registered)),
     (ShapeEnv, "evaluate_expr", with_free_choices),

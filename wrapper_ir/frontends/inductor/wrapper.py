@@ -128,6 +128,14 @@ class _Notes(Mixin):  # type: ignore[misc]  # of no type
         self.note_kernel(note_of_users_kernel(name, self.definitions[name], kwargs))
         return result
 
+    def codegen_inputs(self) -> None:
+        """Write how Inductor binds the symbols of inputs, only if its own wrapper may serve.
+
+        In subgraphs it wants to solve each size, though symbols from around them do for us.
+        """
+        if not may_refuse(self.session):
+            super().codegen_inputs()
+
     def register_alignment_check_inputs(self) -> None:
         """Leave unaligned inputs to the function that Inductor puts around ours."""
 

@@ -6,6 +6,7 @@ around it. A region sees those symbols too, so numbers are passed only where a l
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -13,7 +14,7 @@ import torch
 
 from wrapper_ir.build.draft import at_start
 from wrapper_ir.frontends.common.ops import call_of
-from wrapper_ir.frontends.common.regions import RegionDraft, copied, passed
+from wrapper_ir.frontends.common.regions import RegionDraft, copied, passed, relaid
 from wrapper_ir.frontends.inductor.compat import Choice, V, choice_of, ir
 from wrapper_ir.frontends.inductor.convert.arguments import convert_results, to_arg
 from wrapper_ir.frontends.inductor.convert.state import Scope
@@ -68,6 +69,8 @@ def _choice(scope: Scope, node: Any, choice: Choice) -> None:
         branch.own_results()
     order = [i for i, param in enumerate(branches[0].params) if param is not None]
     results = _results(scope, node, branches[0].results, _outputs(node))
+    for branch in branches:
+        _lay_out(scope, branch, results)
     operands = passed(args, order, set().union(*(branch.written for branch in branches)))
     regions = tuple(branch.region(order) for branch in branches)
     if choice.is_cond:
@@ -124,6 +127,7 @@ def _while(scope: Scope, node: Any) -> None:
     ]
     changing = {n: outputs[i] for n, i in enumerate(carried) if i in outputs}
     results = _results(scope, node, body.results, changing, dict(enumerate(carried)))
+    _lay_out(scope, body, results, stacked=stacks)
     written = condition.written | body.written
     scope.emit(
         While(
@@ -214,6 +218,21 @@ def _results(
     return tuple(results)
 
 
+def _lay_out(
+    scope: Scope, region: RegionDraft, results: Sequence[CallResult], *, stacked: bool = False
+) -> None:
+    """Lay out the results of a region as those of its line, which may stack its rounds."""
+    layouts: list[Layout | None] = []
+    outer = iter(results)
+    for value in region.results:
+        result = None if isinstance(value, NoneValue) else next(outer, None)
+        layout = scope.layout(result.out) if isinstance(result, ResultBuffer) else None
+        if layout is not None and stacked:
+            layout = replace(layout, size=layout.size[1:], stride=layout.stride[1:])
+        layouts.append(layout if layout is not None and _is_visible(scope, layout) else None)
+    region.lay_out(layouts)
+
+
 def _outputs(node: Any) -> dict[int, Any]:
     """Return the nodes of the results, by position."""
     outputs = {}
@@ -233,10 +252,11 @@ def _truth(value: Any) -> Any:
 # Inductor's subgraphs as regions: parameters, results, and what they write to.
 
 
-def convert_region(
-    outer: Scope, graph: Any, operands: Sequence[Arg], carried: int = 0
-) -> RegionDraft:
-    """Convert a subgraph whose first ``carried`` operands are carried by a loop."""
+def convert_region(outer: Scope, graph: Any, operands: list[Arg], carried: int = 0) -> RegionDraft:
+    """Convert a subgraph whose first ``carried`` operands are carried by a loop.
+
+    Operands that Inductor lays out by another expression inside are replaced by views.
+    """
     with outer.draft.region():
         scope = _inner_scope(outer, graph)
         with V.set_graph_handler(graph):
@@ -247,7 +267,19 @@ def convert_region(
             ]
             scope.shared.convert_lines(scope, _wrapper_of(graph))
             results = convert_results(scope, graph.wrapper_code.get_graph_outputs())
+    with outer.draft.region(outer.body):
+        for position, (param, operand) in enumerate(zip(params, operands, strict=True)):
+            if isinstance(param, BufferInput) and isinstance(operand, BufferArg):
+                wanted = scope.layout(param.name)
+                if _is_visible(outer, wanted):
+                    view = relaid(outer.draft, operand.buffer, wanted)
+                    operands[position] = replace(operand, buffer=view)
     return RegionDraft(scope.draft, scope.body, params, list(results))
+
+
+def _is_visible(scope: Scope, layout: Layout) -> bool:
+    """Return whether all symbols in a layout are bound in a scope."""
+    return layout.symbols <= scope.bound
 
 
 def _param(scope: Scope, name: str, operand: Arg, *, is_passed: bool) -> Input | None:

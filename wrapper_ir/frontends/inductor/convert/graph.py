@@ -14,6 +14,8 @@ from sympy.core.numbers import Infinity, NaN, NegativeInfinity
 from torch.utils._sympy.singleton_int import SingletonInt
 
 from wrapper_ir.build.draft import metadata_of
+from wrapper_ir.build.solving import Equation, bind_given
+from wrapper_ir.frontends.common.expressions import to_dim
 from wrapper_ir.frontends.inductor.compat import (
     BackwardState,
     GradAOTOutput,
@@ -38,7 +40,7 @@ from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.control import BufferInput, Input, ScalarInput
 from wrapper_ir.lines.program import GraphRole, Program, SymbolInfo, SymbolKind
-from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol
+from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol
 from wrapper_ir.runtime import class_of
 
 if TYPE_CHECKING:
@@ -280,7 +282,8 @@ def convert_inputs(scope: Scope, left_out: Container[int], *, donates: bool) -> 
     donated = {scope.name(n) for n, v in originals.items() if isinstance(v, ir.DonatedBuffer)}
     if not donates:
         scope.lent |= donated
-    inputs = tuple(_input(scope, name, value, donated) for name, value in values)
+    equations: list[Equation] = []
+    inputs = tuple(_input(scope, name, value, donated, equations) for name, value in values)
     replaced = replaced_inputs(graph)
     layouts = {
         scope.name(name): (
@@ -290,7 +293,8 @@ def convert_inputs(scope: Scope, left_out: Container[int], *, donates: bool) -> 
         if isinstance(value, ir.TensorBox)
     }
     for name, layout in layouts.items():
-        _bind_shape(scope, name, layout)
+        equations += (Equation(value, source) for value, source in metadata_of(name, layout))
+    _bind(scope, equations)
     for node in replaced.values():
         allow_any_size(scope, node)
     for name, layout in layouts.items():
@@ -298,14 +302,20 @@ def convert_inputs(scope: Scope, left_out: Container[int], *, donates: bool) -> 
     return inputs
 
 
-def _input(scope: Scope, name: str, value: Any, donated: set[str]) -> Input:
+def _input(
+    scope: Scope, name: str, value: Any, donated: set[str], equations: list[Equation]
+) -> Input:
+    """Return an input; one that is a number adds an equation for it if other sizes give it."""
     if isinstance(value, ir.TensorBox):
         name = scope.name(name)
         return BufferInput(name, donated=name in donated and name not in scope.lent)
     if value is None:
         return _unnamed_number(scope, name, SymbolKind.NONE)
-    if isinstance(value, sympy.Symbol) and value.name not in scope.bound:
-        return ScalarInput(scope.bind(value))
+    symbol = _unbound(scope, value)
+    if symbol is not None:
+        bound = scope.bind(symbol)
+        equations.append(Equation(value, bound))
+        return ScalarInput(bound)
     if isinstance(value, sympy.Basic):
         kind = SymbolKind.FLOAT if isinstance(value, _FLOATS) else SymbolKind.INT
         number = _unnamed_number(scope, name, kind)
@@ -354,11 +364,29 @@ def _is_float(number: sympy.Symbol, value: sympy.Basic) -> sympy.Basic:
     return sympy.Eq(number, value)
 
 
-def _bind_shape(scope: Scope, name: str, layout: Any) -> None:
-    """Bind the symbols that are a size or stride of an input, where each first occurs."""
-    for value, source in metadata_of(name, layout):
-        if isinstance(value, sympy.Symbol) and value.name not in scope.bound:
-            scope.emit(BindSymbol(scope.bind(value), source))
+def _unbound(scope: Scope, value: Any) -> sympy.Symbol | None:
+    """Return the symbol that a number of an input is, or None if it is no symbol or a bound one.
+
+    A guard may have replaced it by another one, which is in the lines then.
+    """
+    if not isinstance(value, sympy.Symbol):
+        return None
+    symbols = (scope.graph.sizevars.simplify(value), value)
+    unbound = (each for each in symbols if isinstance(each, sympy.Symbol))
+    return next((each for each in unbound if each.name not in scope.bound), None)
+
+
+def _bind(scope: Scope, equations: Sequence[Equation]) -> None:
+    """Bind the symbols that the numbers, sizes and strides of the inputs give."""
+    symbols: dict[str, sympy.Symbol] = {}
+    solvable = []
+    for value, given, _ in equations:
+        symbol = _unbound(scope, value)
+        found = scope.graph.sizevars.simplify(value) if symbol is None else symbol
+        symbols |= {each.name: each for each in found.free_symbols}
+        solvable.append(Equation(to_dim(found), given))
+    for line in bind_given(scope.draft, solvable, lambda name: scope.bind(symbols[name])):
+        scope.emit(line)
 
 
 # Inputs that a graph only gives other data (``x.data = y``) and never reads.

@@ -1,0 +1,176 @@
+"""Arguments that Inductor's graphs are wrong for: lazily negated ones, and some that share memory.
+
+A graph that writes to an argument is right only for arguments that overlap as its examples did:
+AOTAutograd traces overlapping ones by their joint storage, and separate ones as separate tensors.
+It guards on that only where a size is symbolic and the examples share a storage, and Dynamo has no
+guard for tensors that may or may not share one. So a graph that writes compares what overlaps in
+each call, and a call with other arguments runs op by op. The key of AOTAutograd's cache tells sizes
+but not what overlaps; that we put into the key.
+
+Parameters, buffers and the state of optimizers (torch calls them static) are not compared: who
+passes a view of one beside it? Comparing hundreds of them would take longer than some calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import warnings
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from wrapper_ir.frontends.inductor.compat import (
+    StorageWeakRef,
+    TracingContext,
+    compute_overlapping_tensors,
+    is_traceable_wrapper_subclass,
+)
+
+#: Untyped, because torch declares subclasses that hold other tensors as no tensors.
+is_wrapper: Any = is_traceable_wrapper_subclass
+storage_key: Any = StorageWeakRef
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class OpByOpWarning(UserWarning):
+    """A graph runs op by op, for arguments that kernels would take for what they are not."""
+
+
+class _Lent(NamedTuple):
+    """The tensors that the caller passes anew in each call, and which of them overlap.
+
+    Attributes:
+        positions: Their positions among the arguments.
+        overlapping: The positions of those that overlap with another one.
+    """
+
+    positions: tuple[int, ...] = ()
+    overlapping: frozenset[int] = frozenset()
+
+
+#: Positions of the arguments that overlap in the graph that is being compiled.
+_overlapping: contextvars.ContextVar[frozenset[int]] = contextvars.ContextVar(
+    "overlapping", default=frozenset()
+)
+
+
+#: AOTAutograd's description of the graph that is being compiled, if it comes from its cache.
+_cached: contextvars.ContextVar[Any] = contextvars.ContextVar("cached", default=None)
+
+
+def overlapping() -> list[int]:
+    """Return the positions of the arguments that overlap in the graph that is being compiled."""
+    return sorted(_overlapping.get())
+
+
+def with_overlaps(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap Inductor's function for one of Dynamo's graphs so that ours compare what overlaps."""
+
+    @wraps(stock)
+    def compile_graph(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        trace = TracingContext.try_get()
+        if trace is None or not isinstance(model, torch.fx.GraphModule) or not is_ours():
+            return stock(model, inputs, *args, **kwargs)
+        if any(isinstance(value, torch.Tensor) and value.is_neg() for value in inputs):
+            # Inductor's kernels read the memory behind the lazy minus sign of ``x.conj().imag``.
+            warnings.warn(
+                "a graph runs op by op: one argument is lazily negated, such as the imaginary "
+                "part of a conjugate; pass x.resolve_neg() to have it compiled",
+                OpByOpWarning,
+                stacklevel=2,
+            )
+            return model.forward
+        lent = _lent(trace, model, inputs)
+        pattern, cached = _overlapping.set(lent.overlapping), _cached.set(None)
+        try:
+            compiled = stock(model, inputs, *args, **kwargs)
+            metadata = _cached.get() or trace.fw_metadata
+        finally:
+            _overlapping.reset(pattern)
+            _cached.reset(cached)
+        if len(lent.positions) > 1 and _writes(metadata, lent.positions, len(inputs)):
+            return _comparing(compiled, model, lent)
+        return compiled
+
+    return compile_graph
+
+
+def noting_metadata(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap AOTAutograd's method that loads an entry of its cache, to note what it says."""
+
+    @wraps(stock)
+    def wrap_post_compile(entry: Any, *args: Any, **kwargs: Any) -> Any:
+        _cached.set(entry.runtime_metadata)
+        return stock(entry, *args, **kwargs)
+
+    return wrap_post_compile
+
+
+def _lent(trace: TracingContext, model: torch.fx.GraphModule, inputs: Sequence[Any]) -> _Lent:
+    places = model.graph.find_nodes(op="placeholder")
+    positions = tuple(
+        position
+        for position, (node, value) in enumerate(zip(places, inputs, strict=False))
+        if _has_storage(value)
+        and getattr(node, "_dynamo_source", None) is not None
+        and not node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type")
+    )
+    env = trace.fake_mode.shape_env if trace.fake_mode is not None else None
+    with contextlib.nullcontext() if env is None else env.suppress_guards():
+        return _Lent(positions, _overlaps(inputs, positions))
+
+
+def _has_storage(value: Any) -> bool:
+    is_plain = isinstance(value, torch.Tensor) and value.layout == torch.strided
+    return is_plain and not is_wrapper(value)
+
+
+def _overlaps(args: Sequence[Any], positions: Sequence[int]) -> frozenset[int]:
+    """Return those positions of tensors that overlap with another one."""
+    groups: dict[Any, list[int]] = {}
+    for position in positions:
+        groups.setdefault(storage_key(args[position].untyped_storage()), []).append(position)
+    found: set[int] = set()
+    for group in groups.values():
+        if len(group) > 1:
+            tensors = [args[position] for position in group]
+            numbers = [n for t in tensors for n in (*t.shape, *t.stride(), t.storage_offset())]
+            symbolic = not all(type(number) is int for number in numbers)
+            overlapping = compute_overlapping_tensors(tensors, symbolic=symbolic)
+            found |= {group[index] for index in overlapping}
+    return frozenset(found)
+
+
+def _writes(metadata: Any, positions: Sequence[int], count: int) -> bool:
+    """Return whether a graph with ``count`` arguments writes to one at these positions."""
+    infos = () if metadata is None else metadata.input_info
+    written = {position for position, info in enumerate(infos) if info.mutates_data}
+    # A base that AOTAutograd has put in the place of arguments moves the others.
+    return bool(written) if len(infos) != count else not written.isdisjoint(positions)
+
+
+def _comparing(compiled: Any, model: torch.fx.GraphModule, lent: _Lent) -> Callable[..., Any]:
+    """Return a compiled graph that runs op by op for arguments that overlap in another way."""
+    positions, known = lent
+
+    @wraps(compiled)
+    def call(*args: Any) -> Any:
+        storages = {args[position].untyped_storage()._cdata for position in positions}
+        # Most arguments have storages of their own.
+        if len(storages) == len(positions) and not known:
+            return compiled(*args)
+        if _overlaps(args, positions) == known:
+            return compiled(*args)
+        warnings.warn(
+            "a call of a compiled function runs op by op: it writes to an argument that shares "
+            "memory with another one in another way than in the call that it was compiled for",
+            OpByOpWarning,
+            stacklevel=2,
+        )
+        return model(*args)
+
+    return call
