@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter.calls import (
     borrowed,
@@ -36,7 +37,7 @@ from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.program import Stage
 from wrapper_ir.lines.walk import Path, regions_of, walk
 from wrapper_ir.runtime import InputCountError, check_object
-from wrapper_ir.runtime._private import no_autocast
+from wrapper_ir.runtime._private import no_autocast, registered_schema
 from wrapper_ir.runtime.checks import check_number
 from wrapper_ir.verify import verify as verify_program
 
@@ -288,6 +289,7 @@ def interpret(
         InputCountError: There are too few or too many inputs.
         InputLayoutError: An input does not match its layout.
         MissingValueError: ``Program.data`` lacks values of constants.
+        SchemaDifferenceError: The program declares an op unlike the one that is registered.
         WrapperIRError: A line broke a rule, could not be run, or an assertion failed. The error's
             ``path`` and ``origin`` name the line.
     """
@@ -296,6 +298,7 @@ def interpret(
         verify_program(program)
     if len(inputs) != len(program.inputs):
         raise InputCountError(expected=len(program.inputs), got=len(inputs))
+    refuse_differences(program, registered_schema)
     interpreter = Interpreter(program, called_kernels(program))
     before = pattern.set(unwritten)
     try:

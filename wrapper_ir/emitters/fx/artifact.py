@@ -13,6 +13,7 @@ from torch import fx
 from torch._ops import HigherOrderOperator, OpOverload
 from typing_extensions import override
 
+from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.devices import named
 from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.emitters.facts import only_accelerator
@@ -32,6 +33,7 @@ from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.lines.program import Program
 from wrapper_ir.lines.walk import Path
 from wrapper_ir.runtime import check_object, current_stream, empty_strided_cpu
+from wrapper_ir.runtime._private import registered_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -387,7 +389,9 @@ class FxArtifact:
 
         Raises:
             MissingConstantError: The program has constants without values.
+            SchemaDifferenceError: It declares an op unlike the one that is registered.
         """
+        refuse_differences(self.program, registered_schema)
         if self.missing:
             names = ", ".join(f"'{name}'" for name in self.missing)
             raise MissingConstantError(program=self.program.name, names=names)
