@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
 
 from wrapper_ir.debug_printer.insert import with_debugging
@@ -22,12 +23,14 @@ from wrapper_ir.options.schema import made_with, options_of, read_options
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from wrapper_ir.interpreter.fake import FakeCalls
     from wrapper_ir.lines import Program
 
 
 __all__ = [
     "PASSES",
     "Branch",
+    "CheckResults",
     "InsertFrees",
     "InsertProbes",
     "KeepStorage",
@@ -95,6 +98,30 @@ class PlanMemory:
         from wrapper_ir.planning import plan_memory
 
         return plan_memory(program, self.strategy or None, arena=self.arena)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResults:
+    """``check-results`` checks what library ops return where torch's meta functions do not fix it.
+
+    A meta function runs on the declared layouts of the arguments. It is not believed if the op is
+    not one of torch's: it may be written apart from the op, and contradict it.
+    """
+
+    name: ClassVar[str] = "check-results"
+
+    def __call__(self, program: Program) -> Program:
+        """Return the program with a check of each such result that is not checked yet."""
+        from wrapper_ir.analysis.ops import is_torchs
+        from wrapper_ir.planning import check_results
+
+        @cache
+        def calls() -> FakeCalls:
+            from wrapper_ir.interpreter.fake import FakeCalls  # imports torch
+
+            return FakeCalls(program)
+
+        return check_results(program, lambda line: is_torchs(line.op) and calls().fixes(line))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +262,16 @@ class StripComments:
 PASSES: Final[dict[str, type[Any]]] = {
     pass_.name: pass_
     for pass_ in (
-        *(Branch, InsertFrees, InsertProbes, PlanExterns, ReuseInPlace, PlanMemory, KeepStorage),
+        *(
+            Branch,
+            CheckResults,
+            InsertFrees,
+            InsertProbes,
+            PlanExterns,
+            ReuseInPlace,
+            PlanMemory,
+            KeepStorage,
+        ),
         *(PrepareCapture, StripComments),
     )
 }
@@ -256,7 +292,8 @@ def pipeline_for(
 ) -> tuple[Pass, ...]:
     """Return the passes that prepare a program for an emitter.
 
-    A program is prepared for capture if the emitter captures calls, then planned, then probed.
+    Results of ops are checked where nothing fixes them. A program is prepared for capture if the
+    emitter captures calls, then planned, then probed.
     Probes only work in calls that are not captured, so with a printer the program is not prepared
     for capture.
 
@@ -267,9 +304,9 @@ def pipeline_for(
     """
     plan = PlanMemory(strategy or "", getattr(emitter, "arena", "call"))
     if printer is not None:
-        return plan, InsertProbes(printer)
+        return CheckResults(), plan, InsertProbes(printer)
     preparing = PrepareCapture.wanted_by(emitter)
-    return (plan,) if preparing is None else (preparing, plan)
+    return (CheckResults(), *(() if preparing is None else (preparing,)), plan)
 
 
 def run_passes(

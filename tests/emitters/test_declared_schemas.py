@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -11,6 +10,9 @@ import torch
 import wrapper_ir as wir
 from wrapper_ir.analysis.schemas import difference
 from wrapper_ir.lines.schema import SchemaDifferenceError, parse_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 TARGETS = ("python", "fx", "cpp", "interpreter")
 

@@ -13,6 +13,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter.calls import (
     borrowed,
     called_kernels,
+    check_constant,
     check_input,
     guarded,
     settle,
@@ -34,7 +35,7 @@ from wrapper_ir.lines.args import BufferArg, BufferValue, NoneValue, Relation, R
 from wrapper_ir.lines.control import BufferInput, ObjectInput, ScalarInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.fields import as_program
-from wrapper_ir.lines.program import Stage
+from wrapper_ir.lines.program import ConstantKind, Stage
 from wrapper_ir.lines.walk import Path, regions_of, walk
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import no_autocast, registered_schema
@@ -287,7 +288,7 @@ def interpret(
     Raises:
         VerificationError: The program breaks a rule of the IR.
         InputCountError: There are too few or too many inputs.
-        InputLayoutError: An input does not match its layout.
+        InputLayoutError: An input or a constant does not match its layout.
         MissingValueError: ``Program.data`` lacks values of constants.
         SchemaDifferenceError: The program declares an op unlike the one that is registered.
         WrapperIRError: A line broke a rule, could not be run, or an assertion failed. The error's
@@ -325,6 +326,8 @@ def _constants(program: Program) -> dict[str, Buffer]:
         raise MissingValueError(names=", ".join(f"'{name}'" for name in missing))
     constants: dict[str, Buffer] = {}
     for name, constant in program.constants.items():
+        if constant.kind is not ConstantKind.PACKED:
+            check_constant(program, name)
         tensor: Tensor = program.data[name].detach()
         storage = borrowed(name, Kind.CONSTANT, tensor)
         storage.writable = constant.mutable
