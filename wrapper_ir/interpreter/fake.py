@@ -56,9 +56,11 @@ class FakeCalls:
         names: dict[str, str] = {}  # in the order of the line
         numbered = Renaming(lambda n: names.setdefault(n, str(len(names))), str, str)
         form = numbered.value((line.args, line.kwargs, line.results))
-        key = (line.op, form, tuple(map(self._program.layout, names)))
+        # Objects have no layouts; calls that take one are refused below.
+        layouts = tuple(self._program.buffers.get(name) for name in names)
+        key = (line.op, form, layouts)
         if key not in self._known:
-            symbols = frozenset().union(*(self._program.layout(name).symbols for name in names))
+            symbols = frozenset().union(*(each.symbols for each in layouts if each is not None))
             self._known[key] = self._agrees(line, is_static=not symbols and not _varies(form))
         return self._known[key]
 
