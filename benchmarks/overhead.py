@@ -99,10 +99,31 @@ def tiny_products() -> Made:
     return chain, (torch.randn(4, 8), *(torch.randn(8, 8) for _ in range(30)))
 
 
+_library: Any = torch.library.Library("wrapper_ir_overhead", "DEF")
+_library.define("twice(Tensor x) -> Tensor")
+_library.impl("twice", lambda x: x + x, "CPU")
+torch.library.register_fake("wrapper_ir_overhead::twice", torch.empty_like, lib=_library)
+
+
+def own_ops() -> Made:
+    """Return thirty calls of an op that is not torch's, each with a one-line kernel behind it.
+
+    What such an op returns is checked in every call: its fake kernel may say something else.
+    """
+
+    def chain(x: Tensor) -> Tensor:
+        for _ in range(30):
+            x = torch.ops.wrapper_ir_overhead.twice(x).sin()
+        return x
+
+    return chain, (torch.randn(4, 8),)
+
+
 SUBJECTS = (
     Subject("mlp", mlp, "8 x Linear(64, 64), softmax, batch 4", 0.75),
     Subject("encoder", encoder, "6 x TransformerEncoderLayer(64), 8 tokens", 0.92),
     Subject("tiny kernels", tiny_kernels, "30 x (cumsum, then one kernel), 4 x 8", 0.70),
+    Subject("own ops", own_ops, "30 x (an op of one's own, then one kernel), 4 x 8"),
     Subject("tiny products", tiny_products, "30 x (8 x 8 product, then softmax)", 0.70),
 )
 

@@ -15,20 +15,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from wrapper_ir.emitters.python.kernels import (
     SAME_AS_TORCH,
-    default_is,
     has_plain_arguments,
     torch_function,
     torch_op,
 )
 from wrapper_ir.lines import (
     BufferArg,
-    DType,
-    DTypeArg,
     ExternKernel,
     ListArg,
     NoneArg,
     ScalarArg,
-    StringArg,
     parse_schema,
 )
 
@@ -140,30 +136,6 @@ SCHEMA = parse_schema(
     "aten::f(Tensor self, int n=1, float x=0.5, *, Scalar alpha=1, bool keep=False, Tensor? w=None)"
     " -> Tensor"
 )
-
-
-@pytest.mark.parametrize(
-    ("parameter", "value", "expected"),
-    [
-        ("n", ScalarArg(1), True),
-        ("n", ScalarArg(2), False),
-        ("n", ScalarArg(True), False),
-        ("x", ScalarArg(0.5), True),
-        ("x", ScalarArg(0.25), False),
-        ("alpha", ScalarArg(1), True),
-        ("alpha", ScalarArg(1.0), False),  # 1.0 * int tensor is another dtype than 1 * int tensor
-        ("keep", ScalarArg(False), True),
-        ("keep", ScalarArg(0), False),
-        ("w", NoneArg(), True),
-        ("self", NoneArg(), False),
-        ("n", StringArg("1"), False),
-        ("n", DTypeArg(DType.INT64), False),
-    ],
-)
-def test_defaults(parameter: str, value: Any, expected: bool) -> None:
-    found = SCHEMA.arg(parameter)
-    assert found is not None
-    assert default_is(found, value) is expected
 
 
 X = BufferArg("x")

@@ -97,11 +97,10 @@ def test_imports_only_torch_and_the_runtime(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_line_of_call_is_mapped(name: str) -> None:
-    made = program(name)
-    artifact = emit(made)
+    artifact = emit(program(name))
     lines = artifact.source.splitlines()
     assert len(lines) == len(artifact.source_map.paths)
-    paths = dict(walk(made))
+    paths = dict(walk(artifact.program))
     assert {p for p in artifact.source_map.paths if p is not None} <= paths.keys()
     for path, line in paths.items():
         if line.mnemonic in ("call", "extern", "free", "reuse", "allocate"):

@@ -12,7 +12,7 @@ import wrapper_ir as wir
 from wrapper_ir.debug_printer import DebugPrinter
 from wrapper_ir.emitters import make_emitter
 from wrapper_ir.errors import OptionError, OptionValueError
-from wrapper_ir.lines import Comment, Cond, Program, Region, ScalarArg, Stage
+from wrapper_ir.lines import AssertLayout, Comment, Cond, Program, Region, ScalarArg, Stage, effects
 from wrapper_ir.passes import (
     PASSES,
     InsertFrees,
@@ -156,11 +156,62 @@ def test_the_pipeline_follows_what_the_emitter_says() -> None:
         emitter = make_emitter("python", dict(*options))
         return [one.name for one in pipeline_for(wir.parse(TEXT), emitter, **more)]
 
-    assert names() == ["plan-memory"]
-    assert names({"cuda_graph": True}) == ["prepare-capture", "plan-memory"]
+    assert names() == ["check-results", "plan-memory"]
+    assert names({"cuda_graph": True}) == ["check-results", "prepare-capture", "plan-memory"]
     # Probes are seen in calls that are not captured.
     printer = DebugPrinter("print")
-    assert names({"cuda_graph": True}, printer=printer) == ["plan-memory", "insert-probes"]
+    shown = names({"cuda_graph": True}, printer=printer)
+    assert shown == ["check-results", "plan-memory", "insert-probes"]
     kept = make_emitter("cpp", {"arena": "kept"})
-    (plan,) = pipeline_for(wir.parse(TEXT), kept, strategy="pool")
+    _, plan = pipeline_for(wir.parse(TEXT), kept, strategy="pool")
     assert plan == PlanMemory("pool", "kept")
+
+
+CALLS = """\
+wir 2
+program @p inference logical
+
+symbol s0 : int [2, 512]
+symbol u0 : int [0, 512] unbacked
+input %x : f32[s0, 4] @cpu
+
+extern aten::relu(Tensor self) -> Tensor
+extern aten::t(Tensor(a) self) -> Tensor(a)
+extern aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, \
+ScalarType? dtype=None) -> Tensor
+extern aten::nonzero(Tensor self) -> Tensor
+extern unknown::relu(Tensor self) -> Tensor
+
+  s0 = size %x, 0
+  %a = aten::relu(%x) : f32[s0, 4] @cpu
+  %b = aten::t(%a) : f32[4, s0]{1, 4} @cpu alias(%a)
+  %c = aten::sum.dim_IntList(%b, [0]) : f32[s0] @cpu
+  %wrong = aten::sum.dim_IntList(%b, [0]) : f32[2*s0] @cpu
+  %at = aten::nonzero(%x) : i64[u0, 2]{1, u0} @cpu
+  u0 = size %at, 0
+  %custom = unknown::relu(%x) : f32[s0, 4] @cpu
+  %seen = unknown::relu(%x) : f32[s0, 4] @cpu
+  assert_layout %seen, "by hand"
+  %unused = unknown::relu(%x) : f32[s0, 4] @cpu
+return %a, %c, %wrong, %at, %custom, %seen
+"""
+
+
+def test_results_are_checked_unless_torchs_meta_functions_fix_them() -> None:
+    source = wir.parse(CALLS)
+    checked = run_passes(source, ["check-results"], verify_each=True)
+    added = [line for line in checked.body if line not in source.body]
+    assert added == [
+        AssertLayout("wrong", "aten::sum.dim_IntList"),
+        AssertLayout("at", "aten::nonzero"),
+        AssertLayout("custom", "unknown::relu"),
+    ]
+    bound = next(n for n, line in enumerate(checked.body) if "u0" in effects(line).defines_symbols)
+    assert checked.body[bound + 1] == added[1]
+
+
+def test_programs_whose_results_are_fixed_or_checked_stay_as_they_are() -> None:
+    checked = run_passes(wir.parse(CALLS), ["check-results"])
+    assert run_passes(checked, ["check-results"]) is checked
+    planned = run_passes(checked, ["plan-memory"])
+    assert run_passes(planned, ["check-results"]) is planned

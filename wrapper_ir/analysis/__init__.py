@@ -4,6 +4,7 @@
 - :mod:`~wrapper_ir.analysis.ops`: facts about library ops that effects do not show.
 - :mod:`~wrapper_ir.analysis.ordering`: the order of work across streams.
 - :mod:`~wrapper_ir.analysis.proof`: proofs about symbolic sizes.
+- :mod:`~wrapper_ir.analysis.schemas`: declared schemas against registered ones.
 
 The effects of a single line are in :func:`wrapper_ir.lines.effects`. The verifier tracks storage on
 its own, because it checks what passes did with these answers.

@@ -64,6 +64,9 @@ _KNOWN: Final = ("aten::", "prims::", "quantized::", "mkldnn::", "mkl::")
 _FUNCTIONAL: Final = "_c10d_functional::"
 _COLLECTIVES: Final = (_FUNCTIONAL, "c10d::", "c10d_functional::")
 
+#: Namespaces of ops whose meta functions come with torch.
+_TORCHS: Final = (*_KNOWN, *_COLLECTIVES, "_quantized::", "onednn::", "inductor::", "rngprims::")
+
 _STARTERS: Final = tuple(
     _FUNCTIONAL + name
     for name in (
@@ -100,6 +103,11 @@ def is_method(program: Program, op: str) -> bool:
     """Return whether an op of a program is a method of a custom class."""
     source = program.kernels[op].source
     return isinstance(source, TorchOp) and source.is_method
+
+
+def is_torchs(op: str) -> bool:
+    """Return whether an op is one of torch's, so that its meta function belongs to it."""
+    return op.startswith(_TORCHS)
 
 
 # Memory.

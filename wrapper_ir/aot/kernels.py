@@ -27,6 +27,7 @@ from wrapper_ir.toolchain.source import (
     cost,
     gathered,
     is_solitary,
+    signature_checks,
     solitary,
 )
 
@@ -95,6 +96,7 @@ def _translation(
     names: Sequence[Named], flags: tuple[str, ...], isa: Isa, *, alone: bool
 ) -> Translation:
     text = solitary(names[0]) if alone else "".join(gathered(names))
+    text += signature_checks(names, alone=alone)
     return Translation(
         name="kernels.cpp",
         text=text,

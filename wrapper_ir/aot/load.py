@@ -20,6 +20,7 @@ from wrapper_ir.devices import CPU
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.options.schema import made_with
 from wrapper_ir.runtime import InputCountError, check_object
+from wrapper_ir.runtime._private import registered_schema
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address
@@ -189,6 +190,7 @@ def load(
     Raises:
         MissingConstantError: The value of a constant is missing.
         InputLayoutError: A constant does not have the layout that the program was made for.
+        SchemaDifferenceError: The program declares an op unlike the one that is registered.
     """
     function: Callable[..., tuple[Any, ...]]
     function = _load(artifact, num_runners, options, boxed=False)
@@ -208,13 +210,14 @@ def _load(
 ) -> Any:  # noqa: ANN401 - a callable of one form or the other
     if type(num_runners) is not int or num_runners < 1:
         raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
-    from wrapper_ir.aot.build import BuildOptions, build_loadable  # noqa: PLC0415 - only to build
-
-    # Imported with an artifact already.
+    # Only to build; the other two are imported with an artifact already.
+    from wrapper_ir.analysis.schemas import refuse_differences  # noqa: PLC0415
+    from wrapper_ir.aot.build import BuildOptions, build_loadable  # noqa: PLC0415
     from wrapper_ir.emitters.base import constant_values  # noqa: PLC0415
 
     program = artifact.program
     _register_ops(artifact.manifest.parts)
+    refuse_differences(program, registered_schema)
     values = constant_values(program)
     constants = tuple(values[name] for name in program.constants)
     library = build_loadable(artifact, made_with(BuildOptions, options, owner="load"))

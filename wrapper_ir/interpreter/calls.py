@@ -435,6 +435,19 @@ def guarded(name: str, tensor: Tensor) -> tuple[Storage, Tensor]:
     return Storage(name, Kind.OWNED, made, start, nbytes, block), made
 
 
+def check_constant(program: Program, name: str) -> None:
+    """Check the value of a constant against its layout.
+
+    Raises:
+        InputLayoutError: It does not match, or is not a tensor.
+    """
+    layout = program.layout(name)
+    size = tuple(n for n in layout.size if isinstance(n, int))  # constants are of fixed size
+    stride = tuple(n for n in layout.stride if isinstance(n, int))
+    device = torch.device(str(layout.device))
+    check_layout(program.data[name], name, dtype_of(layout), device, size, stride)
+
+
 def check_input(frame: Frame, name: str, value: Any) -> None:  # noqa: ANN401 - what the caller gave
     """Check an input against the numbers in its layout. :func:`settle` checks the symbols.
 

@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter.calls import (
     borrowed,
     called_kernels,
+    check_constant,
     check_input,
     guarded,
     settle,
@@ -33,10 +35,10 @@ from wrapper_ir.lines.args import BufferArg, BufferValue, NoneValue, Relation, R
 from wrapper_ir.lines.control import BufferInput, ObjectInput, ScalarInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.fields import as_program
-from wrapper_ir.lines.program import Stage
+from wrapper_ir.lines.program import ConstantKind, Stage
 from wrapper_ir.lines.walk import Path, regions_of, walk
 from wrapper_ir.runtime import InputCountError, check_object
-from wrapper_ir.runtime._private import no_autocast
+from wrapper_ir.runtime._private import no_autocast, registered_schema
 from wrapper_ir.runtime.checks import check_number
 from wrapper_ir.verify import verify as verify_program
 
@@ -290,8 +292,9 @@ def interpret(
     Raises:
         VerificationError: The program breaks a rule of the IR.
         InputCountError: There are too few or too many inputs.
-        InputLayoutError: An input does not match its layout.
+        InputLayoutError: An input or a constant does not match its layout.
         MissingValueError: ``Program.data`` lacks values of constants.
+        SchemaDifferenceError: The program declares an op unlike the one that is registered.
         WrapperIRError: A line broke a rule, could not be run, or an assertion failed. The error's
             ``path`` and ``origin`` name the line.
     """
@@ -300,6 +303,7 @@ def interpret(
         verify_program(program)
     if len(inputs) != len(program.inputs):
         raise InputCountError(expected=len(program.inputs), got=len(inputs))
+    refuse_differences(program, registered_schema)
     interpreter = Interpreter(program, called_kernels(program))
     before = pattern.set(unwritten)
     try:
@@ -326,6 +330,8 @@ def _constants(program: Program) -> dict[str, Buffer]:
         raise MissingValueError(names=", ".join(f"'{name}'" for name in missing))
     constants: dict[str, Buffer] = {}
     for name, constant in program.constants.items():
+        if constant.kind is not ConstantKind.PACKED:
+            check_constant(program, name)
         tensor: Tensor = program.data[name].detach()
         storage = borrowed(name, Kind.CONSTANT, tensor)
         storage.writable = constant.mutable

@@ -43,6 +43,19 @@ class SchemaError(WrapperIRError):
     template = "cannot read the operator schema '{schema}': {reason} at column {column}"
 
 
+class SchemaDifferenceError(WrapperIRError):
+    """A program that is being loaded declares an op unlike the one that is registered.
+
+    Fields: ``program``, ``op``, and ``difference`` in words.
+    """
+
+    code = "WIR0106"
+    template = "program '{program}' declares '{op}' unlike the op that is registered: {difference}"
+    default_hint = (
+        "load the version of the op that the program was made with, or make the program again"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SchemaType:
     """A type: ``Tensor``, ``int[]``, ``Tensor(a!)?[]``."""

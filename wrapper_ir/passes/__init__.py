@@ -17,6 +17,7 @@ from wrapper_ir.passes.pipeline import (
 )
 from wrapper_ir.passes.standard import (
     Branch,
+    CheckResults,
     InsertFrees,
     InsertProbes,
     KeepStorage,
@@ -38,6 +39,7 @@ from wrapper_ir.passes.textual import (
 __all__ = [
     "PASSES",
     "Branch",
+    "CheckResults",
     "Checked",
     "FunctionPass",
     "InsertFrees",

@@ -3,7 +3,8 @@
 Its stages, in order:
 
 1. *Lowering*: passes from logical programs to logical programs. The kinds of the program's devices
-   name theirs, then the emitter.
+   name theirs, then the emitter. In between, results of library ops are checked where nothing fixes
+   them.
 2. Planning, and the debug printer's probes if there are any.
 3. *Legalisation*: passes from planned programs to planned programs, named likewise.
 
@@ -18,7 +19,7 @@ from wrapper_ir.emitters.base import faults_of
 from wrapper_ir.lines import Stage
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.passes.base import Checked, check_result
-from wrapper_ir.passes.standard import InsertProbes, PlanMemory
+from wrapper_ir.passes.standard import CheckResults, InsertProbes, PlanMemory
 from wrapper_ir.passes.textual import PassSpellingError, parse_pass, place_of
 from wrapper_ir.verify import VerificationError, verify
 
@@ -115,8 +116,12 @@ def pipeline_for(
     """
     plan = PlanMemory(strategy or "", "call" if emitter is None else emitter.arena)
     probes = () if printer is None else (InsertProbes(printer),)
+    devices = lowering_for(program)
+    both = lowering_for(program, emitter, probed=printer is not None)
     return (
-        *lowering_for(program, emitter, probed=printer is not None),
+        *devices,
+        CheckResults(),  # of what devices make of the program, as any target calls it
+        *both[len(devices) :],
         *(plan, *probes),
         *legalisation_for(program, emitter),
     )

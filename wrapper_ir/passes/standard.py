@@ -7,6 +7,7 @@ runs.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from wrapper_ir.debug_printer.insert import with_debugging
@@ -19,6 +20,7 @@ from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS
 # ruff: noqa: PLC0415 - the planner is large, and a planned program does not need it
 
 if TYPE_CHECKING:
+    from wrapper_ir.interpreter.fake import FakeCalls
     from wrapper_ir.lines import Program
 
 
@@ -56,6 +58,30 @@ class PlanMemory:
         from wrapper_ir.planning import plan_memory
 
         return plan_memory(program, self.strategy or None, arena=self.arena)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResults:
+    """``check-results`` checks what library ops return where torch's meta functions do not fix it.
+
+    A meta function runs on the declared layouts of the arguments. It is not believed if the op is
+    not one of torch's: it may be written apart from the op, and contradict it.
+    """
+
+    name: ClassVar[str] = "check-results"
+
+    def __call__(self, program: Program) -> Program:
+        """Return the program with a check of each such result that is not checked yet."""
+        from wrapper_ir.analysis.ops import is_torchs
+        from wrapper_ir.planning import check_results
+
+        @cache
+        def calls() -> FakeCalls:
+            from wrapper_ir.interpreter.fake import FakeCalls  # imports torch
+
+            return FakeCalls(program)
+
+        return check_results(program, lambda line: is_torchs(line.op) and calls().fixes(line))
 
 
 @dataclass(frozen=True, slots=True)

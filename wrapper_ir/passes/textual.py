@@ -20,6 +20,7 @@ from wrapper_ir.options.schema import made_with, options_of, read_options
 from wrapper_ir.passes.base import Pass
 from wrapper_ir.passes.standard import (
     Branch,
+    CheckResults,
     InsertFrees,
     InsertProbes,
     KeepStorage,
@@ -34,7 +35,8 @@ from wrapper_ir.passes.standard import (
 PASSES: Final[dict[str, type[Any]]] = {
     pass_.name: pass_
     for pass_ in (
-        *(Branch, InsertFrees, InsertProbes, PlanExterns, ReuseInPlace, PlanMemory, KeepStorage),
+        *(Branch, CheckResults, InsertFrees, InsertProbes, PlanExterns, ReuseInPlace, PlanMemory),
+        KeepStorage,
         *(PrepareCapture, StripComments),
     )
 }

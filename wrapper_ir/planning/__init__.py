@@ -46,6 +46,7 @@ from wrapper_ir.planning.report import (
     check_plan,
     report,
 )
+from wrapper_ir.planning.results import check_results
 from wrapper_ir.planning.reuse import reuse_storage
 from wrapper_ir.planning.sizes import Rounded, held_bytes, needed_bytes, peak
 from wrapper_ir.verify import verify
@@ -77,6 +78,7 @@ __all__ = [
     "branch",
     "check_offsets",
     "check_plan",
+    "check_results",
     "insert_frees",
     "keep_storage",
     "kept_pools",

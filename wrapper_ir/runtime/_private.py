@@ -58,6 +58,15 @@ def run_intermediate_hooks(name: str, value: Tensor) -> None:
     import_module("torch._inductor.hooks").run_intermediate_hooks(name, value)
 
 
+def registered_schema(op: str) -> str | None:
+    """Return the schema under which torch knows an op, ``namespace::name.overload``, if it does."""
+    namespace, _, rest = op.partition("::")
+    name, _, overload = rest.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    found = getattr(packet, overload or "default", None)
+    return None if found is None else str(found._schema)
+
+
 kernel_log: Final = logging.getLogger("torch._inductor.async_compile.__kernel_code")
 """Inductor's kernel log, shown by ``TORCH_LOGS=kernel_code``."""
 

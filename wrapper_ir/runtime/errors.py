@@ -100,7 +100,10 @@ class ResultLayoutError(WrapperIRError, AssertionError):
 
     code = "WIR2156"
     template = "'{op}' returned a tensor of another {difference}: expected {expected}, got {got}"
-    default_hint = "make the program again, with the torch version and settings it runs under"
+    default_hint = (
+        "make the program again, with the torch version and settings it runs under; if the op is"
+        " your own, its fake kernel (torch.library.register_fake) must describe what it returns"
+    )
 
 
 class AlignmentError(WrapperIRError, AssertionError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, Protocol, TypeVar
 
 from wrapper_ir.devices import CPP, KernelLanguage
 from wrapper_ir.toolchain import bindings
@@ -310,6 +310,55 @@ def solitary(kernel: Named) -> str:
     # that the macro that renames the entry does not apply to it.
     first = f"#include <{PREFIX}>\n" if f"<{PREFIX}>" in kernel.source.code else ""
     return first + _renamed(kernel, kernel.source.code)
+
+
+_SIGNATURES: Final = """\
+#line 1 "signatures"
+#include <cstdint>
+#include <type_traits>
+namespace wir_signatures {
+struct Pointer {};
+// Whether a parameter takes an argument that is passed as another type, in the same register.
+template <class Given, class Taken>
+constexpr bool takes =
+    std::is_same_v<Given, Pointer> ? std::is_pointer_v<Taken>
+    : std::is_integral_v<Given>    ? std::is_integral_v<Taken> && sizeof(Taken) <= sizeof(Given)
+                                   : std::is_same_v<Given, Taken>;
+template <class... Given, class Result, class... Taken>
+constexpr bool fits(Result (*)(Taken...)) {
+  if constexpr (sizeof...(Given) != sizeof...(Taken)) {
+    return false;
+  } else {
+    return (takes<Given, Taken> && ...);
+  }
+}
+}  // namespace wir_signatures
+"""
+
+
+def signature_checks(kernels: Sequence[Named], *, alone: bool) -> str:
+    """Return assertions that kernels take the parameters with which other files declare them.
+
+    Files that call a kernel declare it for themselves, and C has no types that a linker could
+    compare: a number for a parameter that is a reference would be taken for an address.
+
+    Args:
+        kernels: The kernels of a file.
+        alone: Whether the only one is outside of any namespace.
+    """
+    lines = [_SIGNATURES]
+    for kernel in kernels:
+        given = [
+            "wir_signatures::Pointer" if parameter.kind == "pointer" else parameter.spelling
+            for parameter in parameters(kernel.source)
+        ]
+        callee = kernel.symbol if alone else f"{kernel.namespace}::{kernel.symbol}"
+        lines.append(
+            f"static_assert(wir_signatures::fits<{', '.join(given)}>(&{callee}),\n"
+            f"              \"kernel '{kernel.source.name}' takes other parameters than the program"
+            ' declares: numbers by value, buffers as pointers");\n'
+        )
+    return "".join(lines)
 
 
 def _renamed(kernel: Named, text: str) -> str:

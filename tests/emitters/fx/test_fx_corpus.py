@@ -210,12 +210,13 @@ def test_emitting_twice_gives_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_nodes_say_where_they_come_from(name: str) -> None:
     module, made = support.module(name)
-    paths = {str(path) for path, _ in walk(made)}
+    artifact = support.emitted(made)
+    paths = {str(path) for path, _ in walk(artifact.program)}
     graphs = [m for m in module.modules() if isinstance(m, fx.GraphModule)]
     nodes = [node for graph in graphs for node in graph.graph.nodes]
     found = {n.meta["wrapper_ir_path"] for n in nodes if "wrapper_ir_path" in n.meta}
     assert found <= paths
-    mapped = {str(path) for path in support.emitted(made).source_map.paths if path}
+    mapped = {str(path) for path in artifact.source_map.paths if path}
     assert mapped <= paths
 
 

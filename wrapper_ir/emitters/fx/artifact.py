@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 from collections.abc import Callable
@@ -13,11 +14,13 @@ from torch import fx
 from torch._ops import HigherOrderOperator, OpOverload
 from typing_extensions import override
 
+from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.devices import named
 from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.emitters.functions import as_function
 from wrapper_ir.emitters.fx import library
+from wrapper_ir.emitters.fx.checks import spec_of, specs_of
 from wrapper_ir.emitters.fx.kernels import (
     KERNELS,
     KernelForm,
@@ -29,9 +32,10 @@ from wrapper_ir.emitters.fx.library import unpack
 from wrapper_ir.emitters.fx.triton import described, launched
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import ObjectInput
-from wrapper_ir.lines.program import Program
+from wrapper_ir.lines.program import ConstantKind, Program
 from wrapper_ir.lines.walk import Path
-from wrapper_ir.runtime import check_object, current_stream, empty_strided_cpu
+from wrapper_ir.runtime import check_layout, check_object, current_stream, empty_strided_cpu
+from wrapper_ir.runtime._private import registered_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -387,8 +391,21 @@ class FxArtifact:
 
         Raises:
             MissingConstantError: The program has constants without values.
+            InputLayoutError: A constant does not have its declared layout.
+            SchemaDifferenceError: It declares an op unlike the one that is registered.
         """
+        refuse_differences(self.program, registered_schema)
         if self.missing:
             names = ", ".join(f"'{name}'" for name in self.missing)
             raise MissingConstantError(program=self.program.name, names=names)
+        _check_constants(self.program)
         return as_boxed(self.graph_module, only_accelerator(self.program))
+
+
+def _check_constants(program: Program) -> None:
+    """Compare the values of constants with their layouts. Packed ones have none."""
+    for name, constant in program.constants.items():
+        if constant.kind is ConstantKind.PACKED:
+            continue
+        (spec,) = specs_of(json.dumps([spec_of(name, program.layout(name))]))
+        check_layout(program.data[name], name, spec.dtype, spec.device, spec.size, spec.stride)

@@ -69,7 +69,8 @@ def spec_of(name: str, layout: Layout, *, anywhere: bool = False) -> list[object
 
 
 @functools.lru_cache(maxsize=4096)
-def _specs(text: str) -> tuple[TensorSpec, ...]:
+def specs_of(text: str) -> tuple[TensorSpec, ...]:
+    """Return the layouts in a JSON list of :func:`spec_of`."""
     return tuple(
         TensorSpec(
             name, getattr(torch, dtype), tuple(size), tuple(stride), device and torch.device(device)
@@ -80,12 +81,12 @@ def _specs(text: str) -> tuple[TensorSpec, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def _input_checks(text: str) -> InputChecks:
-    return InputChecks(*_specs(text))
+    return InputChecks(*specs_of(text))
 
 
 @functools.lru_cache(maxsize=4096)
 def _result_check(text: str) -> Callable[[Tensor], None]:
-    (spec,) = _specs(text)
+    (spec,) = specs_of(text)
     return result_check(
         spec.name, spec.dtype, _static(spec.size), _static(spec.stride), spec.device
     )
@@ -139,7 +140,7 @@ def _check_inputs(tensors: Sequence[Tensor], specs: str) -> None:
 
 
 def _fake_check_inputs(tensors: Sequence[Tensor], specs: str) -> None:
-    for tensor, spec in zip(tensors, _specs(specs), strict=True):
+    for tensor, spec in zip(tensors, specs_of(specs), strict=True):
         _fake_compare(tensor, check_layout, spec)
 
 
@@ -152,7 +153,7 @@ def check_fixed_result(tensor: Tensor, spec: str) -> None:
 
 
 def _fake_check_result(tensor: Tensor, spec: str) -> None:
-    _fake_compare(tensor, _check_output, *_specs(spec))
+    _fake_compare(tensor, _check_output, *specs_of(spec))
 
 
 # check_sizes: an input or result with a symbolic layout.
@@ -165,7 +166,7 @@ def _check_sizes(
     stride: Sequence[int],
     is_input: bool,  # noqa: FBT001 - as the schema has it
 ) -> None:
-    (parsed,) = _specs(spec)
+    (parsed,) = specs_of(spec)
     check = check_layout if is_input else _check_output
     check(tensor, parsed.name, parsed.dtype, parsed.device, tuple(size), tuple(stride))
 
@@ -177,7 +178,7 @@ def _fake_check_sizes(
     stride: Sequence[int],
     is_input: bool,  # noqa: FBT001 - as the schema has it
 ) -> None:
-    (parsed,) = _specs(spec)
+    (parsed,) = specs_of(spec)
     check = check_layout if is_input else _check_output
     _fake_compare(tensor, check, replace(parsed, size=tuple(size), stride=tuple(stride)))
 
@@ -281,7 +282,7 @@ CHECK_THAT: Final = _op(
 
 def _lay_out(result: Tensor, spec: str) -> Tensor:
     if torch.compiler.is_compiling():
-        result = _with_stride(result, _static(_specs(spec)[0].stride))
+        result = _with_stride(result, _static(specs_of(spec)[0].stride))
     CHECK_RESULT(result, spec)
     return result
 

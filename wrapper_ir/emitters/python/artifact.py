@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.emitters.base import MissingOpError, ModuleText, SourceFiles, constant_values
 from wrapper_ir.emitters.cuda_captures import hand_graphs_on
 from wrapper_ir.emitters.writer import SourceMap
@@ -68,7 +69,12 @@ class PythonArtifact:
         Raises:
             MissingConstantError: The program has constants without values.
             MissingOpError: It calls ops that no loaded library has.
+            SchemaDifferenceError: It declares an op unlike the one that is registered.
         """
+        # Loading needs torch; emitting does not.
+        from wrapper_ir.runtime._private import registered_schema  # noqa: PLC0415
+
+        refuse_differences(self.program, registered_schema)
         constants = self.constants_beside()
         digest = hashlib.sha256(self.source.encode()).hexdigest()[:12]
         filename = f"<wrapper_ir {digest}>"
@@ -108,8 +114,7 @@ class PythonArtifact:
         bytes; calls in progress free theirs when they end. With the option ``out`` it also takes
         ``out=[...]``: for each result a tensor to write it to, or ``None``.
         """
-        # Loading needs torch; emitting does not.
-        from wrapper_ir.emitters.functions import as_function  # noqa: PLC0415
+        from wrapper_ir.emitters.functions import as_function  # noqa: PLC0415 - as above
 
         module = self.load_module()
 

@@ -11,7 +11,6 @@ from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.context import caller
-from wrapper_ir.emitters.python.kernels import default_is
 from wrapper_ir.emitters.python.literals import Node, call, keyword, list_of, tuple_of
 from wrapper_ir.emitters.python.region import RegionBase
 from wrapper_ir.emitters.triton import stream_of
@@ -90,14 +89,9 @@ class CallLines(RegionBase):
     @override
     def visit_extern_kernel(self, line: ExternKernel) -> None:
         schema = schema_of(self.context.program, line.op)
-        args = list(line.args)
-        while args and default_is(schema.positional[len(args) - 1], args[-1]):
-            args.pop()
-        nodes = [self.arg(line, arg) for arg in args]
-        for name, arg in line.kwargs:
-            param = schema.arg(name)
-            if param is None or not default_is(param, arg):
-                nodes.append(keyword(name, self.arg(line, arg)))
+        # All that the line gives, defaults too: those of the registered op may differ.
+        nodes = [self.arg(line, arg) for arg in line.args]
+        nodes += [keyword(name, self.arg(line, arg)) for name, arg in line.kwargs]
         if is_method(self.context.program, line.op):
             value = _method_call(line, nodes)
         else:

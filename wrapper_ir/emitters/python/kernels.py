@@ -9,7 +9,7 @@ from wrapper_ir.emitters.kernel_types import parameter_types
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.context import caller
 from wrapper_ir.emitters.python.literals import Node, assignment, call, keyword, statement, tuple_of
-from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg, ScalarArg
+from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg
 from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.walk import walk
@@ -97,30 +97,6 @@ def _fits(arg: Arg, param: SchemaArg) -> bool:
     if isinstance(arg, ListArg):
         return param.type.is_list
     return isinstance(arg, BufferArg) == (param.type.is_tensor and not param.type.is_list)
-
-
-def default_is(param: SchemaArg, arg: Arg) -> bool:
-    """Return whether an argument equals the schema's default and can be omitted."""
-    default = param.default
-    if default is None:
-        return False
-    if isinstance(arg, NoneArg):
-        return default == "None"
-    if not isinstance(arg, ScalarArg):
-        return False
-    value = arg.value
-    if isinstance(value, bool):
-        return default == str(value)
-    if isinstance(value, int):
-        return param.type.base in {"int", "SymInt", "Scalar"} and default == str(value)
-    return isinstance(value, float) and param.type.base == "float" and _is_float(default, value)
-
-
-def _is_float(text: str, value: float) -> bool:
-    try:
-        return repr(float(text)) == repr(value)
-    except ValueError:
-        return False
 
 
 class Section(Protocol):

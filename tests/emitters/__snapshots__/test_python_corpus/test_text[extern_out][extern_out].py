@@ -54,7 +54,7 @@ def call(args):
     (weight_t,) = kept_views.of(weight)
     spare = scratch.take()
     buf0 = spare[0]
-    aten_addmm_out(bias, x, weight_t, out=buf0)
+    aten_addmm_out(bias, x, weight_t, alpha=1, beta=1, out=buf0)
     del x
     buf1 = empty_strided_cpu((4, 3), (3, 1), torch.float32)
     aten_relu_out(buf0, out=buf1)

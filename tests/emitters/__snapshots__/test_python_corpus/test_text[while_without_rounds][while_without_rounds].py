@@ -42,7 +42,7 @@ def call(args):
     (x,) = args
     args.clear()
     u2, buf1 = run_while(while_3_condition, while_3_body, (0, x), ())
-    aten_cat_out([x, x], out=buf1)
+    aten_cat_out([x, x], 0, out=buf1)
     return (buf1,)
 
 

@@ -174,13 +174,17 @@ inline std::string dimensions(const Metadata& found, const TensorSpec& spec) {
               where + hint_for(difference, spec));
 }
 
+inline constexpr const char* kOtherResult =
+    "make the program again, with the torch version and settings it runs under; if the op is your "
+    "own, its fake kernel (torch.library.register_fake) must describe what it returns";
+
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_result(const char* op,
                                                                  const Metadata& found,
                                                                  const TensorSpec& spec) {
   throw Error("WIR2156",
               "'{op}' returned a tensor of another {difference}: expected {expected}, got {got}",
               {op, differences(found, spec), described(spec), described(found)},
-              "make the program again, with the torch version and settings it runs under");
+              kOtherResult);
 }
 
 // Checks an input of the program, called `name`.
@@ -204,7 +208,7 @@ inline void check_kind(AtenTensorHandle tensor, const char* op, std::int32_t lay
                 std::string("'") + op + "' returned a tensor stored as torch." +
                     (found == 0 ? "strided" : layout_name(found)) + ", not as torch." +
                     layout_name(layout),
-                "make the program again, with the torch version and settings it runs under");
+                kOtherResult);
   }
 }
 

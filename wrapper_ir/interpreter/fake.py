@@ -1,0 +1,150 @@
+"""Calls of library ops without data: what torch says that they return.
+
+An op of torch's has a meta function, which computes the layout of its results. If it gives the
+declared layouts, the results need no check at run time. Meta functions of other libraries are
+written apart from their ops, in Python mostly, and may say something else.
+
+Sizes that vary take several values, chosen apart from each other. Two expressions that agree for
+all of them are taken for the same.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.interpreter.calls import find_op, part, value_of
+from wrapper_ir.interpreter.frame import KINDS, Buffer, Frame, dtype_of, evaluate
+from wrapper_ir.lines.args import ListArg, ResultBuffer, ScalarArg, buffers_in
+from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.layout import LayoutKind
+from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.traits import computes
+from wrapper_ir.lines.walk import Renaming, walk
+from wrapper_ir.runtime import check_layout
+from wrapper_ir.runtime._private import no_autocast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from wrapper_ir.interpreter.frame import Number
+    from wrapper_ir.lines.kernels import ExternKernel
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import Program, SymbolInfo
+
+#: The first symbol's value and the steps to those of the next ones, besides the hints.
+_SAMPLES: Final = ((0, 1), (3, 1), (32, 4), (131, 6), (4093, 10))
+
+
+class FakeCalls:
+    """Calls of a program's library ops without data."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._mode = FakeTensorMode(allow_fallback_kernels=False)
+        self._samples = [_hints(program), *(_sample(program, *each) for each in _SAMPLES)]
+        self._known: dict[object, bool] = {}
+
+    def fixes(self, line: ExternKernel) -> bool:
+        """Return whether an op of torch's returns what a call declares, by its meta function."""
+        names: dict[str, str] = {}  # in the order of the line
+        numbered = Renaming(lambda n: names.setdefault(n, str(len(names))), str, str)
+        form = numbered.value((line.args, line.kwargs, line.results))
+        # Objects have no layouts; calls that take one are refused below.
+        layouts = tuple(self._program.buffers.get(name) for name in names)
+        key = (line.op, form, layouts)
+        if key not in self._known:
+            symbols = frozenset().union(*(each.symbols for each in layouts if each is not None))
+            self._known[key] = self._agrees(line, is_static=not symbols and not _varies(form))
+        return self._known[key]
+
+    def _agrees(self, line: ExternKernel, *, is_static: bool) -> bool:
+        """Return whether the results are as declared in all samples that the op accepts."""
+        hints, *others = self._samples
+        if not self._gives(line, hints):
+            return False
+        if is_static:
+            return True
+        verdicts = {self._gives(line, sample) for sample in others}
+        return False not in verdicts and True in verdicts
+
+    def _gives(self, line: ExternKernel, symbols: Mapping[str, Number]) -> bool | None:
+        """Return whether the results are as declared; None if the op refuses its arguments."""
+        frame = Frame(self._program, {}, symbols=dict(symbols))
+        try:
+            with torch.no_grad(), no_autocast(), self._mode:
+                for arg in buffers_in([*line.args, *(value for _, value in line.kwargs)]):
+                    tensor = self._fake(frame, self._program.layout(arg.buffer))
+                    frame.buffers.setdefault(arg.buffer, Buffer(arg.buffer, tensor, ()))
+                args = [value_of(frame, arg) for arg in line.args]
+                kwargs = {name: value_of(frame, arg) for name, arg in line.kwargs}
+                value = find_op(self._program, line.op)(*args, **kwargs)
+        except Exception:
+            return None
+        results = (r for r in line.results if isinstance(r, ResultBuffer))
+        return all(self._is_as_declared(frame, line.op, result, value) for result in results)
+
+    def _fake(self, frame: Frame, layout: Layout) -> Tensor:
+        if layout.kind is not LayoutKind.STRIDED:
+            raise NotImplementedError(layout.kind)
+        size, stride = frame.dims(layout.size), frame.dims(layout.stride)
+        device = torch.device(str(layout.device))
+        return torch.empty_strided(size, stride, dtype=dtype_of(layout), device=device)
+
+    def _is_as_declared(self, frame: Frame, op: str, result: ResultBuffer, value: object) -> bool:
+        layout = self._program.layout(result.out)
+        try:
+            size, stride = frame.dims(layout.size), frame.dims(layout.stride)
+            device = torch.device(str(layout.device))
+            leaf = part(op, value, result.path)
+            check_layout(leaf, result.out, dtype_of(layout), device, tuple(size), tuple(stride))
+        except WrapperIRError:
+            return False
+        return True
+
+
+def _varies(form: object) -> bool:
+    """Return whether arguments contain symbols."""
+    if isinstance(form, (tuple, ListArg)):
+        items = form.items if isinstance(form, ListArg) else form
+        return any(map(_varies, items))
+    return isinstance(form, ScalarArg) and bool(free_symbols(form.value))
+
+
+def _hints(program: Program) -> dict[str, Number]:
+    """Return the hint of every symbol; of one without, a value in its range."""
+    return _filled(program, {name: each.hint for name, each in program.symbols.items()}, 7, 1)
+
+
+def _sample(program: Program, first: int, step: int) -> dict[str, Number]:
+    """Return values of symbols that differ from each other if their ranges allow it."""
+    return _filled(program, {}, first, step)
+
+
+def _filled(
+    program: Program, given: Mapping[str, int | None], first: int, step: int
+) -> dict[str, Number]:
+    """Return values of all symbols; computed ones follow from the others."""
+    found: dict[str, Number] = {}
+    for position, (name, info) in enumerate(program.symbols.items()):
+        value = given.get(name)
+        found[name] = _within(info, first + step * position) if value is None else value
+    for _, line in walk(program):
+        if computes(line):
+            with suppress(WrapperIRError):
+                found[line.symbol] = evaluate(line.value, found)
+    return found
+
+
+def _within(info: SymbolInfo, value: int) -> Number:
+    """Return a value of a symbol's kind, within its range."""
+    if info.kind is not SymbolKind.INT:
+        return KINDS[info.kind](value) if info.kind is not SymbolKind.NONE else 0
+    low = value if info.lower is None else max(value, info.lower)
+    return low if info.upper is None else min(low, info.upper)
