@@ -140,9 +140,9 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[WrapperIRError], str]] = {
         r"\('x', 'f32'\)",
     ),
     "a device alone": (
-        lambda: (lambda b, x: b.extern("aten::relu(Tensor self) -> Tensor", x, on="cpu"))(
-            *builder()
-        ),
+        lambda: (
+            lambda b, x: b.extern("aten::relu(Tensor self) -> Tensor", x, on="cpu", results=[None])
+        )(*builder()),
         ArgumentError,
         "the device and the stream",
     ),

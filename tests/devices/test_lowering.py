@@ -271,7 +271,7 @@ def test_passes_take_options_and_run_in_order_at_their_stages() -> None:
     stages = {"lowering": (remark % "one", remark % "two"), "legalisation": (remark % "last",)}
     with cpu_with(**stages):
         names = [each.name for each in pipeline_for(program(), make_emitter("python", {}))]
-        assert names == ["remark", "remark", "plan-memory", "remark"]
+        assert names == ["remark", "remark", "check-results", "plan-memory", "remark"]
         comments = [str(line.text) for line in wir.prepare(program()).body if hasattr(line, "text")]
         assert comments == ["last", "two", "one"]
         planned = wir.planning.plan_memory(program())  # the planner alone

@@ -120,6 +120,7 @@ def test_waiting_is_an_option() -> None:
 
 SCRIPT = """
 import sys, torch
+import wrapper_ir as wir
 from wrapper_ir.aot import meanwhile
 
 def function(x, y):

@@ -84,7 +84,14 @@ def program() -> Program:
 def test_they_follow_its_options_and_those_of_its_base() -> None:
     emitter = make_emitter("remarking", {"word": "second", "cuda_graph": True})
     names = [each.name for each in pipeline_for(program(), emitter)]
-    assert names == ["prepare-capture", "remark", "plan-memory", "strip-comments", "remark"]
+    assert names == [
+        "check-results",
+        "prepare-capture",
+        "remark",
+        "plan-memory",
+        "strip-comments",
+        "remark",
+    ]
     assert "// second\n" in str(wir.lower(program(), "remarking", word="second"))
     prepared = str(wir.prepare(program(), "remarking", word="second"))
     assert "// second and last\n" in prepared
@@ -95,7 +102,14 @@ def test_it_is_told_that_probes_will_come() -> None:
     printer = wir.DebugPrinter("print")
     emitter = make_emitter("remarking", {})
     names = [each.name for each in pipeline_for(program(), emitter, printer)]
-    assert names == ["remark", "plan-memory", "insert-probes", "strip-comments", "remark"]
+    assert names == [
+        "check-results",
+        "remark",
+        "plan-memory",
+        "insert-probes",
+        "strip-comments",
+        "remark",
+    ]
     assert emitter.lowering(probed=True) == (REMARK % "probed",)
 
 

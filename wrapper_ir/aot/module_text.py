@@ -22,7 +22,7 @@ from wrapper_ir.lines.expr import substitute
 from wrapper_ir.lines.layout import CPU
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from _typeshed import DataclassInstance
 
@@ -83,16 +83,16 @@ def module_text(
     if apart:
         more += ", apart=True"
     call = f"boxed_call({_value(program.name)}, _files, _kernels, _constants, globals(){more})"
+    made = [f"call = {call}", ""]
     if artifact.graphs is not None:
-        call = f"captured({call}, {artifact.graphs!r}, globals())"
+        made += [f"call = captured(call, {artifact.graphs!r}, globals())", ""]
     if meanwhile is not None:
-        lines += _served(call, meanwhile, VARIABLE if launched else "None")
-    else:
-        lines += [f"call = {call}", ""]
+        made = _served(made, meanwhile, VARIABLE if launched else "None")
+    lines += made
     return "\n".join([*lines, *(_main(program) if apart else ())])
 
 
-def _served(call: str, meanwhile: ModuleText, launched: str) -> list[str]:
+def _served(made: Sequence[str], meanwhile: ModuleText, launched: str) -> list[str]:
     """Return the end of a module in which another one serves calls while the library is built."""
     return [
         f"_meanwhile = {_literal(meanwhile.source)}",
@@ -101,7 +101,8 @@ def _served(call: str, meanwhile: ModuleText, launched: str) -> list[str]:
         "",
         "",
         "def _build():",
-        f"    return {call}",
+        *(f"    {line}" for line in made if line),
+        "    return call",
         "",
         "",
         f"_sources = (_files, _kernels, {launched})",

@@ -21,9 +21,7 @@ from wrapper_ir.build.values import choice, located
 from wrapper_ir.lines import (
     AnyLine,
     AssertLayout,
-    BindSymbol,
     BufferInput,
-    ComputeSymbol,
     Device,
     GraphRole,
     Input,
@@ -33,6 +31,7 @@ from wrapper_ir.lines import (
     StrideOf,
     Value,
 )
+from wrapper_ir.lines.traits import binds, computes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,8 +142,8 @@ def _preamble(
     ]
     equations.sort(key=lambda each: isinstance(each.given, StrideOf))  # all sizes before strides
     lines = list(bind_given(draft, equations, draft.bound.add))
-    sizes = {line.symbol: line.origin for line in lines if isinstance(line, BindSymbol)}
-    others = {line.symbol: line.origin for line in lines if isinstance(line, ComputeSymbol)}
+    sizes = {line.symbol: line.origin for line in lines if binds(line)}
+    others = {line.symbol: line.origin for line in lines if computes(line)}
     if not check_inputs:
         return tuple(lines)
     others |= {item.symbol: at for item, at in origins.items() if isinstance(item, ScalarInput)}

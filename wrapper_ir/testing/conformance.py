@@ -37,7 +37,7 @@ from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines.program import Stage
-from wrapper_ir.lines.trace import Probe
+from wrapper_ir.lines.traits import shows
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.passes import legalisation_for, lowering_for, plan_memory
 from wrapper_ir.testing.corpus import corpus_files, corpus_inputs, corpus_program, wrong_inputs
@@ -335,7 +335,7 @@ class EmitterConformance(WatchedPrograms):
         try:
             return self._function(program)
         except EmitError as error:
-            if not all(isinstance(each.line, Probe) for each in error.problems):
+            if not all(shows(each.line) for each in error.problems):
                 raise
         pytest.fail("the emitter renders no probes; has_probes = False says so", pytrace=False)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import re
 import warnings
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from wrapper_ir.frontends.common.expressions import REAL_FUNCTIONS, to_scalar
 from wrapper_ir.frontends.inductor.errors import CaptureError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.program import SymbolInfo
 from wrapper_ir.lines.symbols import BindSymbol, SizeOf
 from wrapper_ir.runtime import class_of
 
@@ -322,14 +324,19 @@ class LostSizesWarning(UserWarning):
 def warn_of_lost_sizes(program: Program, relied_on: Sequence[Guard]) -> None:
     """Warn about relations of the inputs' sizes that only Inductor needs.
 
-    ``relied_on`` are conditions with messages; one that always holds loses nothing.
+    ``relied_on`` are conditions with messages; one that always holds loses nothing. Whether it does
+    is found by trying sizes, which is enough for a warning: the check stays in any case.
     """
     places = {
         line.symbol: f"size {line.source.dim} of '{line.source.buffer}'"
         for line in program.body
         if isinstance(line, BindSymbol) and isinstance(line.source, SizeOf)
     }
-    lost = {text: ours.free_symbols(each) for each, text in relied_on if each is not True}
+    lost = {
+        text: ours.free_symbols(each)
+        for each, text in relied_on
+        if each is not True and _refuses_sizes(program, each)
+    }
     if not lost:
         return
     symbols = [name for name in sorted(set().union(*lost.values())) if name in places]
@@ -341,3 +348,27 @@ def warn_of_lost_sizes(program: Program, relied_on: Sequence[Guard]) -> None:
         LostSizesWarning,
         stacklevel=4,
     )
+
+
+#: Sizes to try: all small ones, and around each power of two.
+_SIZES: Final = sorted({*range(20), *(2**n + more for n in range(5, 21) for more in (-1, 0, 1))})
+
+#: The most combinations to try.
+_MOST: Final = 4096
+
+
+def _refuses_sizes(program: Program, condition: Scalar) -> bool:
+    """Return whether a condition is false for some sizes in the ranges of its symbols."""
+    names = sorted(ours.free_symbols(condition))
+    infos = [program.symbols.get(name, SymbolInfo()) for name in names]
+    tried = [
+        [n for n in _SIZES if (i.lower or 0) <= n and (i.upper is None or n <= i.upper)]
+        for i in infos
+    ]
+    for sizes in itertools.islice(itertools.product(*tried), _MOST):
+        try:
+            if ours.substitute(condition, dict(zip(names, sizes, strict=True))) is not True:
+                return True
+        except ours.UnsupportedExprError:
+            return True
+    return False

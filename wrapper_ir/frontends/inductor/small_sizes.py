@@ -124,7 +124,7 @@ def least_sizes(graph: Any, program: Program) -> dict[str, int]:
 
     def outside(values: Values) -> list[_Access]:
         """Return the accesses that do not fit; none for sizes that the program refuses anyway."""
-        if any(guard.expr.xreplace(values) == sympy.false for guard in environment.guards):
+        if any(_is_refused(guard.expr, values) for guard in environment.guards):
             return []
         return [access for access in checked if not access.fits(values)]
 
@@ -141,6 +141,14 @@ def least_sizes(graph: Any, program: Program) -> dict[str, int]:
             names = {symbol.name for symbol in access.symbols()}
             least |= {each.name: value + 1 for each in chosen if each.name in names}
     return least
+
+
+def _is_refused(condition: Any, values: Values) -> bool:
+    """Return whether a check of the program fails for some values of symbols."""
+    try:
+        return bool(condition.xreplace(values) == sympy.false)
+    except ZeroDivisionError:  # nothing says how such a check ends
+        return False
 
 
 def _named(values: Mapping[sympy.Symbol, int]) -> dict[sympy.Symbol, sympy.Integer]:
