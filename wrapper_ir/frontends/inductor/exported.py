@@ -20,6 +20,7 @@ import torch
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
+from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.common.expressions import REAL_FUNCTIONS, to_scalar
 from wrapper_ir.frontends.inductor.errors import CaptureError
 from wrapper_ir.lines import expr as ours
@@ -361,14 +362,16 @@ def _refuses_sizes(program: Program, condition: Scalar) -> bool:
     """Return whether a condition is false for some sizes in the ranges of its symbols."""
     names = sorted(ours.free_symbols(condition))
     infos = [program.symbols.get(name, SymbolInfo()) for name in names]
+    from wrapper_ir.interpreter.frame import evaluate  # noqa: PLC0415 - loads the interpreter
+
     tried = [
         [n for n in _SIZES if (i.lower or 0) <= n and (i.upper is None or n <= i.upper)]
         for i in infos
     ]
     for sizes in itertools.islice(itertools.product(*tried), _MOST):
         try:
-            if ours.substitute(condition, dict(zip(names, sizes, strict=True))) is not True:
+            if not evaluate(condition, dict(zip(names, sizes, strict=True))):
                 return True
-        except ours.UnsupportedExprError:
+        except (ArithmeticError, ValueError, WrapperIRError):  # it has no value there
             return True
     return False
