@@ -58,6 +58,8 @@ def test_expected_numbers_follow_from_definitions_and_ranges() -> None:
     found = {name: draft.expected(draft.symbol(name) + 1) for name in draft.symbols}
     assert found == {"rows": 778, "few": 31, "many": 9001, "area": 49729, "twice": 99457}
     assert draft.expected(3) == 3
+    guesses = {name for name in draft.symbols if draft.is_guess(draft.symbol(name) + 1)}
+    assert guesses == {"few", "many"}
     assert draft.expected(draft.symbol("rows") * 0.5) == 388.5
 
 

@@ -164,6 +164,17 @@ class ProgramDraft:
         is_real = isinstance(found, float) or not float(found).is_integer()
         return float(found) if is_real else int(found)
 
+    def is_guess(self, value: Scalar) -> bool:
+        """Return whether :meth:`expected` takes some symbol for large, for lack of a hint."""
+        return any(
+            (
+                self.is_guess(self._computed[name])
+                if name in self._computed
+                else self.symbols[name].hint is None
+            )
+            for name in free_symbols(value)
+        )
+
     def _expected_symbol(self, name: str) -> int:
         if name in self._computed:
             return int(self.expected(self._computed[name]))

@@ -93,7 +93,7 @@ class Pinned:
 
 
 def pin(
-    note: TritonNote, tuner: Any, device: torch.device, examples: Callable[[], Sequence[Any]]
+    note: TritonNote, tuner: Any, device: torch.device, examples: Callable[[], Sequence[Any]] | None
 ) -> Pinned:
     """Have Inductor try a kernel's configurations, and return it with the winner.
 
@@ -101,12 +101,12 @@ def pin(
         note: The kernel.
         tuner: Inductor's tuner of it, its configurations compiled.
         device: The GPU that it runs on.
-        examples: Makes the launcher's arguments to try them with.
+        examples: Makes the launcher's arguments to try them with; None for the first configuration.
 
     Raises:
         UnsupportedLineError: It needs an unknown kind of launch.
     """
-    if len(tuner.launchers) > 1:
+    if len(tuner.launchers) > 1 and examples is not None:
         timed = dynamo_timed("wrapper_ir.tune", log_pt2_compile_event=True)
         with torch.cuda.device(device), timed:
             tuner.autotune_to_one_config(*examples())
@@ -318,17 +318,19 @@ def fastest(
     note: AlternativesNote,
     tuners: Sequence[Any],
     device: torch.device,
-    examples: Callable[[], Sequence[Any]],
+    examples: Callable[[], Sequence[Any]] | None,
 ) -> int:
     """Have Inductor time kernels, each in its best configuration, and return the fastest's index.
 
     Nothing runs if a setting or an earlier compilation has already decided. Otherwise ``examples``
-    makes the arguments of a call to try them with.
+    makes the arguments of a call to try them with; without, it is the first.
     """
     all_args = {number: [slice(None)] for number in range(len(tuners))}
     make: Any = MultiKernelCall
     call = make(note.name, list(tuners), all_args)
-    if call.picked_kernel is None:
+    if call.picked_kernel is None and examples is None:
+        return 0
+    if call.picked_kernel is None and examples is not None:
         with dynamo_timed("wrapper_ir.tune", log_pt2_compile_event=True):
             durations = times(call, device, examples)
         call.picked_kernel = durations.index(min(durations))

@@ -11,7 +11,7 @@ import sympy
 
 from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, ir
-from wrapper_ir.frontends.inductor.convert.examples import example
+from wrapper_ir.frontends.inductor.convert.examples import can_be_tried, example
 from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import (
@@ -156,11 +156,16 @@ def _pinned(scope: Scope, note: TritonNote, device: torch.device, passed: list[A
     key, cache = (note.name, note.code), scope.shared.pinned
     if key not in cache:
         tuner = scope.shared.tuners.get(note)
-        cache[key] = pin(
-            note, tuner, device, lambda: [example(scope, note, value) for value in passed]
-        )
+        cache[key] = pin(note, tuner, device, _examples(scope, note, passed))
     pinned: Pinned = cache[key]
     return pinned
+
+
+def _examples(scope: Scope, note: TritonNote, passed: list[Any]) -> Callable[[], list[Any]] | None:
+    """Return what makes arguments to try a kernel with; None if it cannot be tried."""
+    if not can_be_tried(scope, note, passed):
+        return None
+    return lambda: [example(scope, note, value) for value in passed]
 
 
 def _parameter(note: TritonNote, param: str, type_: str) -> Param:
@@ -224,7 +229,7 @@ def convert_choice(scope: Scope, line: Any, note: AlternativesNote) -> None:
             note,
             [scope.shared.tuners.get(kernel) for kernel in note.kernels],
             line.device,
-            lambda: [example(scope, note.kernels[0], value) for value in passed],
+            _examples(scope, note.kernels[0], passed),
         )
     else:
         number = nearest(note, list(_shapes(scope, passed)))

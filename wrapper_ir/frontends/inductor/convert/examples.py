@@ -4,7 +4,8 @@ Sizes are those of the hints. A number that a line computes is computed from the
 that all arguments of one call fit together. Nothing relates the numbers that depend on data, so
 what a kernel reads or writes may end beyond a buffer of the expected size (rows ``0 <= i < u0`` of
 a buffer that has ``s0`` rows). Each tensor therefore reaches as far as Inductor's index
-expressions do.
+expressions do. Where such numbers meet places that a kernel computes from memory or that nothing
+tells, as in users' kernels, it cannot be tried without data (:func:`can_be_tried`).
 """
 
 from __future__ import annotations
@@ -23,12 +24,36 @@ from wrapper_ir.frontends.inductor.compat import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from wrapper_ir.frontends.inductor.convert.state import Scope
     from wrapper_ir.frontends.inductor.notes import TritonNote
 
 
 #: Kinds of symbols in index expressions that stand for values read from memory.
 _FROM_MEMORY: Final = (SymT.TMP, SymT.INDIRECT)
+
+
+def can_be_tried(scope: Scope, note: TritonNote, passed: Iterable[Any]) -> bool:
+    """Return whether a kernel stays within what :func:`example` makes for a call of it.
+
+    Args:
+        scope: Where the kernel is called.
+        note: The kernel.
+        passed: What Inductor's call passes.
+    """
+    indices = [symbol for at in note.touched for symbol in at.index.free_symbols]
+    is_told = bool(note.touched) and not any(symbol_is_type(s, _FROM_MEMORY) for s in indices)
+    return is_told or not any(_is_guessed(scope, value) for value in passed)
+
+
+def _is_guessed(scope: Scope, value: Any) -> bool:
+    if isinstance(value, (bool, int, float)):
+        return False
+    if isinstance(value, (str, ir.IRNode)):
+        name = scope.resolve(value) if isinstance(value, str) else scope.reference(value)
+        return scope.draft.is_guess(scope.layout(name).extent)
+    return scope.draft.is_guess(scope.scalar(getattr(value, "inner_expr", value)))
 
 
 def example(scope: Scope, note: TritonNote, value: Any) -> Any:
