@@ -104,7 +104,8 @@ def work(rank: int, folder: Path) -> None:
         time.sleep(0.2 * rank)
         found = run(*given(rank))
         is_right = [torch.equal(a, b) for a, b in zip(found, wanted(), strict=True)]
-        print(rank, target, *is_right, flush=True)
+        line = " ".join(map(str, (rank, target, *is_right)))
+        os.write(1, f"{line}\n".encode())  # in one piece: both processes write to one file
     dist.barrier()
     dist.destroy_process_group()
 

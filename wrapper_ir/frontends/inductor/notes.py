@@ -122,6 +122,8 @@ class TritonNote:
         nodes: The IR nodes that the kernel computes.
         touched: Inductor's accesses to memory in it, by loops and index expressions, as far as
             Inductor knows them.
+        checks: Whether it checks that indices are in bounds, and ends the process's use of the GPU
+            if they are not.
     """
 
     name: str
@@ -130,6 +132,7 @@ class TritonNote:
     buffers: Mapping[str, BufferNote]
     nodes: tuple[Any, ...]
     touched: tuple[MemoryDep, ...] = ()
+    checks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

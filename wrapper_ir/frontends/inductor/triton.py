@@ -85,7 +85,15 @@ def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> Tri
     for workspace in getattr(kernel.args, "workspace_args", ()):
         param, buffer = workspace.inner_name, workspace.outer_name
         buffers[param] = BufferNote(param, buffer, workspace.dtype, Access.READ_WRITE)
-    return TritonNote(name, code, name, buffers, nodes_of(nodes), tuple(_touched(nodes)))
+    touched = tuple(_touched(nodes))
+    return TritonNote(name, code, name, buffers, nodes_of(nodes), touched, _checks(nodes))
+
+
+def _checks(nodes: Sequence[Any]) -> bool:
+    """Return whether one of scheduled nodes checks that indices are in bounds."""
+    parts = (part for node in nodes for part in node.get_nodes())
+    bodies = (getattr(part, "_body", None) for part in parts)
+    return any(body is not None and body.has_op("check_bounds") for body in bodies)
 
 
 def _touched(nodes: Sequence[Any]) -> Iterator[MemoryDep]:

@@ -4,8 +4,8 @@ Sizes are those of the hints. A number that a line computes is computed from the
 that all arguments of one call fit together. Nothing relates the numbers that depend on data, so
 what a kernel reads or writes may end beyond a buffer of the expected size (rows ``0 <= i < u0`` of
 a buffer that has ``s0`` rows). Each tensor therefore reaches as far as Inductor's index
-expressions do. Where such numbers meet places that a kernel computes from memory or that nothing
-tells, as in users' kernels, it cannot be tried without data (:func:`can_be_tried`).
+expressions do. Where such numbers meet indices that a kernel reads from memory or checks, or that
+nothing tells, as in users' kernels, it cannot be tried without data (:func:`can_be_tried`).
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ def can_be_tried(scope: Scope, note: TritonNote, passed: Iterable[Any]) -> bool:
         passed: What Inductor's call passes.
     """
     indices = [symbol for at in note.touched for symbol in at.index.free_symbols]
-    is_told = bool(note.touched) and not any(symbol_is_type(s, _FROM_MEMORY) for s in indices)
-    return is_told or not any(_is_guessed(scope, value) for value in passed)
+    is_told = note.touched and not any(symbol_is_type(s, _FROM_MEMORY) for s in indices)
+    return bool(is_told and not note.checks) or not any(
+        _is_guessed(scope, value) for value in passed
+    )
 
 
 def _is_guessed(scope: Scope, value: Any) -> bool:
