@@ -29,7 +29,7 @@ import torch
 
 from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.api import compile as compile_program
-from wrapper_ir.api import emit
+from wrapper_ir.api import emit, prepare
 from wrapper_ir.debug_printer import DebugPrinter, insert_probes
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.base import Artifact, LogicalProgramError
@@ -213,10 +213,11 @@ class EmitterConformance(WatchedPrograms):
             return
         with pytest.raises(EmitError) as caught:
             self._artifact(program)
-        lines = {str(path): line for path, line in walk(program)}
+        rendered = prepare(program, self.target, **self.options)
+        lines = {str(path): line for path, line in walk(rendered)}
         assert caught.value.problems
         for problem in caught.value.problems:
-            assert lines[str(problem.path)] is problem.line
+            assert lines[str(problem.path)] == problem.line
             assert problem.reason
 
     @pytest.mark.parametrize("name", NAMES)
