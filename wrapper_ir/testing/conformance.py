@@ -213,8 +213,8 @@ class EmitterConformance(WatchedPrograms):
             return
         with pytest.raises(EmitError) as caught:
             self._artifact(program)
-        rendered = prepare(program, self.target, **self.options)
-        lines = {str(path): line for path, line in walk(rendered)}
+        rendered = prepare(program, self.target, debug=None, **self.options)
+        lines: dict[str, object] = {str(path): line for path, line in walk(rendered)}
         assert caught.value.problems
         for problem in caught.value.problems:
             assert lines[str(problem.path)] == problem.line
