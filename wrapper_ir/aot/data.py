@@ -51,7 +51,7 @@ class Place(NamedTuple):
 
 
 class Blob(NamedTuple):
-    """What a program's blob consists of, and where each part lies; the bytes come later.
+    """The parts of a program's blob, and the place of each; the bytes come later.
 
     Attributes:
         table: The constants.

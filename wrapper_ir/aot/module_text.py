@@ -69,11 +69,19 @@ def module_text(
         *(_specs(program) if apart else [f"_constants = {_value([*program.constants])}"]),
         "",
     ]
-    more = ""
     if launched:
-        more = f", {VARIABLE}"
         rows = (_kernel_literal(*kernel, apart=apart) for kernel in launched)
         lines += [f"{VARIABLE} = [", *rows, "]", ""]
+    made = _calls(artifact, apart=apart)
+    if meanwhile is not None:
+        made = _served(made, meanwhile, VARIABLE if launched else "None")
+    return "\n".join([*lines, *made, *(_main(program) if apart else ())])
+
+
+def _calls(artifact: CppArtifact, *, apart: bool) -> list[str]:
+    """Return the lines that define ``call``."""
+    program = artifact.program
+    more = f", {VARIABLE}" if artifact.gpu_kernels else ""
     if artifact.manifest.type != HOST.type:
         more += f", device={_value(artifact.manifest.type)}"
     if artifact.manifest.parts:
@@ -86,10 +94,7 @@ def module_text(
     made = [f"call = {call}", ""]
     if artifact.graphs is not None:
         made += [f"call = captured(call, {artifact.graphs!r}, globals())", ""]
-    if meanwhile is not None:
-        made = _served(made, meanwhile, VARIABLE if launched else "None")
-    lines += made
-    return "\n".join([*lines, *(_main(program) if apart else ())])
+    return made
 
 
 def _served(made: Sequence[str], meanwhile: ModuleText, launched: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the text of a kernel depends on.
+    """The facts of a machine that the text of a kernel depends on.
 
     Attributes:
         isa: The instruction set, as Inductor calls it.

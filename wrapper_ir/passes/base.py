@@ -1,4 +1,4 @@
-"""What a pass is, and how the pass of a package is run: its result is checked under its name."""
+"""Passes: their protocol, and how those of packages are run, with their results checked."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _CONFIG: Final[Mapping[str, Any]] = {
 
 
 class Lowered(NamedTuple):
-    """What Inductor made of a graph.
+    """A graph that Inductor lowered.
 
     Attributes:
         program: The graph's program.
