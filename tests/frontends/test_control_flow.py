@@ -286,6 +286,8 @@ def _chosen_in_a_loop(x: Tensor) -> Any:
 @pytest.mark.parametrize("function", [_looped, _chosen, _chosen_in_a_loop])
 def test_views_of_dynamic_tensors_enter_regions(function: Any) -> None:
     """Their sizes are ``[4, 3]`` on one side and ``[4, s0*s1 // 4]`` on the other."""
+    if TORCH < (2, 14) and function is not _looped:
+        pytest.skip("torch's cond takes no such strides before 2.14")
     torch._dynamo.reset()
     x = normal(2, 6)
     compiled = torch.compile(function, backend="wrapper_ir", fullgraph=True, dynamic=True)
