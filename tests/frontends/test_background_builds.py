@@ -113,6 +113,8 @@ def test_waiting_is_an_option() -> None:
     compiled = torch.compile(lambda x: x.cos() + 3.25, backend="wrapper_ir", options=options)
     x = torch.randn(3)
     compiled(x)
+    shown = {"emitter": "cpp", "build": "background", "debug": "check"}
+    torch.compile(lambda x: x.cos() + 4.25, backend="wrapper_ir", options=shown)(x)
     assert served() == before
     with pytest.raises(BackendCompilerFailed, match="one of 'background', 'wait'"):
         torch.compile(lambda x: x + 1, backend="wrapper_ir", options={"build": "later"})(x)

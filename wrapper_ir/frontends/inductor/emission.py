@@ -19,6 +19,7 @@ from wrapper_ir.emitters import HasModule, ModuleText, emitter_class, faults_of,
 from wrapper_ir.emitters.base import TakesLong
 from wrapper_ir.frontends.inductor.compat import V, ValueWithLineMap, trace_structured
 from wrapper_ir.frontends.inductor.small_sizes import least_sizes
+from wrapper_ir.options.declared import level_name
 from wrapper_ir.runtime.calls import pass_by
 
 # ruff: noqa: PLC0415 - the layers below are only needed where something is compiled anew
@@ -96,7 +97,9 @@ def _module_of(artifact: Artifact, program: Program, settings: Settings) -> Modu
     """Return an artifact's module for caches, if it has one."""
     if not isinstance(artifact, HasModule):
         return None
-    if isinstance(artifact, TakesLong) and settings.build == "background":
+    # Whoever looks at values looks at those of the emitter that was chosen.
+    is_shown = level_name(settings.debug) != "off"
+    if isinstance(artifact, TakesLong) and settings.build == "background" and not is_shown:
         meanwhile = _stand_in(program, settings, artifact.stand_in)
         if meanwhile is not None:
             return artifact.as_module_after(meanwhile)
