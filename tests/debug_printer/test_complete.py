@@ -50,6 +50,7 @@ def test_every_call_is_rendered(name: str) -> None:
     assert len(shows) == count
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 @pytest.mark.parametrize("name", WITH_CALLS)
 def test_every_call_is_shown(name: str, tmp_path: Path) -> None:
     """As often as the interpreter, which is nobody's relative, comes by it."""
