@@ -56,10 +56,22 @@ def lowering_for(
     Raises:
         OptionError, OptionValueError, PassSpellingError, PassLoadError: What is named is no pass.
     """
+    return (*_of_devices(program), *_of_emitter(program, emitter, probed=probed))
+
+
+def _of_devices(program: Program) -> tuple[Pass, ...]:
+    """Return the lowering that the kinds of a program's devices name."""
     if program.stage is not Stage.LOGICAL:
         return ()
     named = ((_kind(kind), kind.lowering) for kind in kinds_of(program))
-    return _passes(named, emitter, lambda each: each.lowering(probed=probed), Stage.LOGICAL)
+    return _passes(named, None, lambda _: (), Stage.LOGICAL)
+
+
+def _of_emitter(program: Program, emitter: Emitter | None, *, probed: bool) -> tuple[Pass, ...]:
+    """Return the lowering that an emitter names."""
+    if program.stage is not Stage.LOGICAL:
+        return ()
+    return _passes((), emitter, lambda each: each.lowering(probed=probed), Stage.LOGICAL)
 
 
 def legalisation_for(program: Program, emitter: Emitter | None = None) -> tuple[Pass, ...]:
@@ -116,12 +128,10 @@ def pipeline_for(
     """
     plan = PlanMemory(strategy or "", "call" if emitter is None else emitter.arena)
     probes = () if printer is None else (InsertProbes(printer),)
-    devices = lowering_for(program)
-    both = lowering_for(program, emitter, probed=printer is not None)
     return (
-        *devices,
+        *_of_devices(program),
         CheckResults(),  # of what devices make of the program, as any target calls it
-        *both[len(devices) :],
+        *_of_emitter(program, emitter, probed=printer is not None),
         *(plan, *probes),
         *legalisation_for(program, emitter),
     )
