@@ -163,6 +163,25 @@ def test_kernels_are_tuned_with_memory_for_as_many_rows_as_data_asks_for(way: st
         assert min(source, result) >= elements
 
 
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_kernels_whose_places_zeros_do_not_fit_are_not_tried(emitter: str) -> None:
+    """Offset 0 in a padded window of a pooling lies before the image."""
+    torch._dynamo.reset()
+    x = t(4, 8, 56, 56).requires_grad_()
+    ids, table = torch.randint(100, 150, (64,), device="cuda"), t(50, 128)
+
+    def step(x: Tensor) -> tuple[Tensor, Tensor]:
+        pooled = functional.max_pool2d(x.sin(), 3, 2, 1)
+        return pooled.square().mean(), table[ids - 100].sin()
+
+    options = {"emitter": emitter, "max_autotune_pointwise": True}
+    loss, rows = torch.compile(step, backend="wrapper_ir", options=options)(x)
+    torch.testing.assert_close(rows, table[ids - 100].sin())
+    (found,) = torch.autograd.grad(loss, x)
+    (wanted,) = torch.autograd.grad(step(x)[0], x)
+    torch.testing.assert_close(found, wanted)
+
+
 def _normalised(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     return torch.softmax(x, -1) * w, functional.layer_norm(x, x.shape[-1:]).sum(-1)
 

@@ -93,6 +93,7 @@ try:
     from torch._inductor import compile_fx as inductor_entry
     from torch._inductor import config as inductor_config
     from torch._inductor.async_compile import AsyncCompile
+    from torch._inductor.bounds import ValueRangeAnalysis
     from torch._inductor.codecache import BypassFxGraphCache as FxGraphBypass
     from torch._inductor.codegen import common as codegen_common
     from torch._inductor.codegen.common import KernelArgs
@@ -113,6 +114,7 @@ try:
     from torch._inductor.custom_graph_pass import CustomGraphModulePass
     from torch._inductor.dependencies import MemoryDep
     from torch._inductor.exc import InductorError
+    from torch._inductor.ops_handler import DefaultHandler
     from torch._inductor.runtime.cache_dir_utils import cache_dir, triton_cache_dir
     from torch._inductor.scheduler import BaseScheduling
     from torch._inductor.select_algorithm import extern_kernels

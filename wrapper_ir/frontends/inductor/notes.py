@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import sympy
@@ -122,8 +122,8 @@ class TritonNote:
         nodes: The IR nodes that the kernel computes.
         touched: Inductor's accesses to memory in it, by loops and index expressions, as far as
             Inductor knows them.
-        checks: Whether it checks that indices are in bounds, and ends the process's use of the GPU
-            if they are not.
+        bodies: Inductor's loop bodies in it, in order.
+        real: Name of a buffer in loop bodies -> name of the buffer that has the memory.
     """
 
     name: str
@@ -132,7 +132,8 @@ class TritonNote:
     buffers: Mapping[str, BufferNote]
     nodes: tuple[Any, ...]
     touched: tuple[MemoryDep, ...] = ()
-    checks: bool = False
+    bodies: tuple[Any, ...] = ()
+    real: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

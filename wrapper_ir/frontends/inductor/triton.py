@@ -85,15 +85,17 @@ def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> Tri
     for workspace in getattr(kernel.args, "workspace_args", ()):
         param, buffer = workspace.inner_name, workspace.outer_name
         buffers[param] = BufferNote(param, buffer, workspace.dtype, Access.READ_WRITE)
-    touched = tuple(_touched(nodes))
-    return TritonNote(name, code, name, buffers, nodes_of(nodes), touched, _checks(nodes))
+    touched, bodies = tuple(_touched(nodes)), tuple(_bodies(nodes))
+    real = dict(V.graph.scheduler.mutation_real_name)
+    return TritonNote(name, code, name, buffers, nodes_of(nodes), touched, bodies, real)
 
 
-def _checks(nodes: Sequence[Any]) -> bool:
-    """Return whether one of scheduled nodes checks that indices are in bounds."""
-    parts = (part for node in nodes for part in node.get_nodes())
-    bodies = (getattr(part, "_body", None) for part in parts)
-    return any(body is not None and body.has_op("check_bounds") for body in bodies)
+def _bodies(nodes: Sequence[Any]) -> Iterator[Any]:
+    """Yield the loop bodies of scheduled nodes; templates have none."""
+    for node in nodes:
+        for part in node.get_nodes():
+            if getattr(part, "_body", None) is not None:
+                yield part._body
 
 
 def _touched(nodes: Sequence[Any]) -> Iterator[MemoryDep]:

@@ -5,22 +5,28 @@ that all arguments of one call fit together. Nothing relates the numbers that de
 what a kernel reads or writes may end beyond a buffer of the expected size (rows ``0 <= i < u0`` of
 a buffer that has ``s0`` rows). Each tensor therefore reaches as far as Inductor's index
 expressions do. Where such numbers meet indices that a kernel reads from memory or checks, or that
-nothing tells, as in users' kernels, it cannot be tried without data (:func:`can_be_tried`).
+nothing tells, as in users' kernels, it cannot be tried without data (:func:`can_be_tried`). Nor
+can a kernel whose indices are out of bounds if what it reads is zero.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+import sympy
 import torch
 
 from wrapper_ir.frontends.inductor.compat import (
     MemoryDep,
-    SymT,
     ValueRanges,
     bound_sympy,
     ir,
     symbol_is_type,
+)
+from wrapper_ir.frontends.inductor.convert.trial_bounds import (
+    FROM_MEMORY,
+    depends_on_values,
+    stays_in_bounds,
 )
 
 if TYPE_CHECKING:
@@ -28,10 +34,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
     from wrapper_ir.frontends.inductor.notes import TritonNote
-
-
-#: Kinds of symbols in index expressions that stand for values read from memory.
-_FROM_MEMORY: Final = (SymT.TMP, SymT.INDIRECT)
 
 
 def can_be_tried(scope: Scope, note: TritonNote, passed: Iterable[Any]) -> bool:
@@ -42,11 +44,26 @@ def can_be_tried(scope: Scope, note: TritonNote, passed: Iterable[Any]) -> bool:
         note: The kernel.
         passed: What Inductor's call passes.
     """
-    indices = [symbol for at in note.touched for symbol in at.index.free_symbols]
-    is_told = note.touched and not any(symbol_is_type(s, _FROM_MEMORY) for s in indices)
-    return bool(is_told and not note.checks) or not any(
-        _is_guessed(scope, value) for value in passed
-    )
+    depends = any(map(depends_on_values, note.bodies))
+    if any(_is_guessed(scope, value) for value in passed):
+        indices = [symbol for at in note.touched for symbol in at.index.free_symbols]
+        is_told = note.touched and not any(symbol_is_type(s, FROM_MEMORY) for s in indices)
+        return bool(is_told and not depends)
+    return not depends or _fits(scope, note)
+
+
+def _fits(scope: Scope, note: TritonNote) -> bool:
+    """Return whether all places are within what :func:`example` makes, which holds zeros."""
+    passed = {buffer.buffer for buffer in note.buffers.values()}
+
+    def extent(name: str) -> int | None:
+        name = note.real.get(name, name)
+        return _count(scope, note, scope.resolve(name), name) if name in passed else None
+
+    def number(size: Any) -> int:
+        return size if isinstance(size, int) else int(scope.draft.expected(scope.scalar(size)))
+
+    return stays_in_bounds(note.bodies, number, extent)
 
 
 def _is_guessed(scope: Scope, value: Any) -> bool:
@@ -76,10 +93,16 @@ def example(scope: Scope, note: TritonNote, value: Any) -> Any:
     else:
         return scope.draft.expected(scope.scalar(getattr(value, "inner_expr", value)))
     layout = scope.layout(name)
-    count = max(int(scope.draft.expected(layout.extent)), _reach(scope, note, passed))
+    count = _count(scope, note, name, passed)
     device = torch.device(str(layout.device))
     zeros = torch.zeros(count * layout.dtype.itemsize, dtype=torch.uint8, device=device)
     return zeros.view(dtype)
+
+
+def _count(scope: Scope, note: TritonNote, name: str, buffer: str) -> int:
+    """Return how many elements an example of a buffer has."""
+    extent = int(scope.draft.expected(scope.layout(name).extent))
+    return max(extent, _reach(scope, note, buffer))
 
 
 def _reach(scope: Scope, note: TritonNote, buffer: str) -> int:
@@ -101,9 +124,9 @@ def _last_index(scope: Scope, at: MemoryDep) -> int:
     if any(size < 1 for size in sizes.values()):
         return -1
     numbers = {
-        symbol: 0 if symbol_is_type(symbol, _FROM_MEMORY) else expected(symbol)
+        symbol: 0 if symbol_is_type(symbol, FROM_MEMORY) else expected(symbol)
         for symbol in at.index.free_symbols - sizes.keys()
     }
     loops = {variable: ValueRanges(0, size - 1) for variable, size in sizes.items()}
-    last = bound_sympy(at.index.xreplace(numbers), loops).upper
+    last = bound_sympy(sympy.sympify(at.index.xreplace(numbers)), loops).upper
     return int(last) if last.is_Integer else -1

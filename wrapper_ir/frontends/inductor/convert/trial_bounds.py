@@ -1,0 +1,186 @@
+"""Whether a kernel that is tried on zeros stays within its buffers.
+
+Places may depend on what a kernel reads: rows of an embedding, offsets within a pooling window.
+With zeros in all buffers they are known as well as loops are, by interval arithmetic over
+Inductor's loop bodies. Offset 0 of a padded window lies before the image, and row ``ids - 100``
+of a part of an embedding before its first row. There, a kernel's own check would end this
+process's use of the GPU, and without a check it would write to other buffers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import sympy
+
+from wrapper_ir.frontends.inductor.compat import (
+    DefaultHandler,
+    SymT,
+    V,
+    ValueRangeAnalysis,
+    ValueRanges,
+    bound_sympy,
+    symbol_is_type,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["FROM_MEMORY", "depends_on_values", "stays_in_bounds"]
+
+#: Kinds of symbols in index expressions that stand for values read from memory.
+FROM_MEMORY: Final = (SymT.TMP, SymT.INDIRECT)
+
+#: How many results a kind of reduction has, if not one.
+_RESULTS: Final = {"welford_reduce": 3, "welford_combine": 3, "online_softmax_reduce": 2}
+
+#: Ops of loop bodies that end the process's use of the GPU where something is not as it should.
+_CHECKS: Final = ("check_bounds", "device_assert_async")
+
+
+def depends_on_values(body: Any) -> bool:
+    """Return whether one of Inductor's loop bodies computes places from values, or checks them."""
+    return bool(body.indirect_vars) or any(map(body.has_op, _CHECKS))
+
+
+def stays_in_bounds(
+    bodies: Sequence[Any], number: Callable[[Any], int], extent: Callable[[str], int | None]
+) -> bool:
+    """Return whether places that depend on values are within bounds if all buffers hold zeros.
+
+    Args:
+        bodies: Inductor's loop bodies of a kernel, in their order.
+        number: The value of a size, or of a symbol of one.
+        extent: Inductor's name of a buffer -> how many elements it has; None if it is local.
+    """
+    handler = _OnZeros(number, extent)
+    with V.set_ops_handler(handler):
+        for body in bodies:
+            handler.enter(body)
+    return handler.is_inside
+
+
+class _OnZeros(DefaultHandler):
+    """Runs loop bodies on intervals of values; loads give zero, or what was stored before.
+
+    Attributes:
+        is_inside: Whether all places so far that depend on values were within bounds.
+    """
+
+    def __init__(self, number: Callable[[Any], int], extent: Callable[[str], int | None]) -> None:
+        self.is_inside = True
+        self._number, self._extent = number, extent
+        self._ranges: dict[sympy.Symbol, Any] = {}
+        self._stored: dict[str, Any] = {}
+        self._analysis: Any = ValueRangeAnalysis()
+
+    def enter(self, body: Any) -> None:
+        """Run a loop body, over all of its loops."""
+        self._ranges = {
+            sympy.Symbol(f"loop{at}", integer=True): ValueRanges(0, max(self._number(size) - 1, 0))
+            for at, size in enumerate(body.var_ranges.values())
+        }
+        body([*self._ranges])
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            return getattr(self._analysis, name)(*args, **kwargs)
+        except (ArithmeticError, AssertionError, AttributeError, TypeError, ValueError):
+            return ValueRanges.unknown()
+
+    def where(self, condition: Any, then: Any, other: Any) -> Any:
+        """Take the side that a known condition takes."""
+        if isinstance(condition, ValueRanges) and condition.is_singleton():
+            return then if condition.lower else other
+        return self._default("where", (condition, then, other), {})
+
+    def masked(self, mask: Any, body: Callable[[], Any], other: Any) -> Any:
+        """Run the body unless nothing passes the mask."""
+        if isinstance(mask, ValueRanges) and mask.is_singleton() and not mask.lower:
+            return ValueRanges.wrap(other)
+        return self._default("where", (ValueRanges.unknown_bool(), body(), other), {})
+
+    def logical_and(self, first: Any, second: Any) -> Any:
+        """Combine known conditions; the analysis of Inductor's knows none."""
+        return self._default("and_", (first, second), {})
+
+    def logical_or(self, first: Any, second: Any) -> Any:
+        """Combine known conditions."""
+        return self._default("or_", (first, second), {})
+
+    def load(self, name: str, index: Any) -> Any:
+        """Read zero, unless the kernel has computed the value itself."""
+        self._touch(name, index)
+        return self._stored.get(name, ValueRanges(sympy.S.Zero, sympy.S.Zero))
+
+    def store(self, name: str, index: Any, value: Any, mode: Any = None) -> None:
+        """Remember the range of values that a buffer may hold from now on."""
+        self._touch(name, index)
+        self._stored[name] = value if mode is None else ValueRanges.unknown()
+
+    def store_reduction(self, name: str, index: Any, value: Any) -> None:
+        """Remember the range of a reduction's result."""
+        self.store(name, index, value)
+
+    def reduction(self, dtype: Any, src_dtype: Any, reduction_type: str, value: Any) -> Any:
+        """Return an unknown range for each result of a reduction."""
+        unknown, results = ValueRanges.unknown(), _RESULTS.get(reduction_type)
+        return unknown if results is None else (unknown,) * results
+
+    def scan(self, dtypes: Any, combine_fn: Any, values: Any) -> Any:
+        """Return an unknown range for each result of a scan."""
+        return tuple(ValueRanges.unknown() for _ in values)
+
+    def sort(self, dtypes: Any, values: Any, stable: Any, descending: Any) -> Any:
+        """Return the ranges of what is sorted."""
+        return tuple(values)
+
+    def index_expr(self, index: Any, dtype: Any) -> Any:
+        """Return the range of an expression."""
+        return self._bound(index)
+
+    def indirect_indexing(
+        self, value: Any, size: Any, check: Any = True, wrap_neg: Any = True  # noqa: FBT002
+    ) -> Any:
+        """Return a symbol for a value that becomes part of a place."""
+        count = self._number(size)
+        bounds = ValueRanges.wrap(value)
+        if wrap_neg and bounds.lower < 0:
+            last = bounds.upper + count if bounds.upper < 0 else sympy.Max(bounds.upper, count - 1)
+            bounds = ValueRanges(sympy.Min(bounds.lower + count, 0), last)
+        if check and not (bounds.lower >= 0 and bounds.upper < count):
+            self.is_inside = False
+        symbol = sympy.Symbol(f"tmp{len(self._ranges)}", integer=True)
+        self._ranges[symbol] = bounds
+        return symbol
+
+    def check_bounds(self, index: Any, size: Any, lower: Any, upper: Any) -> None:
+        """Compare an expression with the bounds that the kernel checks."""
+        bounds = self._bound(index)
+        if lower and not bounds.lower >= 0:
+            self.is_inside = False
+        if upper and not bounds.upper < self._number(size):
+            self.is_inside = False
+
+    def device_assert_async(self, condition: Any, message: str) -> None:
+        """Follow an assertion of the user's."""
+        if not (
+            isinstance(condition, ValueRanges) and condition.is_singleton() and condition.lower
+        ):
+            self.is_inside = False
+
+    def _touch(self, name: str, index: Any) -> None:
+        """Compare a place with a buffer's extent, if it depends on values."""
+        if not any(symbol_is_type(symbol, FROM_MEMORY) for symbol in index.free_symbols):
+            return
+        bounds, extent = self._bound(index), self._extent(name)
+        if not bounds.lower >= 0 or (extent is not None and not bounds.upper < extent):
+            self.is_inside = False
+
+    def _bound(self, index: Any) -> Any:
+        index = sympy.sympify(index)
+        known = {
+            symbol: sympy.Integer(self._number(symbol))
+            for symbol in index.free_symbols - self._ranges.keys()
+        }
+        return bound_sympy(index.xreplace(known), self._ranges)
