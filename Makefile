@@ -71,7 +71,7 @@ models: setup ## every model of the zoo through every emitter, against the Pytho
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m models
 
 gpu: setup ## what needs a GPU and Triton: tests, then the cost of a call
-	$(BIN)/python -m pytest -m gpu tests/gpu
+	$(BIN)/python -m pytest -m gpu tests/gpu tests/distributed
 	$(BIN)/python benchmarks/gpu.py
 
 check: setup ## ruff, black, mypy, import-linter, the documents as a site

@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 import wrapper_ir as wir
+from tests.distributed.ranks import join
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,26 +85,25 @@ def wanted() -> list[Tensor]:
     return [x + y, torch.maximum(n, m), torch.cat([n, m]), torch.cat([-x, -y]), least]
 
 
-def function(target: str) -> Callable[..., Any]:
+def function(target: str, device: torch.device) -> Callable[..., Any]:
     """The program in a target."""
-    program = wir.parse(TEXT)
+    place = "@cpu" if device.type == "cpu" else "@cuda:0"
+    program = wir.parse(TEXT.replace("@cpu", place))
     if target == "interpreter":
         return lambda *args: wir.interpret(program, *args)
     found: Callable[..., Any] = wir.compile(program, target)
     return found
 
 
-def work(rank: int, folder: Path) -> None:
+def work(rank: int, folder: Path, device: torch.device) -> None:
     """Run the program in every target."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    store = dist.FileStore(str(folder / "store"), 2)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
+    join(rank, folder, device)
     for target in TARGETS:
-        run = function(target)
+        run = function(target, device)
         dist.barrier()
         time.sleep(0.2 * rank)
-        found = run(*given(rank))
-        is_right = [torch.equal(a, b) for a, b in zip(found, wanted(), strict=True)]
+        found = run(*(each.to(device) for each in given(rank)))
+        is_right = [torch.equal(a.cpu(), b) for a, b in zip(found, wanted(), strict=True)]
         line = " ".join(map(str, (rank, target, *is_right)))
         os.write(1, f"{line}\n".encode())  # in one piece: both processes write to one file
     dist.barrier()
@@ -113,6 +113,6 @@ def work(rank: int, folder: Path) -> None:
 if __name__ == "__main__":
     CHILD = os.fork()
     torch.set_num_threads(1)
-    work(0 if CHILD else 1, Path(sys.argv[1]))
+    work(0 if CHILD else 1, Path(sys.argv[1]), torch.device(sys.argv[2]))
     if CHILD:
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(CHILD, 0)[1]))

@@ -3,6 +3,10 @@
 Each rank is a fresh interpreter, as ``torchrun`` starts them: a fork of a process whose torch has
 threads may lose its thread pool. They meet over the loopback interface, go through all cases in
 one process group, and each writes what it found, a line a case and emitter.
+
+    python tests/distributed/ranks.py RANK FOLDER [cpu|cuda] [CASE ...]
+
+On GPUs each rank sees one of its own, and NCCL connects them in place of gloo.
 """
 
 from __future__ import annotations
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
     Compile = Callable[..., Callable[..., Any]]
 
 EMITTERS = ("python", "cpp", "fx")
+
+#: Where everything is.
+DEVICE = torch.device("cpu")
 
 #: What a rank that waits for a dead one does not exceed.
 PATIENCE = datetime.timedelta(seconds=100)
@@ -134,7 +141,8 @@ def in_place(compiled: Compile) -> Any:
         dist.all_to_all_single(swapped, gathered)
         return x + 1
 
-    given = (sample(4, 2), torch.zeros(8, 2), torch.zeros(4, 2), torch.zeros(8, 2))
+    sizes = ((8, 2), (4, 2), (8, 2))
+    given = (sample(4, 2), *(torch.zeros(size, device=DEVICE) for size in sizes))
     return compiled(each)(*given), given
 
 
@@ -202,14 +210,14 @@ def local(tensor: Any) -> Tensor:
 
 
 def ddp(compiled: Compile) -> Any:
-    module = nn.parallel.DistributedDataParallel(Model())
+    module = nn.parallel.DistributedDataParallel(Model().to(DEVICE))
     return trained(compiled(module), module)
 
 
 def fsdp(compiled: Compile) -> Any:
     from torch.distributed.fsdp import fully_shard
 
-    module = Model()
+    module = Model().to(DEVICE)
     fully_shard(module.up, mesh=mesh())
     fully_shard(module, mesh=mesh())
     return trained(compiled(module), module)
@@ -223,7 +231,7 @@ def tensor_parallel(compiled: Compile) -> Any:
     )
 
     module = parallelize_module(
-        Model(), mesh(), {"up": ColwiseParallel(), "down": RowwiseParallel()}
+        Model().to(DEVICE), mesh(), {"up": ColwiseParallel(), "down": RowwiseParallel()}
     )
     return trained(compiled(module), module)
 
@@ -246,7 +254,7 @@ def captured(compiled: Compile, emitter: str = "") -> Any:
     """A program that was captured, and read back from its text."""
     import wrapper_ir as wir
 
-    module, x = Gathering().eval(), sample(4, 6)
+    module, x = Gathering().to(DEVICE).eval(), sample(4, 6)
     if not emitter:
         with torch.no_grad():
             return compiled(module)(x)
@@ -258,7 +266,7 @@ def exported(compiled: Compile, emitter: str = "") -> Any:
     """A package, which one rank writes and both load."""
     import wrapper_ir as wir
 
-    module, x = Gathering().eval(), sample(4, 6)
+    module, x = Gathering().to(DEVICE).eval(), sample(4, 6)
     if not emitter:
         with torch.no_grad():
             return compiled(module)(x)
@@ -313,13 +321,14 @@ CASES: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
 def sample(*size: int) -> Tensor:
     """Numbers that differ from rank to rank."""
     count = torch.Size(size).numel()
-    return (torch.arange(count, dtype=torch.float32).reshape(size) + 1) / (7 + dist.get_rank())
+    numbers = torch.arange(count, dtype=torch.float32, device=DEVICE).reshape(size)
+    return (numbers + 1) / (7 + dist.get_rank())
 
 
 def mesh() -> Any:
     from torch.distributed.device_mesh import init_device_mesh
 
-    return init_device_mesh("cpu", (2,))
+    return init_device_mesh(DEVICE.type, (2,))
 
 
 def findings(name: str) -> Iterator[tuple[str, str]]:
@@ -375,11 +384,20 @@ def unlike(found: Any, wanted: Any, *, exact: bool = True) -> str:
     return ""
 
 
+def join(rank: int, folder: Path, device: torch.device) -> None:
+    """Meet the other rank."""
+    os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
+    backend = "gloo"
+    if device.type == "cuda":
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)
+        backend = "nccl"
+    store = dist.FileStore(str(folder / "store"), 2)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=2, timeout=PATIENCE)
+
+
 def work(rank: int, folder: Path, names: list[str]) -> None:
     """Go through the cases, as one of the ranks."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    store = dist.FileStore(str(folder / "store"), 2)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=PATIENCE)
+    join(rank, folder, DEVICE)
     with (folder / f"rank{rank}").open("w", encoding="utf-8", buffering=1) as found:
         for name in names:
             for emitter, wrong in findings(name):
@@ -391,5 +409,7 @@ def work(rank: int, folder: Path, names: list[str]) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    os.chdir(sys.argv[2])
-    work(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:] or list(CASES))
+    rank, folder, where, *names = sys.argv[1:]
+    DEVICE = torch.device(where)
+    os.chdir(folder)
+    work(int(rank), Path(folder), names or list(CASES))

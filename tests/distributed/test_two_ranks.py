@@ -1,4 +1,4 @@
-"""Collectives among two ranks, over gloo on the loopback interface: what ``ranks.py`` found."""
+"""Collectives among two ranks, over gloo or between two GPUs: what ``ranks.py`` found."""
 
 from __future__ import annotations
 
@@ -10,41 +10,53 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 import torch.distributed as dist
 
 from tests.distributed.ranks import CASES
 
 PROGRAM = Path(__file__).with_name("ranks.py")
 
-pytestmark = [
+GLOO = [
     pytest.mark.skipif(
         not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo"
     ),
     pytest.mark.long,  # both ranks compile everything four times: two minutes
 ]
 
+NCCL = [
+    pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are no two GPUs"),
+    pytest.mark.gpu,
+]
+
+pytestmark = pytest.mark.parametrize(
+    "ranks", [pytest.param("cpu", marks=GLOO), pytest.param("cuda", marks=NCCL)], indirect=True
+)
+
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what both ranks found; they are run once, whoever of pytest's workers asks."""
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
-    folder = root / "ranks"
-    with (root / "ranks.lock").open("w") as lock:
+    folder: Path = root / f"ranks-{request.param}"
+    with (root / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             folder.mkdir()
-            _run(folder)
+            _run(folder, request.param)
     return folder
 
 
-def _run(folder: Path) -> None:
+def _run(folder: Path, device: str) -> None:
     """Run both ranks to their end; keep what they say."""
     with (folder / "said").open("w") as said:
         ranks = [
             subprocess.Popen(
-                [sys.executable, PROGRAM, str(rank), folder], stdout=said, stderr=subprocess.STDOUT
+                [sys.executable, PROGRAM, str(rank), folder, device],
+                stdout=said,
+                stderr=subprocess.STDOUT,
             )
             for rank in (0, 1)
         ]
