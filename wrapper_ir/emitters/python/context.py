@@ -203,7 +203,7 @@ class Context(TextRun):
             args.append(keyword("device", self.device(layout.device)))
         return args
 
-    def spec(self, name: str, layout: Layout) -> Group:
+    def spec(self, name: str, layout: Layout, *, plain: bool = False) -> Group:
         """Return a ``TensorSpec``; sizes and strides with symbols become ``None``."""
 
         def number(value: Dim) -> str:
@@ -220,4 +220,6 @@ class Context(TextRun):
             args.append(keyword("device", "None"))
         elif layout.device != CPU:
             args.append(keyword("device", self.device(layout.device)))
+        if plain:
+            args.append(keyword("plain", "True"))
         return call(self.helper("TensorSpec"), *args)
