@@ -162,6 +162,19 @@ def test_arguments_whose_memory_kernels_read_are_stored_as_they_read(
         loaded(x)
 
 
+@pytest.mark.parametrize("loader", ["package", "torch's package"])
+def test_an_argument_that_is_written_to_shares_no_memory(loader: str, tmp_path: Path) -> None:
+    def write(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        a.add_(1)
+        return a + b
+
+    program = wir.capture(write, (torch.ones(3), torch.ones(3)))
+    call, t = _loaders()[loader][1](wir.export(program, tmp_path / "m.pt2")), torch.arange(4.0)
+    with pytest.raises(Exception, match="WIR2158: inputs 'a' and 'b' share memory"):
+        call(t[:3], t[1:])
+    assert torch.equal(_first(call(t[:3].clone(), t[1:])), t[:3] + 1 + t[1:])
+
+
 def _first(results: Any) -> torch.Tensor:
     found: torch.Tensor = results if isinstance(results, torch.Tensor) else results[0]
     return found

@@ -21,6 +21,7 @@ from wrapper_ir.runtime import (
     OutLayoutError,
     ProgramRunError,
     ResultLayoutError,
+    SharedMemoryError,
     SymbolError,
     TensorSpec,
     check_layout,
@@ -96,6 +97,7 @@ _CLASSES: Final[dict[str, type[WrapperIRError]]] = {
         MisalignedViewError,
         OutLayoutError,
         ResultLayoutError,
+        SharedMemoryError,
         SymbolError,
         TritonKernelError,
     )

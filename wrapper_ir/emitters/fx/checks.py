@@ -16,6 +16,7 @@ from wrapper_ir.runtime import (
     InputChecks,
     SymbolError,
     TensorSpec,
+    check_apart,
     check_layout,
     check_result,
     make_probe,
@@ -205,6 +206,13 @@ def _check_alignment(tensor: Tensor, name: str, alignment: int) -> None:
         refuse_misaligned(tensor, name, alignment)
 
 
+# check_apart: inputs that share no memory.
+
+
+def _check_apart(tensors: Sequence[Tensor], names: Sequence[str], written: int) -> None:
+    check_apart(names, written, *tensors)
+
+
 # check_number: the type of a scalar input and the range of any symbol.
 
 
@@ -271,6 +279,9 @@ CHECK_ALIGNMENT: Final = _op(
     "check_alignment(Tensor x, str name, int alignment) -> ()",
     _check_alignment,
     library.nothing,
+)
+CHECK_APART: Final = _op(
+    "check_apart(Tensor[] tensors, str[] names, int written) -> ()", _check_apart, library.nothing
 )
 CHECK_NUMBER: Final = _op(
     "check_number(Scalar? value, str name, str kind, int? low, int? high) -> ()",
