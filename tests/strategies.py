@@ -327,6 +327,7 @@ FLAT: dict[type, SearchStrategy[Any]] = {
     ),
     ir.ComputeSymbol: st.builds(ir.ComputeSymbol, _symbols, scalars),
     ir.AssertLayout: st.builds(ir.AssertLayout, identifiers, strings, st.integers(0, 64)),
+    ir.AssertApart: st.builds(ir.AssertApart, tuples(identifiers), tuples(identifiers)),
     ir.AssertSymbol: st.builds(ir.AssertSymbol, scalars, strings),
     ir.Comment: st.builds(ir.Comment, strings),
     ir.Probe: st.builds(

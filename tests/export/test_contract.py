@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import wrapper_ir as wir
+from tests.export.support import plus_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,3 +148,33 @@ def test_ops_that_nobody_registered_are_all_named_at_load(tmp_path: Path) -> Non
     said = done.stdout.splitlines()
     assert [missing in line for line in said] == [True, True, False, False]
     assert said[2:] == ["[4.0, 4.0, 4.0]"] * 2
+
+
+@pytest.mark.parametrize("loader", _loaders())
+def test_arguments_whose_memory_kernels_read_are_stored_as_they_read(
+    loader: str, tmp_path: Path
+) -> None:
+    ending, load = _loaders()[loader]
+    loaded = load(wir.export(plus_one(), tmp_path / ending))
+    x = torch._neg_view(torch.arange(4.0))
+    assert _first(loaded(x.resolve_neg())).tolist() == [1.0, 0.0, -1.0, -2.0]
+    with pytest.raises(Exception, match=r"'x' has the wrong form.*negated lazily"):
+        loaded(x)
+
+
+@pytest.mark.parametrize("loader", ["package", "torch's package"])
+def test_an_argument_that_is_written_to_shares_no_memory(loader: str, tmp_path: Path) -> None:
+    def write(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        a.add_(1)
+        return a + b
+
+    program = wir.capture(write, (torch.ones(3), torch.ones(3)))
+    call, t = _loaders()[loader][1](wir.export(program, tmp_path / "m.pt2")), torch.arange(4.0)
+    with pytest.raises(Exception, match="WIR2158: inputs 'a' and 'b' share memory"):
+        call(t[:3], t[1:])
+    assert torch.equal(_first(call(t[:3].clone(), t[1:])), t[:3] + 1 + t[1:])
+
+
+def _first(results: Any) -> torch.Tensor:
+    found: torch.Tensor = results if isinstance(results, torch.Tensor) else results[0]
+    return found

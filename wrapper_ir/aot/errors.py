@@ -21,6 +21,7 @@ from wrapper_ir.runtime import (
     OutLayoutError,
     ProgramRunError,
     ResultLayoutError,
+    SharedMemoryError,
     SymbolError,
     TensorSpec,
     check_layout,
@@ -28,6 +29,7 @@ from wrapper_ir.runtime import (
     check_object,
     check_out,
 )
+from wrapper_ir.runtime.checks import check_form
 from wrapper_ir.toolchain.parts import DTYPE_NUMBERS
 from wrapper_ir.toolchain.triton import TritonKernelError
 
@@ -95,6 +97,7 @@ _CLASSES: Final[dict[str, type[WrapperIRError]]] = {
         MisalignedViewError,
         OutLayoutError,
         ResultLayoutError,
+        SharedMemoryError,
         SymbolError,
         TritonKernelError,
     )
@@ -128,6 +131,7 @@ class InputSpec(NamedTuple):
     size: tuple[int | None, ...]
     stride: tuple[int | None, ...]
     class_name: str = ""  #: that of an object of a custom class
+    plain: bool = False  #: as in ``TensorSpec``
 
 
 def input_specs(rows: Sequence[tuple[Any, ...]]) -> tuple[InputSpec, ...]:
@@ -144,11 +148,12 @@ def _input_spec(  # noqa: PLR0913 - the fields of a struct
     size: tuple[int | None, ...],
     stride: tuple[int | None, ...],
     class_name: str,
+    plain: bool,  # noqa: FBT001 - a field like the others
 ) -> InputSpec:
     if _KINDS[kind] is not Tensor:
         return InputSpec(name, _KINDS[kind], None, None, (), (), class_name)
     device = None if device_type == _ANY_DEVICE else _device(device_type, device_index)
-    return InputSpec(name, Tensor, _DTYPES[dtype], device, size, stride)
+    return InputSpec(name, Tensor, _DTYPES[dtype], device, size, stride, plain=plain)
 
 
 def _device(type_: int, index: int) -> torch.device:
@@ -191,6 +196,8 @@ class Reporter:
         spec = self.inputs[position]
         if spec.kind is Tensor:
             _check_tensor(spec, value)
+            assert isinstance(value, Tensor)
+            check_form(value, spec.name, plain=spec.plain)
             if odd:
                 _refuse(spec, "an ordinary tensor", f"one of type {type(value).__name__}")
             return

@@ -46,6 +46,7 @@ from wrapper_ir.lines.layout import Device
 from wrapper_ir.lines.traits import calls_kernel
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_of
+from wrapper_ir.runtime.checks import check_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -448,8 +449,10 @@ def check_constant(program: Program, name: str) -> None:
     check_layout(program.data[name], name, dtype_of(layout), device, size, stride)
 
 
-def check_input(frame: Frame, name: str, value: Any) -> None:  # noqa: ANN401 - what the caller gave
+def check_input(frame: Frame, name: str, value: Tensor, *, plain: bool) -> None:
     """Check an input against the numbers in its layout. :func:`settle` checks the symbols.
+
+    With ``plain``, the program reads its memory as it is, complex or not.
 
     Raises:
         InputLayoutError: It does not match its layout, or is not a tensor.
@@ -459,6 +462,7 @@ def check_input(frame: Frame, name: str, value: Any) -> None:  # noqa: ANN401 - 
     stride = tuple(n if isinstance(n, int) else None for n in layout.stride)
     device = torch.device(str(layout.device))
     check_layout(value, name, dtype_of(layout), device, size, stride)
+    check_form(value, name, plain=plain)
 
 
 def settle(frame: Frame, buffer: Buffer) -> None:

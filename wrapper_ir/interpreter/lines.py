@@ -30,7 +30,7 @@ from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.symbols import dims_of
 from wrapper_ir.lines.visitor import LineVisitor
 from wrapper_ir.lines.walk import Path
-from wrapper_ir.runtime import check_result, check_that, make_probe, refuse_misaligned
+from wrapper_ir.runtime import check_apart, check_result, check_that, make_probe, refuse_misaligned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +49,13 @@ if TYPE_CHECKING:
         Reuse,
     )
     from wrapper_ir.lines.program import AnyLine, Program
-    from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
+    from wrapper_ir.lines.symbols import (
+        AssertApart,
+        AssertLayout,
+        AssertSymbol,
+        BindSymbol,
+        ComputeSymbol,
+    )
     from wrapper_ir.lines.trace import Probe
 
 _KEPT_DEAD = 16
@@ -299,6 +305,11 @@ class LineRunner(LineVisitor[None]):
         }
         text = line.message or str(line.condition)
         check_that(bool(self.frame.number(line.condition)), text, **values)
+
+    @override
+    def visit_assert_apart(self, line: AssertApart) -> None:
+        names = (*line.written, *line.others)
+        check_apart(names, len(line.written), *(self.frame.find(n).tensor for n in names))
 
     def _nothing(self, line: AnyLine) -> None:
         """Do nothing."""

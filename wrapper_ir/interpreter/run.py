@@ -9,6 +9,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from wrapper_ir.analysis.schemas import refuse_differences
+from wrapper_ir.analysis.stored import stored_inputs
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter.calls import (
     borrowed,
@@ -359,13 +360,13 @@ def _objects(program: Program, inputs: Sequence[Any]) -> dict[str, Any]:
 
 def _take_inputs(program: Program, frame: Frame, inputs: Sequence[Any]) -> None:
     """Define the inputs. An unused input may be any value."""
-    used = set(_used_buffers(program))
+    used, stored = set(_used_buffers(program)), stored_inputs(program)
     for item, value in zip(program.inputs, inputs, strict=True):
         if isinstance(item, BufferInput):
             is_used = item.name in used
             tensor = value if isinstance(value, Tensor) or is_used else torch.empty(0)
             if is_used:
-                check_input(frame, item.name, tensor)
+                check_input(frame, item.name, tensor, plain=item.name in stored)
             storage = borrowed(item.name, Kind.INPUT, tensor)
             frame.define(Buffer(item.name, tensor, (storage,), owns=True, is_new=is_used))
         elif isinstance(item, ScalarInput) and value is not None:  # None: the number is unused

@@ -107,6 +107,7 @@ from wrapper_ir.lines.schema import SchemaArg as SchemaArg
 from wrapper_ir.lines.schema import SchemaError as SchemaError
 from wrapper_ir.lines.schema import SchemaType as SchemaType
 from wrapper_ir.lines.schema import parse_schema as parse_schema
+from wrapper_ir.lines.symbols import AssertApart as AssertApart
 from wrapper_ir.lines.symbols import AssertLayout as AssertLayout
 from wrapper_ir.lines.symbols import AssertSymbol as AssertSymbol
 from wrapper_ir.lines.symbols import BindSymbol as BindSymbol

@@ -35,7 +35,13 @@ from wrapper_ir.lines.memory import (
     Reinterpret,
     Reuse,
 )
-from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
+from wrapper_ir.lines.symbols import (
+    AssertApart,
+    AssertLayout,
+    AssertSymbol,
+    BindSymbol,
+    ComputeSymbol,
+)
 from wrapper_ir.lines.trace import Comment, Probe
 
 
@@ -213,6 +219,7 @@ AnyLine: TypeAlias = (
     | ComputeSymbol
     | AssertLayout
     | AssertSymbol
+    | AssertApart
     | RecordEvent
     | WaitEvent
     | Synchronize

@@ -115,6 +115,21 @@ class AssertLayout(Line):
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class AssertApart(Line):
+    """``assert_apart (%a) from (%b, %c)`` — checks that buffers share no memory.
+
+    No ``written`` buffer may have a byte in common with another one of the line. Front ends whose
+    graphs know of no such tensors write it where a program writes to its inputs.
+    """
+
+    mnemonic: ClassVar[str] = "assert_apart"
+    syntax: ClassVar[str] = "assert_apart {written}[ from {others}]"
+    written: tuple[Use, ...]
+    others: tuple[Use, ...] = ()
+
+
+@final
 @dataclass(frozen=True, slots=True, eq=False)
 class AssertSymbol(Line):
     """``assert condition, "message"`` — checks a relation among symbols."""

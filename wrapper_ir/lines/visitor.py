@@ -25,7 +25,13 @@ from wrapper_ir.lines.memory import (
     Reuse,
 )
 from wrapper_ir.lines.program import AnyLine, Program
-from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
+from wrapper_ir.lines.symbols import (
+    AssertApart,
+    AssertLayout,
+    AssertSymbol,
+    BindSymbol,
+    ComputeSymbol,
+)
 from wrapper_ir.lines.trace import Comment, Probe
 from wrapper_ir.lines.walk import walk
 
@@ -96,6 +102,8 @@ class LineVisitor(ABC, Generic[T]):
     def visit_assert_layout(self, line: AssertLayout) -> T: ...
     @abstractmethod
     def visit_assert_symbol(self, line: AssertSymbol) -> T: ...
+    @abstractmethod
+    def visit_assert_apart(self, line: AssertApart) -> T: ...
     @abstractmethod
     def visit_record_event(self, line: RecordEvent) -> T: ...
     @abstractmethod
@@ -200,6 +208,9 @@ class PartialLineVisitor(LineVisitor[T]):
         return self.visit_unsupported(line)
 
     def visit_assert_symbol(self, line: AssertSymbol) -> T:
+        return self.visit_unsupported(line)
+
+    def visit_assert_apart(self, line: AssertApart) -> T:
         return self.visit_unsupported(line)
 
     def visit_record_event(self, line: RecordEvent) -> T:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import wrapper_ir.runtime.served  # noqa: F401 - registers its ops
 from wrapper_ir.runtime._private import empty_strided_cpu, reinterpret_tensor, shown_range
 from wrapper_ir.runtime._private_cuda import current_stream, empty_strided_cuda, shown_gpu_range
+from wrapper_ir.runtime.apart import SharedMemoryError, check_apart
 from wrapper_ir.runtime.calls import (
     differentiable,
     past_autograd,
@@ -122,6 +123,7 @@ __all__ = [
     "ProgramRunError",
     "ResultLayoutError",
     "Scratch",
+    "SharedMemoryError",
     "SourceFolder",
     "SourceFolderError",
     "SymbolError",
@@ -130,6 +132,7 @@ __all__ = [
     "UserObjectError",
     "branch_event",
     "ceil",
+    "check_apart",
     "check_layout",
     "check_number",
     "check_object",

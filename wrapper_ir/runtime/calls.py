@@ -139,7 +139,8 @@ def _named(run: Callable[..., Values], name: str, about: str) -> Callable[..., V
 
 
 def _laid_out(gradient: Tensor, stride: Sequence[int] | None) -> Tensor:
-    """Return a gradient with the strides that the program requires."""
+    """Return a gradient with the strides that the program requires, stored as it reads."""
+    gradient = gradient.resolve_conj().resolve_neg()
     if stride is None:
         return gradient.contiguous()
     if gradient.stride() == tuple(stride):

@@ -35,13 +35,17 @@ _MAX_GUARDS = 4
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """The expected layout of one input. A size, stride or device of None is not checked."""
+    """The expected layout of one input. A size, stride or device of None is not checked.
+
+    With ``plain``, a complex input must not be conjugated or negated lazily; a real one never may.
+    """
 
     name: str
     dtype: torch.dtype
     size: tuple[int | None, ...]
     stride: tuple[int | None, ...]
     device: torch.device | None = _CPU
+    plain: bool = False
 
 
 class InputChecks:
@@ -77,10 +81,12 @@ class InputChecks:
             raise InputCountError(expected=len(self._specs), got=len(tensors))
         for tensor, spec in zip(tensors, self._specs, strict=True):
             check_layout(tensor, spec.name, spec.dtype, spec.device, spec.size, spec.stride)
+            check_form(tensor, spec.name, plain=spec.plain)
         if tensors:
             self._remember(tensors)
 
     def _remember(self, tensors: tuple[torch.Tensor, ...]) -> None:
+        # A guard compares dispatch keys, and with them whether an input is conjugated or negated.
         # Guard the actual strides: those of dimensions of size 1 may differ from the spec.
         known = [(t.shape, t.stride(), s) for t, s in zip(tensors, self._specs, strict=True)]
         guard = tensor_guard(
@@ -137,6 +143,30 @@ def check_layout(
             got=_description(tensor),
             difference=" and ".join(differences),
             hint=_hint(tensor, differences, dtype, size, stride),
+        )
+
+
+def check_form(tensor: torch.Tensor, name: str, *, plain: bool) -> None:
+    """Return if the memory of an input holds its values as far as the program relies on that.
+
+    Args:
+        tensor: The input.
+        name: Its name in errors.
+        plain: Whether the program reads the memory of this input as it is, if it is complex.
+
+    Raises:
+        InputLayoutError: It is conjugated or negated lazily, which kernels would not notice.
+    """
+    if tensor.is_neg() or tensor.is_conj():
+        if tensor.is_complex() and not plain:
+            return
+        way = "conjugated" if tensor.is_conj() else "negated"
+        raise InputLayoutError(
+            name=name,
+            difference="form",
+            expected="a tensor stored as it reads",
+            got=f"one that is {way} lazily",
+            hint=f"pass the tensor's .resolve_{way[: 4 if tensor.is_conj() else 3]}()",
         )
 
 

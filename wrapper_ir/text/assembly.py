@@ -68,6 +68,7 @@ class Kind(NamedTuple):
 # Kinds of names, by the first of a field's roles.
 
 _BUFFER: Final = Kind("p.buffer({})", "c.buffer()", "%")
+_BUFFERS: Final = Kind("p.names({})", "p.names(c)")
 _KERNEL: Final = Kind("p.kernel({})", "c.kernel()", "@")
 _OBJECT: Final = Kind("p.object({})", "c.object()", "&")
 _NAMES: Final[dict[Role, Kind]] = {
@@ -107,6 +108,8 @@ def _kind(cls: type, name: str) -> Kind:
     for field in NAMED_FIELDS[cls]:
         if field.name == name and field.roles:
             role = field.roles[0]
+            if field.many:
+                return _BUFFERS
             return _NAMES.get(role if isinstance(role, Role) else role.role, _BUFFER)
     hint = hints_of(cls)[name]
     for known, kind in _TYPES:

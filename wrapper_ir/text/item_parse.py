@@ -174,6 +174,10 @@ class ItemParser:
         """Read arguments in parentheses."""
         return bracketed(cursor, "()", self.arg)
 
+    def names(self, cursor: Cursor) -> tuple[str, ...]:
+        """Read buffers in parentheses."""
+        return bracketed(cursor, "()", lambda inner: inner.buffer())
+
     def all_args(self, cursor: Cursor) -> tuple[tuple[Arg, ...], tuple[NamedArg, ...]]:
         """Read arguments in parentheses, keyword arguments last."""
         cursor.expect("(")

@@ -164,6 +164,10 @@ class ItemPrinter:
             texts.append(f"{self.identifier(name, 'the argument')}={self.show(arg)}")
         return f"({', '.join(texts)})"
 
+    def names(self, buffers: Iterable[str]) -> str:
+        """Return buffers in parentheses."""
+        return self.mixed(buffers, ())
+
     def mixed(self, buffers: Iterable[str], scalars: Iterable[Scalar]) -> str:
         """Return buffers, then numbers, in parentheses."""
         return f"({', '.join([*map(self.buffer, buffers), *map(self.scalar, scalars)])})"

@@ -236,7 +236,12 @@ class Context(TextRun):
         self.put(self.section("constants"), f"inline constexpr {text}")
 
     def tensor_spec(
-        self, layout: Layout, dims: Sequence[str] = (), *, anywhere: bool = False
+        self,
+        layout: Layout,
+        dims: Sequence[str] = (),
+        *,
+        anywhere: bool = False,
+        plain: bool = False,
     ) -> str:
         """Return the braces of a ``wir::TensorSpec``.
 
@@ -244,11 +249,12 @@ class Context(TextRun):
             layout: The layout.
             dims: Rank, sizes and strides as text; by default, sizes that vary are left open.
             anywhere: Whether the tensor may be on any device.
+            plain: Whether it must be stored as it reads, though it is complex.
         """
         if not dims:
             dims = (str(layout.rank), *map(self.spec_array, (layout.size, layout.stride)))
         device = ANYWHERE if anywhere else device_parts(layout.device)
-        parts = (literals.dtype(layout.dtype), *device, *dims)
+        parts = (literals.dtype(layout.dtype), *device, *dims, *(["true"] if plain else ()))
         return f"{{{', '.join(parts)}}}"
 
     def shared_spec(self, layout: Layout, *, anywhere: bool = False) -> str:

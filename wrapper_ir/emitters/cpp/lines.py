@@ -30,6 +30,7 @@ from wrapper_ir.lines.memory import (
     own_memory,
 )
 from wrapper_ir.lines.symbols import (
+    AssertApart,
     AssertLayout,
     AssertSymbol,
     BindSymbol,
@@ -240,6 +241,17 @@ class SymbolLines(RegionBase):
         self.put(f"if (!({condition})) {{")
         with self.writer.indent():
             self.put(f"wir::refuse_relation({words}, {shown or '{}'});")
+        self.writer.line("}")
+
+    @override
+    def visit_assert_apart(self, line: AssertApart) -> None:
+        self.context.headers.add("apart")
+        self.put("if (call.check_inputs) {")
+        with self.writer.indent():
+            self.mark(line)
+            names = (*line.written, *line.others)
+            inputs = [f"{{{literals.string(n)}, {self.handle(n)}}}" for n in names]
+            self.put(f"wir::check_apart({len(line.written)}, {{{', '.join(inputs)}}});")
         self.writer.line("}")
 
 

@@ -9,6 +9,7 @@ from sympy.core.relational import Relational
 from sympy.logic.boolalg import Boolean
 
 from wrapper_ir.analysis.liveness import mutated_inputs
+from wrapper_ir.analysis.stored import stored_inputs
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import constant_table, has_packing, write_packing
 from wrapper_ir.emitters.cpp.exprs import REAL_FUNCTIONS, CType, symbol_type
@@ -122,6 +123,7 @@ class Tables:
         self._program = context.program
         self._constants = constant_table(context.program)
         self._number_types = symbol_types(context.program)
+        self._stored = stored_inputs(context.program)
         self._lasting = context.statics.storages.lasting_results(context.program)
 
     def write(self, writer: CodeWriter) -> None:
@@ -261,7 +263,11 @@ class Tables:
         if isinstance(param, BufferInput):
             is_saved = self._program.role is GraphRole.BACKWARD
             anywhere = is_saved and param.name in self._context.random_states
-            spec = self._context.tensor_spec(self._program.layout(param.name), anywhere=anywhere)
+            spec = self._context.tensor_spec(
+                self._program.layout(param.name),
+                anywhere=anywhere,
+                plain=param.name in self._stored,
+            )
             flags = f"{literals.boolean(param.donated)}, {literals.boolean(written)}"
             name = literals.string(param.name)
             return f"{{{name}, wir::Kind::kTensor, {flags}, {spec}}}"

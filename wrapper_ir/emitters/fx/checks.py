@@ -16,6 +16,7 @@ from wrapper_ir.runtime import (
     InputChecks,
     SymbolError,
     TensorSpec,
+    check_apart,
     check_layout,
     check_result,
     make_probe,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 # sizes are related as in the program.
 #
 # Expected layouts are JSON, parsed once: ``["x", "float32", [8, 8], [8, 1], "cpu"]``, with ``null``
-# for a size or stride that is not fixed.
+# for a size or stride that is not fixed, and ``true`` at the end for an input that must be plain.
 
 
 class KernelDeviceError(WrapperIRError):
@@ -57,15 +58,24 @@ class KernelDeviceError(WrapperIRError):
 _KINDS: Final = {"int": int, "float": float, "bool": bool, "none": type(None)}
 
 
-def spec_of(name: str, layout: Layout, *, anywhere: bool = False) -> list[object]:
-    """Return the known parts of a layout, for JSON; ``anywhere`` allows any device."""
+def spec_of(
+    name: str, layout: Layout, *, anywhere: bool = False, plain: bool = False
+) -> list[object]:
+    """Return the known parts of a layout, for JSON.
+
+    Args:
+        name: The name of the buffer in errors.
+        layout: Its layout.
+        anywhere: Whether it may be on any device.
+        plain: As in :class:`TensorSpec`.
+    """
 
     def known(values: Sequence[object]) -> list[int | None]:
         return [value if isinstance(value, int) else None for value in values]
 
     sizes, strides = known(layout.size), known(layout.stride)
     device = None if anywhere else str(layout.device)
-    return [name, layout.dtype.torch_name, sizes, strides, device]
+    return [name, layout.dtype.torch_name, sizes, strides, device, *([True] if plain else ())]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -73,9 +83,14 @@ def specs_of(text: str) -> tuple[TensorSpec, ...]:
     """Return the layouts in a JSON list of :func:`spec_of`."""
     return tuple(
         TensorSpec(
-            name, getattr(torch, dtype), tuple(size), tuple(stride), device and torch.device(device)
+            name,
+            getattr(torch, dtype),
+            tuple(size),
+            tuple(stride),
+            device and torch.device(device),
+            *plain,
         )
-        for name, dtype, size, stride, device in json.loads(text)
+        for name, dtype, size, stride, device, *plain in json.loads(text)
     )
 
 
@@ -191,6 +206,13 @@ def _check_alignment(tensor: Tensor, name: str, alignment: int) -> None:
         refuse_misaligned(tensor, name, alignment)
 
 
+# check_apart: inputs that share no memory.
+
+
+def _check_apart(tensors: Sequence[Tensor], names: Sequence[str], written: int) -> None:
+    check_apart(names, written, *tensors)
+
+
 # check_number: the type of a scalar input and the range of any symbol.
 
 
@@ -257,6 +279,9 @@ CHECK_ALIGNMENT: Final = _op(
     "check_alignment(Tensor x, str name, int alignment) -> ()",
     _check_alignment,
     library.nothing,
+)
+CHECK_APART: Final = _op(
+    "check_apart(Tensor[] tensors, str[] names, int written) -> ()", _check_apart, library.nothing
 )
 CHECK_NUMBER: Final = _op(
     "check_number(Scalar? value, str name, str kind, int? low, int? high) -> ()",

@@ -30,6 +30,7 @@ from wrapper_ir.lines.memory import (
 )
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.symbols import (
+    AssertApart,
     AssertLayout,
     AssertSymbol,
     BindSymbol,
@@ -253,6 +254,13 @@ class SymbolLines(RegionBase):
         relation = line.message or str(line.condition)
         values: list[Any] = [self.symbols[name] for name in named]
         self.call(checks.CHECK_THAT, condition, relation, named, values)
+
+    @override
+    def visit_assert_apart(self, line: AssertApart) -> None:
+        if self.context.checks:
+            names = (*line.written, *line.others)
+            nodes = list(map(self.node, names))
+            self.call(checks.CHECK_APART, nodes, list(names), len(line.written))
 
 
 class RegionRenderer(MemoryLines, ControlLines, SymbolLines):

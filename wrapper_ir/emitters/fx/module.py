@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import fx
 
+from wrapper_ir.analysis.stored import stored_inputs
 from wrapper_ir.emitters.fx import checks
 from wrapper_ir.emitters.fx.artifact import FxArtifact
 from wrapper_ir.emitters.fx.context import Context, install
@@ -36,8 +37,10 @@ def _check_fixed(renderer: RegionRenderer, beginning: Beginning) -> None:
     touched = context.touched_inputs
     if touched:
         saved = context.random_states if program.role is GraphRole.BACKWARD else ()
+        stored = stored_inputs(program)
         specs = [
-            checks.spec_of(name, program.layout(name), anywhere=name in saved) for name in touched
+            checks.spec_of(name, program.layout(name), anywhere=name in saved, plain=name in stored)
+            for name in touched
         ]
         nodes = [renderer.node(name) for name in touched]
         renderer.call(checks.CHECK_INPUTS, nodes, json.dumps(specs))

@@ -32,7 +32,8 @@ HELPERS: Final = frozenset("""
     BranchStream CppKernels CudaGraphs CutGraphs InputChecks KeptArena KeptGpuArena KeptHeap
     KeptViews Outputs branch_event OwnMemoryPool OwnStream Scratch SourceFolder TensorSpec
     TritonKernels
-    check_layout check_number check_object check_result check_symbol check_that current_stream
+    check_apart check_layout check_number check_object check_result check_symbol check_that
+    current_stream
     empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once past_autograd
     random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main
     run_while run_while_stacked shown_gpu_range shown_range user_object
@@ -203,7 +204,7 @@ class Context(TextRun):
             args.append(keyword("device", self.device(layout.device)))
         return args
 
-    def spec(self, name: str, layout: Layout) -> Group:
+    def spec(self, name: str, layout: Layout, *, plain: bool = False) -> Group:
         """Return a ``TensorSpec``; sizes and strides with symbols become ``None``."""
 
         def number(value: Dim) -> str:
@@ -220,4 +221,6 @@ class Context(TextRun):
             args.append(keyword("device", "None"))
         elif layout.device != CPU:
             args.append(keyword("device", self.device(layout.device)))
+        if plain:
+            args.append(keyword("plain", "True"))
         return call(self.helper("TensorSpec"), *args)

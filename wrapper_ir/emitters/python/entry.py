@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.analysis.stored import stored_inputs
 from wrapper_ir.emitters.facts import free_region_symbols, placed_results
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import Node, call, statement, tuple_of
@@ -157,8 +158,10 @@ class Entry:
                 self._put(call(helper, self._context.buffer(item.object), *texts))
 
     def _define_check(self) -> None:
-        layout = self._program.layout
-        specs = [self._context.spec(name, layout(name)) for name in self._checked]
+        layout, stored = self._program.layout, stored_inputs(self._program)
+        specs = [
+            self._context.spec(name, layout(name), plain=name in stored) for name in self._checked
+        ]
         made = call(self._context.helper("InputChecks"), *specs)
         if self._context.checks == "first_call":
             made = call(self._context.helper("once"), made)

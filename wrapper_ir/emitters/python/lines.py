@@ -28,7 +28,14 @@ from wrapper_ir.lines.memory import (
     Reuse,
     own_memory,
 )
-from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol, dims_of
+from wrapper_ir.lines.symbols import (
+    AssertApart,
+    AssertLayout,
+    AssertSymbol,
+    BindSymbol,
+    ComputeSymbol,
+    dims_of,
+)
 from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.lines.walk import regions_of
 
@@ -251,6 +258,15 @@ class SymbolLines(RegionBase):
         ]
         check = call(self.context.helper("check_that"), condition, literals.string(text), *values)
         self.put(check)
+
+    @override
+    def visit_assert_apart(self, line: AssertApart) -> None:
+        if self.context.checks == "never":
+            return
+        names = (*line.written, *line.others)
+        texts = tuple_of(list(map(literals.string, names)))
+        buffers = map(self.context.buffer, names)
+        self.put(call(self.context.helper("check_apart"), texts, str(len(line.written)), *buffers))
 
 
 class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):

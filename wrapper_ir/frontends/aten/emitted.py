@@ -21,7 +21,7 @@ from wrapper_ir.lines.expr import Dim, FloorDiv, dim, is_relation
 from wrapper_ir.lines.kernels import BufferParam, KernelCall, TritonKernel
 from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.memory import Reinterpret
-from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol
+from wrapper_ir.lines.symbols import AssertApart, AssertLayout, AssertSymbol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,6 +158,15 @@ def _alignment(walk: GraphWalk, node: Node, value: Any, subject: str, alignment:
         walk.emit(AssertLayout(value.name, subject, alignment, origin=origin))
 
 
+def _apart(walk: GraphWalk, node: Node, values: Any, names: Any, written: int) -> None:
+    """Emit the check that inputs share no memory."""
+    buffers = [value.name for value in values if isinstance(value, Ref)]
+    check = AssertApart(
+        tuple(buffers[:written]), tuple(buffers[written:]), origin=walk.state.origin(node)
+    )
+    walk.emit(check)
+
+
 def emit_check(walk: GraphWalk, node: Node, holds: Any, message: str, *values: Any) -> None:
     """Emit the check of a condition or of a number, which must not be 0."""
     condition = holds if is_relation(holds) else sympy.Ne(holds, 0)
@@ -176,6 +185,7 @@ _CHECKS: Final = {
     "check_result": _result,
     "check_sizes": _result,
     "check_alignment": _alignment,
+    "check_apart": _apart,
     "check_number": _number,
     "check_that": emit_check,
     # These return the tensor that they check.

@@ -25,6 +25,7 @@ from wrapper_ir.frontends.aten.sources import (
     source_of_module,
 )
 from wrapper_ir.frontends.aten.state import POISON, GraphWalk, Ref, State, UnsupportedNodeError
+from wrapper_ir.frontends.common.apart import with_apart_inputs
 from wrapper_ir.frontends.common.expressions import bound_of, is_about_layout
 from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.frontends.common.regions import copied, copy
@@ -87,6 +88,8 @@ def from_fx(
     else:
         raise NotAModelError(kind=type(model).__name__)
     program = _Conversion(source).program(name)
+    if source.copies:  # the graph is functional
+        program = with_apart_inputs(program)
     verify(program)
     return program
 

@@ -125,6 +125,8 @@ def with_values(
         if isinstance(original, torch.Tensor) and original.shape == data[name].shape:
             # A detached tensor shares the model's memory; a program computes no gradients.
             data[name] = original.detach()
+        if isinstance(data[name], torch.Tensor):
+            data[name] = _as_read(data[name], qualified, mutable=constant.mutable)
         kind = kinds.get(qualified, ConstantKind.TENSOR)
         owner, tensor = name, data[name]
         if tensor.numel() and type(tensor) in (torch.Tensor, torch.nn.Parameter):
@@ -133,6 +135,22 @@ def with_values(
         constants[name] = Constant(qualified, kind, constant.mutable, tied_to)
     program = program.replace(constants=FrozenMap(constants), data=data)
     return with_other_names(program, values, kinds, folded)
+
+
+def _as_read(value: torch.Tensor, name: str, *, mutable: bool) -> torch.Tensor:
+    """Return a tensor of the model's whose memory holds its values, as kernels take it.
+
+    Raises:
+        CaptureError: The model writes to a tensor that negates its memory.
+    """
+    if value.is_complex() or not value.is_neg():  # Inductor knows of complex ones
+        return value
+    if mutable:
+        raise CaptureError(
+            problem=f"the model writes to {name!r}, which is negated lazily",
+            hint="store its .resolve_neg() in the model",
+        )
+    return value.resolve_neg()
 
 
 def read_names(graph: torch.fx.Graph) -> frozenset[str]:

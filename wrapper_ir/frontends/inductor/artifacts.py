@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.frontends.common.apart import with_apart_inputs
 from wrapper_ir.frontends.common.ranges import assume_traced_sizes, exported_ranges
 from wrapper_ir.frontends.common.tensors import renamed
 from wrapper_ir.frontends.inductor.ahead import lower_graph, read_names, with_values
@@ -147,6 +148,7 @@ def _program(
     program = renamed(program, originals)
     specs = {"in_spec": delivery.in_spec, "out_spec": delivery.out_spec}
     program = with_packing(program.replace(name="model", **specs), lowered.packed)
+    program = with_apart_inputs(program)
     warn_of_fixed_sizes(program, free)
     warn_of_lost_sizes(program, noted_guards(env, {}, start))
     return program, lowered.graph

@@ -12,6 +12,7 @@ import torch
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
+from wrapper_ir.frontends.common.apart import with_apart_inputs
 from wrapper_ir.frontends.common.ranges import assume_traced_sizes, exported_ranges
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
 from wrapper_ir.frontends.inductor.ahead import lower_graph, read_names, with_values
@@ -130,13 +131,27 @@ def _export(
         raise CaptureError(problem="a model needs example arguments", hint="pass args, () for none")
     module = model if isinstance(model, torch.nn.Module) else _Function(model)
     try:
-        exported = torch.export.export(
-            module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
-        )
+        given = _separate((tuple(args), dict(kwargs or {})))
+        exported = torch.export.export(module, *given, dynamic_shapes=dynamic_shapes)
     except Exception as error:
         problem = f"torch.export says: {error}"
         raise CaptureError(problem=problem, hint=hint_for_export(error)) from error
     return exported, pytree.tree_leaves(exported.example_inputs)
+
+
+def _separate(examples: Any) -> Any:
+    """Return example arguments with no tensor twice, of which ``torch.export`` makes one input."""
+    seen: set[int] = set()
+
+    def separate(value: Any) -> Any:
+        if type(value) is not torch.Tensor:
+            return value
+        if id(value) not in seen:
+            seen.add(id(value))
+            return value
+        return value.detach().clone().requires_grad_(value.requires_grad)
+
+    return pytree.tree_map(separate, examples)
 
 
 def _compile(
@@ -166,6 +181,7 @@ def _compile(
     guards = [*assumed, *noted_guards(env, names)]
     program = with_symbols_named(with_guards(program, guards), names)
     program = with_packing(_finished(program, exported, folded), lowered.packed)
+    program = with_apart_inputs(program)
     warn_of_fixed_sizes(program, free)
     promised = dict(assumed)
     relied_on = [each for each in noted_guards(env, names, start) if each[0] not in promised]

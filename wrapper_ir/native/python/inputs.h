@@ -58,12 +58,19 @@ inline bool same_layout(const wir::TensorSpec& spec, const c10::TensorImpl& impl
   return same_strides || impl.numel() == 0;
 }
 
+// True if a tensor may be conjugated or negated lazily, or is not.
+inline bool is_in_form(const wir::TensorSpec& spec, c10::DispatchKeySet keys) {
+  using c10::DispatchKey;
+  constexpr c10::DispatchKeySet lazy{DispatchKey::Conjugate, DispatchKey::Negative};
+  return !keys.has_any(lazy) || (!spec.plain && wir::dtype::is_complex(spec.dtype));
+}
+
 // True if a tensor matches its specification. It may wrongly return false, but never wrongly true:
 // the reporter checks again before it reports an error.
 inline bool matches(const wir::TensorSpec& spec, const at::Tensor& tensor) {
   if (!tensor.defined()) return false;
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  return is_plain(impl.key_set()) &&
+  return is_plain(impl.key_set()) && is_in_form(spec, impl.key_set()) &&
          static_cast<std::int32_t>(c10::typeMetaToScalarType(impl.dtype())) == spec.dtype &&
          is_on(spec, impl.device()) && same_layout(spec, impl);
 }

@@ -51,16 +51,16 @@ PyObject* numbers(const std::int64_t* values, std::int32_t count) {
   return made;
 }
 
-// (name, kind, dtype number, device type number, device index, size, stride, class)
+// (name, kind, dtype number, device type number, device index, size, stride, class, plain)
 PyObject* described(const char* name, wir::Kind kind, const wir::TensorSpec& spec,
                     const char* class_name = nullptr) {
   if (kind != wir::Kind::kTensor) {
-    return Py_BuildValue("siiii()()s", name, static_cast<int>(kind), 0, 0, -1,
-                         class_name == nullptr ? "" : class_name);
+    return Py_BuildValue("siiii()()sO", name, static_cast<int>(kind), 0, 0, -1,
+                         class_name == nullptr ? "" : class_name, Py_False);
   }
-  return Py_BuildValue("siiiiNNs", name, static_cast<int>(kind), spec.dtype, spec.device_type,
+  return Py_BuildValue("siiiiNNsO", name, static_cast<int>(kind), spec.dtype, spec.device_type,
                        spec.device_index, numbers(spec.size, spec.rank),
-                       numbers(spec.stride, spec.rank), "");
+                       numbers(spec.stride, spec.rank), "", spec.plain ? Py_True : Py_False);
 }
 
 // (label, is after its call, level, source, ((name, kind), ...))

@@ -104,11 +104,6 @@ struct Moving {
   bool is_dense;  // there are no gaps between its elements
 };
 
-// Complex tensors may be lazily conjugated, which their addresses do not show.
-bool is_complex(std::int32_t dtype) {
-  return dtype == dtype::complex32 || dtype == dtype::complex64 || dtype == dtype::complex128;
-}
-
 struct State {
   const ProgramInfo& program;
   void* state;
@@ -327,9 +322,10 @@ std::vector<bool> Replayed::inputs_to_move(const GraphCall& given, const Warm& w
   for (std::size_t n = 0; n < moves.size(); ++n) {
     if (now_.addresses[n] == nullptr) continue;  // it has no elements, or is not on the GPU
     if (warm.addresses[n] != now_.addresses[n]) expect_to_move(n);
-    std::int32_t dtype = 0;
-    check(aoti_torch_get_dtype(given.inputs[n].tensor, &dtype));
-    moves[n] = moves_[n] || moved_ >= kMoves || is_complex(dtype);
+    std::int32_t type = 0;
+    check(aoti_torch_get_dtype(given.inputs[n].tensor, &type));
+    // It may be lazily conjugated, which its address does not show.
+    moves[n] = moves_[n] || moved_ >= kMoves || dtype::is_complex(type);
   }
   return moves;
 }
@@ -347,7 +343,7 @@ std::string Replayed::why_not_moved(const GraphCall& given, const std::vector<bo
       return moved + "has much memory between its elements";
     }
     for (std::size_t d = 0; d < layout.size.size(); ++d) {
-      const bool is_written = program_.inputs[n].written || is_complex(layout.dtype);
+      const bool is_written = program_.inputs[n].written || dtype::is_complex(layout.dtype);
       if (is_written && layout.stride[d] == 0 && layout.size[d] > 1) {
         return moved + "is written to where it is expanded";
       }
@@ -404,7 +400,7 @@ void Replayed::move_in(Graph& graph, const GraphCall& given, std::size_t input) 
   const AtenTensorHandle tensor = given.inputs[input].tensor;
   const TensorLayout layout(tensor);
   const std::int64_t extent = layout.extent(), count = extent / layout.item_size(), one = 1;
-  Moving made{input, Tensor(), Tensor(), extent, !is_complex(layout.dtype), layout.is_dense()};
+  Moving made{input, Tensor(), Tensor(), extent, !dtype::is_complex(layout.dtype), layout.is_dense()};
   outside_inference_mode([&] {
     made.memory = empty(1, &count, &one,
                         {layout.dtype, recorder_->device_type(), recorder_->device_index()});

@@ -1,6 +1,9 @@
 #include "inputs.h"
 
+#include <ATen/core/TensorBase.h>  // the C shim does not tell whether a tensor is lazy
+
 #include <wir/control.h>
+#include <wir/dtype.h>
 #include <wir/error.h>
 #include <wir/layout.h>
 
@@ -33,6 +36,17 @@ inline bool is_exactly(const TensorSpec& spec, AtenTensorHandle tensor) {
   return same;
 }
 
+const at::TensorBase& tensor_of(AtenTensorHandle handle) {
+  return *reinterpret_cast<const at::TensorBase*>(handle);
+}
+
+// True if a defined tensor may be conjugated or negated lazily, or is not.
+inline bool is_in_form(const TensorSpec& spec, AtenTensorHandle handle) {
+  const at::TensorBase& tensor = tensor_of(handle);
+  if (!tensor.is_neg() && !tensor.is_conj()) return true;
+  return !spec.plain && dtype::is_complex(spec.dtype);
+}
+
 [[noreturn]] void refuse(const InputSpec& input, const std::string& difference,
                          const std::string& expected, const std::string& got,
                          const std::string& hint) {
@@ -42,7 +56,7 @@ inline bool is_exactly(const TensorSpec& spec, AtenTensorHandle tensor) {
               hint);
 }
 
-[[gnu::cold, gnu::noinline]] void compare(const InputSpec& input, AtenTensorHandle tensor) {
+[[gnu::cold, gnu::noinline]] void compare(const InputSpec& input, AtenTensorHandle tensor, bool all) {
   const TensorSpec& spec = input.tensor;
   bool defined = false;
   if (tensor == nullptr || aoti_torch_is_defined(tensor, &defined) != 0 || !defined) {
@@ -50,6 +64,12 @@ inline bool is_exactly(const TensorSpec& spec, AtenTensorHandle tensor) {
   }
   const Metadata found(tensor);
   if (!found.fits(spec)) refuse_input(input.name, found, spec);
+  if (all && !is_in_form(spec, tensor)) {
+    const bool conjugated = tensor_of(tensor).is_conj();
+    refuse(input, "form", "a tensor stored as it reads",
+           std::string("one that is ") + (conjugated ? "conjugated" : "negated") + " lazily",
+           std::string("pass the tensor's .resolve_") + (conjugated ? "conj()" : "neg()"));
+  }
 }
 
 const char* kind_name(Kind kind) {
@@ -108,10 +128,11 @@ void check_inputs(const ProgramInfo& program, const AtenTensorHandle* handles, b
   for (std::size_t i = 0; i < program.num_inputs; ++i) {
     const InputSpec& input = program.inputs[i];
     if (input.kind != Kind::kTensor) continue;
-    if (handles[i] != nullptr && (!all || is_exactly(input.tensor, handles[i]))) [[likely]] {
+    if (handles[i] != nullptr && (!all || (is_exactly(input.tensor, handles[i]) &&
+                                           is_in_form(input.tensor, handles[i])))) [[likely]] {
       continue;
     }
-    compare(input, handles[i]);
+    compare(input, handles[i], all);
   }
 }
 

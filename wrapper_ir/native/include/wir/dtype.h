@@ -43,6 +43,10 @@ namespace dtype {
 #define WIR_NUMBERED(member, name, number) member = number,
 enum : std::int32_t { WIR_DTYPES(WIR_NUMBERED) };
 #undef WIR_NUMBERED
+
+inline bool is_complex(std::int32_t dtype) {
+  return dtype == complex32 || dtype == complex64 || dtype == complex128;
+}
 }  // namespace dtype
 
 // The device types, with PyTorch's names and numbers.

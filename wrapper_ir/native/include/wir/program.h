@@ -21,7 +21,7 @@ class Queues;
 class Tensor;
 
 // Raised whenever anything below changes. The runtime refuses a program with another number.
-inline constexpr std::uint32_t kContract = 13;
+inline constexpr std::uint32_t kContract = 14;
 
 // In a table of sizes or strides: known only at run time. The runtime's checks skip it, and the
 // generated code checks what the program states about it.
@@ -34,6 +34,8 @@ struct TensorSpec {
   std::int32_t rank;
   const std::int64_t* size;    // `rank` numbers, in elements
   const std::int64_t* stride;  // likewise
+  // For a complex input: the program reads its memory as it is. A real one is always plain.
+  bool plain = false;
 };
 
 // One value passed in or out. The kind in its specification says which member is set.
