@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from functools import partial
 from typing import Any
 
 import pytest
@@ -354,6 +356,144 @@ def test_a_switch_gives_one_or_many() -> None:
     first, second = lines_of(b.build(), Switch)
     assert (first.selector, len(first.cases), first.results[0].path) == (BufferArg("number"), 2, ())
     assert (len(second.cases), second.results[1].path) == (3, (1,))
+
+
+RELU_OP = "aten::relu(Tensor self) -> Tensor"
+ADD_ = "aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)"
+
+
+def _relu(b: wir.Builder, x: Any) -> Any:
+    return b.extern(RELU_OP, x, result=x)
+
+
+#: Regions that return what they are given: the calls, and the operands that each result may be.
+SHARING: dict[str, tuple[Any, list[tuple[str, ...]]]] = {
+    "cond": (
+        lambda b, x, y: [
+            b.cond(b.flag, [x], lambda v: v, lambda v: _relu(b, v), may_alias=True),
+        ],
+        [("x",)],
+    ),
+    "one of two": (
+        lambda b, x, y: b.cond(
+            b.flag, [x, y], lambda v, w: (w, _relu(b, v)), lambda v, w: (v, w), may_alias=True
+        ),
+        [("x", "y"), ("y",)],
+    ),
+    "nothing": (
+        lambda b, x, y: [
+            b.cond(b.flag, [x], lambda v: _relu(b, v), lambda v: _relu(b, v), may_alias=True)
+        ],
+        [()],
+    ),
+    "nested": (
+        lambda b, x, y: [
+            b.cond(
+                b.flag,
+                [x, y, b.on],
+                lambda v, w, on: b.cond(
+                    on, [w], lambda q: q, lambda q: _relu(b, q), may_alias=True
+                ),
+                lambda v, w, on: _relu(b, v),
+                may_alias=True,
+            )
+        ],
+        [("y",)],
+    ),
+    "view": (
+        lambda b, x, y: [
+            b.switch(
+                1,
+                [x],
+                [
+                    lambda v: b.reinterpret(v, (2,)),
+                    lambda v: b.reinterpret(v, (2,), offset=2),
+                ],
+                may_alias=True,
+            )
+        ],
+        [("x",)],
+    ),
+    "loop": (
+        lambda b, x, y: b.while_loop(
+            [0, x, y],
+            [],
+            lambda i, v, w: i < 3,
+            lambda i, v, w: (i + 1, w, v),
+            may_alias=True,
+        )[1:],
+        [("x", "y"), ("x", "y")],
+    ),
+    "loop with a capture": (
+        lambda b, x, y: b.while_loop(
+            [0, x],
+            [y],
+            lambda i, v, w: i < 3,
+            lambda i, v, w: (i + 1, w),
+            may_alias=True,
+        )[1:],
+        [("x", "y")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SHARING)
+def test_results_of_regions_may_be_declared_as_aliases(case: str) -> None:
+    build, expected = SHARING[case]
+    b: Any = wir.Builder()
+    x, y, b.flag, b.on = (
+        b.input("x", "f32", (4,)),
+        b.input("y", "f32", (4,)),
+        b.input("flag", "bool", ()),
+        b.input("on", "bool", ()),
+    )
+    results = build(b, x, y)
+    b.extern(ADD_, results[0], 100)  # if it is an operand, that changes
+    b.returns(*(_relu(b, each) for each in results), _relu(b, x), _relu(b, y))
+    program = b.build()
+    line = next(each for each in program.body if isinstance(each, (Cond, Switch, While)))
+    declared = [each for each in line.results if isinstance(each, ResultBuffer)]
+    assert [each.of for each in declared] == expected
+    assert all((each.relation is Relation.MAY_ALIAS) == bool(each.of) for each in declared)
+    assert wir.parse(str(program)) == program
+    for flags in itertools.product((True, False), repeat=2):
+        given = [torch.tensor([1.0, -2, 3, 4]), torch.tensor([-5.0, 6, 7, 8])]
+        found = []
+        for run in (wir.interpret, *(wir.compile(program, t) for t in ("python", "cpp", "fx"))):
+            inputs = [each.clone() for each in (*given, *map(torch.tensor, flags))]
+            call = partial(run, program) if run is wir.interpret else run
+            found.append([each.tolist() for each in (*call(*inputs), *inputs)])
+        assert found[1:] == found[:1] * 3
+
+
+def test_results_of_regions_are_fresh_unless_they_are_declared() -> None:
+    b = wir.Builder()
+    x = b.input("x", "f32", (4,))
+    b.returns(b.cond(True, [x], lambda v: v, lambda v: _relu(b, v)))
+    with pytest.raises(wir.WrapperIRError, match="WIR1095") as caught:
+        b.build()
+    assert "may_alias=True" in str(caught.value)
+
+
+def test_operands_that_regions_write_are_passed_for_writing() -> None:
+    b = wir.Builder()
+    x, y = b.input("x", "f32", (4,)), b.input("y", "f32", (4,))
+
+    def body(i: Any, v: Any, w: Any) -> Any:
+        b.extern(ADD_, v, 1)
+        return i + 1, w, v
+
+    results = b.while_loop([0, x, y], [], lambda i, v, w: i < 3, body, may_alias=True)
+    b.cond(True, [x], lambda v: b.extern(ADD_, v, 10) or (), lambda v: ())
+    b.returns(*(_relu(b, each) for each in results[1:]))
+    program = b.build()
+    loop, cond = lines_of(program, While)[0], lines_of(program, Cond)[0]
+    assert [arg.access for arg in loop.carried[1:]] == [Access.READ_WRITE] * 2
+    assert [arg.access for arg in cond.operands] == [Access.READ_WRITE]
+    for run in (partial(wir.interpret, program), wir.compile(program), wir.compile(program, "cpp")):
+        inputs = [torch.zeros(4), torch.zeros(4)]
+        run(*inputs)
+        assert [each[0].item() for each in inputs] == [12.0, 1.0]
 
 
 def test_a_loop_runs() -> None:

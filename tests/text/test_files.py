@@ -214,6 +214,91 @@ def test_constants_of_another_program(tmp_path: Path) -> None:
             wir.load(tmp_path / "m.wir")
 
 
+def _swap(folder: Path, old: Program, new: Program) -> None:
+    """Put the values of ``new`` beside the text of ``old``, in ``m.wir``."""
+    old.save(folder / "m.wir")
+    new.save(folder / "n.wir")
+    os.replace(folder / "n.safetensors", folder / "m.safetensors")
+
+
+def _forget_the_hash(text: Path) -> None:
+    lines = text.read_text().splitlines(keepends=True)
+    text.write_text("".join(line for line in lines if not line.startswith("values")))
+
+
+_ONES = torch.ones(2, 3)
+
+#: Values of other programs whose constants have equal names, sizes and types.
+OTHERS = {
+    "values": ({"w": _ONES}, {"w": _ONES * 2}),
+    "one element": ({"w": torch.zeros(100_000)}, {"w": torch.eye(1, 100_000)[0]}),
+    "swapped": ({"v": _ONES, "w": _ONES * 2}, {"v": _ONES * 2, "w": _ONES}),
+    "sign of zero": ({"w": torch.zeros(3)}, {"w": -torch.zeros(3)}),
+    "flags": ({"w": torch.ones(9, dtype=torch.bool)}, {"w": torch.zeros(9, dtype=torch.bool)}),
+    "tied": ({"v": _ONES, "w": _ONES}, {"v": _ONES, "w": _ONES.clone()}),
+    "bytes": ({"w": torch.ones(3) * 1j}, {"w": torch.ones(3) * 2j}),
+    "some": ({"v": _ONES, "w": _ONES}, {"w": _ONES}),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_values_of_another_program_that_fit_are_refused(case: str, tmp_path: Path) -> None:
+    old, new = (_program(**data) for data in OTHERS[case])
+    new = new.replace(constants=old.constants, buffers=old.buffers)
+    _swap(tmp_path, old, new)
+    with pytest.raises(ConstantsError, match="not the values that were saved with") as caught:
+        wir.load(tmp_path / "m.wir")
+    assert "delete the line 'values'" in str(caught.value.hint)
+    assert wir.load(tmp_path / "m.wir", data=False) == old
+
+
+def test_replaced_values_are_read_if_that_is_meant(tmp_path: Path) -> None:
+    old, new = _program(w=torch.ones(2)), _program(w=torch.zeros(2))
+    _swap(tmp_path, old, new)
+    text = tmp_path / "m.wir"
+    _forget_the_hash(text)
+    assert torch.equal(wir.load(text).data["w"], torch.zeros(2))
+    own = wir.load(text, data=False).replace(data={"w": torch.full((2,), 3.0)})
+    own.save(tmp_path / "k.wir")
+    assert torch.equal(wir.load(tmp_path / "k.wir").data["w"], torch.full((2,), 3.0))
+
+
+def test_equal_values_in_files_with_other_names_are_read(tmp_path: Path) -> None:
+    old = _program(w=torch.ones(2))
+    _swap(tmp_path, old, _program(w=torch.ones(2)))
+    assert wir.load(tmp_path / "m.wir") == old
+    os.replace(tmp_path / "m.wir", tmp_path / "k.wir")
+    os.replace(tmp_path / "m.safetensors", tmp_path / "k.safetensors")
+    assert torch.equal(wir.load(tmp_path / "k.wir").data["w"], torch.ones(2))
+
+
+def test_files_of_values_without_a_hash_belong_to_texts_without_one(tmp_path: Path) -> None:
+    """Files as they were written before texts named the hash of their values."""
+    _program(w=torch.ones(2)).save(tmp_path / "m.wir")
+    text, values = tmp_path / "m.wir", tmp_path / "m.safetensors"
+    with safe_open(values, framework="pt") as opened:
+        about = json.loads(opened.metadata()["wrapper_ir"])
+    del about["hash"]
+    save_file({"w": torch.ones(2)}, values, {"wrapper_ir": json.dumps(about)})
+    with pytest.raises(ConstantsError, match="not the values that were saved with"):
+        wir.load(text)
+    _forget_the_hash(text)
+    assert torch.equal(wir.load(text).data["w"], torch.ones(2))
+
+
+def test_the_hash_of_values_is_no_part_of_a_program(tmp_path: Path) -> None:
+    program = _program(w=torch.ones(2))
+    program.save(tmp_path / "m.wir")
+    text = (tmp_path / "m.wir").read_text()
+    assert "\nvalues " in text
+    assert wir.parse(text) == program
+    assert "values" not in str(wir.parse(text))
+    program.replace(data={}).save(tmp_path / "m.wir")  # there is nothing to tell apart
+    assert "values" not in (tmp_path / "m.wir").read_text()
+    with pytest.raises(TextError, match="given twice"):
+        wir.parse(text.replace("\nvalues", '\nvalues "a"\nvalues'))
+
+
 def test_a_foreign_file_of_constants(tmp_path: Path) -> None:
     _program(w=torch.ones(2)).save(tmp_path / "m.wir")
     save_file({"w": torch.ones(2)}, tmp_path / "m.safetensors")

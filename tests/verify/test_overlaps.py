@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,3 +50,79 @@ def test_a_program_of_collectives_needs_every_wait() -> None:
     for left_out in (*([n] for n in waits), waits):
         text = "\n".join(line for n, line in enumerate(lines) if n not in left_out)
         assert {d.code for d in diagnose(parse(text))} == {"WIR1090"}
+
+
+_REGIONS = """
+wir 2
+program @p inference logical
+symbol n : int
+symbol i : int
+symbol j : int
+input %p : bool[] @cpu
+input %x : f32[4] @cpu
+input %v : f32[4] @cpu
+extern aten::relu(Tensor self) -> Tensor
+"""
+_CHOICE = """
+  (%y, %z) = cond %p with (%x, %v) : (f32[4] @cpu {y}, f32[4] @cpu {z})
+    then (%a : f32[4] @cpu, %b : f32[4] @cpu) {{
+      %c = aten::relu(%a) : f32[4] @cpu
+      %d = aten::relu(%b) : f32[4] @cpu
+      %e = cond true with (%a, %b) : f32[4] @cpu may_alias(%a, %b)
+        then (%a1 : f32[4] @cpu, %b1 : f32[4] @cpu) {{
+          yield %a1
+        }}
+        else (%a2 : f32[4] @cpu, %b2 : f32[4] @cpu) {{
+          yield %b2
+        }}
+      yield {results}
+    }}
+    else (%f : f32[4] @cpu, %g : f32[4] @cpu) {{
+      %h = aten::relu(%f) : f32[4] @cpu
+      %k = aten::relu(%g) : f32[4] @cpu
+      yield %h, %k
+    }}
+return %y, %z
+"""
+_LOOP = """
+  (n, %y, %z) = while (0, %x, %v) : (symbol, f32[4] @cpu {y}, f32[4] @cpu {z})
+    condition (i, %h : f32[4] @cpu, %k : f32[4] @cpu) {{
+      yield i < 3
+    }}
+    body (j, %a : f32[4] @cpu, %b : f32[4] @cpu) {{
+      %c = aten::relu(%a) : f32[4] @cpu
+      %d = aten::relu(%b) : f32[4] @cpu
+      yield j + 1, {results}
+    }}
+return %y, %z
+"""
+
+
+@pytest.mark.parametrize(
+    ("region", "results", "y", "z", "fault"),
+    [
+        (_CHOICE, "%e, %d", "may_alias(%x, %v)", "", ""),
+        (_CHOICE, "%e, %d", "may_alias(%x)", "", "parameter %b"),
+        (_CHOICE, "%e, %d", "may_alias(%v)", "", "parameter %a"),
+        (_CHOICE, "%e, %d", "", "", "parameter %a"),
+        (_CHOICE, "%e, %e", "may_alias(%x, %v)", "may_alias(%v, %x)", ""),
+        (_CHOICE, "%c, %c", "", "may_alias(%x)", "the same storage as result 0"),
+        (_CHOICE, "%c, %c", "may_alias(%x)", "", "the same storage as result 0"),
+        (_CHOICE, "%c, %c", "may_alias(%x)", "may_alias(%v)", "the same storage as result 0"),
+        (_CHOICE, "%c, %c", "may_alias(%x)", "may_alias(%v, %x)", ""),
+        (_LOOP, "%b, %a", "may_alias(%x, %v)", "may_alias(%v, %x)", ""),
+        (_LOOP, "%b, %d", "may_alias(%x, %v)", "", ""),
+        (_LOOP, "%b, %d", "may_alias(%v)", "", "the initial value %x"),
+        (_LOOP, "%b, %c", "may_alias(%v, %x)", "may_alias(%v)", ""),
+        (_LOOP, "%a, %a", "may_alias(%x)", "may_alias(%v, %x)", ""),
+        (_LOOP, "%b, %b", "may_alias(%x, %v)", "may_alias(%v)", ""),
+        (_LOOP, "%a, %a", "alias(%x)", "alias(%x)", "the initial value %v"),
+    ],
+)
+def test_results_of_regions_share_what_they_declare_and_no_more(
+    region: str, results: str, y: str, z: str, fault: str
+) -> None:
+    program = parse(_REGIONS + region.format(results=results, y=y, z=z))
+    found = diagnose(program)
+    assert {d.code for d in found} == ({"WIR1095"} if fault else set())
+    assert fault in " ".join(d.message for d in found)

@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from wrapper_ir.build.calls import KernelCalls
-from wrapper_ir.build.control import Control, value_of
+from wrapper_ir.build.control import Control
 from wrapper_ir.build.declarations import Declarations
 from wrapper_ir.build.draft import metadata_of, range_checks
 from wrapper_ir.build.errors import UnfinishedError
 from wrapper_ir.build.memory import Memory, Streams
+from wrapper_ir.build.regions import value_of
 from wrapper_ir.build.solving import Equation, bind_given
 from wrapper_ir.build.values import choice, located
 from wrapper_ir.lines import (

@@ -1,13 +1,22 @@
-"""Calls for symbols, checks, probes and control flow, and the regions of the latter."""
+"""Calls for symbols, checks, probes and control flow."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
-import sympy
-
-from wrapper_ir.build.draft import at_start
 from wrapper_ir.build.errors import ArgumentError, ResultError
+from wrapper_ir.build.regions import (
+    Handle,
+    Operand,
+    build_region,
+    define_results,
+    kind_of,
+    names_at,
+    operand_of,
+    over_rounds,
+    passed,
+    returned,
+)
 from wrapper_ir.build.values import (
     Buffer,
     Number,
@@ -15,34 +24,19 @@ from wrapper_ir.build.values import (
     choice,
     here,
     located,
-    new_buffer,
     new_symbol,
-    own,
 )
 from wrapper_ir.lines import (
-    Access,
     AssertLayout,
     AssertSymbol,
     BindSymbol,
-    BufferArg,
-    BufferInput,
-    BufferValue,
-    CallResult,
     Comment,
     ComputeSymbol,
     Cond,
-    Input,
     ItemOf,
-    Layout,
-    NoneValue,
     Probe,
     ProbeLevel,
-    Region,
     ResultBuffer,
-    ResultSymbol,
-    ScalarArg,
-    ScalarInput,
-    ScalarValue,
     SizeOf,
     StorageOffsetOf,
     StrideOf,
@@ -50,127 +44,14 @@ from wrapper_ir.lines import (
     SymbolInfo,
     SymbolKind,
     SymbolSource,
-    Value,
     When,
     While,
 )
-from wrapper_ir.lines.expr import is_relation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wrapper_ir.build.draft import ProgramDraft
-
-
-Operand: TypeAlias = Buffer | Number
-"""An operand of a region."""
-
-Handle: TypeAlias = Buffer | sympy.Symbol
-"""A handle of a region's parameter or of a line's result."""
-
-
-def operand_of(draft: ProgramDraft, operand: Operand) -> BufferArg | ScalarArg:
-    """Return an operand as an argument. Regions read their operands."""
-    if isinstance(operand, Buffer):
-        return BufferArg(own(draft, operand, Buffer).name, Access.READ)
-    return ScalarArg(operand)
-
-
-def build_region(
-    draft: ProgramDraft, operands: Sequence[Operand], body: Callable[..., Any]
-) -> tuple[Region, bool]:
-    """Build a region by calling ``body`` with handles of the region's parameters.
-
-    Returns:
-        The region, and True if ``body`` returned a tuple of results rather than a single one.
-    """
-    builds: object = body
-    if not callable(builds):
-        reason = f"{builds!r} is not a function that builds a region"
-        raise ArgumentError(callee="a region", reason=reason)
-    params: list[Input] = []
-    handles: list[Handle] = []
-    for operand in operands:
-        if isinstance(operand, Buffer):
-            buffer = new_buffer(draft, None, at_start(operand.layout), "p")
-            params.append(BufferInput(buffer.name))
-            handles.append(buffer)
-        else:
-            inner = new_symbol(draft, None, SymbolInfo(kind_of(operand)))
-            draft.bound.add(inner.name)
-            params.append(ScalarInput(inner.name))
-            handles.append(inner)
-    with draft.region() as lines:
-        returned = body(*handles)
-    is_many = isinstance(returned, (tuple, list))
-    results = tuple(value_of(draft, value) for value in (returned if is_many else (returned,)))
-    return Region(tuple(params), tuple(lines), results), is_many
-
-
-def value_of(draft: ProgramDraft, given: object) -> Value:
-    """Return a result of a program or region as a value.
-
-    Raises:
-        ArgumentError: It is neither a buffer nor a number nor ``None``.
-    """
-    if given is None:
-        return NoneValue()
-    if isinstance(given, Buffer):
-        return BufferValue(own(draft, given, Buffer).name)
-    if isinstance(given, Number):
-        return ScalarValue(given)
-    raise ArgumentError(callee="results", reason=f"{given!r} cannot be a result")
-
-
-def define_results(
-    draft: ProgramDraft, callee: str, values: Sequence[Value | Operand], lead: tuple[Any, ...] = ()
-) -> tuple[tuple[CallResult, ...], list[Handle]]:
-    """Define results like ``values``, in fresh buffers and symbols.
-
-    Args:
-        draft: The program.
-        callee: The name to use in error messages.
-        values: The results of a region, or the values that a loop carries.
-        lead: Leading sizes to add to each result.
-
-    Raises:
-        ResultError: A value is ``None``.
-    """
-    defined: list[CallResult] = []
-    handles: list[Handle] = []
-    paths = [()] if len(values) == 1 else [(index,) for index in range(len(values))]
-    for path, value in zip(paths, values, strict=True):
-        if isinstance(value, (BufferValue, Buffer)):
-            layout = at_start(
-                draft.buffers[value.buffer if isinstance(value, BufferValue) else value.name]
-            )
-            if lead:
-                layout = Layout.contiguous(layout.dtype, (*lead, *layout.size), layout.device)
-            buffer = new_buffer(draft, None, layout)
-            defined.append(ResultBuffer(buffer.name, path))
-            handles.append(buffer)
-        elif isinstance(value, NoneValue):
-            raise ResultError(callee=callee, reason="a region returns None, which is not a value")
-        else:
-            number = value.value if isinstance(value, ScalarValue) else value
-            symbol = new_symbol(draft, None, SymbolInfo(kind_of(number), unbacked=True))
-            draft.bound.add(symbol.name)
-            defined.append(ResultSymbol(symbol.name, path))
-            handles.append(symbol)
-    return tuple(defined), handles
-
-
-def kind_of(value: object) -> SymbolKind:
-    """Return the kind of symbol that can hold a number."""
-    if is_relation(value) and not isinstance(value, sympy.Symbol):
-        return SymbolKind.BOOL
-    if isinstance(value, (float, complex)):
-        return SymbolKind.FLOAT
-    is_real = isinstance(value, sympy.Expr) and value.is_integer is not True
-    return SymbolKind.FLOAT if is_real else SymbolKind.INT
-
-
-# Calls for symbols, checks, probes and control flow.
+    import sympy
 
 
 class Control(Part):
@@ -299,6 +180,8 @@ class Control(Part):
         operands: Sequence[Operand],
         then: Callable[..., Any],
         orelse: Callable[..., Any],
+        *,
+        may_alias: bool = False,
     ) -> Any:  # noqa: ANN401 - the type depends on the regions' results
         """Run one of two regions on the operands.
 
@@ -309,11 +192,14 @@ class Control(Part):
                 operands inside the region, adds lines, and returns one result or a tuple.
             orelse: A function that builds the region for false. Its results must be like those of
                 ``then``.
+            may_alias: Allow regions to return operands, or views of them. Such a result is declared
+                as a possible alias of what it may be; by default it is an error, and every result
+                has storage of its own.
 
         Returns:
             The handle of the result, a list of handles if the regions return a tuple, or ``None``.
         """
-        return self._choose(Cond, predicate, operands, (then, orelse))
+        return self._choose(Cond, predicate, operands, (then, orelse), may_alias=may_alias)
 
     @located
     def switch(
@@ -321,6 +207,8 @@ class Control(Part):
         selector: Buffer | Number,
         operands: Sequence[Operand],
         cases: Sequence[Callable[..., Any]],
+        *,
+        may_alias: bool = False,
     ) -> Any:  # noqa: ANN401 - the type depends on the regions' results
         """Run one of many regions on the operands.
 
@@ -329,6 +217,7 @@ class Control(Part):
                 clamped to the range of the cases.
             operands: The operands of the regions, which see no other buffers.
             cases: Functions that build the regions, as in :meth:`cond`.
+            may_alias: As for :meth:`cond`.
 
         Returns:
             The handle of the result, a list of handles if the regions return a tuple, or ``None``.
@@ -338,7 +227,7 @@ class Control(Part):
         """
         if not cases:
             raise ArgumentError(callee="switch", reason="there are no cases")
-        return self._choose(Switch, selector, operands, cases)
+        return self._choose(Switch, selector, operands, cases, may_alias=may_alias)
 
     def _choose(
         self,
@@ -346,17 +235,24 @@ class Control(Part):
         selector: Operand,
         operands: Sequence[Operand],
         cases: Sequence[Callable[..., Any]],
+        *,
+        may_alias: bool,
     ) -> Handle | list[Handle] | None:
         draft, origin, callee = self._draft, here(self._draft), line.mnemonic
         chosen_by = operand_of(draft, selector)
-        args = tuple(operand_of(draft, operand) for operand in operands)
         built = [build_region(draft, operands, case) for case in cases]
         regions = tuple(region for region, _ in built)
         counts = list(dict.fromkeys(len(region.results) for region in regions))
         if len(counts) > 1:
             reason = f"the regions return {counts[0]} results and {counts[1]}"
             raise ResultError(callee=callee, reason=reason)
-        results, handles = define_results(draft, callee, regions[0].results)
+        found = [returned(draft, region) for region in regions] if may_alias else []
+        aliases = [
+            names_at(operands, set().union(*(each[position] for each in found)))
+            for position in range(counts[0])
+        ]
+        args = passed(draft, operands, regions)
+        results, handles = define_results(draft, callee, regions[0].results, aliases)
         if line is Cond:
             draft.emit(Cond(results, chosen_by, args, *regions, origin=origin))
         else:
@@ -373,6 +269,7 @@ class Control(Part):
         body: Callable[..., Any],
         *,
         stacked: bool = False,
+        may_alias: bool = False,
     ) -> list[Handle]:
         """Run ``body`` as long as ``condition`` returns true.
 
@@ -384,13 +281,14 @@ class Control(Part):
                 bool.
             body: A function that builds the body's region. It returns the next carried values.
             stacked: Return the carried values of all iterations, stacked.
+            may_alias: Allow the body to return carried and captured values, or views of them, as in
+                :meth:`cond`. What is stacked is copied in any case.
 
         Returns:
             Handles of the final carried values, or of the stacked ones.
         """
         draft, origin, count = self._draft, here(self._draft), len(carried)
         operands = [*carried, *captured]
-        args = tuple(operand_of(draft, operand) for operand in operands)
         test, _ = build_region(draft, operands, condition)
         step, _ = build_region(draft, operands, body)
         if len(step.results) != count:
@@ -398,7 +296,11 @@ class Control(Part):
             raise ResultError(callee="while_loop", reason=reason)
         rounds = new_symbol(draft, None, SymbolInfo(lower=0, unbacked=True)) if stacked else None
         lead = () if rounds is None else (rounds,)
-        results, handles = define_results(draft, "while_loop", carried, lead)
+        found = returned(draft, step)
+        args = passed(draft, operands, (test, step), found)
+        of = over_rounds(found) if may_alias and not stacked else [set[int]()] * count
+        aliases = [names_at(operands, each) for each in of]
+        results, handles = define_results(draft, "while_loop", carried, aliases, lead)
         draft.emit(While(results, args[:count], args[count:], test, step, stacked, origin=origin))
         if rounds is not None:
             stacks = [result.out for result in results if isinstance(result, ResultBuffer)]

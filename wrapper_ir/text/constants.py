@@ -5,14 +5,22 @@ the file. If that is not possible (tensors that overlap with others or with them
 the format lacks), its bytes are stored, and the file's metadata gives their layout. Strides come
 from the program's layouts. Storages that were shared are shared again after loading.
 
+The metadata has a hash of all that is stored, and the program's text names it: the file of another
+program fits, if names and sizes are equal, but it has another hash. It is computed when the values
+are written, which takes long anyway, and only compared when they are read: it tells files apart,
+and does not look for damaged bytes.
+
 Objects of custom classes are stored as bytes in torch's archive format. Loading one runs the
 unpickling code of a class that is registered in the process, and nothing else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from wrapper_ir.lines import (
@@ -45,12 +53,20 @@ METADATA: Final = "wrapper_ir"
 #: Within it, the key of the program's file name. Two top-level keys would have no fixed order.
 OWNER: Final = "of"
 
+#: Within it, the key of the hash of all that is stored.
+IDENTITY: Final = "hash"
+
 #: Types that all versions of the format support. Others are stored as bytes.
 _NATIVE: Final = frozenset(
     (
         *(DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.BOOL),
         *(DType.INT64, DType.INT32, DType.INT16, DType.INT8, DType.UINT8),
     )
+)
+
+_REPLACED: Final = (
+    "put back the file that was saved with the program; if other values are meant, delete the line "
+    "'values' from the program's text, or save them: program.replace(data=values).save(path)"
 )
 
 #: Stored pieces of memory start at a multiple of this many bytes, which preserves alignment.
@@ -65,33 +81,75 @@ class Piece(NamedTuple):
     stride: tuple[int, ...]
 
 
-def save_constants(program: Program, file: Path, shown: Path, *, owner: str) -> None:
-    """Write the values of a program's constants to ``file``, called ``shown`` in messages.
+class Values:
+    """The values of a program's constants, ready to be written to a file.
 
-    ``owner`` is the name of the program's file.
+    Args:
+        program: The program.
+        shown: The file's name in messages.
+
+    Attributes:
+        identity: The hash of all that will be stored; empty if that is nothing.
 
     Raises:
         ConstantsError: A value does not match its layout or belongs to no constant.
     """
-    packer = _Packer(program, str(shown))
-    packer.pack()
-    places = {name: piece._asdict() for name, piece in packer.pieces.items()}
-    about = {"names": packer.names, "same": packer.same, "pieces": places, OWNER: owner}
-    if packer.objects:
-        about["objects"] = packer.objects
-    metadata = {METADATA: json.dumps(about, separators=(",", ":"))}
-    if packer.tensors:
+
+    def __init__(self, program: Program, shown: Path) -> None:
+        self._shown = str(shown)
+        packer = _Packer(program, self._shown)
+        packer.pack()
+        places = {name: piece._asdict() for name, piece in packer.pieces.items()}
+        self._about: dict[str, Any] = {
+            "names": packer.names,
+            "same": packer.same,
+            "pieces": places,
+        }
+        if packer.objects:
+            self._about["objects"] = packer.objects
+        self._tensors = packer.tensors
+        self.identity = _identity(self._about, self._tensors) if self._tensors else ""
+
+    def write(self, file: Path, *, owner: str) -> None:
+        """Write the file. ``owner`` is the name of the program's file.
+
+        Raises:
+            ConstantsError: A value cannot be stored.
+        """
+        about = {**self._about, OWNER: owner}
+        if self.identity:
+            about[IDENTITY] = self.identity
+        metadata = {METADATA: json.dumps(about, separators=(",", ":"))}
+        if not self._tensors:
+            from safetensors import serialize  # noqa: PLC0415 - only where it is needed
+
+            file.write_bytes(serialize({}, metadata))
+            return
         from safetensors import SafetensorError  # noqa: PLC0415 - only where it is needed
         from safetensors.torch import save_file  # noqa: PLC0415 - it imports torch
 
         try:
-            save_file(packer.tensors, file, metadata)
+            save_file(self._tensors, file, metadata)
         except (SafetensorError, RuntimeError, ValueError) as error:
-            raise ConstantsError(file=str(shown), reason=str(error)) from error
-    else:
-        from safetensors import serialize  # noqa: PLC0415 - only where it is needed
+            raise ConstantsError(file=self._shown, reason=str(error)) from error
 
-        file.write_bytes(serialize({}, metadata))
+
+def _identity(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    """Return a hash of everything in a file. Tensors are hashed in parallel."""
+    keys = sorted(tensors)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        digests = pool.map(_digest, (tensors[key] for key in keys))
+        found = [
+            (key, str(tensors[key].dtype), list(tensors[key].shape), digest)
+            for key, digest in zip(keys, digests, strict=True)
+        ]
+    return hashlib.sha256(json.dumps([about, found], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _digest(tensor: Tensor) -> str:
+    import torch  # noqa: PLC0415 - a tensor means torch is loaded
+
+    return hashlib.sha256(tensor.reshape(-1).view(torch.uint8).numpy()).hexdigest()
 
 
 def owner_of(metadata: Mapping[str, str]) -> str | None:
@@ -257,13 +315,18 @@ def _overlaps(tensor: Tensor) -> bool:
     return False
 
 
-def load_constants(program: Program, file: Path) -> dict[str, Any]:
+def load_constants(program: Program, file: Path, identity: str = "") -> dict[str, Any]:
     """Read the values of a program's constants, in the program's layouts, and its objects.
+
+    Args:
+        program: The program.
+        file: The file of the values.
+        identity: Their hash, as the program's text gives it. If empty, any that fit are accepted.
 
     Raises:
         ConstantsError: The file is missing or damaged, or does not match the program.
     """
-    loader = _Loader(program, str(file))
+    loader = _Loader(program, str(file), identity)
     if not file.exists():
         loader.fail("there is no such file", hint="load(path, data=False) reads the program alone")
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - only where it is needed
@@ -278,9 +341,10 @@ def load_constants(program: Program, file: Path) -> dict[str, Any]:
 class _Loader:
     """Reader of one file."""
 
-    def __init__(self, program: Program, file: str) -> None:
+    def __init__(self, program: Program, file: str, identity: str) -> None:
         self._program = program
         self._file = file
+        self._identity = identity
         self._memory: dict[str, Tensor] = {}
 
     def fail(self, reason: str, hint: str | None = None) -> NoReturn:
@@ -372,6 +436,8 @@ class _Loader:
         objects = about.pop("objects", []) if isinstance(about, dict) else None
         if isinstance(about, dict):
             about.pop(OWNER, None)  # both files may have been renamed
+            if about.pop(IDENTITY, "") != self._identity and self._identity:
+                self.fail("they are not the values that were saved with the program", _REPLACED)
         if not _fits(about, {"names": list, "same": dict, "pieces": dict}):
             self.fail("its metadata is damaged")
         pieces = about["pieces"].values()

@@ -11,7 +11,7 @@ from wrapper_ir.outputs import beside as beside_of
 from wrapper_ir.outputs import reading as note_read
 from wrapper_ir.text.errors import CharacterTextError, FileError, Place
 from wrapper_ir.text.printer import print_program
-from wrapper_ir.text.reader import parse
+from wrapper_ir.text.reader import parse_file
 
 if TYPE_CHECKING:
     import os
@@ -41,7 +41,7 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
 
     The constants of ``m.wir`` are in ``m.safetensors``, those of a file with another ending such as
     ``m.txt`` in ``m.txt.safetensors``. A program without constants has no such file. Origins are
-    saved. Files are replaced atomically.
+    saved. Files are replaced atomically. The text names a hash of the values.
 
     Raises:
         OverwriteError: The file for the constants exists and belongs to something else.
@@ -50,19 +50,20 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
         UnprintableError: The text form cannot express the program.
     """
     file = Path(path)
-    text = print_program(program, origins=True)
-    has_values = program.constants or program.objects
-    beside = _beside(file, "write") if has_values else None
+    beside = _beside(file, "write") if program.constants or program.objects else None
+    identity = ""
     with contextlib.ExitStack() as stack:
         # The stack unwinds in reverse: the constants are in place before the text that needs them.
-        temporary = stack.enter_context(_replacing(file, PROGRAM))
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        text_file = stack.enter_context(_replacing(file, PROGRAM))
         if beside is not None:
             from wrapper_ir.text import constants  # noqa: PLC0415 - may need torch
 
+            values = constants.Values(program, beside)
+            identity = values.identity
             kind = sidecar(file, constants.owner_of)
-            temporary = stack.enter_context(_replacing(beside, kind))
-            constants.save_constants(program, temporary, beside, owner=file.name)
+            values.write(stack.enter_context(_replacing(beside, kind)), owner=file.name)
+        text = print_program(program, origins=True, values=identity)
+        text_file.write_text(text, encoding="utf-8", newline="\n")
 
 
 def load(path: str | os.PathLike[str], *, data: bool = True) -> Program:
@@ -81,7 +82,7 @@ def load(path: str | os.PathLike[str], *, data: bool = True) -> Program:
     note_read(file)
     with _reporting("read", file):
         raw = file.read_bytes()
-    program = parse(_decoded(raw, str(path)), source_name=str(path))
+    program, identity = parse_file(_decoded(raw, str(path)), source_name=str(path))
     if not (program.constants or program.objects):
         return program
     note_read(beside_of(file))
@@ -89,7 +90,7 @@ def load(path: str | os.PathLike[str], *, data: bool = True) -> Program:
         return program
     from wrapper_ir.text.constants import load_constants  # noqa: PLC0415 - may need torch
 
-    values: dict[str, Any] = load_constants(program, _beside(file, "read"))
+    values: dict[str, Any] = load_constants(program, _beside(file, "read"), identity)
     return program.replace(data=values)
 
 

@@ -67,7 +67,9 @@ class TextLine(NamedTuple):
     path: Path | None = None
 
 
-def print_program(program: Program, *, origins: bool = False, strict: bool = True) -> str:
+def print_program(
+    program: Program, *, origins: bool = False, strict: bool = True, values: str = ""
+) -> str:
     """Return the program as text. :func:`wrapper_ir.parse` reads it back as an equal program.
 
     Args:
@@ -75,16 +77,22 @@ def print_program(program: Program, *, origins: bool = False, strict: bool = Tru
         origins: True to include the origins of lines.
         strict: True to refuse what could not be parsed. Otherwise faulty names are quoted, and the
             text is for display only.
+        values: The hash of the values that are saved beside the text, if any.
 
     Raises:
         UnprintableError: The text form cannot express the program.
     """
-    lines = text_lines(program, origins=origins, strict=strict)
+    lines = text_lines(program, origins=origins, strict=strict, values=values)
     return "".join([f"{line.text}\n" for line in lines])
 
 
 def text_lines(
-    program: Program, *, origins: bool = False, strict: bool = True, paths: bool = False
+    program: Program,
+    *,
+    origins: bool = False,
+    strict: bool = True,
+    paths: bool = False,
+    values: str = "",
 ) -> Iterator[TextLine]:
     """Yield the lines of :func:`print_program`, with ``paths`` with the paths of program lines."""
     wrong = misfits(as_program(program, "wir.print_program"))
@@ -97,7 +105,8 @@ def text_lines(
             hint=None if part else LINES_ARE_CLOSED,
         )
     try:
-        yield from _ProgramPrinter(program, origins=origins, strict=strict, paths=paths).lines()
+        printer = _ProgramPrinter(program, origins=origins, strict=strict, paths=paths)
+        yield from printer.lines(values)
     except RecursionError:
         raise UnprintableError(what="the program", reason="it is nested too deeply") from None
 
@@ -117,9 +126,9 @@ class _ProgramPrinter:
         self._strict = strict
         self._items = ItemPrinter(program, strict=strict)
 
-    def lines(self) -> Iterator[TextLine]:
-        """Yield all lines of the text."""
-        yield from map(TextLine, self._head())
+    def lines(self, values: str) -> Iterator[TextLine]:
+        """Yield all lines of the text. ``values`` is the hash of the values beside it."""
+        yield from map(TextLine, self._head(values))
         yield from self._main()
         yield TextLine(self._items.returned("return", self._program.results))
         if self._origins:
@@ -127,7 +136,7 @@ class _ProgramPrinter:
             for index, origin in enumerate(self._origins):
                 yield TextLine(f"#{index} = loc{self._items.show(origin)}")
 
-    def _head(self) -> Iterator[str]:
+    def _head(self, values: str) -> Iterator[str]:
         program, items = self._program, self._items
         name = items.identifier(program.name, "the program")
         yield f"wir {SCHEMA_VERSION}"
@@ -140,6 +149,8 @@ class _ProgramPrinter:
             yield f"tangents [{', '.join(map(items.scalar, program.tangents))}]"
         if program.unread:
             yield f"unread {items.strings(program.unread)}"
+        if values:
+            yield f"values {quote(values)}"
         yield ""
         yield from self._named("symbol", items.symbol, program.symbols)
         for item in program.inputs:

@@ -111,13 +111,19 @@ def parse(text: str, *, source_name: str = "<text>") -> Program:
     Raises:
         TextError: The text is not a program. The error has the line and column.
     """
+    return parse_file(text, source_name=source_name)[0]
+
+
+def parse_file(text: str, *, source_name: str) -> tuple[Program, str]:
+    """Parse a program as :func:`parse` does. Also return the hash of its values, or nothing."""
     given: object = text
     if not isinstance(given, str):
         hint = "pass the text itself, or read a file with wir.load(path)"
         raise UnsupportedError(what=f"a {type(given).__name__}", where="wir.parse", hint=hint)
     lines = TextLines(text, source_name)
     try:
-        return _Reader(lines).program()
+        reader = _Reader(lines)
+        return reader.program(), reader.texts.get("values", "")
     except RecursionError:
         raise NestingTextError(reason="this is nested too deeply", place=lines.place()) from None
 
@@ -130,7 +136,7 @@ class _Reader:
         self._exprs = ExprParser()
         self._items = ItemParser(self._exprs)
         self._parser = LineParser(self._items, self._text)
-        self._specs: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
         self._tangents: tuple[int, ...] = ()
         self._unread: tuple[str, ...] = ()
         self._symbols: dict[str, SymbolInfo] = {}
@@ -141,8 +147,9 @@ class _Reader:
         self._events: list[Event] = []
         self._mempools: list[MemoryPool] = []
         self._declarations: dict[str, Callable[[Cursor], None]] = {
-            "in_spec": self._spec,
-            "out_spec": self._spec,
+            "in_spec": self._string,
+            "out_spec": self._string,
+            "values": self._string,
             "tangents": self._gradients,
             "unread": self._unread_names,
             "symbol": self._symbol,
@@ -186,8 +193,8 @@ class _Reader:
             mempools=tuple(self._mempools),
             role=role,
             stage=stage,
-            in_spec=self._specs.get("in_spec", ""),
-            out_spec=self._specs.get("out_spec", ""),
+            in_spec=self.texts.get("in_spec", ""),
+            out_spec=self.texts.get("out_spec", ""),
             tangents=self._tangents,
             unread=self._unread,
             origins=self._origins(),
@@ -222,11 +229,11 @@ class _Reader:
         if version < SCHEMA_VERSION:
             self._text.lines = upgraded_lines(self._text.lines, version)
 
-    def _spec(self, cursor: Cursor) -> None:
+    def _string(self, cursor: Cursor) -> None:
         word = cursor.tokens[0]
-        if word in self._specs:
+        if word in self.texts:
             cursor.fail(f"'{word}' is given twice", ConflictTextError, at=0)
-        self._specs[word] = cursor.string("a string")
+        self.texts[word] = cursor.string("a string")
 
     def _gradients(self, cursor: Cursor) -> None:
         if self._tangents:

@@ -16,7 +16,6 @@ from wrapper_ir.lines import (
     Cond,
     DType,
     NoneValue,
-    Relation,
     ResultBuffer,
     ScalarArg,
     ScalarInput,
@@ -157,16 +156,18 @@ class Control:
 
     # After the regions.
 
-    def check_results(self, line: RegionLine, frame: Frame, leaving: list[Storage | None]) -> None:
+    def check_results(
+        self, line: RegionLine, frame: Frame, leaving: list[tuple[Storage, ...]]
+    ) -> None:
         """Check the results of a region, and its writes to parameters.
 
-        ``leaving`` holds the storage of each result, in order.
+        ``leaving`` holds the storages that each result may be in, in order.
         """
         name = frame.name
         self._check_writes(line, name, frame.region)
         values = [
-            (value, storage)
-            for value, storage in zip(frame.region.results, leaving, strict=True)
+            (value, storages)
+            for value, storages in zip(frame.region.results, leaving, strict=True)
             if not isinstance(value, NoneValue)
         ]
         if loops(line) and name == "condition":
@@ -194,7 +195,7 @@ class Control:
         fault = partial(self.state.report, rules.RESULT_COUNT, region=name)
         fault(given=counted(given, "result"), expected=f"{expected} {are(expected)}")
 
-    def _check_condition(self, values: Sequence[tuple[Value, Storage | None]]) -> None:
+    def _check_condition(self, values: Sequence[tuple[Value, tuple[Storage, ...]]]) -> None:
         if len(values) != 1:
             self._report_count("condition", len(values), 1)
             return
@@ -234,26 +235,39 @@ class Control:
         return f"%{inner}, {fault}" if fault else ""
 
     def _check_sharing(
-        self, line: RegionLine, name: str, region: Region, leaving: list[Storage | None]
+        self, line: RegionLine, name: str, region: Region, leaving: list[tuple[Storage, ...]]
     ) -> None:
-        """Check that nothing else holds the storage of results that are declared fresh."""
+        """Check that results share no storage but that of the operands that they declare."""
         lent = {param.name: arg.buffer for param, arg in _lent(line, region)}
         seen: dict[Storage, int] = {}
-        for position, (storage, result) in enumerate(zip(leaving, line.results, strict=True)):
-            if storage is None or not isinstance(result, ResultBuffer):
+        for position, (storages, result) in enumerate(zip(leaving, line.results, strict=True)):
+            if not isinstance(result, ResultBuffer):
                 continue
-            first = storage.first
-            what = ""
-            if first.kind is Kind.CONSTANT:
-                what = f"constant %{first.owner}"
-            elif first.kind is Kind.PARAM and lent.get(first.owner) not in result.of:
-                what = f"parameter %{first.owner}, the caller's own"
-            elif result.relation is Relation.FRESH and first in seen:
-                what = f"the same storage as result {seen[first]}"
-            seen.setdefault(first, position)
-            if what:
+            found = [_owner_of(storage.first, lent, result) for storage in storages]
+            found += [self._shared(storage.first, line, seen, result) for storage in storages]
+            if loops(line):
+                owners = [storage.first.owner for storage in storages]
+                found += _from_rounds(line, region, position, owners)
+            for storage in storages:
+                seen.setdefault(storage.first, position)
+            for what in filter(None, dict.fromkeys(found)):
                 fault = partial(self.state.report, rules.SHARED_RESULT, region=name)
-                fault(position=position, what=what, result=result.out)
+                fault(
+                    position=position, what=what, result=result.out, relation=_relation_of(result)
+                )
+
+    def _shared(
+        self, storage: Storage, line: RegionLine, seen: dict[Storage, int], result: ResultBuffer
+    ) -> str:
+        """Describe an earlier result in new storage that a result is in; empty if it may be.
+
+        Two results that may be views of one operand count as views of each other.
+        """
+        earlier = line.results[seen[storage]] if storage in seen else None
+        if storage.kind is not Kind.OWNED or not isinstance(earlier, ResultBuffer):
+            return ""
+        may_be = set(earlier.of) & set(result.of)
+        return "" if may_be else f"the same storage as result {seen[storage]}"
 
     def _check_writes(self, line: RegionLine, name: str, region: Region) -> None:
         """Check that operands are passed for writing if the region writes their parameters."""
@@ -294,6 +308,47 @@ class Control:
         ]
         for _ in pairs:
             changed.update(owner for param, owner in pairs if param in changed)
+
+
+def _owner_of(storage: Storage, lent: dict[str, str], result: ResultBuffer) -> str:
+    """Describe the owner of storage that a result does not declare; empty if it does."""
+    if storage.kind is Kind.CONSTANT:
+        return f"constant %{storage.owner}"
+    if storage.kind is Kind.PARAM and lent.get(storage.owner) not in result.of:
+        return f"parameter %{storage.owner}, the caller's own"
+    return ""
+
+
+def _from_rounds(
+    line: While, region: Region, position: int, owners: Sequence[str]
+) -> Iterator[str]:
+    """Describe what a result of a loop is after fewer or more rounds, and does not declare.
+
+    ``owners`` are those of the storages that the result of the body may be in. What is declared as
+    fresh is copied if the loop never runs.
+    """
+    result = line.results[position]
+    if not isinstance(result, ResultBuffer) or not result.of:
+        return
+    for first in line.carried[position : position + 1]:
+        if isinstance(first, BufferArg) and first.buffer not in result.of:
+            yield f"the initial value %{first.buffer} if the loop never runs"
+    for param, other in zip(region.params, line.results, strict=False):
+        if isinstance(param, BufferInput) and param.name in owners:
+            missing = (
+                [n for n in other.of if n not in result.of]
+                if isinstance(other, ResultBuffer)
+                else []
+            )
+            yield from (
+                f"parameter %{param.name}, which may be %{n} in a later round" for n in missing
+            )
+
+
+def _relation_of(result: ResultBuffer) -> str:
+    """Return the declared relation of a result, in words."""
+    of = ", ".join(f"%{name}" for name in result.of)
+    return f"{result.relation.value}({of})" if of else result.relation.value
 
 
 def _lent(line: RegionLine, region: Region) -> Iterator[tuple[BufferInput, BufferArg]]:

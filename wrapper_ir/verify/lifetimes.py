@@ -335,11 +335,11 @@ class Lifetimes:
 
     # What is left at the end of a region.
 
-    def result(self, name: str, position: int, place: Place) -> Storage | None:
-        """Check that a result is alive, mark its storage as leaving, and return it."""
+    def result(self, name: str, position: int, place: Place) -> tuple[Storage, ...]:
+        """Check that a result is alive, and mark and return the storages that it may be in."""
         buffer = self.find(name, place)
-        if buffer is None or not buffer.storages:
-            return None
+        if buffer is None:
+            return ()
         for storage in buffer.storages:
             if end := storage.end or storage.given_up:
                 why = _why(end)
@@ -349,7 +349,7 @@ class Lifetimes:
             storage.leaves = True
             if storage.slot is not None:
                 storage.slot.pool.leaves = True
-        return buffer.storages[0]
+        return buffer.storages
 
     def end_region(self) -> None:
         """Report leaks in planned programs, and kept storage that leaves or escapes."""

@@ -629,9 +629,10 @@ BAD_PREDICATE = _rule(
 SHARED_RESULT = _rule(
     1095,
     "shared-result",
-    "a result that is declared as fresh is not the caller's storage, a constant or another result",
-    "result {position} of the {region} region is {what}, but %{result} is declared as fresh",
-    "return a copy; text and front ends may declare the result as an alias of the operand instead",
+    "a result of a region shares no storage but that of operands that it is declared to alias",
+    "result {position} of the {region} region is {what}, but %{result} is declared as {relation}",
+    "return a copy, or declare which operands the result may alias: may_alias(%x) in text, "
+    "may_alias=True in a call of the builder",
 )
 UNTOLD_WRITE = _rule(
     1096,

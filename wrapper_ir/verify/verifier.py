@@ -113,8 +113,8 @@ class _Verifier(PartialLineVisitor[None]):
         check_layouts_used(self.state, self.lifetimes.buffers)
         return self.state.diagnostics()
 
-    def region(self, frame: Frame, kind: Kind) -> list[Storage | None]:
-        """Check a region, and return the storage of each result."""
+    def region(self, frame: Frame, kind: Kind) -> list[tuple[Storage, ...]]:
+        """Check a region, and return the storages that each result may be in."""
         state = self.state
         outside = state.frame, state.index
         state.frame, state.index = frame, None
@@ -143,20 +143,20 @@ class _Verifier(PartialLineVisitor[None]):
             elif isinstance(item, ObjectInput):
                 self.objects.define(item, place)
 
-    def results(self, frame: Frame) -> list[Storage | None]:
+    def results(self, frame: Frame) -> list[tuple[Storage, ...]]:
         """Check the results of a region."""
         self.opaque.check_results()
-        leaving: list[Storage | None] = []
+        leaving: list[tuple[Storage, ...]] = []
         for position, value in enumerate(frame.region.results):
             place = Place(frame, None, f"results[{position}]")
-            storage = None
+            storages: tuple[Storage, ...] = ()
             if isinstance(value, BufferValue):
-                storage = self.lifetimes.result(value.buffer, position, place)
+                storages = self.lifetimes.result(value.buffer, position, place)
                 self.collectives.check_result(value.buffer, place)
             elif isinstance(value, ScalarValue):
                 self.symbols.need(free_symbols(value.value), place)
                 self.symbols.check_kinds(value.value, place)
-            leaving.append(storage)
+            leaving.append(storages)
         if frame is not self.state.root:
             self.collectives.check_end(frame)
         return leaving
