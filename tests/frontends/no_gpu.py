@@ -17,6 +17,7 @@ import pytest
 import torch
 from torch._dynamo.device_interface import CudaInterface
 from torch._dynamo.exc import BackendCompilerFailed
+from torch._inductor import config as inductor_config
 from torch._inductor import scheduler, select_algorithm
 from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.runtime import triton_helpers
@@ -67,7 +68,8 @@ def pretended_gpu() -> Any:
             patch.setattr(place, "is_bf16_supported", lambda *_, **__: True)
         for place in (scheduler, torch.utils._triton):
             patch.setattr(place, "has_triton", lambda *_, **__: True)
-        patch.setattr(torch.cuda, "get_device_capability", lambda _=None: (9, 0))
+        capability = (PROPERTIES.major, PROPERTIES.minor)
+        patch.setattr(torch.cuda, "get_device_capability", lambda _=None: capability)
         patch.setattr(torch.utils._triton, "has_triton_tma_device", lambda: True)
         for place in _importers("has_triton_stable_tma_api"):
             patch.setattr(place, "has_triton_stable_tma_api", lambda: True)
@@ -155,6 +157,16 @@ def first_choice(name: str, detail: str = "") -> Iterator[None]:
         yield
     finally:
         select_algorithm.clear_preprocessing_fns()
+
+
+@contextlib.contextmanager
+def tuned_to(choice: str, backends: str = "TRITON") -> Iterator[None]:
+    """Have Inductor tune products and convolutions with one choice each, and so time nothing."""
+    names = ("gemm", "conv", "conv_bwd_weight", "conv_bwd_input")
+    settings = {f"max_autotune_{name}_backends": backends for name in names}
+    settings = {name: value for name, value in settings.items() if hasattr(inductor_config, name)}
+    with inductor_config.patch({"max_autotune": True, **settings}), first_choice(choice):
+        yield
 
 
 def program_of(function: Any, *shapes: tuple[int, ...], **options: Any) -> Program:

@@ -24,9 +24,9 @@ import wrapper_ir as wir
 from tests.frontends.no_gpu import (
     body,
     compiled_for_gpu,
-    first_choice,
     pretended_gpu,
     program_of,
+    tuned_to,
 )
 from tests.release import TORCH
 from wrapper_ir.emitters.cuda_captures import why_not_captured
@@ -36,7 +36,6 @@ from wrapper_ir.frontends.inductor.compat import inductor_config
 from wrapper_ir.lines import ExternKernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
     from wrapper_ir.lines import Program
 
@@ -217,16 +216,6 @@ WAYS: dict[str, Way] = {
         traced=False,
     ),
 }
-
-
-@contextlib.contextmanager
-def tuned_to(choice: str, backends: str = "TRITON") -> Iterator[None]:
-    """Have Inductor tune products and convolutions with one choice each, and so time nothing."""
-    names = ("gemm", "conv", "conv_bwd_weight", "conv_bwd_input")
-    settings = {f"max_autotune_{name}_backends": backends for name in names}
-    settings = {name: value for name, value in settings.items() if hasattr(inductor_config, name)}
-    with inductor_config.patch({"max_autotune": True, **settings}), first_choice(choice):
-        yield
 
 
 def lowered(way: Way) -> str:
