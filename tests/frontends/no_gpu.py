@@ -68,9 +68,16 @@ def pretended_gpu() -> Any:
             patch.setattr(place, "is_bf16_supported", lambda *_, **__: True)
         for place in (scheduler, torch.utils._triton):
             patch.setattr(place, "has_triton", lambda *_, **__: True)
+        shared = PROPERTIES.shared_memory_per_block_optin
+        for place in _importers("get_gpu_shared_memory"):
+            patch.setattr(place, "get_gpu_shared_memory", lambda: shared)
         capability = (PROPERTIES.major, PROPERTIES.minor)
         patch.setattr(torch.cuda, "get_device_capability", lambda _=None: capability)
-        patch.setattr(torch.utils._triton, "has_triton_tma_device", lambda: True)
+        for name in ("has_triton_tma_device", "has_triton_tensor_descriptor_host_tma"):
+            patch.setattr(torch.utils._triton, name, lambda: True)
+        for place in _importers("has_grouped_mm_triton_support"):  # since 2.14
+            patch.setattr(place, "has_grouped_mm_triton_support", lambda: True)
+            patch.setattr(place, "has_triton", lambda *_, **__: True)
         for place in _importers("has_triton_stable_tma_api"):
             patch.setattr(place, "has_triton_stable_tma_api", lambda: True)
         patch.setattr(CudaInterface, "raise_if_triton_unavailable", lambda *_: None)
@@ -85,7 +92,7 @@ def pretended_gpu() -> Any:
 
 def _importers(name: str) -> list[Any]:
     """The modules of Inductor that have a function of this name, its own module included."""
-    for module in ("codegen.triton", "kernel.mm"):
+    for module in ("codegen.triton", "kernel.mm", "kernel.mm_grouped"):
         importlib.import_module(f"torch._inductor.{module}")
     modules = [
         m for n, m in sys.modules.items() if n.startswith(("torch._inductor.", "torch.utils"))
