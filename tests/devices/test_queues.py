@@ -8,6 +8,7 @@ There are no such devices. What is written for them can be read without one.
 from __future__ import annotations
 
 import ast
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,7 @@ from wrapper_ir import devices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
     from typing import Any
 
 TEXT = """
@@ -188,6 +190,23 @@ def test_what_cpp_has_no_streams_for_is_refused() -> None:
         wir.WrapperIRError, match="event 1 is the user's, which only emitted Python"
     ):
         in_cpp(users, cpp=IN_CPP)
+
+
+def test_in_cpp_a_class_of_the_vendors_looks_up_what_is_the_users() -> None:
+    """It is given the number of each stream and event, and one more event, of the program's own."""
+    users = TEXT.replace("event 1\nevent 2", "event 1 user 7\nevent 2", 1)
+    source = in_cpp(users, cpp=dataclasses.replace(IN_CPP, user_queues="vendor::UserQueues"))
+    assert "  vendor::UserQueues queues(call, 0, {-1}, {7, -1, -1});\n" in source
+    cuda = wir.emit(wir.parse(users.replace("npu:", "cuda:")), "cpp").source
+    assert "  wir::UserGpuQueues queues(call, 0, {-1}, {7, -1, -1});\n" in cuda
+
+
+@pytest.mark.parametrize("name", ["model.pt2", "model.so", "model"])
+def test_what_is_the_users_is_not_exported(tmp_path: Path, name: str) -> None:
+    users = TEXT.replace("npu:", "cuda:").replace("event 1\nevent 2", "event 1 user 7\nevent 2", 1)
+    with pytest.raises(wir.UnsupportedError, match="an event of the user's is not supported by"):
+        wir.export(wir.parse(users), tmp_path / name)
+    assert not any(tmp_path.iterdir())
 
 
 SWITCH = """

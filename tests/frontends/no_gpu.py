@@ -17,6 +17,7 @@ import pytest
 import torch
 from torch._dynamo.device_interface import CudaInterface
 from torch._dynamo.exc import BackendCompilerFailed
+from torch._inductor import config as inductor_config
 from torch._inductor import scheduler, select_algorithm
 from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.runtime import triton_helpers
@@ -67,8 +68,16 @@ def pretended_gpu() -> Any:
             patch.setattr(place, "is_bf16_supported", lambda *_, **__: True)
         for place in (scheduler, torch.utils._triton):
             patch.setattr(place, "has_triton", lambda *_, **__: True)
-        patch.setattr(torch.cuda, "get_device_capability", lambda _=None: (9, 0))
-        patch.setattr(torch.utils._triton, "has_triton_tma_device", lambda: True)
+        shared = PROPERTIES.shared_memory_per_block_optin
+        for place in _importers("get_gpu_shared_memory"):
+            patch.setattr(place, "get_gpu_shared_memory", lambda: shared)
+        capability = (PROPERTIES.major, PROPERTIES.minor)
+        patch.setattr(torch.cuda, "get_device_capability", lambda _=None: capability)
+        for name in ("has_triton_tma_device", "has_triton_tensor_descriptor_host_tma"):
+            patch.setattr(torch.utils._triton, name, lambda: True)
+        for place in _importers("has_grouped_mm_triton_support"):  # since 2.14
+            patch.setattr(place, "has_grouped_mm_triton_support", lambda: True)
+            patch.setattr(place, "has_triton", lambda *_, **__: True)
         for place in _importers("has_triton_stable_tma_api"):
             patch.setattr(place, "has_triton_stable_tma_api", lambda: True)
         patch.setattr(CudaInterface, "raise_if_triton_unavailable", lambda *_: None)
@@ -83,7 +92,7 @@ def pretended_gpu() -> Any:
 
 def _importers(name: str) -> list[Any]:
     """The modules of Inductor that have a function of this name, its own module included."""
-    for module in ("codegen.triton", "kernel.mm"):
+    for module in ("codegen.triton", "kernel.mm", "kernel.mm_grouped"):
         importlib.import_module(f"torch._inductor.{module}")
     modules = [
         m for n, m in sys.modules.items() if n.startswith(("torch._inductor.", "torch.utils"))
@@ -155,6 +164,16 @@ def first_choice(name: str, detail: str = "") -> Iterator[None]:
         yield
     finally:
         select_algorithm.clear_preprocessing_fns()
+
+
+@contextlib.contextmanager
+def tuned_to(choice: str, backends: str = "TRITON") -> Iterator[None]:
+    """Have Inductor tune products and convolutions with one choice each, and so time nothing."""
+    names = ("gemm", "conv", "conv_bwd_weight", "conv_bwd_input")
+    settings = {f"max_autotune_{name}_backends": backends for name in names}
+    settings = {name: value for name, value in settings.items() if hasattr(inductor_config, name)}
+    with inductor_config.patch({"max_autotune": True, **settings}), first_choice(choice):
+        yield
 
 
 def program_of(function: Any, *shapes: tuple[int, ...], **options: Any) -> Program:

@@ -24,10 +24,12 @@ import wrapper_ir as wir
 from tests.frontends.no_gpu import (
     body,
     compiled_for_gpu,
-    first_choice,
     pretended_gpu,
     program_of,
+    tuned_to,
 )
+from tests.gpu.test_schedules import REJECTED
+from tests.gpu.test_schedules import WAYS as NEWER
 from tests.release import TORCH
 from wrapper_ir.emitters.cuda_captures import why_not_captured
 from wrapper_ir.errors import WrapperIRError
@@ -36,7 +38,6 @@ from wrapper_ir.frontends.inductor.compat import inductor_config
 from wrapper_ir.lines import ExternKernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
     from wrapper_ir.lines import Program
 
@@ -45,6 +46,7 @@ pytestmark = [
     pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="there is no Triton"),
     # Triton asks of its next release how products are to be rounded.
     pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"),
+    pytest.mark.filterwarnings("ignore:CUDA libdevice not found"),
 ]
 
 HALF = torch.bfloat16
@@ -219,21 +221,29 @@ WAYS: dict[str, Way] = {
 }
 
 
-@contextlib.contextmanager
-def tuned_to(choice: str, backends: str = "TRITON") -> Iterator[None]:
-    """Have Inductor tune products and convolutions with one choice each, and so time nothing."""
-    names = ("gemm", "conv", "conv_bwd_weight", "conv_bwd_input")
-    settings = {f"max_autotune_{name}_backends": backends for name in names}
-    settings = {name: value for name, value in settings.items() if hasattr(inductor_config, name)}
-    with inductor_config.patch({"max_autotune": True, **settings}), first_choice(choice):
-        yield
-
-
 def lowered(way: Way) -> str:
     tuning = tuned_to(way.choice) if way.choice else contextlib.nullcontext()
     with tuning, inductor_config.patch(dict(way.config)):
         program = program_of(way.function, inputs=way.inputs, traced=way.traced)
     return "\n".join([str(program), *body(program)])
+
+
+#: Those of ``tests/gpu`` that ask the driver, or start processes.
+TAKE_A_GPU = {"native_float32", "tuned_beside"}
+
+
+@pytest.mark.models
+@pytest.mark.skipif(TORCH < (2, 15), reason="these are the ways of torch 2.15")
+@pytest.mark.parametrize("name", sorted(NEWER.keys() - TAKE_A_GPU))
+def test_newer_ways_are_lowered(name: str) -> None:
+    way = NEWER[name]
+    tuning = tuned_to(way.choice, way.backends) if way.choice else contextlib.nullcontext()
+    with tuning, inductor_config.patch({**NOT_FOLDED, **way.config}):
+        (program,) = compiled_for_gpu(way.function, inputs=way.inputs)
+    assert re.search(way.sign, str(program))
+    for emitter in ("python", "cpp", "fx"):
+        if (name, emitter) not in REJECTED:
+            wir.emit(wir.plan_memory(program), emitter)
 
 
 #: Those that take seconds.

@@ -225,13 +225,48 @@ def test_what_streams_need_is_refused_by_name_elsewhere() -> None:
         with SIDE:
             return torch.mm(x, x)
 
+    with pytest.raises(wir.WrapperIRError, match=r"it is on stream 1; .*caller's stream alone"):
+        wir.emit(one(forked), "fx")
+
+
+def test_cpp_looks_up_streams_and_events_of_the_users() -> None:
+    done = torch.Event()
+
+    def forked(x: Tensor) -> Tensor:
+        done.record()
+        with SIDE:
+            done.wait()
+            y = torch.mm(x, x)
+        with OTHER:
+            done.wait()
+            z = torch.mm(x, x.t())
+        torch.cuda.current_stream().wait_stream(SIDE)
+        torch.cuda.current_stream().wait_stream(OTHER)
+        return torch.mm(y, z)
+
     program = one(forked)
-    for target, told in (
-        ("cpp", r"stream 1 is the user's, which only emitted Python can look up"),
-        ("fx", r"it is on stream 1; .*caller's stream alone"),
-    ):
-        with pytest.raises(wir.WrapperIRError, match=told):
-            wir.emit(program, target)
+    side, other = (stream.user_object for stream in program.streams)
+    numbers = [-1 if e.user_object is None else e.user_object for e in program.events]
+    assert sum(number != -1 for number in numbers) == 1
+    source = wir.emit(program, "cpp").source
+    # One event more, by which memory goes back.
+    events = ", ".join(map(str, [*numbers, -1]))
+    queues = f"wir::UserGpuQueues queues(call, 0, {{{side}, {other}}}, {{{events}}});"
+    assert queues in source
+    assert "call.queues->enter(1);" in source
+
+
+@needs_pools
+def test_cpp_has_no_memory_pools() -> None:
+    pool = torch.cuda.MemPool.__new__(torch.cuda.MemPool)
+
+    def pooled(x: Tensor) -> Tensor:
+        with torch.cuda.use_mem_pool(pool):
+            return torch.mm(x, x)
+
+    told = "its memory is from memory pool 1, which only emitted Python can look up"
+    with pytest.raises(wir.WrapperIRError, match=told):
+        wir.emit(one(pooled), "cpp")
 
 
 def test_objects_of_the_users_are_those_that_dynamo_has_now() -> None:

@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["USERS", "over_a_grid_of_the_data", "with_descriptors", "with_heuristics"]
+__all__ = [
+    "USERS",
+    "over_a_grid_of_the_data",
+    "with_a_dependent_launch",
+    "with_descriptors",
+    "with_epilogue",
+    "with_heuristics",
+    "with_registers",
+    "with_warps_of_its_own",
+]
 
 SCALE: tl.constexpr = tl.constexpr(3)
 
@@ -91,6 +100,20 @@ def copied_tiles(source, target, BLOCK: tl.constexpr):
     target.store(at, source.load(at))
 
 
+@triton.jit
+def product(a, b, out, SIZE: tl.constexpr, BLOCK: tl.constexpr):
+    """A product of square matrices, whose loads and products may go to different warps."""
+    rows = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))[:, None] * SIZE
+    columns = (tl.program_id(1) * BLOCK + tl.arange(0, BLOCK))[None, :]
+    step = tl.arange(0, BLOCK)
+    sums = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for at in tl.range(0, SIZE, BLOCK, warp_specialize=True):
+        x = tl.load(a + rows + (at + step)[None, :])
+        y = tl.load(b + (at + step)[:, None] * SIZE + columns)
+        sums += tl.dot(x.to(tl.float16), y.to(tl.float16))
+    tl.store(out + rows + columns, sums)
+
+
 def _blocks(count: int) -> Callable[[dict[str, Any]], tuple[int]]:
     return lambda meta: (triton.cdiv(count, meta["BLOCK"]),)
 
@@ -162,6 +185,35 @@ def with_descriptors(a: Tensor, b: Tensor) -> Tensor:
     source, target = (TensorDescriptor.from_tensor(x, [16, 16]) for x in (a, out))
     copied_tiles[(a.shape[0] // 16, a.shape[1] // 16)](source, target, BLOCK=16)
     return out + b
+
+
+# With options that a launch may set since PyTorch 2.15.
+
+
+def with_registers(a: Tensor, b: Tensor) -> Tensor:
+    out = torch.empty_like(a)
+    wrap_triton(add)[_blocks(a.numel())](a, b, out, a.numel(), BLOCK=128, maxnreg=64)
+    return out * 2
+
+
+def with_a_dependent_launch(a: Tensor, b: Tensor) -> Tensor:
+    out = torch.empty_like(a)
+    wrap_triton(add)[_blocks(a.numel())](a, b, out, a.numel(), BLOCK=128, launch_pdl=True)
+    return out * 2
+
+
+def with_epilogue(a: Tensor, b: Tensor) -> Tensor:
+    """What Inductor may fuse into the kernel: the store of its result becomes another."""
+    out = torch.empty_like(a)
+    wrap_triton(add)[_blocks(a.numel())](a, b, out, a.numel(), BLOCK=128)
+    return out.relu() * 2
+
+
+def with_warps_of_its_own(a: Tensor, b: Tensor) -> Tensor:
+    out = torch.empty_like(a)
+    grid = (a.shape[0] // 32, a.shape[1] // 32)
+    wrap_triton(product)[grid](a, b, out, SIZE=a.shape[1], BLOCK=32, num_warps=4)
+    return out + 1
 
 
 #: Each takes two matrices of one size, 64 by 64, on a GPU.

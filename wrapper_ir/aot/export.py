@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import platform
 import shutil
@@ -27,6 +28,7 @@ from wrapper_ir.aot.sharing import arranged as arranged
 from wrapper_ir.aot.sources import index_of_folder, loss, write_sources
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.emitter import CppEmitter
+from wrapper_ir.emitters.facts import has_users_queues
 from wrapper_ir.emitters.registry import emitter_class
 from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError
 from wrapper_ir.lines.trace import ProbeLevel
@@ -189,6 +191,9 @@ def export(
     build_options = check(path, metadata, **options)
     models = artifact if isinstance(artifact, Mapping) else {MODEL_NAME: [artifact]}
     target, kind = Path(path), ending(path)
+    for each in itertools.chain.from_iterable(models.values()):
+        if isinstance(each, CppArtifact):
+            _refuse_users_queues(each)
     if kind:
         models = {name: [*map(_shippable, variants)] for name, variants in models.items()}
     with _scratch(target) as scratch:
@@ -249,7 +254,7 @@ def check(
 
 
 def _shippable(artifact: Artifact) -> CppArtifact:
-    """Refuse artifacts that are not in C++, and probes that need Python."""
+    """Refuse artifacts that are not in C++, and what needs Python."""
     if not isinstance(artifact, CppArtifact):
         raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")
     for level in artifact.manifest.levels:
@@ -259,7 +264,16 @@ def _shippable(artifact: Artifact) -> CppArtifact:
                 where="a library that runs without Python",
                 hint=f"its probes may have the levels {', '.join(_LEVELS)}",
             )
+    _refuse_users_queues(artifact)
     return artifact
+
+
+def _refuse_users_queues(artifact: CppArtifact) -> None:
+    """Refuse streams and events of the user's, which Python looks up in each call."""
+    if has_users_queues(artifact.program):
+        raise UnsupportedError(
+            what="a stream or an event of the user's", where="a library that runs without Python"
+        )
 
 
 def _check_path(target: Path, kind: str) -> None:

@@ -48,6 +48,7 @@ CUDA: Final = DeviceKind(
         library="libtorch_cuda.so",
         guard=("wir::GpuCall", "on_gpu"),
         queues="wir::GpuQueues",
+        user_queues="wir::UserGpuQueues",
         stream="wir::current_stream",
         wait="wir::wait_for_gpu",
         without="the program runs on a GPU: it takes a PyTorch that was built with CUDA",

@@ -198,6 +198,10 @@ class CppSide:
         queues: The class that owns a call's streams and events, derived from ``wir::Queues`` (see
             ``wir/queues.h``). Empty for those of ``python``, or if programs have only the caller's
             stream.
+        user_queues: The class for programs that use streams or events of the user's. It is
+            constructed from the call, the device index, and two lists that hold the number of the
+            user's object for each stream and event, -1 for the program's own. Empty if C++ programs
+            use none of the user's.
         stream: The function that returns the current stream, which selects the state of a call.
         wait: The function that waits for all work on the device with a given index, before memory
             that the work may read is freed. Empty if no work goes on after a call.
@@ -218,6 +222,7 @@ class CppSide:
     kernels: str = ""
     guard: tuple[str, str] = ("", "")
     queues: str = ""
+    user_queues: str = ""
     stream: str = ""
     wait: str = ""
     without: str = ""

@@ -135,8 +135,20 @@ def users_object(line: AnyLine, program: Program) -> str:
         return f"stream {stream} is the user's"
     if event and program.events[event - 1].user_object is not None:
         return f"event {event} is the user's"
+    return pool_of(line)
+
+
+def pool_of(line: AnyLine) -> str:
+    """Return the memory pool that a line allocates from; "" for none."""
     pool = getattr(line, "mempool", 0)
     return f"its memory is from memory pool {pool}" if pool else ""
+
+
+def has_users_queues(program: Program) -> bool:
+    """Return whether a program uses streams or events of the user's."""
+    streams = (stream.user_object for stream in program.streams)
+    events = (event.user_object for event in program.events)
+    return any(number is not None for number in (*streams, *events))
 
 
 def stream_of(line: AnyLine) -> int | None:

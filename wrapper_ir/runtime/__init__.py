@@ -11,6 +11,7 @@ from importlib import import_module
 from math import ceil, cos, exp, floor, log, log2, sin, sqrt, tanh
 from typing import TYPE_CHECKING, Any
 
+import wrapper_ir.runtime.cuda_queues  # registers ops
 import wrapper_ir.runtime.served  # noqa: F401 - registers its ops
 from wrapper_ir.runtime._private import empty_strided_cpu, reinterpret_tensor, shown_range
 from wrapper_ir.runtime._private_cuda import current_stream, empty_strided_cuda, shown_gpu_range

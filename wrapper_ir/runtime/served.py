@@ -31,7 +31,7 @@ _library: Final[Any] = torch.library.Library("wrapper_ir_device", "DEF")  # type
 _lock: Final = threading.Lock()
 
 
-def _op(schema: str) -> Callable[[_Function], _Function]:
+def served(schema: str) -> Callable[[_Function], _Function]:
     """Register a function as an op, for tensors of any device and for none."""
 
     def register(function: _Function) -> _Function:
@@ -48,7 +48,7 @@ _numbers: Final[dict[tuple[Any, ...], int]] = {}
 _kernels: Final[list[_Function]] = []
 
 
-@_op(
+@served(
     "load(Device device, str language, str name, str params, str code, str entry, int[] group,"
     " str[] options, bool[] are_text) -> int"
 )
@@ -97,7 +97,7 @@ def _number(text: str) -> bool | int | float:
         return float(text)
 
 
-@_op("launch(int kernel, int[] grid, Tensor?[] tensors, Scalar[] numbers) -> ()")
+@served("launch(int kernel, int[] grid, Tensor?[] tensors, Scalar[] numbers) -> ()")
 def launch(kernel: int, *args: Any) -> None:  # noqa: ANN401
     """Launch a kernel on the device's current stream."""
     _kernels[kernel](*args)
@@ -161,7 +161,7 @@ class _Queues:
             self._idle.extend(self._own)
 
 
-@_op("queues(Device device, int streams, int events) -> int")
+@served("queues(Device device, int streams, int events) -> int")
 def queues(device: torch.device, streams: int, events: int) -> int:
     """Begin a call with streams and events; return its number."""
     number = next(_ids)
@@ -180,10 +180,10 @@ for _step, _takes in (
     def _do(number: int, *args: int, step: str = _step) -> None:
         getattr(_calls[number], step)(*args)
 
-    _op(f"{_step}(int queues{_takes}) -> ()")(_do)
+    served(f"{_step}(int queues{_takes}) -> ()")(_do)
 
 
-@_op("leave(int queues) -> ()")
+@served("leave(int queues) -> ()")
 def leave(number: int) -> None:
     """End a call with streams and events."""
     _calls.pop(number).leave()

@@ -16,7 +16,12 @@ from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
 from wrapper_ir.emitters.cpp.literals import UNIT, device_index, device_parts, statement
 from wrapper_ir.emitters.cpp.tables import Tables
-from wrapper_ir.emitters.facts import is_branched, needs_queues, spent_inputs
+from wrapper_ir.emitters.facts import (
+    has_users_queues,
+    is_branched,
+    needs_queues,
+    spent_inputs,
+)
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
 from wrapper_ir.lines.kernels import KernelDefinition
 from wrapper_ir.lines.walk import Path
@@ -214,15 +219,29 @@ class _Module:
             side = device.kind.cpp
             by_python = side is not None and not side.queues
             where = f"{{{', '.join(device_parts(device))}}}" if by_python else device_index(device)
-            counts = [where, len(program.streams), self._context.spare_event]
-            args = ["call", *map(str, counts), *(["true"] if is_branched(program) else ())]
+            args = ["call", str(where), *self._queues(has_users=has_users_queues(program))]
             if by_python:
                 self._context.headers.add("python_side")
                 self._context.parts.add(Part.OPS)
-            file.line(f"{device.kind.cpp_queues} queues({', '.join(args)});")
+            kind = device.kind.cpp_queues
+            if side is not None and has_users_queues(program):
+                kind = side.user_queues
+            file.line(f"{kind} queues({', '.join(args)});")
             file.line("call.queues = &queues;")
         if self._context.statics.needs_heap:
             file.line("const wir::Heap::Call serving(state.heap);")
+
+    def _queues(self, *, has_users: bool) -> tuple[str, ...]:
+        """Return which streams and events the queues are made of: their numbers, or the user's."""
+        program, events = self._program, self._context.spare_event
+        if not has_users:
+            counts = (str(len(program.streams)), str(events))
+            return (*counts, "true") if is_branched(program) else counts
+        own: Final = -1
+        streams = [own if s.user_object is None else s.user_object for s in program.streams]
+        numbers = [own if e.user_object is None else e.user_object for e in program.events]
+        numbers += [own] * (events - len(numbers))
+        return tuple(f"{{{', '.join(map(str, each))}}}" for each in (streams, numbers))
 
     def _functions_file(self, functions: Iterable[tuple[str, CodeWriter]]) -> CodeWriter:
         file = self._opened()

@@ -18,7 +18,7 @@ from wrapper_ir.emitters.cpp.state import (
     needs_handle,
     place_of,
 )
-from wrapper_ir.emitters.facts import needs_streams, stream_of, users_object
+from wrapper_ir.emitters.facts import needs_streams, pool_of, stream_of, users_object
 from wrapper_ir.emitters.regions import Storages, TextWalker
 from wrapper_ir.lines.expr import Dim, UnsupportedExprError, dim
 from wrapper_ir.lines.kernels import KernelCall
@@ -84,13 +84,21 @@ class RegionBase(TextWalker["Context"]):
 
     def _refuse_queues(self, line: AnyLine, reason: str) -> None:
         """Record a line that needs streams that C++ does not have."""
-        program, device = self.context.program, self.context.accelerator
+        device = self.context.accelerator
         if device is None or not device.kind.cpp_queues:
             self.refuse_streams(line, "C++ code runs")
         elif self.context.mixes_streams:
             self.unsupported(line, f"{reason}; in C++ all streams must be of one device")
-        elif what := users_object(line, program):
+        elif what := self._out_of_reach(line):
             self.unsupported(line, f"{what}, which only emitted Python can look up")
+
+    def _out_of_reach(self, line: AnyLine) -> str:
+        """Return which object of the user's a line depends on that C++ cannot look up; or ""."""
+        device = self.context.accelerator
+        side = device.kind.cpp if device is not None else None
+        if side is not None and side.user_queues:
+            return pool_of(line)
+        return users_object(line, self.context.program)
 
     def _stream_of(self, index: int) -> int | None:
         """Return the stream for a line; None if it can stay on the current one."""

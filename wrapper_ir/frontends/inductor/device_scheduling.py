@@ -223,22 +223,40 @@ def entry(is_ours: Callable[[], bool], stock: Any) -> type:
 def noting(scheduling: Any, scheduler: Any) -> Any:
     """Return a scheduling like the given one whose kernels leave notes.
 
-    The one for NVIDIA GPUs combines several, and only its Triton part is replaced.
+    The one for NVIDIA GPUs combines several, one for each language, which are replaced in it.
     """
     # Imported to make kernels; a graph from a cache has them.
-    from wrapper_ir.frontends.inductor.notes import NotingCpp  # noqa: PLC0415
+    from wrapper_ir.frontends.inductor.notes import NotingCpp, NotingForeign  # noqa: PLC0415
     from wrapper_ir.frontends.inductor.triton import NotingTriton  # noqa: PLC0415
 
-    if hasattr(scheduling, "_triton_scheduling"):
-        scheduling._triton_scheduling = noting(scheduling._triton_scheduling, scheduler)
+    parts = [name for name, part in vars(scheduling).items() if isinstance(part, BaseScheduling)]
+    if parts:
+        for part in parts:
+            setattr(scheduling, part, noting(getattr(scheduling, part), scheduler))
         return scheduling
-    for base, mixin in ((CppScheduling, NotingCpp), (_triton(), NotingTriton)):
-        if isinstance(scheduling, base):
-            noting_class: Any = type(
-                f"Noting{type(scheduling).__name__}", (mixin, type(scheduling)), {}
-            )
+    name = type(scheduling).__name__
+    known: dict[str, Any] = {"language": _LANGUAGES.get(name, name)}
+    for base, mixin in (
+        (CppScheduling, NotingCpp),
+        (_triton(), NotingTriton),
+        (BaseScheduling, NotingForeign),
+    ):
+        if isinstance(scheduling, base) and hasattr(scheduling, "define_kernel"):
+            noting_class: Any = type(f"Noting{name}", (mixin, type(scheduling)), known)
             return noting_class(scheduler)
     return scheduling
+
+
+#: Languages of kernels that programs do not hold, by Inductor's class of scheduling.
+_LANGUAGES: Final = {
+    "CUTLASSScheduling": "CUTLASS",
+    "CuteDSLScheduling": "CuTe DSL",
+    "FlyDSLScheduling": "FlyDSL",
+    "HalideScheduling": "Halide",
+    "NVUniversalGemmScheduling": "CuTe DSL, by NVGEMM",
+    "PallasScheduling": "Pallas",
+    "ROCmCPPScheduling": "C++ for ROCm",
+}
 
 
 def _triton() -> Any:

@@ -161,8 +161,35 @@ class AlternativesNote:
         return slice(0, shared), slice(begin, begin + self.extra[number])
 
 
-CallNote: TypeAlias = KernelNote | TritonNote | AlternativesNote
+@dataclass(frozen=True, slots=True)
+class ForeignNote:
+    """A kernel in a language that programs do not hold.
+
+    Attributes:
+        name: Inductor's name of the kernel.
+        language: The language, for people.
+    """
+
+    name: str
+    language: str
+
+
+CallNote: TypeAlias = KernelNote | TritonNote | AlternativesNote | ForeignNote
 """What a line calls: a kernel, or the one of several that is chosen."""
+
+
+class NotingForeign(Mixin):  # type: ignore[misc]  # of no type
+    """Mixin that records the language of kernels; precedes Inductor's scheduling in the MRO."""
+
+    language: str
+
+    def define_kernel(self, *args: Any, **kwargs: Any) -> str:
+        """Define a kernel as Inductor does, and leave a note for the next call."""
+        name: str = super().define_kernel(*args, **kwargs)
+        leave_note = getattr(V.graph.wrapper_code, "note_kernel", None)
+        if leave_note is not None:
+            leave_note(ForeignNote(name, self.language))
+        return name
 
 
 # Inductor's C++ kernels: a typed note of each definition, and the compiler's flags.

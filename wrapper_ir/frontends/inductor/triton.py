@@ -33,6 +33,13 @@ class NotingTriton(Mixin):  # type: ignore[misc]  # of no type
             kernel.saved_partial_accumulate = _Parts(kernel)
         return name
 
+    def codegen_sync(self) -> None:
+        """Wait for the GPU after a kernel as Inductor does, recording the line that does."""
+        leave_note = getattr(V.graph.wrapper_code, "note_wait", None)
+        if leave_note is not None:
+            leave_note()
+        super().codegen_sync()
+
 
 class _Parts(list[Any]):
     """A kernel's partial results, which tell the wrapper which one is being combined.

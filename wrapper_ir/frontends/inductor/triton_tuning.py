@@ -39,14 +39,18 @@ _TUNING: Final = "triton_heuristics"
 
 _HINTS: Final = "torch._inductor.runtime.hints"
 
-#: Options of Triton's compiler that change a kernel's results or its launch.
+#: Options of Triton's compiler that change a kernel's results, its code or its launch.
 _OPTIONS: Final = (
     "debug",
     "sanitize_overflow",
     "enable_fp_fusion",
     "enable_reflect_ftz",
     "launch_cooperative_grid",
+    "maxnreg",
 )
+
+#: Those of them that a program states only if they are set.
+_SELDOM: Final = ("launch_cooperative_grid", "maxnreg")
 
 #: Values of other options that equal their absence (one thread block per cluster).
 _ORDINARY: Final = (None, False, 0, 1)
@@ -88,7 +92,7 @@ class Pinned:
     grid: LaunchGrid
     warps: int
     stages: int
-    options: tuple[tuple[str, bool], ...]
+    options: tuple[tuple[str, int], ...]
     files: Path | None = None
 
 
@@ -116,8 +120,9 @@ def pin(
     options = tuner._create_compile_options(config, meta)
     # Since PyTorch 2.15 a user's launch may set any option of Triton's compiler.
     for name in sorted(options.keys() - {"num_warps", "num_stages", *_OPTIONS}):
-        if options[name] not in _ORDINARY:
-            raise unsupported(note, f"it is launched with {name}={options[name]}")
+        value = options[name]
+        if value is True or value not in _ORDINARY:  # True equals 1
+            raise unsupported(note, f"it is launched with {name}={value}")
     values = {name: getattr(v, "value", v) for name, v in meta["constants"].items()}
     types = {name: repr(v) for name, v in values.items() if _is_triton_type(v)}
     return Pinned(
@@ -128,9 +133,9 @@ def pin(
         int(options["num_warps"]),
         int(options["num_stages"]),
         tuple(
-            (name, bool(options[name]))
+            (name, options[name] if name == "maxnreg" else bool(options[name]))
             for name in _OPTIONS
-            if name in options and (options[name] or name != "launch_cooperative_grid")
+            if name in options and (options[name] or name not in _SELDOM)
         ),
         compiled_files(tuner, launcher),
     )

@@ -85,6 +85,8 @@ class _Notes(Mixin):  # type: ignore[misc]  # of no type
         self._last_notes: dict[str, Any] = {}
         #: Index of a comment -> the next call's handle in Inductor's provenance.
         self.handle_notes: dict[int, str] = {}
+        #: Indices of lines of text that wait for the GPU.
+        self.wait_notes: set[int] = set()
         #: Index of a line of text -> the result that it combines from partial results.
         self.part_notes: dict[int, PartNote] = {}
         #: The result that the next text combines from partial results.
@@ -100,6 +102,10 @@ class _Notes(Mixin):  # type: ignore[misc]  # of no type
         """Record the kernel of the next call."""
         self._next_call = note
         self._last_notes[note.name] = note
+
+    def note_wait(self) -> None:
+        """Record that the next line waits for the GPU."""
+        self.wait_notes.add(len(self.lines))
 
     def note_alternatives(self, name: str, kernels: Sequence[Any], shapes: Any) -> None:
         """Record the equivalent kernels of the next call, each of which has been recorded itself.

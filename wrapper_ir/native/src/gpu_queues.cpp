@@ -2,6 +2,7 @@
 // that run on a GPU; most use none.
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include <wir/error.h>
@@ -54,6 +55,17 @@ class IdleStreams {
   std::map<std::int32_t, std::vector<void*>> idle_;
 };
 
+// Asks Python for the handle of a user's stream or event.
+void* handle_of_user(const char* op, std::int32_t device, std::int64_t number) {
+  StableIValue stack[] = {static_cast<StableIValue>(device), static_cast<StableIValue>(number)};
+  const bool is_asked = aoti_torch_call_dispatcher(op, "", stack) == AOTI_TORCH_SUCCESS;
+  const auto found = static_cast<std::int64_t>(stack[0]);
+  if (is_asked && found != -1) return reinterpret_cast<void*>(found);
+  throw Error("WIR2174", "the program uses user object {number}, which is missing: {problem}",
+              {std::to_string(number), is_asked ? "nobody provides it" : "Python is not here"},
+              "call the function that torch.compile returned; it provides these objects");
+}
+
 }  // namespace
 
 GpuQueues::GpuQueues(Call& call, std::int32_t device, std::int32_t streams, std::int32_t events,
@@ -61,16 +73,31 @@ GpuQueues::GpuQueues(Call& call, std::int32_t device, std::int32_t streams, std:
     : call_(call), is_idle_(are_branches && !current_stream(device).is_captured) {
   if (is_idle_) return;
   if (!are_branches) use_gpu(device);
-  streams_.assign(1, call.stream);
+  begin(std::vector<Handle>(streams), std::vector<Handle>(events));
+}
+
+GpuQueues::GpuQueues(Call& call, std::int32_t device, const std::vector<Handle>& streams,
+                     const std::vector<Handle>& events)
+    : call_(call), is_idle_(false) {
+  use_gpu(device);
+  begin(streams, events);
+}
+
+void GpuQueues::begin(const std::vector<Handle>& streams, const std::vector<Handle>& events) {
+  streams_.assign(1, call_.stream);
   try {
-    for (std::int32_t n = 0; n < streams; ++n) {
-      streams_.push_back(IdleStreams::get().take(call.gpu));
+    for (const Handle& each : streams) {
+      if (!each.is_given) own_streams_.push_back(IdleStreams::get().take(call_.gpu));
+      streams_.push_back(each.is_given ? each.given : own_streams_.back());
     }
-    for (std::int32_t n = 0; n < events; ++n) {
-      void* made = nullptr;
-      const CaptureDriver& driver = CaptureDriver::get();
-      Driver::get().check(driver.create_event(&made, driver.kNoTiming), "making an event");
-      events_.push_back(made);
+    for (const Handle& each : events) {
+      if (!each.is_given) {
+        void* made = nullptr;
+        const CaptureDriver& driver = CaptureDriver::get();
+        Driver::get().check(driver.create_event(&made, driver.kNoTiming), "making an event");
+        own_events_.push_back(made);
+      }
+      events_.push_back(each.is_given ? each.given : own_events_.back());
     }
   } catch (...) {
     end();
@@ -86,9 +113,9 @@ GpuQueues::~GpuQueues() {
 // Gives the streams back in order: the next call takes the same ones, whose memory the allocator
 // still has.
 void GpuQueues::end() noexcept {
-  for (void* event : events_) CaptureDriver::get().destroy_event(event);
-  for (std::size_t n = streams_.size(); n > 1; --n) {
-    IdleStreams::get().give(call_.gpu, streams_[n - 1]);
+  for (void* event : own_events_) CaptureDriver::get().destroy_event(event);
+  for (std::size_t n = own_streams_.size(); n > 0; --n) {
+    IdleStreams::get().give(call_.gpu, own_streams_[n - 1]);
   }
 }
 
@@ -127,6 +154,21 @@ void GpuQueues::wait_on_host(std::int32_t event) {
 
 void GpuQueues::synchronize() {
   Driver::get().check(Driver::get().synchronize(), "waiting for the GPU");
+}
+
+UserGpuQueues::UserGpuQueues(Call& call, std::int32_t device,
+                             std::initializer_list<std::int64_t> streams,
+                             std::initializer_list<std::int64_t> events)
+    : GpuQueues(call, device, found("wrapper_ir_device::user_stream", device, streams),
+                found("wrapper_ir_device::user_event", device, events)) {}
+
+std::vector<GpuQueues::Handle> UserGpuQueues::found(const char* op, std::int32_t device,
+                                                    std::initializer_list<std::int64_t> numbers) {
+  std::vector<Handle> handles;
+  for (const std::int64_t number : numbers) {
+    handles.push_back(number == -1 ? Handle{} : Handle{true, handle_of_user(op, device, number)});
+  }
+  return handles;
 }
 
 }  // namespace wir

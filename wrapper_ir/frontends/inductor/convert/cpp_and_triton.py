@@ -18,6 +18,7 @@ from wrapper_ir.frontends.inductor.notes import (
     AlternativesNote,
     BufferNote,
     CallNote,
+    ForeignNote,
     KernelNote,
     SizeNote,
     TritonNote,
@@ -175,6 +176,13 @@ def _parameter(note: TritonNote, param: str, type_: str) -> Param:
         if buffer is None:
             raise unsupported(note, f"its parameter '{param}' is not a buffer of the graph")
         return BufferParam(param, to_dtype(buffer.dtype), buffer.access)
+    if plain.startswith("tensordesc"):
+        raise UnsupportedLineError(
+            kind="tensor descriptor",
+            text=f"{note.name}, {param}",
+            why="kernels cannot take one that is made on the host",
+            hint="Inductor makes it in the kernel with triton.enable_host_side_tma=False",
+        )
     if plain not in _SCALARS:
         raise unsupported(note, f"its parameter '{param}' has the type '{plain}'")
     return ScalarParam(param, _SCALARS[plain])
@@ -344,8 +352,17 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {"max": sympy.Max, "min": 
 def convert_kernel_call(scope: Scope, line: Any, note: CallNote | None) -> None:
     """Convert a ``KernelCallLine``, using the note that its scheduling took; there must be one."""
     if note is None:
-        why = "it is Triton" if line.triton else "it is neither C++ nor Triton"
+        why = "its scheduling left no note of it"
         raise UnsupportedLineError(kind="KernelCallLine", text=line.kernel_name, why=why)
+    if isinstance(note, ForeignNote):
+        raise UnsupportedLineError(
+            kind=f"kernel in {note.language}",
+            text=note.name,
+            why="programs hold kernels in C++ and Triton",
+            hint="have Inductor take another backend (max_autotune_gemm_backends, cuda_backend, "
+            "BACKEND of flex_attention); with on_unsupported='stock' Inductor's own wrapper is "
+            "used for such graphs",
+        )
     if isinstance(note, AlternativesNote):
         convert_choice(scope, line, note)
         return

@@ -39,6 +39,7 @@ from wrapper_ir.frontends.inductor.cuda import MEMPOOL_BLOCK, STREAM_BLOCK
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import CallNote, PartNote
 from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines.kernels import Synchronize
 from wrapper_ir.lines.memory import Allocate
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, ComputeSymbol
 from wrapper_ir.lines.trace import Comment
@@ -60,6 +61,7 @@ class Entry:
         control: A choice, a loop or a call of a subgraph, in place of its lines.
         part: The result that its text reduces from partial results.
         handle: For a comment: the next call's handle in Inductor's provenance.
+        waits: Whether its text waits for the GPU.
     """
 
     line: Any = None
@@ -68,6 +70,7 @@ class Entry:
     control: Any = None
     part: PartNote | None = None
     handle: str = ""
+    waits: bool = False
 
 
 def _entries(wrapper: Any) -> Iterator[Entry]:
@@ -84,7 +87,8 @@ def _entries(wrapper: Any) -> Iterator[Entry]:
         if index >= end:
             writer, call = wrapper.writing_node.get(index), wrapper.call_notes.get(index)
             part, handle = wrapper.part_notes.get(index), wrapper.handle_notes.get(index, "")
-            yield Entry(line, writer, call, part=part, handle=handle)
+            waits = index in wrapper.wait_notes
+            yield Entry(line, writer, call, part=part, handle=handle, waits=waits)
 
 
 def convert_lines(scope: Scope, wrapper: Any) -> None:
@@ -98,6 +102,8 @@ def convert_lines(scope: Scope, wrapper: Any) -> None:
             convert_control(scope, entry.control)
         elif entry.part is not None:
             combine_parts(scope, entry.part)
+        elif entry.waits:
+            scope.emit(Synchronize(scope.shared.queues.device, origin=scope.origin(entry.writer)))
         elif entry.handle:
             scope.handle = entry.handle
         elif isinstance(entry.line, str):
@@ -147,6 +153,14 @@ class _Lines:
             return
         prints = getattr(node, "op_overload", None) is torch.ops.higher_order.print
         handler = _Lines.print if prints else _NODES.get(type(node).__name__)
+        if handler is None and isinstance(node, ir.TemplateBuffer):
+            raise UnsupportedLineError(
+                kind="external template",
+                text=f"{type(node).__name__} {node.get_name()}",
+                why="a Python function of its own launches the kernel",
+                hint="launch the Triton kernel directly (Helion: without fusion by torch.compile); "
+                "with on_unsupported='stock' Inductor's own wrapper is used for such graphs",
+            )
         if handler is None:
             writer = "unknown" if node is None else f"{type(node).__name__} {node.name}"
             raise UnsupportedLineError(

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include <wir/launch.h>
@@ -78,7 +79,7 @@ class GpuCall {
 // Streams besides the caller's, and events between them. Streams for branches exist only while a
 // call is captured into a CUDA graph: in other calls all work is on the caller's stream, and the
 // functions do nothing.
-class GpuQueues final : public Queues {
+class GpuQueues : public Queues {
  public:
   // Construct after GpuCall.
   GpuQueues(Call& call, std::int32_t device, std::int32_t streams, std::int32_t events,
@@ -91,7 +92,17 @@ class GpuQueues final : public Queues {
   void wait_on_host(std::int32_t event) override;
   void synchronize() override;
 
+ protected:
+  // A stream or an event that somebody else owns; nothing makes one for the call.
+  struct Handle {
+    bool is_given = false;
+    void* given = nullptr;
+  };
+  GpuQueues(Call& call, std::int32_t device, const std::vector<Handle>& streams,
+            const std::vector<Handle>& events);
+
  private:
+  void begin(const std::vector<Handle>& streams, const std::vector<Handle>& events);
   void end() noexcept;
   void leave() noexcept;
 
@@ -99,7 +110,21 @@ class GpuQueues final : public Queues {
   const bool is_idle_;
   std::vector<void*> streams_;  // 0: the caller's
   std::vector<void*> events_;
+  std::vector<void*> own_streams_;
+  std::vector<void*> own_events_;
   void* entered_ = nullptr;  // restores the caller's stream; null while it is current
+};
+
+// Streams and events of which some are the user's. Python looks those up in each call, by the
+// number that the program has for each: -1 for the program's own.
+class UserGpuQueues final : public GpuQueues {
+ public:
+  UserGpuQueues(Call& call, std::int32_t device, std::initializer_list<std::int64_t> streams,
+                std::initializer_list<std::int64_t> events);
+
+ private:
+  static std::vector<Handle> found(const char* op, std::int32_t device,
+                                   std::initializer_list<std::int64_t> numbers);
 };
 
 // The caller's stream, and a flag that says if its work is being captured into a graph.
