@@ -196,7 +196,6 @@ def test_sizes_are_held_to_the_bounds_that_are_checked(
         ({"aot_inductor.package_constants_on_disk_format": "paper"}, "'binary_blob'"),
         ({"aot_inductor.link_libtorch": False}, "linked to PyTorch by name"),
         ({"aot_inductor.model_name_for_generated_files": "../m"}, "letters, digits"),
-        ({"aot_inductor.use_runtime_constant_folding": True}, "freezing"),
         ({"fx_wrapper": True}, "emitter='fx'"),
         ({"max_autotun": True}, "did you mean Inductor's 'max_autotune'"),
         ({"triton.cudagraph_trees": False}, "cuda_graph"),

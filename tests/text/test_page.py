@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import wrapper_ir as wir
 from wrapper_ir.lines import DType
 from wrapper_ir.text.expressions import CALLS
@@ -20,9 +22,10 @@ def test_the_program_on_the_page_is_what_is_printed() -> None:
     assert wir.diagnose(program) == ()
 
 
-def test_the_program_with_an_object_is_what_is_printed() -> None:
-    program = wir.parse(BLOCKS[1])
-    assert str(program) == BLOCKS[1]
+@pytest.mark.parametrize("block", [1, 3], ids=["an object", "folding"])
+def test_the_program_with_this_is_what_is_printed(block: int) -> None:
+    program = wir.parse(BLOCKS[block])
+    assert str(program) == BLOCKS[block]
     assert wir.diagnose(program) == ()
 
 
@@ -37,13 +40,13 @@ def test_the_regions_on_the_page_are_what_is_printed() -> None:
 
 
 def test_the_error_on_the_page_is_what_is_raised() -> None:
-    wrong = BLOCKS[4].splitlines()[1].strip()
+    wrong = BLOCKS[5].splitlines()[1].strip()
     text = f"wir 2\nprogram @p inference logical\n\n{wrong}\nreturn\n"
     try:
         wir.parse(text, source_name="m.wir")
     except wir.WrapperIRError as error:
         found = str(error)
-    assert found == BLOCKS[4].rstrip("\n").replace("4:29", "4:28")
+    assert found == BLOCKS[5].rstrip("\n").replace("4:29", "4:28")
 
 
 def test_the_page_names_every_function_and_word() -> None:

@@ -128,7 +128,7 @@ def _interface(program: Program) -> dict[str, Any]:
 
 
 def _constants(program: Program) -> list[dict[str, Any]]:
-    """Return the entries of constants, without those that are packed when they are loaded."""
+    """Return the entries of constants, without those that are made when they are loaded."""
     table = constant_table(program)
     written = {_root(*row) for row in enumerate(table.entries) if row[1].written}
     return [
@@ -146,7 +146,7 @@ def _constants(program: Program) -> list[dict[str, Any]]:
             "written": _root(index, entry) in written,
         }
         for index, entry in enumerate(table.entries)
-        if program.constants[entry.name].kind is not ConstantKind.PACKED
+        if program.constants[entry.name].kind not in (ConstantKind.PACKED, ConstantKind.FOLDED)
     ]
 
 

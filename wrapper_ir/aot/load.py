@@ -213,7 +213,7 @@ def _load(
     # Only to build; the other two are imported with an artifact already.
     from wrapper_ir.analysis.schemas import refuse_differences  # noqa: PLC0415
     from wrapper_ir.aot.build import BuildOptions, build_loadable  # noqa: PLC0415
-    from wrapper_ir.emitters.base import constant_values  # noqa: PLC0415
+    from wrapper_ir.emitters.values import constant_values  # noqa: PLC0415
 
     program = artifact.program
     _register_ops(artifact.manifest.parts)
@@ -226,7 +226,7 @@ def _load(
         library, constants, name=program.name, keep=num_runners, boxed=boxed or captures
     )
     if artifact.graphs is not None and captures:
-        function = captured(function, artifact.graphs, program.data)
+        function = captured(function, artifact.graphs, values)
         return function if boxed else unboxed(function, program.name)
     if not program.objects:
         return function

@@ -19,10 +19,10 @@ from wrapper_ir.emitters.base import (
     WRAPPER,
     HasFiles,
     SourceFiles,
-    constant_values,
 )
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.registry import make_emitter
+from wrapper_ir.emitters.values import check_values
 from wrapper_ir.emitters.writer import header_title, prose
 from wrapper_ir.errors import OptionValueError, UnsupportedError
 from wrapper_ir.lines.args import BufferValue
@@ -185,7 +185,7 @@ def _write_program(folder: Path, artifact: Artifact, options: BuildOptions, name
         save(program.replace(data={}), folder / PROGRAM_FILE)
         beside(folder / PROGRAM_FILE).unlink(missing_ok=True)
     else:
-        constant_values(program)  # raises if one is missing
+        check_values(program)
         save(program, folder / PROGRAM_FILE)
     if runs:
         (folder / ENTRY).write_text(entry_of({"": program}), "utf-8")
@@ -218,9 +218,9 @@ def emitted(program: Program, target: str, options: Mapping[str, Any]) -> HasFil
 def _refuse_constants(program: Program) -> None:
     """Refuse constants that a Python module cannot read from a file."""
     packed = [n for n, each in program.constants.items() if each.kind is ConstantKind.PACKED]
-    for name in (*program.objects, *packed):
+    for name in (*program.objects, *packed, *program.folded):
         raise UnsupportedError(
-            what=f"the constant '{name}', which is an object or packed by a library",
+            what=f"the constant '{name}', which is an object, packed by a library, or folded",
             where="a folder of Python",
             hint="export it as C++, which can create them",
         )

@@ -10,6 +10,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.fx import GraphModule
 
 from wrapper_ir.errors import OptionValueError, WrapperIRError
+from wrapper_ir.interpreter import folded_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,10 +49,11 @@ def module_of(graph: object) -> GraphModule:
 
 def constants_of(program: Program) -> dict[str, Any]:
     """Return the values of a program's constants by their qualified names in the model."""
+    values = {**folded_values(program), **program.data}
     return {
-        constant.qualified_name: program.data[name]
+        constant.qualified_name: values[name]
         for name, constant in program.constants.items()
-        if name in program.data
+        if name in values
     }
 
 

@@ -321,6 +321,9 @@ def _tidy(program: Program) -> Program:
         for _, region in regions_of(line):
             defined.update(p.name for p in region.params if isinstance(p, BufferInput))
             used.update(v.buffer for v in region.results if isinstance(v, BufferValue))
+    folding = program.folding if used.intersection(program.folded) else None
+    if folding is not None:
+        used.update(program.folded, program.folding_sources.values())
     for name, constant in program.constants.items():
         if name in used and constant.packing is not None:
             used.update(constant.packing.sources)
@@ -343,5 +346,6 @@ def _tidy(program: Program) -> Program:
         buffers=FrozenMap(layouts),
         tangents=(),  # they describe the last inputs, some of which may be gone
         unread=(),
+        folding=folding,
         data={name: value for name, value in program.data.items() if name in kept},
     )

@@ -74,6 +74,7 @@ def canonical(program: Program) -> Program:
         origins=tuple(numbers),
         buffers=_ordered(named.buffers, buffers.values()),
         symbols=_ordered(named.symbols, symbols.values()),
+        folding=None if program.folding is None else canonical(program.folding),
     )
 
 

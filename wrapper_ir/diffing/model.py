@@ -302,11 +302,13 @@ class ProgramDiff(Report):
     items: tuple[ItemChange, ...] = ()
     kernels: tuple[KernelChange, ...] = ()
     lines: tuple[LineChange, ...] = ()
+    folding: ProgramDiff | None = None
+    """The differences between the programs that compute folded constants, if there are any."""
 
     @property
     def is_empty(self) -> bool:
         """True if the programs differ at most in names and origins."""
-        return not (self.items or self.kernels or self.lines)
+        return not (self.items or self.kernels or self.lines or self.folding)
 
     def rows(self) -> Iterator[Row]:
         """Yield the diff row by row: the summary, then kernels, tables and lines."""
@@ -329,6 +331,9 @@ class ProgramDiff(Report):
                 yield Row("")
                 yield Row(heading, "heading")
                 yield from _all(changes, 1)
+        if self.folding is not None:
+            yield from (Row(""), Row("folding", "heading"))
+            yield from (Row(r.text, r.style, r.depth + 1) for r in self.folding.rows())
 
     def _headline(self) -> str:
         groups: dict[str, Iterable[KernelChange | LineChange | ItemChange]] = {
@@ -337,7 +342,8 @@ class ProgramDiff(Report):
             **{what: [item for item in self.items if item.what == what] for what in _ITEMS},
         }
         counted = {what: _counted(changes) for what, changes in groups.items()}
-        return "; ".join(f"{what}s: {counts}" for what, counts in counted.items() if counts)
+        texts = [f"{what}s: {counts}" for what, counts in counted.items() if counts]
+        return "; ".join([*texts, *(["folding: changed"] if self.folding else [])])
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from wrapper_ir.diffing.model import (
 from wrapper_ir.diffing.sequences import Fate, Match, Matcher
 from wrapper_ir.diffing.tables import Kernels, Names, Tables
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines import Stage, TorchOp, walk
+from wrapper_ir.lines import Program, Stage, TorchOp, walk
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.traits import allocates, calls_op, declares, own_roles
@@ -33,7 +33,7 @@ from wrapper_ir.text.printer import first_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from wrapper_ir.lines import AnyLine, Program, Region
+    from wrapper_ir.lines import AnyLine, Region
 
 
 # The counts of programs, for the summary of a diff.
@@ -167,7 +167,16 @@ class _Diff:
             (*self._tables.params(a, b), *self._tables.changes(), *self._tables.results(a, b)),
             tuple(self._kernels.changes(self._fields)),
             tuple(self._lines(a, b, Path(), Path(), "body")),
+            self._folding(),
         )
+
+    def _folding(self) -> ProgramDiff | None:
+        """Return the differences between the programs that compute folded constants."""
+        old, new = self._before.folding, self._after.folding
+        if old is None and new is None:
+            return None
+        none = Program(stage=self._after.stage)
+        return diff(old or none, new or none) or None
 
     def _lines(
         self, a: Region, b: Region, path_a: Path, path_b: Path, name: str

@@ -18,7 +18,6 @@ from wrapper_ir.emitters.base import (
     Problems,
     TakesConstants,
     Unsupported,
-    constant_values,
     faults_of,
 )
 from wrapper_ir.emitters.registry import (
@@ -33,6 +32,7 @@ from wrapper_ir.emitters.registry import (
     register_emitter,
     unregister_emitter,
 )
+from wrapper_ir.emitters.values import constant_values
 from wrapper_ir.options.schema import Option, check_options, options_of
 
 __all__ = [

@@ -448,17 +448,3 @@ def _not_an_artifact(result: object) -> str:
         if not callable(getattr(result, name, None)):
             return f"{subject} has no method '{name}'"
     return ""
-
-
-def constant_values(program: Program) -> dict[str, Any]:
-    """Return the values of a program's constants, tensors and objects alike, by name.
-
-    Raises:
-        MissingConstantError: Some have no value.
-    """
-    names = (*program.constants, *program.objects)
-    missing = [name for name in names if name not in program.data]
-    if missing:
-        listed = ", ".join(f"'{name}'" for name in missing)
-        raise MissingConstantError(program=program.name, names=listed)
-    return {name: program.data[name] for name in names}

@@ -19,7 +19,7 @@ from wrapper_ir.interpreter.memory import (
     UndefinedBufferError,
     WrongEndError,
 )
-from wrapper_ir.interpreter.run import interpret
+from wrapper_ir.interpreter.run import folded_values, interpret
 
 __all__ = [
     "BrokenPromiseError",
@@ -33,5 +33,6 @@ __all__ = [
     "SymbolValueError",
     "UndefinedBufferError",
     "WrongEndError",
+    "folded_values",
     "interpret",
 ]

@@ -326,9 +326,10 @@ def _run(interpreter: Interpreter, program: Program, inputs: Sequence[Any]) -> t
 def _constants(program: Program) -> dict[str, Buffer]:
     """Return the constants by name. Tied ones share their storage."""
     names = (*program.constants, *program.objects)
-    missing = [name for name in names if name not in program.data]
+    missing = [n for n in names if n not in program.data and n not in program.folded]
     if missing:
         raise MissingValueError(names=", ".join(f"'{name}'" for name in missing))
+    program = program.replace(data={**folded_values(program), **program.data})
     constants: dict[str, Buffer] = {}
     for name, constant in program.constants.items():
         if constant.kind is not ConstantKind.PACKED:
@@ -343,6 +344,19 @@ def _constants(program: Program) -> dict[str, Buffer]:
             holder.writable |= constant.mutable
             constants[name].storages = (holder,)
     return constants
+
+
+def folded_values(program: Program) -> dict[str, Any]:
+    """Return the values of a program's folded constants, computed from the others.
+
+    There are none if the program lacks values of the others.
+    """
+    folding, sources = program.folding, program.folding_sources.items()
+    if folding is None or not all(source in program.data for _, source in sources):
+        return {}
+    folding = folding.replace(data={name: program.data[source] for name, source in sources})
+    interpreter = Interpreter(folding, called_kernels(folding))
+    return dict(zip(program.folded, _run(interpreter, folding, ()), strict=True))
 
 
 def _objects(program: Program, inputs: Sequence[Any]) -> dict[str, Any]:

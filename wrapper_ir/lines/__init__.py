@@ -125,6 +125,7 @@ from wrapper_ir.lines.visitor import LineVisitor as LineVisitor
 from wrapper_ir.lines.visitor import NotALineError as NotALineError
 from wrapper_ir.lines.visitor import PartialLineVisitor as PartialLineVisitor
 from wrapper_ir.lines.visitor import UnvisitedLineError as UnvisitedLineError
+from wrapper_ir.lines.walk import FOLDING as FOLDING
 from wrapper_ir.lines.walk import Path as Path
 from wrapper_ir.lines.walk import Step as Step
 from wrapper_ir.lines.walk import line_at as line_at

@@ -198,13 +198,15 @@ class ConstantKind(enum.Enum):
     """Kind of a constant in the model.
 
     ``PACKED`` is a weight in a format of oneDNN or MKL that only library ops can read. Its layout
-    has its dtype and sizes; its strides are meaningless.
+    has its dtype and sizes; its strides are meaningless. ``FOLDED`` is a tensor that
+    ``Program.folding`` computes from other constants.
     """
 
     PARAMETER = "parameter"
     BUFFER = "buffer"
     TENSOR = "tensor"
     PACKED = "packed"
+    FOLDED = "folded"
 
 
 PACKING_OPS: Final = (
@@ -263,6 +265,11 @@ class Constant:
     mutable: bool = False
     tied_to: Use | None = None
     packing: Packing | None = None
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether loaders make it from other constants, so that it has no bytes of its own."""
+        return self.packing is not None or self.kind is ConstantKind.FOLDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +333,9 @@ class Program:
             first. They are as many last results of the forward, tensors first. Empty if unknown.
         unread: Names of the model's tensors that the program does not need: a loader that is given
             all of them can tell these from misspelt names.
+        folding: The program that computes the ``FOLDED`` constants, its results in their order, or
+            None if there are none. It runs once for each set of values of the constants. Its own
+            constants are those of this program with the same qualified names.
         origins: Sources of lines in the model; not part of equality.
         data: Values of constants and objects by name, opaque to this package; not part of equality.
     """
@@ -347,6 +357,7 @@ class Program:
     out_spec: str = ""
     tangents: tuple[int, ...] = ()
     unread: tuple[str, ...] = ()
+    folding: Program | None = None
     origins: tuple[Origin, ...] = field(default=(), compare=False, repr=False)
     data: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -383,6 +394,23 @@ class Program:
             if declares(line):
                 found.setdefault(line.name, line)
         return found
+
+    @cached_property
+    def folded(self) -> tuple[str, ...]:
+        """The constants that ``folding`` computes, in the order of its results."""
+        return tuple(n for n, c in self.constants.items() if c.kind is ConstantKind.FOLDED)
+
+    @cached_property
+    def folding_sources(self) -> Mapping[str, str]:
+        """For each constant of ``folding``, the constant of this program that it is.
+
+        Those that this program lacks are left out.
+        """
+        if self.folding is None:
+            return {}
+        own = {c.qualified_name: name for name, c in reversed([*self.constants.items()])}
+        pairs = self.folding.constants.items()
+        return {n: own[c.qualified_name] for n, c in pairs if c.qualified_name in own}
 
     @property
     def region(self) -> Region:

@@ -63,6 +63,10 @@ class Path(tuple[Step, ...]):
         return cls(steps)
 
 
+FOLDING: Final = Path((Step("folding", 0),))
+"""What precedes the paths of lines of the program that computes folded constants."""
+
+
 def made_objects(program: Program) -> tuple[str, ...]:
     """Return the objects that a program's ops return, in order. Regions have none."""
     return tuple(name for line in program.body for name in effects(line).defines_objects)

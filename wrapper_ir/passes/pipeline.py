@@ -19,7 +19,7 @@ from wrapper_ir.emitters.base import faults_of
 from wrapper_ir.lines import Stage
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.passes.base import Checked, check_result
-from wrapper_ir.passes.standard import CheckResults, InsertProbes, PlanMemory
+from wrapper_ir.passes.standard import OF_CALLS, CheckResults, InsertProbes, PlanMemory
 from wrapper_ir.passes.textual import PassSpellingError, parse_pass, place_of
 from wrapper_ir.verify import VerificationError, verify
 
@@ -39,7 +39,9 @@ def kinds_of(program: Program) -> tuple[DeviceKind, ...]:
     Raises:
         DeviceLoadError: A package's kind cannot be imported.
     """
-    devices = {layout.device.type: layout.device for layout in program.buffers.values()}
+    parts = (program,) if program.folding is None else (program, program.folding)
+    layouts = (layout for part in parts for layout in part.buffers.values())
+    devices = {layout.device.type: layout.device for layout in layouts}
     return tuple(devices[type_].kind for type_ in sorted(devices))
 
 
@@ -193,17 +195,30 @@ def run_passes(
     result = program
     try:
         for run in parsed:
-            result = run(result)
+            result = _run(run, result)
     except VerificationError:
         _run_checked(program, parsed)  # names the pass at fault, or the program
         raise
     return result
 
 
+def _run(run: Pass, program: Program) -> Program:
+    """Run a pass over a program, then over the one that computes its folded constants.
+
+    The second is no part of a call, so passes that are about calls leave it alone.
+    """
+    result = run(program)
+    if program.folding is None or isinstance(run, OF_CALLS):
+        return result
+    before = result.folding
+    folding = None if before is None else run(before)
+    return result if folding is before else result.replace(folding=folding)
+
+
 def _run_checked(program: Program, passes: Iterable[Pass]) -> Program:
     _check(program)
     for run in passes:
-        before, program = program, run(program)
+        before, program = program, _run(run, program)
         if program is not before:
             check_result(run, before, program)
     return program

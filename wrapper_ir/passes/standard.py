@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from wrapper_ir.debug_printer.insert import with_debugging
 from wrapper_ir.debug_printer.spec import DebugPrinter
@@ -204,3 +204,7 @@ class StripComments:
             program.body, lambda line: () if Trait.REMARK in line.traits else (line,)
         )
         return program if body == program.body else program.replace(body=body)
+
+
+OF_CALLS: Final = (Branch, PrepareCapture, InsertProbes, KeepStorage)
+"""Passes about calls. What computes folded constants runs once, when they are loaded."""

@@ -152,7 +152,10 @@ def _planned(
         start = insert_frees(plan_externs(program), free_inputs=free_inputs)
         start = reuse_in_place(start)
     planned = planner(start)
-    return freed, planned._replace(program=planned.program.replace(stage=Stage.PLANNED))
+    whole = planned.program.replace(stage=Stage.PLANNED)
+    if whole.folding is not None:  # it runs once, so nothing of it is worth keeping
+        whole = whole.replace(folding=plan_memory(whole.folding))
+    return freed, planned._replace(program=whole)
 
 
 # Strategies. Each takes a program whose frees have been inserted.

@@ -34,7 +34,7 @@ from wrapper_ir.lines import (
     Program,
     ScalarArg,
 )
-from wrapper_ir.lines.program import PACKING_OPS
+from wrapper_ir.lines.program import PACKING_OPS, ConstantKind
 from wrapper_ir.text.errors import ConstantsError
 
 if TYPE_CHECKING:
@@ -264,8 +264,10 @@ class _Packer:
 
 
 def _is_repeatable(constant: Constant, program: Program) -> bool:
-    """Return whether a constant can be packed again from stored ones, so need not be stored."""
+    """Return whether a constant can be made again from stored ones, so need not be stored."""
     packing = constant.packing
+    if constant.kind is ConstantKind.FOLDED:
+        return program.data.keys() >= {*program.folding_sources.values()}
     return packing is not None and set(packing.sources) <= program.data.keys()
 
 

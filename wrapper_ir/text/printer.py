@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from wrapper_ir.lines import (
+    FOLDING,
     SCHEMA_VERSION,
     AnyLine,
     BufferInput,
@@ -122,6 +123,7 @@ class _ProgramPrinter:
     def __init__(self, program: Program, *, origins: bool, strict: bool, paths: bool) -> None:
         self._program = program
         self._origins = program.origins if origins else ()
+        self._show_origins = origins
         self._paths = paths
         self._strict = strict
         self._items = ItemPrinter(program, strict=strict)
@@ -135,6 +137,18 @@ class _ProgramPrinter:
             yield TextLine("")
             for index, origin in enumerate(self._origins):
                 yield TextLine(f"#{index} = loc{self._items.show(origin)}")
+        if self._program.folding is not None:
+            yield from self._folding(self._program.folding)
+
+    def _folding(self, folding: Program) -> Iterator[TextLine]:
+        """Yield the lines of the program that computes folded constants."""
+        root = FOLDING if self._paths else None
+        yield from (TextLine(""), TextLine("folding", root))
+        how = {"origins": self._show_origins, "strict": self._strict, "paths": self._paths}
+        nested = _ProgramPrinter(folding, **how).lines()
+        next(nested)  # the version, which is that of the whole text
+        for line in nested:
+            yield line if line.path is None else line._replace(path=Path((*FOLDING, *line.path)))
 
     def _head(self, values: str) -> Iterator[str]:
         program, items = self._program, self._items

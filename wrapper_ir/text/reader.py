@@ -57,6 +57,9 @@ _HEAD: Final = re.compile(r"([ \t]*wir[ \t]+)(\d{1,9})([ \t\r]*(?:;.*)?)", re.DO
 #: Starts of lines that no upgrade touches: remarks, comments, kernel sources.
 _ASIDE: Final = (";", "//", "|")
 
+#: The word between a program and the one that computes its folded constants.
+_FOLDING: Final = "folding"
+
 _STRING: Final = r'"(?:[^"\\]|\\.)*"'
 _EMPTY_CAPTURES: Final = re.compile(rf'((?:{_STRING}|[^";])*?)\bwith[ \t]*\([ \t]*\)')
 
@@ -123,7 +126,7 @@ def parse_file(text: str, *, source_name: str) -> tuple[Program, str]:
     lines = TextLines(text, source_name)
     try:
         reader = _Reader(lines)
-        return reader.program(), reader.texts.get("values", "")
+        return reader.whole(), reader.texts.get("values", "")
     except RecursionError:
         raise NestingTextError(reason="this is nested too deeply", place=lines.place()) from None
 
@@ -162,9 +165,13 @@ class _Reader:
             "buffer": self._buffer,
         }
 
-    def program(self) -> Program:
+    def whole(self) -> Program:
         """Read the whole text."""
         self._version()
+        return self.program()
+
+    def program(self) -> Program:
+        """Read a program, to the end of the text."""
         cursor = self._text.cursor("'program @name'")
         cursor.expect("program")
         name = cursor.kernel()
@@ -179,6 +186,7 @@ class _Reader:
             cursor.end()
         self._text.back()
         body, results = self._main()
+        origins = self._origins()
         return Program(
             name=name,
             inputs=tuple(self._inputs),
@@ -197,7 +205,8 @@ class _Reader:
             out_spec=self.texts.get("out_spec", ""),
             tangents=self._tangents,
             unread=self._unread,
-            origins=self._origins(),
+            folding=self._folding(),
+            origins=origins,
         )
 
     def _main(self) -> tuple[tuple[AnyLine, ...], tuple[Value, ...]]:
@@ -290,9 +299,12 @@ class _Reader:
         self._items.define(cursor, name)
 
     def _origins(self) -> tuple[Origin, ...]:
-        """Read the table of origins, which ends the text."""
+        """Read the table of origins, which ends the program."""
         found: list[Origin] = []
         while (cursor := self._text.next()) is not None:
+            if cursor.next == _FOLDING:
+                self._text.back()
+                break
             if cursor.next != f"#{len(found)}":
                 wanted = f"'#{len(found)} = loc ...' or the end of the text"
                 cursor.fail_expecting(wanted)
@@ -304,7 +316,17 @@ class _Reader:
         for index, place in self._text.used_origins.items():
             if index >= len(found):
                 raise OriginTextError(reason=f"the text has no origin #{index}", place=place)
+        self._text.used_origins.clear()
         return tuple(found)
+
+    def _folding(self) -> Program | None:
+        """Read the program that computes folded constants, if one follows."""
+        cursor = self._text.next()
+        if cursor is None:
+            return None
+        cursor.expect(_FOLDING)
+        cursor.end()
+        return _Reader(self._text).program()
 
 
 def _short(number: int) -> str:

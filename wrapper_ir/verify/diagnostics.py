@@ -197,7 +197,7 @@ def _part(text: Sequence[TextLine], at: int, part: str, *, in_region: bool) -> i
         return _find(text, "input ", int(rest.removesuffix("]")))
     table, _, name = part.partition(".")
     heads = {"symbols": f"symbol {name} ", "constants": f"constant %{name} "}
-    heads["tangents"] = "tangents "
+    heads |= {"tangents": "tangents ", "folding": "folding"}
     return _find(text, heads.get(table, f"buffer %{name} "), 0)
 
 

@@ -278,6 +278,16 @@ UNKNOWN_OBJECT = _rule(
     "outside regions may use them",
 )
 
+BAD_FOLDING = _rule(
+    1036,
+    "bad-folding",
+    "folded constants are the results of a program without inputs, in order, with the same "
+    "layouts; it has the stage of this one, and its constants are immutable ones of this one, "
+    "neither packed nor folded, with the same names in the model",
+    "{what} {why}",
+    "a folding program computes the constants of kind 'folded' from the model's other constants",
+)
+
 # Reuse and views.
 REUSE_DOES_NOT_FIT = _rule(
     1041,

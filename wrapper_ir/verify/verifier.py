@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.ops import escapes_to
 from wrapper_ir.lines import (
+    FOLDING,
     BufferInput,
     BufferValue,
     ObjectInput,
     PartialLineVisitor,
+    Path,
     Program,
     RegionLine,
     ResultObject,
@@ -29,6 +32,7 @@ from wrapper_ir.verify.calls import Calls, Kernels
 from wrapper_ir.verify.control import Control
 from wrapper_ir.verify.diagnostics import Diagnostic
 from wrapper_ir.verify.externs import Externs, Objects
+from wrapper_ir.verify.folding import check_folding
 from wrapper_ir.verify.lifetimes import Lifetimes
 from wrapper_ir.verify.overlaps import Collectives, Overlaps
 from wrapper_ir.verify.pools import Pools
@@ -68,7 +72,11 @@ def check_program(program: Program) -> tuple[Diagnostic, ...]:
     wrong = misfits(program)
     if wrong:
         return tuple(map(_wrong_type, wrong))
-    return _Verifier(program).run()
+    found = _Verifier(program).run()
+    if program.folding is None:
+        return found
+    inner = check_program(program.folding)
+    return (*found, *(replace(each, path=Path((*FOLDING, *each.path))) for each in inner))
 
 
 def _wrong_type(found: Misfit) -> Diagnostic:
@@ -106,6 +114,7 @@ class _Verifier(PartialLineVisitor[None]):
         """Check the whole program."""
         check_tables(self.state)
         self.opaque.check_tables()
+        check_folding(self.state)
         self.symbols.check_table()
         self.lifetimes.define_constants()
         self.objects.define_constants()

@@ -69,12 +69,13 @@ class CppArtifact(Sources):
     def files(self) -> SourceFiles:
         """Return the generated files, with one per kernel, and a module that runs them.
 
-        The module is missing if constants are objects or packed: only libraries make those.
+        The module is missing if constants are objects, packed or folded: only libraries make those.
         """
         module = import_module("wrapper_ir.aot.module_text")
         texts: dict[str, str] = {**self.sources, **module.kernel_files(self)}
+        made = {ConstantKind.PACKED, ConstantKind.FOLDED}
         kinds = {each.kind for each in self.program.constants.values()}
-        if not self.program.objects and ConstantKind.PACKED not in kinds:
+        if not self.program.objects and not made & kinds:
             texts = {WRAPPER: module.module_text(self, apart=True), **texts}
         return SourceFiles(texts, self.maps, "cpp", self.options)
 

@@ -1,4 +1,4 @@
-"""Constants: where each lies in the blob of constants, and the function that packs some of them."""
+"""Constants: where each lies in the blob of constants, and how some are made from others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #
 # The blob is a run of bytes with one part per storage of constants. Parts begin at multiples of 64,
 # in the order of ``program.constants``; tied constants share the part of the constant that they are
-# tied to. Constants without bytes (empty, or packed when the library is loaded) have no part. The
+# tied to. Constants without bytes (empty, or made when the library is loaded) have no part. The
 # emitter writes the positions into tables and the build writes the bytes; both use this table.
 # Values are not needed, so code can be emitted for a program without them.
 
@@ -32,6 +32,7 @@ _TYPES: Final = {
     ConstantKind.BUFFER: 2,
     ConstantKind.TENSOR: 3,
     ConstantKind.PACKED: 3,
+    ConstantKind.FOLDED: 3,
 }
 
 
@@ -111,7 +112,7 @@ def _spans(program: Program) -> dict[str, int]:
     """Return the bytes of each root, up to the last byte of it or of a constant tied to it."""
     spans = {name: 0 for name, constant in program.constants.items() if constant.tied_to is None}
     for name, constant in program.constants.items():
-        if constant.packing is not None:
+        if constant.is_derived:
             continue  # made when the library is loaded
         root = constant.tied_to or name
         spans[root] = max(spans[root], _end(program.buffers[name]))
@@ -177,3 +178,24 @@ def _argument(arg: Arg, indices: Mapping[str, int]) -> str:
             return literals.real(value)
         case _:
             return "wir::none"
+
+
+# The table of folded constants: a library computes them when it is loaded, and after updates.
+
+
+def write_folding(program: Program, writer: CodeWriter) -> None:
+    """Write which constants the folding program takes and makes, if the program has one."""
+    if program.folding is None:
+        return
+    indices = {name: index for index, name in enumerate(program.constants)}
+    taken = [indices[program.folding_sources[name]] for name in program.folding.constants]
+    writer.blank()
+    writer.line("// Constants that a program of its own computes from others.")
+    for name, rows in (
+        ("kFoldingConstants", taken),
+        ("kFolded", [indices[name] for name in program.folded]),
+    ):
+        head = f"constexpr std::int32_t {name}[]"
+        writer.lines(*literals.table(head, list(map(str, rows))))
+    given = "&wir_folding_info, kFoldingConstants, kFolded"
+    writer.line(f"constexpr wir::FoldingInfo kFolding = {{{given}}};")

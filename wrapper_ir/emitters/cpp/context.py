@@ -66,10 +66,17 @@ _MACROS: Final = frozenset("""
 
 #: Names that the files use themselves.
 _FILE_NAMES: Final = frozenset("""
-    around at c10 call constants create_state destroy_state frame heap inputs kConstants kInputs
-    kLines kOutputs kProbeOperands kProbes kept_bytes main mark outputs queues run serving state
-    State Frame std torch wir wir_program wir_program_info
+    around at c10 call constants create_state destroy_state frame heap inputs kConstants kFolded
+    kFolding kFoldingConstants kInputs kLines kOutputs kProbeOperands kProbes kept_bytes main mark
+    outputs queues run serving state State Frame std torch wir wir_folding wir_folding_info
+    wir_program wir_program_info
     """.split())  # noqa: SIM905 - as above
+
+PROGRAM: Final = "program"
+"""What the names of the generated files, of their namespace and of their table begin with."""
+
+FOLDING: Final = "folding"
+"""The same for the program that computes folded constants."""
 
 _RESERVED: Final = _KEYWORDS | _MACROS | _FILE_NAMES
 
@@ -117,6 +124,8 @@ class Context(TextRun):
         graphs: How a library captures its calls as CUDA graphs; None if it does not.
         objects: The objects that belong to the program, which are its last inputs here.
         placed: Allocations that are results, name to position, if callers may provide memory.
+        unit: What the generated names begin with: ``program``, or ``folding`` for the program that
+            computes folded constants.
     """
 
     def __init__(  # noqa: PLR0913 - all but three are named
@@ -131,6 +140,7 @@ class Context(TextRun):
         pieces: Mapping[int, Piece],
         objects: Mapping[str, ObjectConstant],
         profiles: bool,
+        unit: str = PROGRAM,
     ) -> None:
         names = make_names(program)
         super().__init__(
@@ -142,6 +152,7 @@ class Context(TextRun):
         #: The pieces that are captured one by one, by the position of their switches.
         self.pieces = pieces
         self.objects = objects
+        self.unit = unit
         self.placed = placed_results(program) if takes_out else {}
         #: Prints expressions of regions, whose symbols are parameters.
         self.exprs = self.printer("")
@@ -171,6 +182,11 @@ class Context(TextRun):
         self._arrays: dict[tuple[int, ...], str] = {}
         self._options: dict[tuple[DType, Device], str] = {}
         self._specs: dict[tuple[Layout, bool], str] = {}
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the generated code; its table is this name and ``_info``."""
+        return f"wir_{self.unit}"
 
     def guard(self) -> list[str]:
         """Return the statement that makes the program's device current during a call, if any."""

@@ -11,7 +11,7 @@ from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
-from wrapper_ir.emitters.cpp.context import Context
+from wrapper_ir.emitters.cpp.context import FOLDING, Context
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.emitters.cpp.statics import gather_statics
@@ -83,6 +83,15 @@ class CppEmitter(Captures, Emitter):
         if problems.found:  # rendering assumes supported devices
             return CppArtifact({}, (), source="", source_map=SourceMap(()), program=program)
         writers, declared = render_files(context, origins=self.origins)
+        kernels = {unit.symbol: unit for unit in declared.callees.units}
+        launched = {unit.symbol: unit for unit in declared.launched.units}
+        if program.folding is not None:
+            folding = self._folding(program.folding, problems)
+            more, declared = render_files(folding, origins=self.origins)
+            writers |= more
+            kernels |= {unit.symbol: unit for unit in declared.callees.units}
+            launched |= {unit.symbol: unit for unit in declared.launched.units}
+            context.parts |= folding.parts
         texts = {name: writer.text() for name, writer in writers.items()}
         whole = CodeWriter()
         for name, writer in writers.items():
@@ -93,8 +102,8 @@ class CppEmitter(Captures, Emitter):
         levels = dict.fromkeys(row.line.level.value for row in context.probes)
         return CppArtifact(
             {**context.own_headers, **texts},
-            declared.callees.units,
-            declared.launched.units,
+            tuple(kernels.values()),
+            tuple(launched.values()),
             Manifest(
                 frozenset(context.parts),
                 tuple(levels),
@@ -106,6 +115,25 @@ class CppEmitter(Captures, Emitter):
             maps={name: writer.source_map() for name, writer in writers.items()},
             options=self.given,
             graphs=context.graphs,
+        )
+
+    def _folding(self, program: Program, problems: Problems) -> Context:
+        """Return the state of a run for the program that computes folded constants.
+
+        It runs once for each set of constants, so it keeps nothing and is not captured.
+        """
+        _refuse_devices(program, problems)
+        return Context(
+            program,
+            gather_statics(program, StorageMap(program)),
+            problems,
+            takes_out=False,
+            products=Products(program, direct=False),
+            graphs=None,
+            pieces={},
+            objects={},
+            profiles=self.profile,
+            unit=FOLDING,
         )
 
     def _context(self, program: Program, original: Program, problems: Problems) -> Context:

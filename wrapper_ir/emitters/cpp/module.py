@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.artifact import MAIN_FILE
+from wrapper_ir.emitters.cpp.context import PROGRAM
 from wrapper_ir.emitters.cpp.entry import Entry
 from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
@@ -46,16 +46,11 @@ FILE: Final = 6
 CREATE: Final = 300
 """Lines per function that makes a part of the state."""
 
-HEADER: Final = "program_parts.h"
-
 _HEADERS: Final = ("arena", "blas", "heap", "control", "generated")
 """Headers of the runtime, in the order in which files include them."""
 
 _LATER: Final = ("launch", "mark", "out", "python_side", "queues")
 """Headers of the runtime that come after those of devices."""
-
-_OPEN: Final = 'namespace [[gnu::visibility("hidden")]] wir_program {'
-_CLOSE: Final = "}  // namespace wir_program"
 
 _RUN: Final = "void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outputs"
 _CREATE_PART: Final = "State& state, const AtenTensorHandle* constants"
@@ -73,6 +68,11 @@ def render_files(context: Context, *, origins: bool) -> tuple[dict[str, CodeWrit
 class _Module:
     def __init__(self, context: Context, *, origins: bool) -> None:
         self._context = context
+        self._open = f'namespace [[gnu::visibility("hidden")]] {context.namespace} {{'
+        self._close = f"}}  // namespace {context.namespace}"
+        self._main_file = f"{context.unit}.cpp"
+        self._header = f"{context.unit}_parts.h"
+        self._prefix = "" if context.unit == PROGRAM else f"{context.unit}_"
         self.declared = Declarations(context)
         self._tables, self._info = CodeWriter(UNIT), CodeWriter(UNIT)
         self._program = context.program
@@ -95,7 +95,7 @@ class _Module:
         tables = Tables(self._context)
         tables.write(self._tables)
         tables.write_info(self._info, self.declared.state)
-        return self._long(parts) if self._is_long else {MAIN_FILE: self._short(parts[0])}
+        return self._long(parts) if self._is_long else {self._main_file: self._short(parts[0])}
 
     # The program's lines.
 
@@ -174,14 +174,18 @@ class _Module:
         for number in range(1, len(creates) + 1):
             header.line(f"void create_{number}(State&, const AtenTensorHandle*);")
         header.blank()
-        header.line(_CLOSE)
-        files = {HEADER: header, MAIN_FILE: self._main(names, len(creates))}
+        header.line(self._close)
+        files = {self._header: header, self._main_file: self._main(names, len(creates))}
         functions = [(f"{name}({_PART})", body) for name, body in zip(names, parts, strict=True)]
         for number, first in enumerate(range(0, len(functions), FILE), start=1):
-            files[f"part_{number}.cpp"] = self._functions_file(functions[first : first + FILE])
+            files[f"{self._prefix}part_{number}.cpp"] = self._functions_file(
+                functions[first : first + FILE]
+            )
         if creates:
             heads = (f"create_{n}({_CREATE_PART})" for n in range(1, len(creates) + 1))
-            files["state.cpp"] = self._functions_file(zip(heads, creates, strict=True))
+            files[f"{self._prefix}state.cpp"] = self._functions_file(
+                zip(heads, creates, strict=True)
+            )
         return files
 
     def _main(self, names: list[str], creates: int) -> CodeWriter:
@@ -207,7 +211,7 @@ class _Module:
         file.line("}")
         file.extend(self._tables)
         file.blank()
-        file.lines("}  // namespace", _CLOSE, "")
+        file.lines("}  // namespace", self._close, "")
         file.extend(self._info)
         return file
 
@@ -250,13 +254,12 @@ class _Module:
             file.extend(body)
             file.line("}")
             file.blank()
-        file.line(_CLOSE)
+        file.line(self._close)
         return file
 
-    @staticmethod
-    def _opened() -> CodeWriter:
+    def _opened(self) -> CodeWriter:
         file = CodeWriter(UNIT)
-        file.lines(f'#include "{HEADER}"', "", _OPEN, "")
+        file.lines(f'#include "{self._header}"', "", self._open, "")
         return file
 
     # Sections.
@@ -274,7 +277,7 @@ class _Module:
 
     def _definitions(self, file: CodeWriter) -> None:
         """Open the namespace and write the definitions that every function may use."""
-        file.lines(_OPEN, "")
+        file.lines(self._open, "")
         for name, remark in (
             ("kernels", "Kernels."),
             ("ops", "Library ops called by schema."),

@@ -11,7 +11,13 @@ from sympy.logic.boolalg import Boolean
 from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.analysis.stored import stored_inputs
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.constants import constant_table, has_packing, write_packing
+from wrapper_ir.emitters.cpp.constants import (
+    constant_table,
+    has_packing,
+    write_folding,
+    write_packing,
+)
+from wrapper_ir.emitters.cpp.context import PROGRAM
 from wrapper_ir.emitters.cpp.exprs import REAL_FUNCTIONS, CType, symbol_type
 from wrapper_ir.emitters.cpp.lines import write_probes
 from wrapper_ir.emitters.cpp.literals import device_index, table
@@ -112,6 +118,8 @@ _PLAIN_TYPES = {"kInteger": DType.INT64, "kReal": DType.FLOAT64, "kBool": DType.
 
 _DEFAULTS = ("0, nullptr, nullptr", "0, nullptr", "nullptr", "false", "-1", '"cpu"')
 
+_BLOB = ("wir_constants_begin", "wir_constants_end", "wir_constants_file")
+
 _WEAK = '[[gnu::weak, gnu::visibility("hidden")]] extern'
 
 
@@ -152,6 +160,7 @@ class Tables:
         write_probes(context.probes, writer)
         self._write_graphs(writer)
         self._write_objects(writer)
+        write_folding(program, writer)
         for head, rows in (
             ("constexpr const char* kUnread[]", [literals.string(name) for name in program.unread]),
             ("constexpr wir::OpName kOps[]", self._ops()),
@@ -199,6 +208,7 @@ class Tables:
     def write_info(self, writer: CodeWriter, state: StateMembers) -> None:
         """Write the structure that leads to everything else; it is outside of any namespace."""
         program, context = self._program, self._context
+        space, is_whole = context.namespace, context.unit == PROGRAM
         counts = (
             ("kInputs", len(program.inputs)),
             ("kOutputs", len(program.results)),
@@ -208,15 +218,19 @@ class Tables:
         rows = [
             "wir::kContract",
             literals.string(program.name),
-            *(f"{n}, {f'wir_program::{name}' if n else 'nullptr'}" for name, n in counts),
+            *(f"{n}, {f'{space}::{name}' if n else 'nullptr'}" for name, n in counts),
             literals.string(program.in_spec),
             literals.string(program.out_spec),
-            *("wir_constants_begin", "wir_constants_end", "wir_constants_file"),
+            *(_BLOB if is_whole else ["nullptr"] * len(_BLOB)),
             literals.integer(self._constants.size),
-            "wir_constants_digest",
-            *("wir_program::create_state", "wir_program::destroy_state", "wir_program::run"),
+            "wir_constants_digest" if is_whole else "nullptr",
+            *(f"{space}::{name}" for name in ("create_state", "destroy_state", "run")),
         ]
         rows += self._extras(state)
+        head = f'extern "C" const wir::ProgramInfo {space}_info'
+        if not is_whole:  # the constants are those of the program around it
+            writer.lines(*table(head, rows))
+            return
         writer.line("// Defined by the build; null if absent.")
         writer.line('extern "C" {')
         for name, type_ in (
@@ -230,30 +244,32 @@ class Tables:
             writer.line(f"{_WEAK} const wir::ObjectPlace wir_object_places[];")
         writer.line("}")
         writer.blank()
-        writer.lines(*table('extern "C" const wir::ProgramInfo wir_program_info', rows))
+        writer.lines(*table(head, rows))
 
     def _extras(self, state: StateMembers) -> list[str]:
         """Return the rows that have defaults, up to the last one that differs from its default."""
         context, unread = self._context, self._program.unread
         kept, device, side = state.kept_bytes(), context.accelerator, context.side
+        space = context.namespace
         rows = [
-            f"{len(context.probes)}, wir_program::kProbes" if context.probes else "0, nullptr",
-            "nullptr" if kept is None else "wir_program::kept_bytes",
+            f"{len(context.probes)}, {space}::kProbes" if context.probes else "0, nullptr",
+            "nullptr" if kept is None else f"{space}::kept_bytes",
             literals.boolean(context.takes_out),
             literals.string(CPU.type if device is None else device.type),
             str(-1 if device is None else device_index(device)),
             # States without device memory serve any stream.
             (side and kept and side.stream) or "nullptr",
             (side and self._constants.entries and side.wait) or "nullptr",
-            "nullptr" if context.graphs is None else "&wir_program::kGraphs",
+            "nullptr" if context.graphs is None else f"&{space}::kGraphs",
             (
-                f"{len(context.objects)}, wir_program::kObjects, wir_object_places"
+                f"{len(context.objects)}, {space}::kObjects, wir_object_places"
                 if context.objects
                 else "0, nullptr, nullptr"
             ),
-            "wir_program::pack" if has_packing(self._program) else "nullptr",
-            f"{len(unread)}, wir_program::kUnread" if unread else "0, nullptr",
-            f"{len(ops)}, wir_program::kOps" if (ops := self._ops()) else "0, nullptr",
+            f"{space}::pack" if has_packing(self._program) else "nullptr",
+            f"{len(unread)}, {space}::kUnread" if unread else "0, nullptr",
+            f"{len(ops)}, {space}::kOps" if (ops := self._ops()) else "0, nullptr",
+            "nullptr" if self._program.folding is None else f"&{space}::kFolding",
         ]
         while rows and rows[-1] in _DEFAULTS:
             rows.pop()
@@ -332,6 +348,6 @@ class Tables:
             literals.integer(entry.storage_offset),
             literals.integer(entry.data_offset),
             literals.integer(entry.data_bytes),
-            *(["true"] if self._program.constants[entry.name].packing is not None else ()),
+            *(["true"] if self._program.constants[entry.name].is_derived else ()),
         )
         return f"{{{', '.join(parts)}}}"

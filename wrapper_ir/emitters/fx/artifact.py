@@ -21,6 +21,7 @@ from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.emitters.functions import as_function
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.checks import spec_of, specs_of
+from wrapper_ir.emitters.fx.context import install, places_of
 from wrapper_ir.emitters.fx.kernels import (
     KERNELS,
     KernelForm,
@@ -30,6 +31,7 @@ from wrapper_ir.emitters.fx.kernels import (
 )
 from wrapper_ir.emitters.fx.library import unpack
 from wrapper_ir.emitters.fx.triton import described, launched
+from wrapper_ir.emitters.values import constant_values
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.lines.program import ConstantKind, Program
@@ -395,10 +397,15 @@ class FxArtifact:
             SchemaDifferenceError: It declares an op unlike the one that is registered.
         """
         refuse_differences(self.program, registered_schema)
-        if self.missing:
+        program = self.program
+        if set(self.missing) - {*program.folded}:
             names = ", ".join(f"'{name}'" for name in self.missing)
-            raise MissingConstantError(program=self.program.name, names=names)
-        _check_constants(self.program)
+            raise MissingConstantError(program=program.name, names=names)
+        if program.folded:
+            program = program.replace(data=constant_values(program))
+            places = places_of(program)
+            install(self.graph_module, program, {name: places[name] for name in program.folded})
+        _check_constants(program)
         return as_boxed(self.graph_module, only_accelerator(self.program))
 
 

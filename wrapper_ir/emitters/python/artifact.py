@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.analysis.schemas import refuse_differences
-from wrapper_ir.emitters.base import MissingOpError, ModuleText, SourceFiles, constant_values
+from wrapper_ir.emitters.base import MissingOpError, ModuleText, SourceFiles
 from wrapper_ir.emitters.cuda_captures import hand_graphs_on
+from wrapper_ir.emitters.values import constant_values
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.program import Program

@@ -63,7 +63,8 @@ def renamed(program: Program, names: Mapping[str, str]) -> Program:
         for name, each in program.constants.items()
     }
     unread = tuple(names.get(name, name) for name in program.unread)
-    return program.replace(constants=FrozenMap(constants), unread=unread)
+    folding = None if program.folding is None else renamed(program.folding, names)
+    return program.replace(constants=FrozenMap(constants), unread=unread, folding=folding)
 
 
 def memory_key(value: Any) -> object:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
@@ -17,6 +18,7 @@ from wrapper_ir.frontends.common.tensors import with_other_names
 from wrapper_ir.frontends.inductor.captured import PackedBy, noted_packing
 from wrapper_ir.frontends.inductor.compat import InductorError
 from wrapper_ir.frontends.inductor.errors import CaptureError, UnsupportedLineError
+from wrapper_ir.frontends.inductor.folding import folding_apart, with_folding
 from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
 
 if TYPE_CHECKING:
@@ -33,8 +35,7 @@ _CONFIG: Final[Mapping[str, Any]] = {
     "joint_graph_constant_folding": False,
     # Partitioning only serves CUDA graphs; we need the graph in one piece.
     "graph_partition": False,
-    # Inductor would move what depends on constants alone into a second graph, which it can only
-    # write in C++. We compute it in each call.
+    # Inductor can write what it splits off for this only in C++. We split the graph ourselves.
     "aot_inductor.use_runtime_constant_folding": False,
     # The model keeps its parameters even when they are frozen.
     "freezing_discard_parameters": False,
@@ -57,11 +58,14 @@ class Lowered(NamedTuple):
     packed: dict[int, PackedBy]
 
 
-def lower_graph(run: Callable[[dict[str, Any]], Any], *, freeze: bool) -> Lowered:
+def lower_graph(
+    run: Callable[[dict[str, Any]], Any], *, freeze: bool, fold: bool = False
+) -> Lowered:
     """Return what Inductor makes of a graph ahead of time.
 
     Must run in a session that captures. ``run`` has Inductor compile the graph ahead of time with
-    the settings that it is passed.
+    the settings that it is passed. With ``fold``, what depends on constants alone becomes the
+    program's ``folding``.
 
     Raises:
         CaptureError: Inductor cannot lower the graph.
@@ -75,6 +79,7 @@ def lower_graph(run: Callable[[dict[str, Any]], Any], *, freeze: bool) -> Lowere
                 packed = stack.enter_context(noted_packing())
             # Inductor warns about unused graph inputs; here they are the caller's arguments.
             warnings.simplefilter("ignore")
+            folding = stack.enter_context(folding_apart(wanted=fold))
             product = run({**_CONFIG, "freezing": freeze})
     except InductorError as error:
         inner = getattr(error, "inner_exception", None)
@@ -87,11 +92,18 @@ def lower_graph(run: Callable[[dict[str, Any]], Any], *, freeze: bool) -> Lowere
         raise
     except Exception as error:  # from torch's own steps before Inductor, such as for aliased inputs
         raise CaptureError(problem=f"torch says: {error}") from error
-    meta = getattr(product, "meta", {})
-    program = meta.get("program")
+    program = _program_of(product)
+    if folding.product is not None:
+        inner = _program_of(folding.product.filename)
+        program = with_folding(program, inner, folding.results)
+    return Lowered(program, product.meta["graph"], product.meta["least"], packed)
+
+
+def _program_of(product: Any) -> Program:
+    program = getattr(product, "meta", {}).get("program")
     if not isinstance(program, Program):
         raise CaptureError(problem="Inductor bypassed the wrapper that makes the program")
-    return Lowered(program, meta["graph"], meta["least"], packed)
+    return program
 
 
 def with_values(
@@ -117,7 +129,7 @@ def with_values(
     constants, data = {}, dict(program.data)
     owners: dict[tuple[Any, ...], str] = {}
     for name, constant in program.constants.items():
-        if constant.kind is ConstantKind.PACKED:
+        if constant.kind in (ConstantKind.PACKED, ConstantKind.FOLDED):
             constants[name] = constant
             continue
         qualified = constant.qualified_name
@@ -133,7 +145,12 @@ def with_values(
             owner = owners.setdefault((tensor.device, tensor.data_ptr()), name)
         tied_to = None if owner == name else owner  # an earlier constant in the same memory
         constants[name] = Constant(qualified, kind, constant.mutable, tied_to)
-    program = program.replace(constants=FrozenMap(constants), data=data)
+    folding = program.folding
+    if folding is not None:
+        pairs = ((n, kinds.get(c.qualified_name, c.kind), c) for n, c in folding.constants.items())
+        taken = {name: replace(constant, kind=kind) for name, kind, constant in pairs}
+        folding = folding.replace(constants=FrozenMap(taken))
+    program = program.replace(constants=FrozenMap(constants), data=data, folding=folding)
     return with_other_names(program, values, kinds, folded)
 
 

@@ -37,6 +37,7 @@ from wrapper_ir.frontends.inductor.exported import (
     warn_of_fixed_sizes,
     warn_of_lost_sizes,
 )
+from wrapper_ir.frontends.inductor.folding import inner_compiler
 from wrapper_ir.frontends.inductor.identity import is_bisected_away
 from wrapper_ir.frontends.inductor.inductor_options import delivery_of
 from wrapper_ir.frontends.inductor.session import (
@@ -71,7 +72,8 @@ def with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
         **kwargs: Any,
     ) -> Any:
         def run(patches: Mapping[str, Any] | None, examples: list[Any] = example_inputs_) -> Any:
-            return stock(model_, examples, *args, config_patches=patches, **kwargs)
+            how = {**kwargs, **inner_compiler()}
+            return stock(model_, examples, *args, config_patches=patches, **how)
 
         session = current_session()
         if session is None or session.capture or is_bisected_away(session, model_.graph):
@@ -134,7 +136,9 @@ def _program(
     originals = dict(model.meta.get("dynamo_flat_name_to_original_fqn", {}))
     folded = read_names(model.graph) if freeze else ()
     lowered = lower_graph(
-        lambda config: run({**patches, **delivery.inductor, **config}), freeze=freeze
+        lambda config: run({**patches, **delivery.inductor, **config}),
+        freeze=freeze,
+        fold=delivery.folds,
     )
     program = with_exported_ranges(with_numbers(lowered.program, numbers), ranges, lowered.least)
     if not (delivery.checks_lower and delivery.checks_upper):
@@ -195,7 +199,7 @@ def _values(program: Program) -> Any:
     )
 
     rows = program.constants.items()
-    values = {each.qualified_name: program.data[n] for n, each in rows if each.packing is None}
+    values = {each.qualified_name: program.data[n] for n, each in rows if not each.is_derived}
     return Weights({name: (value, TensorProperties(value)) for name, value in values.items()})
 
 

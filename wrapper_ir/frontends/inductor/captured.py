@@ -272,7 +272,7 @@ def with_packing(program: Program, noted: Mapping[int, PackedBy]) -> Program:
     The plain tensors that are packed become constants as well, unless they are already; the packed
     ones come last.
     """
-    own = {memory_key(program.data[name]): name for name in program.constants}
+    own = {memory_key(v): n for n, v in program.data.items() if n in program.constants}
     plain: dict[str, Constant] = {}
     packed: dict[str, Constant] = {}
     buffers, data = dict(program.buffers), dict(program.data)
@@ -297,7 +297,7 @@ def with_packing(program: Program, noted: Mapping[int, PackedBy]) -> Program:
         return ScalarArg(value)
 
     for name, constant in program.constants.items():
-        by = noted.get(id(program.data[name]))
+        by = noted.get(id(program.data.get(name)))
         if constant.kind is not ConstantKind.PACKED or by is None:
             continue
         if by.op in PACKING_OPS and all(map(_is_repeatable, by.args)):

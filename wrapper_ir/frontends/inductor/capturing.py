@@ -173,6 +173,7 @@ def _compile(
         lowered = lower_graph(
             lambda config: aot_compile(_flattened(module), inputs, options=config),
             freeze=freeze,
+            fold=bool(inductor_config.aot_inductor.use_runtime_constant_folding),
         )
     program = with_truth_values(with_numbers(lowered.program, numbers), examples)
     ranges = exported_ranges(exported.graph, exported.range_constraints)

@@ -129,6 +129,7 @@ try:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv, uninteresting_files
     from torch.multiprocessing.reductions import StorageWeakRef
     from torch.utils import _triton as triton_tools
+    from torch.utils._python_dispatch import _disable_current_modes as without_modes
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
     from torch.utils._sympy.symbol import SymT, symbol_is_type
     from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy

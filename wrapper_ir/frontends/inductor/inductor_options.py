@@ -98,6 +98,7 @@ class Delivery(NamedTuple):
         metadata: Metadata of the package.
         build: Options of ``BuildOptions``.
         inductor: Options that are passed on to Inductor.
+        folds: Whether what depends on constants alone is computed when they are loaded.
     """
 
     target: str
@@ -111,6 +112,7 @@ class Delivery(NamedTuple):
     metadata: Mapping[str, str]
     build: Mapping[str, Any]
     inductor: Mapping[str, Any]
+    folds: bool
 
 
 def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
@@ -149,7 +151,8 @@ def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
     name = _name_of(fields.get(_NAME))
     # 2.11 to 2.14 lack some of these.
     checks = fields.get("check_lowerbound", True), fields.get("check_upperbound", True)
-    return Delivery(*files, name, *checks, *specs, metadata, build, inductor), remaining
+    folds = bool(fields["use_runtime_constant_folding"])
+    return Delivery(*files, name, *checks, *specs, metadata, build, inductor, folds), remaining
 
 
 def _name_of(name: str | None) -> str:

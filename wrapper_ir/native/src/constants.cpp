@@ -7,6 +7,7 @@
 #include <wir/error.h>
 #include <wir/layout.h>
 
+#include "failure.h"
 #include "modes.h"
 #include "storage.h"
 
@@ -36,7 +37,7 @@ void check_table(const ProgramInfo& program) {
   for (std::size_t i = 0; i < program.num_constants; ++i) {
     const ConstantSpec& spec = program.constants[i];
     const ConstantSpec& root = program.constants[root_of(program, i)];
-    if (spec.packed) continue;
+    if (spec.derived) continue;
     const bool inside = root.data_offset <= program.constants_size &&
                         root.data_bytes <= program.constants_size - root.data_offset &&
                         bytes_spanned(spec) <= root.data_bytes;
@@ -52,11 +53,59 @@ void pack(const ProgramInfo& program, Constants& made) {
   if (program.pack == nullptr) return;
   const NoGrad no_grad;
   for (std::size_t i = 0; i < program.num_constants; ++i) {
-    if (!program.constants[i].packed) continue;
+    if (!program.constants[i].derived || is_folded(program, i)) continue;
     Tensor packed;
     program.pack(i, made.handles(), packed);
     made.put(i, std::move(packed));
   }
+}
+
+// A state of the folding program, for one run.
+class FoldingState {
+ public:
+  FoldingState(const ProgramInfo& program, const AtenTensorHandle* constants)
+      : program_(program), state_(program.create_state(constants)) {}
+  ~FoldingState() { program_.destroy_state(state_); }
+  FoldingState(const FoldingState&) = delete;
+  FoldingState& operator=(const FoldingState&) = delete;
+
+  void run(Call& call, Slot* outputs) { program_.run(state_, call, nullptr, outputs); }
+
+ private:
+  const ProgramInfo& program_;
+  void* state_;
+};
+
+// Computes the folded constants of a set from its other constants, unless it has them, or some of
+// the others still await their values.
+void fold(const ProgramInfo& program, Constants& made) {
+  if (program.folding == nullptr) return;
+  const FoldingInfo& folding = *program.folding;
+  const ProgramInfo& of = *folding.program;
+  if (made.has(static_cast<std::size_t>(folding.made[0]))) return;  // they still hold
+  std::vector<AtenTensorHandle> taken(of.num_constants);
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const auto index = static_cast<std::size_t>(folding.taken[i]);
+    if (!made.awaited.empty() && made.awaited[root_of(program, index)]) return;
+    taken[i] = made[index];
+  }
+  const NoGrad no_grad;
+  std::vector<Slot> results(of.num_outputs);
+  Call call;
+  try {
+    FoldingState(of, taken.data()).run(call, results.data());
+  } catch (...) {
+    rethrow_with_line(of, call, nullptr);
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    made.put(static_cast<std::size_t>(folding.made[i]), Tensor(results[i].tensor));
+  }
+}
+
+// Creates the constants of a set that are made from others.
+void derive(const ProgramInfo& program, Constants& made) {
+  pack(program, made);
+  fold(program, made);
 }
 
 // Creates the constants that a set lacks. Each is a view of the storage that `storage_of` makes for
@@ -65,12 +114,12 @@ template <typename StorageOf>
 void fill(const ProgramInfo& program, Constants& made, StorageOf&& storage_of) {
   std::vector<Tensor> storages(program.num_constants);
   for (std::size_t i = 0; i < program.num_constants; ++i) {
-    if (program.constants[i].packed || made.has(i)) continue;
+    if (program.constants[i].derived || made.has(i)) continue;
     const std::size_t root = root_of(program, i);
     if (storages[root] == nullptr) storages[root] = storage_of(program.constants[root], root);
     made.put(i, view_of(storages[root], program.constants[i]));
   }
-  pack(program, made);
+  derive(program, made);
 }
 
 // Returns the caller's tensor that can serve as a constant: the one given for it, or for a constant
@@ -94,6 +143,13 @@ void take_over(const ProgramInfo& program, const Given& given, Constants& made) 
 
 }  // namespace
 
+bool is_folded(const ProgramInfo& program, std::size_t index) {
+  if (program.folding == nullptr) return false;
+  const std::int32_t* made = program.folding->made;
+  const std::int32_t* end = made + program.folding->program->num_outputs;
+  return std::find(made, end, static_cast<std::int32_t>(index)) != end;
+}
+
 void wait_for_devices(const ProgramInfo& program) {
   if (program.wait == nullptr) return;
   std::int32_t last = INT32_MIN;  // a repeated wait costs nothing
@@ -106,7 +162,7 @@ void wait_for_devices(const ProgramInfo& program) {
 
 bool covers_all(const ProgramInfo& program, const Given& given) {
   for (std::size_t i = 0; i < program.num_constants; ++i) {
-    if (!program.constants[i].packed && shared_by(program, given, i) == nullptr) return false;
+    if (!program.constants[i].derived && shared_by(program, given, i) == nullptr) return false;
   }
   return true;
 }
@@ -193,9 +249,9 @@ class Update {
     if (given_[index] != nullptr && given_[index] != value.tensor) {
       return problem(std::string("constant '") + spec.qualified_name + "' was given twice");
     }
-    if (spec.packed) {
+    if (spec.derived) {
       problem(std::string("constant '") + spec.qualified_name +
-              "' is packed of others: give those it is made of");
+              "' is made from others: give those");
     } else if (fits(spec, value.tensor)) {
       given_[index] = value.tensor;
     } else {
@@ -328,19 +384,44 @@ class Exchange {
     if (options_.user_managed) take_over(program_, given_, *made_);
     const std::vector<bool> written = written_groups(program_);
     for (std::size_t root = 0; root < program_.num_constants; ++root) {
-      if (program_.constants[root].packed || made_->has(root)) continue;
+      if (program_.constants[root].derived || made_->has(root)) continue;
       if (root_of(program_, root) == root) exchange(root, members_of(root), written[root]);
     }
-    pack(program_, *made_);
     made_->awaited = base_.awaited;
     for (std::size_t i = 0; i < made_->awaited.size(); ++i) {
       if (given_[i] != nullptr) made_->awaited[root_of(program_, i)] = false;
     }
+    if (folded_hold()) keep_folded();
+    derive(program_, *made_);
     return made_;
   }
 
  private:
   using Members = std::vector<std::size_t>;
+
+  // Whether the folded constants of the base are those of the new set: what they are made from was
+  // not given anew, and is in the same memory.
+  bool folded_hold() const {
+    if (program_.folding == nullptr) return false;
+    const FoldingInfo& folding = *program_.folding;
+    if (!base_.has(static_cast<std::size_t>(folding.made[0]))) return false;
+    for (std::size_t i = 0; i < folding.program->num_constants; ++i) {
+      const auto index = static_cast<std::size_t>(folding.taken[i]);
+      for (const std::size_t member : members_of(root_of(program_, index))) {
+        if (given_[member] != nullptr) return false;
+      }
+      if (data((*made_)[index]) != data(base_[index])) return false;
+    }
+    return true;
+  }
+
+  void keep_folded() {
+    const FoldingInfo& folding = *program_.folding;
+    for (std::size_t i = 0; i < folding.program->num_outputs; ++i) {
+      const auto index = static_cast<std::size_t>(folding.made[i]);
+      made_->put(index, share(base_[index]));
+    }
+  }
 
   Members members_of(std::size_t root) const {
     Members found;
@@ -416,6 +497,18 @@ class Exchange {
 Given external_values(const ProgramInfo& program, const std::vector<NewValue>& values) {
   const UpdateOptions options = {.full = true, .first = true, .user_managed = true};
   return Update(program, values, options).given();
+}
+
+std::shared_ptr<Constants> refolded_constants(const ProgramInfo& program,
+                                              const Constants& base) {
+  auto made = std::make_shared<Constants>(program.num_constants);
+  made->blob = base.blob;
+  made->awaited = base.awaited;
+  for (std::size_t i = 0; i < program.num_constants; ++i) {
+    if (base.has(i) && !is_folded(program, i)) made->put(i, share(base[i]));
+  }
+  outside_inference_mode([&] { fold(program, *made); });
+  return made;
 }
 
 std::shared_ptr<Constants> updated_constants(const ProgramInfo& program, const Constants& base,

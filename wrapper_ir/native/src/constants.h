@@ -95,4 +95,10 @@ std::shared_ptr<Constants> updated_constants(const ProgramInfo& program, const C
                                              const std::vector<NewValue>& values,
                                              const UpdateOptions& options);
 
+// Returns `base` with its folded constants computed again, from what their sources hold now.
+std::shared_ptr<Constants> refolded_constants(const ProgramInfo& program, const Constants& base);
+
+// Whether a constant is computed by the folding program.
+bool is_folded(const ProgramInfo& program, std::size_t index);
+
 }  // namespace wir::runtime

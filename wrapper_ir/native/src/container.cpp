@@ -53,6 +53,7 @@ void check_program(const ProgramInfo& program) {
   const char* problem = wir_cpu_problem != nullptr ? wir_cpu_problem() : nullptr;
   if (problem != nullptr) throw Error("WIR2163", problem);
   if (program.num_ops != 0 && wir_check_ops != nullptr) wir_check_ops(program);
+  if (program.folding != nullptr) check_program(*program.folding->program);
 }
 
 void check_accelerator(const ProgramInfo& program, const std::string& given) {
@@ -197,6 +198,7 @@ Container::Container(const ProgramInfo& program, std::size_t runners, const char
     active_ = awaits ? awaited_constants(program_) : first_constants(program_, given, blob_);
     if (program_.num_objects != 0) objects_.reset(wir_make_objects(program_, *blob_));
   });
+  if (program.folding != nullptr) wait_for_devices(program);
   if (program.graphs != nullptr && wir_make_graphs != nullptr) {
     graphs_.reset(wir_make_graphs(program));
   }
@@ -441,6 +443,18 @@ void Container::update_from_bytes(const std::uint8_t* bytes) {
   has_read_bytes_ = true;
 }
 
+void Container::fold(bool inactive, void* stream) {
+  if (program_.folding == nullptr) return;
+  const std::lock_guard lock(updating_);
+  const OnStream on_stream(program_.device_index, stream);
+  const std::shared_ptr<const Constants> base = constants(inactive);
+  if (base == nullptr) {
+    throw Error("WIR2163", "there are no inactive constants to fold",
+                "update the inactive ones first");
+  }
+  publish(refolded_constants(program_, *base), inactive);
+}
+
 void Container::publish(std::shared_ptr<const Constants> made, bool inactive) {
   wait_for_devices(program_);  // until the new values are in place
   std::vector<Runner> stale;
@@ -531,7 +545,7 @@ const std::vector<AOTInductorConstantMapEntry>& Container::entries(bool inactive
   const std::shared_ptr<const Constants> found = lasting_constants(inactive);
   for (std::size_t i = 0; found != nullptr && i < program_.num_constants; ++i) {
     const ConstantSpec& spec = program_.constants[i];
-    if (!spec.packed) entries_.push_back({spec.qualified_name, (*found)[i]});
+    if (!spec.derived) entries_.push_back({spec.qualified_name, (*found)[i]});
   }
   return entries_;
 }

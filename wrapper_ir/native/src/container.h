@@ -53,6 +53,8 @@ class Container {
   void update_from_bytes(const std::uint8_t* bytes);
   void swap();
   void free_inactive();
+  // Computes the folded constants again, from what others hold now.
+  void fold(bool inactive, void* stream);
 
   // Whether constants were read from bytes: the library's or those of an update.
   bool has_read_bytes() const { return has_read_bytes_; }

@@ -154,8 +154,10 @@ WIR_OF_CONSTANT(DataSize, std::size_t, data_bytes)
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerGetConstantFromFolded(
     AOTInductorModelContainerHandle container_handle, std::size_t idx, bool* from_folded) {
-  // Nothing is folded at load time: all folding was done when the library was built.
-  return entry([&] { *from_folded = (constant(container_handle, idx), false); });
+  return entry([&] {
+    constant(container_handle, idx);  // checks the index
+    *from_folded = is_folded(container_of(container_handle).program(), idx);
+  });
 }
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerExtractConstantsMap(
@@ -167,7 +169,7 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerExtractConstantsMap(
     const auto found = container.lasting_constants(use_inactive);
     for (std::size_t i = 0; found != nullptr && i < container.program().num_constants; ++i) {
       const wir::ConstantSpec& spec = container.program().constants[i];
-      if (!spec.packed) map.emplace(spec.qualified_name, (*found)[i]);
+      if (!spec.derived) map.emplace(spec.qualified_name, (*found)[i]);
     }
   });
 }
@@ -227,9 +229,13 @@ WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerFreeInactiveConstantBuffer(
 }
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerRunConstantFolding(
-    AOTInductorModelContainerHandle container_handle, bool, AOTInductorStreamHandle,
-    AOTIProxyExecutorHandle) {
-  return entry([&] { container_of(container_handle); });  // there is nothing to fold
+    AOTInductorModelContainerHandle container_handle, bool use_inactive,
+    AOTInductorStreamHandle stream_handle, AOTIProxyExecutorHandle) {
+  return entry([&] {
+    Container& container = container_of(container_handle);
+    const WithoutGil without_gil;
+    container.fold(use_inactive, stream_handle);
+  });
 }
 
 WIR_EXPORT AOTIRuntimeError AOTInductorModelContainerSwapConstantBuffer(

@@ -83,9 +83,9 @@ struct ConstantSpec {
   std::int64_t storage_offset;  // in elements, from the start of its bytes
   std::uint64_t data_offset;    // of its bytes in the blob of constants
   std::uint64_t data_bytes;
-  // Packed from other constants by a library op, once per set of constants. It has no bytes of its
-  // own.
-  bool packed = false;
+  // Made from other constants, once per set of constants: packed by a library op, or folded. It has
+  // no bytes of its own.
+  bool derived = false;
 };
 
 // An object of a custom class that belongs to the program. To the generated code it is an input,
@@ -199,6 +199,15 @@ struct GraphInfo {
   const char* const* reasons;  // why no call can be captured
 };
 
+struct ProgramInfo;
+
+// The program that computes the folded constants, once per set of constants.
+struct FoldingInfo {
+  const ProgramInfo* program;  // it has no inputs
+  const std::int32_t* taken;   // for each of its constants, the index of the one that it is
+  const std::int32_t* made;    // for each of its results, the index of the constant that it is
+};
+
 // Everything about one program. All pointers are to static data.
 struct ProgramInfo {
   std::uint32_t contract;  // kContract
@@ -280,9 +289,14 @@ struct ProgramInfo {
   // Ops that are looked up by name and that neither PyTorch nor the runtime brings.
   std::size_t num_ops = 0;
   const OpName* ops = nullptr;
+
+  const FoldingInfo* folding = nullptr;  // null if no constant is folded
 };
 
 }  // namespace wir
 
 // Defined by the generated half. Visible, so that whoever opens a library can find its program.
 extern "C" __attribute__((visibility("default"))) const wir::ProgramInfo wir_program_info;
+
+// The program that computes its folded constants, if it has any.
+extern "C" __attribute__((visibility("hidden"))) const wir::ProgramInfo wir_folding_info;
