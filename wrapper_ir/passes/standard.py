@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wrapper_ir.debug_printer.insert import with_debugging
 from wrapper_ir.debug_printer.spec import DebugPrinter
@@ -204,3 +204,11 @@ class StripComments:
             program.body, lambda line: () if Trait.REMARK in line.traits else (line,)
         )
         return program if body == program.body else program.replace(body=body)
+
+
+STANDARD: Final[tuple[type[Any], ...]] = (
+    *(Branch, CheckResults, InsertFrees, InsertProbes, PlanExterns, ReuseInPlace, PlanMemory),
+    KeepStorage,
+    *(PrepareCapture, StripComments),
+)
+"""Every pass of the library."""
