@@ -14,14 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from wrapper_ir.frontends.inductor.compat import (
-    MemoryDep,
-    SymT,
-    ValueRanges,
-    bound_sympy,
-    ir,
-    symbol_is_type,
-)
+from wrapper_ir.frontends.inductor.compat import MemoryDep, SymT, ir, symbol_is_type
+from wrapper_ir.frontends.inductor.indices import Index
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,17 +87,17 @@ def _reach(scope: Scope, note: TritonNote, buffer: str) -> int:
 
 def _last_index(scope: Scope, at: MemoryDep) -> int:
     """Return the largest index of a loop's accesses at the hints; -1 if it makes none."""
-
-    def expected(value: Any) -> int:
-        return int(scope.draft.expected(scope.scalar(value)))
-
-    sizes = {variable: expected(size) for variable, size in at.ranges.items()}
-    if any(size < 1 for size in sizes.values()):
-        return -1
+    index = Index(at.index, tuple(at.ranges.items()))
     numbers = {
-        symbol: 0 if symbol_is_type(symbol, _FROM_MEMORY) else expected(symbol)
-        for symbol in at.index.free_symbols - sizes.keys()
+        symbol: (
+            0
+            if symbol_is_type(symbol, _FROM_MEMORY)
+            else int(scope.draft.expected(scope.scalar(symbol)))
+        )
+        for symbol in index.symbols() - at.ranges.keys()
     }
-    loops = {variable: ValueRanges(0, size - 1) for variable, size in sizes.items()}
-    last = bound_sympy(at.index.xreplace(numbers), loops).upper
-    return int(last) if last.is_Integer else -1
+    try:
+        bounds = index.bounds(numbers)
+    except ValueError:  # the hints give a size below 0
+        return -1
+    return int(bounds.upper) if bounds is not None and bounds.upper.is_Integer else -1
