@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from wrapper_ir.lines.schema import SchemaDifferenceError, parse_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 TARGETS = ("python", "fx", "cpp", "interpreter")
 
@@ -154,3 +156,61 @@ def test_an_op_declared_unlike_the_registered_one_is_refused_in_words(
 def test_what_changes_no_call_is_no_difference(declared: str, registered: str) -> None:
     left_out = () if "n=2" in registered else ("n",)
     assert difference(parse_schema(declared), parse_schema(registered), left_out) == ""
+
+
+# Ops that change the shape of their argument: only the registered op says so, by a tag.
+
+TURN = "declared::turn_(Tensor(a!) x) -> Tensor(a!)"
+
+
+@pytest.fixture
+def _turning() -> Iterator[None]:
+    library: Any = torch.library.Library("declared", "FRAGMENT")
+    library.define(TURN.removeprefix("declared::"), tags=(torch.Tag.inplace_view,))
+    library.impl("turn_", lambda x: x.t_(), "CompositeExplicitAutograd")
+    yield
+    library._destroy()
+
+
+def _turns() -> wir.Program:
+    b = wir.Builder("turns")
+    x = b.input("x", "f32", (2, 3))
+    b.returns(b.extern(TURN, x, result=("f32", (2, 3))))
+    return b.build()
+
+
+@pytest.mark.usefixtures("_turning")
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_op_that_is_tagged_as_changing_its_argument_is_refused(target: str) -> None:
+    made = _turns()
+    begin = partial(wir.interpret, made, torch.zeros(2, 3))
+    if target != "interpreter":
+        begin = partial(wir.compile, made, target)
+    with pytest.raises(SchemaDifferenceError, match="changes the shape or the storage"):
+        begin()
+
+
+@pytest.mark.usefixtures("_turning")
+def test_a_front_end_refuses_such_an_op() -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.empty(2, 3)
+    graph.output((graph.call_function(torch.ops.declared.turn_.default, (x,)),))
+    with pytest.raises(wir.WrapperIRError, match="changes the shape or the storage"):
+        wir.from_fx(torch.fx.GraphModule({}, graph))
+
+
+def test_a_stored_program_is_refused_when_it_meets_the_op(tmp_path: Path) -> None:
+    """A program of an op that nobody has registered verifies, and is stored, as its schema says."""
+    text, package = str(_turns()), wir.export(_turns(), tmp_path / "m.pt2")
+    library: Any = torch.library.Library("declared", "FRAGMENT")
+    try:
+        library.define(TURN.removeprefix("declared::"), tags=(torch.Tag.inplace_view,))
+        with pytest.raises(SchemaDifferenceError):
+            wir.compile(wir.parse(text))
+        with pytest.raises(Exception, match=r"WIR0106.*declared::turn_"):
+            wir.load_package(package)
+        with pytest.raises(RuntimeError):  # torch's own loader prints the reason
+            torch._inductor.aoti_load_package(str(package))
+    finally:
+        library._destroy()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -430,3 +431,20 @@ def test_a_lazily_negated_argument_keeps_its_sign() -> None:
         assert compiled(x.conj().imag).tolist() == [-1.0, 5.0]
     assert compiled(x.conj().imag.resolve_neg()).tolist() == [-1.0, 5.0]
     assert compiled(x.imag).tolist() == [3.0, -3.0]
+
+
+def test_overlapping_arguments_that_nothing_writes_to_run_compiled() -> None:
+    torch._dynamo.reset()
+
+    def write(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        a.add_(1)
+        return a + b * c
+
+    compiled = torch.compile(write, backend="wrapper_ir", fullgraph=True)
+    t = torch.arange(5.0)
+    compiled(torch.zeros(4), torch.ones(4), torch.ones(4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OpByOpWarning)
+        assert torch.equal(compiled(torch.zeros(4), t[:4], t[1:]), 1 + t[:4] * t[1:])
+    with pytest.warns(OpByOpWarning, match="runs op by op"):
+        compiled(t[:4], t[1:], torch.ones(4))

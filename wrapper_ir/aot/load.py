@@ -20,7 +20,7 @@ from wrapper_ir.devices import CPU
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.options.schema import made_with
 from wrapper_ir.runtime import InputCountError, check_object
-from wrapper_ir.runtime._private import registered_schema
+from wrapper_ir.runtime._private import registered_op
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address
@@ -217,7 +217,7 @@ def _load(
 
     program = artifact.program
     _register_ops(artifact.manifest.parts)
-    refuse_differences(program, registered_schema)
+    refuse_differences(program, registered_op)
     values = constant_values(program)
     constants = tuple(values[name] for name in program.constants)
     library = build_loadable(artifact, made_with(BuildOptions, options, owner="load"))

@@ -39,7 +39,7 @@ from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.program import ConstantKind, Stage
 from wrapper_ir.lines.walk import Path, regions_of, walk
 from wrapper_ir.runtime import InputCountError, check_object
-from wrapper_ir.runtime._private import no_autocast, registered_schema
+from wrapper_ir.runtime._private import no_autocast, registered_op
 from wrapper_ir.runtime.checks import check_number
 from wrapper_ir.verify import verify as verify_program
 
@@ -304,7 +304,7 @@ def interpret(
         verify_program(program)
     if len(inputs) != len(program.inputs):
         raise InputCountError(expected=len(program.inputs), got=len(inputs))
-    refuse_differences(program, registered_schema)
+    refuse_differences(program, registered_op)
     interpreter = Interpreter(program, called_kernels(program))
     before = pattern.set(unwritten)
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wrapper_ir.debug_printer.insert import with_debugging
 from wrapper_ir.debug_printer.spec import DebugPrinter
@@ -208,3 +208,10 @@ class StripComments:
 
 OF_CALLS: Final = (Branch, PrepareCapture, InsertProbes, KeepStorage)
 """Passes about calls. What computes folded constants runs once, when they are loaded."""
+
+STANDARD: Final[tuple[type[Any], ...]] = (
+    *(Branch, CheckResults, InsertFrees, InsertProbes, PlanExterns, ReuseInPlace, PlanMemory),
+    KeepStorage,
+    *(PrepareCapture, StripComments),
+)
+"""Every pass of the library."""

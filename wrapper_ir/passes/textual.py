@@ -18,28 +18,10 @@ from wrapper_ir.errors import OptionError, WrapperIRError
 from wrapper_ir.lines import Program
 from wrapper_ir.options.schema import made_with, options_of, read_options
 from wrapper_ir.passes.base import Pass
-from wrapper_ir.passes.standard import (
-    Branch,
-    CheckResults,
-    InsertFrees,
-    InsertProbes,
-    KeepStorage,
-    PlanExterns,
-    PlanMemory,
-    PrepareCapture,
-    ReuseInPlace,
-    StripComments,
-)
+from wrapper_ir.passes.standard import STANDARD, InsertProbes
 
 #: Every pass of the library by name.
-PASSES: Final[dict[str, type[Any]]] = {
-    pass_.name: pass_
-    for pass_ in (
-        *(Branch, CheckResults, InsertFrees, InsertProbes, PlanExterns, ReuseInPlace, PlanMemory),
-        KeepStorage,
-        *(PrepareCapture, StripComments),
-    )
-}
+PASSES: Final[dict[str, type[Any]]] = {pass_.name: pass_ for pass_ in STANDARD}
 
 _NAME: Final = r"[a-z][a-z0-9-]*|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
 _SPELLING: Final = re.compile(rf"\s*({_NAME})\s*(?:\{{([^{{}}]*)\}})?\s*")

@@ -58,13 +58,17 @@ def run_intermediate_hooks(name: str, value: Tensor) -> None:
     import_module("torch._inductor.hooks").run_intermediate_hooks(name, value)
 
 
-def registered_schema(op: str) -> str | None:
-    """Return the schema under which torch knows an op, ``namespace::name.overload``, if it does."""
+def registered_op(op: str) -> tuple[str, bool] | None:
+    """Return what torch knows of an op, ``namespace::name.overload``, if it knows it.
+
+    That is its schema, and whether it changes the shape or the storage of its argument, as a tag
+    says.
+    """
     namespace, _, rest = op.partition("::")
     name, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), name, None)
     found = getattr(packet, overload or "default", None)
-    return None if found is None else str(found._schema)
+    return None if found is None else (str(found._schema), torch.Tag.inplace_view in found.tags)
 
 
 kernel_log: Final = logging.getLogger("torch._inductor.async_compile.__kernel_code")

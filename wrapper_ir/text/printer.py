@@ -145,7 +145,7 @@ class _ProgramPrinter:
         root = FOLDING if self._paths else None
         yield from (TextLine(""), TextLine("folding", root))
         how = {"origins": self._show_origins, "strict": self._strict, "paths": self._paths}
-        nested = _ProgramPrinter(folding, **how).lines()
+        nested = _ProgramPrinter(folding, **how).lines(values="")
         next(nested)  # the version, which is that of the whole text
         for line in nested:
             yield line if line.path is None else line._replace(path=Path((*FOLDING, *line.path)))

@@ -83,12 +83,25 @@ class Control:
         A loop gives up only what its body carries: the rest is needed in the next round.
         """
         for name, region in regions_of(line):
-            for param, arg in _lent(line, region):
+            lent = list(_lent(line, region))
+            for at, (param, arg) in enumerate(lent):
                 if not param.donated:
                     continue
+                self._check_donated(name, arg, lent[:at] + lent[at + 1 :])
                 if loops(line) and (name == "condition" or arg not in line.carried):
                     self.state.report(rules.PARAM_ENDED, name=param.name, verb="donated")
                 self.lifetimes.give_up(arg.buffer)
+
+    def _check_donated(
+        self, region: str, donated: BufferArg, others: Sequence[tuple[BufferInput, BufferArg]]
+    ) -> None:
+        """Check that a region gets a storage that is donated to it under no other name."""
+        storages = set(self.lifetimes.storages(donated.buffer))
+        for _, other in others:
+            if not storages.isdisjoint(self.lifetimes.storages(other.buffer)):
+                fault = partial(self.state.report, rules.DONATED_TWICE, region=region)
+                fault(name=donated.buffer, other=other.buffer)
+                return
 
     def _check_decider(
         self, rule: Rule, arg: BufferArg | ScalarArg, kind: str, types: Sequence[DType]

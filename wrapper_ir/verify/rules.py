@@ -786,3 +786,11 @@ CHANGED_TENSOR = _rule(
     "{name} changes the shape or the storage of the tensor that it is given",
     "give the new view a name of its own, with 'reinterpret' or an op that returns it",
 )
+DONATED_TWICE = _rule(
+    1122,
+    "donated-twice",
+    "a region gets what is donated to it under one name: it may end the storage, and no other "
+    "operand is, or may be, a view of it",
+    "%{name} is donated to the {region} region, which also gets its storage, perhaps, as %{other}",
+    "pass it once, or let the region borrow it",
+)

@@ -37,7 +37,7 @@ from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.lines.program import ConstantKind, Program
 from wrapper_ir.lines.walk import Path
 from wrapper_ir.runtime import check_layout, check_object, current_stream, empty_strided_cpu
-from wrapper_ir.runtime._private import registered_schema
+from wrapper_ir.runtime._private import registered_op
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -396,7 +396,7 @@ class FxArtifact:
             InputLayoutError: A constant does not have its declared layout.
             SchemaDifferenceError: It declares an op unlike the one that is registered.
         """
-        refuse_differences(self.program, registered_schema)
+        refuse_differences(self.program, registered_op)
         program = self.program
         if set(self.missing) - {*program.folded}:
             names = ", ".join(f"'{name}'" for name in self.missing)

@@ -73,9 +73,9 @@ class PythonArtifact:
             SchemaDifferenceError: It declares an op unlike the one that is registered.
         """
         # Loading needs torch; emitting does not.
-        from wrapper_ir.runtime._private import registered_schema  # noqa: PLC0415
+        from wrapper_ir.runtime._private import registered_op  # noqa: PLC0415
 
-        refuse_differences(self.program, registered_schema)
+        refuse_differences(self.program, registered_op)
         constants = self.constants_beside()
         digest = hashlib.sha256(self.source.encode()).hexdigest()[:12]
         filename = f"<wrapper_ir {digest}>"

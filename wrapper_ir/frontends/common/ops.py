@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import sympy
 import torch
 
-from wrapper_ir.analysis.ops import OVERWRITING
+from wrapper_ir.analysis.ops import OVERWRITING, is_torchs
 from wrapper_ir.lines.args import (
     Access,
     Arg,
@@ -193,6 +193,8 @@ def bind_arguments(
         SchemaError: The IR cannot parse the schema.
     """
     op = _number_overload(op, args)
+    if torch.Tag.inplace_view in getattr(op, "tags", ()) and not is_torchs(str(op.name())):
+        raise MisfitError("it changes the shape or the storage of the tensor that it is given")
     schema = parse_schema(source_of(op).schema)
     positional = schema.positional
     if len(args) > len(positional):

@@ -17,6 +17,7 @@ import contextlib
 import contextvars
 import warnings
 from functools import wraps
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -33,7 +34,7 @@ is_wrapper: Any = is_traceable_wrapper_subclass
 storage_key: Any = StorageWeakRef
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 
 class OpByOpWarning(UserWarning):
@@ -92,8 +93,9 @@ def with_overlaps(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Cal
         finally:
             _overlapping.reset(pattern)
             _cached.reset(cached)
-        if len(lent.positions) > 1 and _writes(metadata, lent.positions, len(inputs)):
-            return _comparing(compiled, model, lent)
+        written = _written(metadata, lent.positions, len(inputs))
+        if len(lent.positions) > 1 and written:
+            return _comparing(compiled, model, lent, written)
         return compiled
 
     return compile_graph
@@ -145,24 +147,32 @@ def _overlaps(args: Sequence[Any], positions: Sequence[int]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _writes(metadata: Any, positions: Sequence[int], count: int) -> bool:
-    """Return whether a graph with ``count`` arguments writes to one at these positions."""
+def _written(metadata: Any, positions: Sequence[int], count: int) -> Collection[int]:
+    """Return which of these positions a graph with ``count`` arguments writes to."""
     infos = () if metadata is None else metadata.input_info
     written = {position for position, info in enumerate(infos) if info.mutates_data}
+    if len(infos) == count:
+        return written.intersection(positions)
     # A base that AOTAutograd has put in the place of arguments moves the others.
-    return bool(written) if len(infos) != count else not written.isdisjoint(positions)
+    return positions if written else ()
 
 
-def _comparing(compiled: Any, model: torch.fx.GraphModule, lent: _Lent) -> Callable[..., Any]:
+def _comparing(
+    compiled: Any, model: torch.fx.GraphModule, lent: _Lent, written: Collection[int]
+) -> Callable[..., Any]:
     """Return a compiled graph that runs op by op for arguments that overlap in another way."""
     positions, known = lent
+    ordered = sorted(positions, key=lambda position: position not in written)
+    count, pick, storage = len(positions), itemgetter(*ordered), torch.Tensor.untyped_storage
 
     @wraps(compiled)
     def call(*args: Any) -> Any:
-        storages = {args[position].untyped_storage()._cdata for position in positions}
-        # Most arguments have storages of their own.
-        if len(storages) == len(positions) and not known:
-            return compiled(*args)
+        if not known:
+            storages = [*map(storage, pick(args))]  # each has one object in Python
+            # Most arguments have storages of their own. Slices of one tensor, none of them
+            # written to, may overlap or not.
+            if len({*storages}) == count or _are_alone(storages, len(written)):
+                return compiled(*args)
         if _overlaps(args, positions) == known:
             return compiled(*args)
         warnings.warn(
@@ -174,3 +184,9 @@ def _comparing(compiled: Any, model: torch.fx.GraphModule, lent: _Lent) -> Calla
         return model(*args)
 
     return call
+
+
+def _are_alone(storages: Sequence[Any], count: int) -> bool:
+    """Return whether the first ``count`` storages differ from one another and from all others."""
+    first = {*storages[:count]}
+    return len(first) == count and first.isdisjoint(storages[count:])

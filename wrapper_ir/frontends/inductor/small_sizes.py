@@ -8,18 +8,12 @@ these sizes, with the example's for all others.
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import sympy
 
-from wrapper_ir.frontends.inductor.compat import (
-    SymT,
-    ValueRanges,
-    bound_sympy,
-    ir,
-    symbol_is_type,
-)
+from wrapper_ir.frontends.inductor.compat import SymT, ir, symbol_is_type
+from wrapper_ir.frontends.inductor.indices import Index, number
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.memory import Reinterpret
 from wrapper_ir.lines.walk import walk
@@ -32,22 +26,18 @@ if TYPE_CHECKING:
 
     Values = Mapping[sympy.Symbol, sympy.Integer]
 
-#: The most places of one access to compute, where interval arithmetic does not settle it.
-_MOST_POINTS: Final = 256
-
 #: The least size that torch traces with.
 _TRACED: Final = 2
 
 
 class _Access(NamedTuple):
-    """Elements of a storage that code touches: those at ``index``, for all variables in ranges.
+    """Elements of a storage that code touches: those at ``place``.
 
     The storage holds what a layout spans. Sizes are sympy expressions, of torch's symbols in
     kernels and of a program's in views.
     """
 
-    index: Any
-    ranges: tuple[tuple[sympy.Symbol, Any], ...]
+    place: Index
     size: tuple[Any, ...]
     stride: tuple[Any, ...]
     offset: Any
@@ -56,46 +46,30 @@ class _Access(NamedTuple):
     def fits(self, values: Values) -> bool:
         """Return whether all these elements lie in the storage, for these values of symbols."""
         try:
-            counts = {variable: _number(count, values) for variable, count in self.ranges}
-            if min(counts.values(), default=1) < 1:
-                return min(counts.values()) == 0  # no tensor has less than no elements
-            index = sympy.sympify(self.index).xreplace(values)
+            bounds = self.place.bounds(values)
+            if bounds is None:
+                return True
             taken, held = self.itemsizes
             limit = self._capacity(values) * held // taken
-            bounds: Any = bound_sympy(index, {v: ValueRanges(0, n - 1) for v, n in counts.items()})
             if bounds.lower >= 0 and bounds.upper < limit:
                 return True
-            return all(0 <= int(index.xreplace(point)) < limit for point in _points(counts))
+            return all(0 <= place < limit for place in self.place.places(values))
         except (ArithmeticError, TypeError, ValueError):  # it has no such number
             return False
 
     def symbols(self) -> set[sympy.Symbol]:
         """Return the symbols on which it depends, its variables among them."""
-        values = (self.index, self.offset, *self.size, *self.stride, *dict(self.ranges).values())
-        return {symbol for value in values for symbol in sympy.sympify(value).free_symbols}
+        values = (self.offset, *self.size, *self.stride)
+        own = {symbol for value in values for symbol in sympy.sympify(value).free_symbols}
+        return own | self.place.symbols()
 
     def _capacity(self, values: Values) -> int:
-        size = [_number(each, values) for each in self.size]
+        size = [number(each, values) for each in self.size]
         if min(size, default=1) < 1:
             return 0
-        stride = [_number(each, values) for each in self.stride]
+        stride = [number(each, values) for each in self.stride]
         steps = sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-        return _number(self.offset, values) + steps + 1
-
-
-def _points(counts: Mapping[sympy.Symbol, int]) -> Iterator[Values]:
-    """Yield values of variables that range from 0 to their counts: all, or those at the ends."""
-    most = int(_MOST_POINTS ** (1 / max(len(counts), 1)) + 1e-9)
-    ends = [
-        [*range(n)] if n <= most else [*range(most - most // 2), *range(n - most // 2, n)]
-        for n in counts.values()
-    ]
-    for point in itertools.product(*ends):
-        yield {name: sympy.Integer(at) for name, at in zip(counts, point, strict=True)}
-
-
-def _number(value: Any, values: Values) -> int:
-    return int(sympy.sympify(value).xreplace(values))
+        return number(self.offset, values) + steps + 1
 
 
 def least_sizes(graph: Any, program: Program) -> dict[str, int]:
@@ -178,8 +152,7 @@ def _of_kernels(graph: Any) -> Iterator[_Access]:
                     continue  # an op's, which takes tensors
                 ranges = zip(dep.var_names, map(plain, dep.size), strict=True)
                 yield _Access(
-                    plain(dep.index),
-                    tuple(ranges),
+                    Index(plain(dep.index), tuple(ranges)),
                     tuple(layout.size),
                     tuple(layout.stride),
                     layout.offset,
@@ -205,8 +178,10 @@ def _of_views(program: Program) -> Iterator[_Access]:
             layout, storage = program.layout(line.out), program.layout(root)
             names = [sympy.Dummy(integer=True) for _ in layout.size]
             yield _Access(
-                layout.offset + _sum(names, layout),
-                tuple(zip(names, layout.size, strict=True)),
+                Index(
+                    layout.offset + _sum(names, layout),
+                    tuple(zip(names, layout.size, strict=True)),
+                ),
                 storage.size,
                 storage.stride,
                 storage.offset,

@@ -301,15 +301,30 @@ void Method::call(const Arg* args, std::size_t arg_count, const Result* results,
   }
 }
 
+// Throws if a registered op changes the shape or the storage of its argument.
+void refuse_changes(const ProgramInfo& program, const OpName& op) {
+  const auto found = c10::Dispatcher::singleton().findSchema({op.name, op.overload});
+  if (!found || !found->hasTag(at::Tag::inplace_view)) return;
+  throw Error("WIR0106",
+              std::string("program '") + program.name + "' declares '" +
+                  whole_name(op.name, op.overload) +
+                  "' unlike the op that is registered: it changes the shape or the storage of its "
+                  "argument, which no program can say",
+              "load the version of the op that the program was made with, or make the program again");
+}
+
 }  // namespace wir
 
-// Throws unless all ops of a program are registered.
+// Throws unless all ops of a program are registered, and leave shapes and storages as they are.
 extern "C" [[gnu::visibility("hidden")]] void wir_check_ops(const wir::ProgramInfo& program) {
   std::string missing;
   std::size_t count = 0;
   for (std::size_t n = 0; n < program.num_ops; ++n) {
     const wir::OpName& op = program.ops[n];
-    if (wir::is_registered(op.name, op.overload)) continue;
+    if (wir::is_registered(op.name, op.overload)) {
+      wir::refuse_changes(program, op);
+      continue;
+    }
     missing += (missing.empty() ? "'" : ", '") + wir::whole_name(op.name, op.overload) + "'";
     ++count;
   }

@@ -13,21 +13,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import sympy
 import torch
 
-from wrapper_ir.frontends.inductor.compat import (
-    MemoryDep,
-    ValueRanges,
-    bound_sympy,
-    ir,
-    symbol_is_type,
-)
+from wrapper_ir.frontends.inductor.compat import MemoryDep, ir, symbol_is_type
 from wrapper_ir.frontends.inductor.convert.trial_bounds import (
     FROM_MEMORY,
     depends_on_values,
     stays_in_bounds,
 )
+from wrapper_ir.frontends.inductor.indices import Index
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,17 +110,17 @@ def _reach(scope: Scope, note: TritonNote, buffer: str) -> int:
 
 def _last_index(scope: Scope, at: MemoryDep) -> int:
     """Return the largest index of a loop's accesses at the hints; -1 if it makes none."""
-
-    def expected(value: Any) -> int:
-        return int(scope.draft.expected(scope.scalar(value)))
-
-    sizes = {variable: expected(size) for variable, size in at.ranges.items()}
-    if any(size < 1 for size in sizes.values()):
-        return -1
+    index = Index(at.index, tuple(at.ranges.items()))
     numbers = {
-        symbol: 0 if symbol_is_type(symbol, FROM_MEMORY) else expected(symbol)
-        for symbol in at.index.free_symbols - sizes.keys()
+        symbol: (
+            0
+            if symbol_is_type(symbol, FROM_MEMORY)
+            else int(scope.draft.expected(scope.scalar(symbol)))
+        )
+        for symbol in index.symbols() - at.ranges.keys()
     }
-    loops = {variable: ValueRanges(0, size - 1) for variable, size in sizes.items()}
-    last = bound_sympy(sympy.sympify(at.index.xreplace(numbers)), loops).upper
-    return int(last) if last.is_Integer else -1
+    try:
+        bounds = index.bounds(numbers)
+    except ValueError:  # the hints give a size below 0
+        return -1
+    return int(bounds.upper) if bounds is not None and bounds.upper.is_Integer else -1
