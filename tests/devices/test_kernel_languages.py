@@ -13,7 +13,9 @@ import wrapper_ir as wir
 from tests import warm
 from tests.devices.loops import HEADER, IN_CPP, LOOPS, Loops, cpu_with
 from wrapper_ir import devices
+from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines import DeviceKernel
+from wrapper_ir.runtime import MachineCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -266,3 +268,35 @@ def test_what_the_python_side_raises_is_told() -> None:
 def test_names_of_languages_that_emitters_know_are_not_those_of_vendors() -> None:
     assert devices.vendor_language("Triton").launcher == ""
     assert not devices.CUDA.runs(devices.vendor_language("Triton"))
+
+
+def test_gpus_run_a_language_that_hands_out_machine_code() -> None:
+    """Launches take the stream, as those of Triton kernels do; see ``tests/gpu``."""
+    from tests.gpu.cuda_language import LANGUAGE
+
+    text = TEXT.replace("@cpu", "@cuda:0").replace("loops", LANGUAGE.name)
+    text = text.replace("out %y, n)", "out %y, n) @cuda:0")
+    with pytest.raises(wir.WrapperIRError, match="CUDA C\\+\\+"):
+        wir.emit(wir.parse(text))
+    assert devices.CUDA.cpp is not None
+    taught = dataclasses.replace(
+        devices.CUDA,
+        languages=(*devices.CUDA.languages, LANGUAGE),
+        cpp=dataclasses.replace(devices.CUDA.cpp, python=True),
+    )
+    devices.register_device(taught, over=devices.CUDA)
+    try:
+        program = wir.parse(text)
+        source = wir.emit(program).source
+        in_cpp = wir.emit(program, "cpp").source
+    finally:
+        devices.register_device(devices.CUDA, over=taught)
+    assert "from tests.gpu.cuda_language import CudaCpp\n" in source
+    assert "    double(((n + 1) // 2,), stream, x, y, n)\n" in source
+    assert "inline wir::PythonKernel<AtenTensorHandle, AtenTensorHandle, std::int64_t>" in in_cpp
+
+
+def test_machine_code_takes_pointers_and_numbers() -> None:
+    code = MachineCode(name="k", params=("in f32", "c64"), code=b"", symbol="k", threads=32)
+    with pytest.raises(OptionValueError, match="'c64'"):
+        code.load(torch.device("cuda", 0))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import importlib.util
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -92,6 +93,15 @@ def _ends() -> Tensor:
 def _scales(*sizes: tuple[int, ...]) -> list[Tensor]:
     """Powers of two."""
     return [torch.randint(0, 3, size, device="cuda").float().exp2() for size in sizes]
+
+
+flex_gemm: Any = None
+if importlib.util.find_spec("torch._higher_order_ops.flex_gemm"):
+    flex_gemm = importlib.import_module("torch._higher_order_ops.flex_gemm").flex_gemm
+
+
+def _with_epilogue(x: Tensor, w: Tensor) -> Any:
+    return flex_gemm(torch.mm, (x, w), lambda product: (product * 2).relu())
 
 
 def _quantised(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
@@ -219,6 +229,7 @@ WAYS: dict[str, Way] = {
         choice="decompose_k|bmm",
         backends="ATEN,TRITON",
     ),
+    "product_with_epilogue": Way(_with_epilogue, MATRICES, r"aten::mm|call @triton_tem"),
     "product_of_another_type": Way(
         lambda x, w: torch.mm(x, w, out_dtype=torch.float32) + 1,
         MATRICES,

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from wrapper_ir.runtime.kept import Arena, KeptArena, Scratch
     from wrapper_ir.runtime.kept_gpu import KeptGpuArena
     from wrapper_ir.runtime.kernels import CppKernels, load_kernels, report_progress
+    from wrapper_ir.runtime.machine_code import MachineCode
     from wrapper_ir.runtime.main import (
         SourceFolder,
         SourceFolderError,
@@ -84,6 +85,7 @@ _LATER = {
     "wrapper_ir.runtime.heap": ("KeptHeap",),
     "wrapper_ir.runtime.kept": ("Arena", "KeptArena", "Scratch"),
     "wrapper_ir.runtime.kernels": ("CppKernels", "load_kernels", "report_progress"),
+    "wrapper_ir.runtime.machine_code": ("MachineCode",),
     "wrapper_ir.runtime.main": (
         "SourceFolder",
         "SourceFolderError",
@@ -112,6 +114,7 @@ __all__ = [
     "KeptGpuArena",
     "KeptHeap",
     "KeptViews",
+    "MachineCode",
     "MisalignedViewError",
     "NoOutError",
     "NonFiniteError",

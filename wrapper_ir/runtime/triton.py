@@ -60,7 +60,7 @@ _LAUNCHER: Final = Extension(
 )
 
 #: Triton's number types -> the launcher's format letters.
-_LETTERS: Final = {
+LETTERS: Final = {
     "i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
     "u1": "?", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
     "fp32": "f", "f32": "f", "fp64": "d", "f64": "d",
@@ -112,7 +112,7 @@ class TritonKernels:
             raise TritonKernelError(kernel=name, reason=reason)
         for type_ in signature.values():
             plain = type_.removesuffix(":16")
-            if not plain.startswith("*") and plain not in _LETTERS:
+            if not plain.startswith("*") and plain not in LETTERS:
                 raise TritonKernelError(
                     kernel=name, reason=f"{type_!r} cannot be passed to kernels"
                 )
@@ -136,7 +136,7 @@ class TritonKernels:
             TritonKernelError: Triton is not installed, there is no GPU, or a kernel does not
                 compile.
         """
-        launcher = _launcher()
+        launcher = native_launcher()
         with torch.cuda.device(self._device):
             torch.empty(1, device=self._device)  # creates the device's context
             return tuple(
@@ -163,7 +163,7 @@ def prepare_launcher(kinds: Iterable[DeviceKind]) -> bool:
 
 
 @functools.cache
-def _launcher() -> Any:  # noqa: ANN401 - a module without types
+def native_launcher() -> Any:  # noqa: ANN401 - a module without types
     """Return the extension module that launches kernels."""
     module = _LAUNCHER.load()
     module.setup(data_ptr_address(), torch.Tensor, torch.Tensor.data_ptr)
@@ -210,4 +210,4 @@ def _with_scratch(
 
 
 def _letter(type_: str) -> str:
-    return "O" if type_.startswith("*") else _LETTERS[type_.removesuffix(":16")]
+    return "O" if type_.startswith("*") else LETTERS[type_.removesuffix(":16")]

@@ -249,6 +249,7 @@ def noting(scheduling: Any, scheduler: Any) -> Any:
 
 #: Languages of kernels that programs do not hold, by Inductor's class of scheduling.
 _LANGUAGES: Final = {
+    "CUDACPPScheduling": "CUTLASS",  # earlier name of the next
     "CUTLASSScheduling": "CUTLASS",
     "CuteDSLScheduling": "CuTe DSL",
     "FlyDSLScheduling": "FlyDSL",
