@@ -8,6 +8,7 @@ function at once; each call has a state of its own, and the GIL is released whil
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
 from wrapper_ir.toolchain.manifest import Manifest, Sources
 from wrapper_ir.toolchain.native import Extension, runtime_objects
+from wrapper_ir.toolchain.objects import GENERATED, generated_flags, precompiled
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.processes import in_background
 from wrapper_ir.toolchain.source import CppSource, CppUnit
@@ -158,19 +160,29 @@ def extension_module() -> Any:  # noqa: ANN401 - a module without types
         return _loaded
 
 
+def make_module(jobs: int | None = None) -> None:
+    """Compile the module, the C++ runtime and headers of programs, unless the cache has them.
+
+    Args:
+        jobs: The number of compilers to run at once; by default one per processor.
+
+    Raises:
+        WrapperIRError: As for :meth:`wrapper_ir.toolchain.native.Extension.load`.
+    """
+    cache = default_cache()
+    _MODULE.file(cache)
+    compiler = find_compiler(cache)
+    precompiled(cache)[GENERATED].get(compiler, generated_flags(compiler))
+    runtime_objects(cache, compiler, jobs=jobs)
+
+
 def prepare_module() -> None:
-    """Start to compile the module and the C++ runtime in a thread, unless they exist.
+    """Start :func:`make_module` in a thread.
 
     Errors are dropped; the code that needs the module reports them.
     """
-
-    def prepare() -> None:
-        cache = default_cache()
-        _MODULE.file(cache)
-        runtime_objects(cache, find_compiler(cache), jobs=1)
-
     if _loaded is None:
-        in_background("module", prepare)
+        in_background("module", partial(make_module, jobs=1))
 
 
 DEFAULT_RUNNERS: Final = 4

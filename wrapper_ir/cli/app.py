@@ -39,6 +39,7 @@ COMMANDS = {
     "corpus": "wrapper_ir.cli.commands.installation:corpus",
     "emitters": "wrapper_ir.cli.commands.installation:emitters",
     "cache": "wrapper_ir.cli.commands.installation:cache",
+    "prepare": "wrapper_ir.cli.commands.installation:prepare",
     "doctor": "wrapper_ir.cli.commands.installation:doctor",
 }
 

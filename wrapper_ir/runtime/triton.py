@@ -158,8 +158,17 @@ def prepare_launcher(kinds: Iterable[DeviceKind]) -> bool:
     """
     is_used = any(kind.python.triton[0] == TritonKernels.__name__ for kind in kinds)
     if is_used:
-        in_background("launcher", lambda: _LAUNCHER.file(default_cache()))
+        in_background("launcher", make_launcher)
     return is_used
+
+
+def make_launcher() -> None:
+    """Compile the launcher, unless the cache has it.
+
+    Raises:
+        WrapperIRError: As for :meth:`wrapper_ir.toolchain.native.Extension.load`.
+    """
+    _LAUNCHER.file(default_cache())
 
 
 @functools.cache

@@ -1,21 +1,23 @@
-"""Commands about the installation: ``doctor``, ``emitters``, ``cache`` and ``corpus``."""
+"""Commands about the installation: ``doctor``, ``prepare``, ``emitters``, ``cache``, ``corpus``."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import sys
+import time
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from wrapper_ir.cli.command import Group, examples, json_option, traceback_option
 from wrapper_ir.cli.completion import CORPUS, TARGETS
-from wrapper_ir.cli.terminal import aligned, bar, human, out, parse_size
+from wrapper_ir.cli.terminal import aligned, bar, human, out, parse_size, step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from wrapper_ir.cli.doctor import Report
     from wrapper_ir.testing.corpus import Coverage, Row
@@ -57,6 +59,42 @@ def _examine() -> Report:
     with bar("running a small program") as progress:
         torch, (imported, *trials) = run_trials([FRONT_END, *emitter_names()], progress)
     return Report(gather(torch, imported.fault), cache, trials)
+
+
+# ``wrapper-ir prepare``: what a machine compiles once.
+
+
+@click.command(epilog=examples("""
+wrapper-ir prepare
+WRAPPER_IR_CACHE_DIR=/opt/cache wrapper-ir prepare
+"""))
+@traceback_option
+def prepare() -> None:
+    """Compile what a machine compiles once, so that no first call has to.
+
+    That is the headers of C++ kernels, the C++ runtime with the module that calls it and, where
+    PyTorch is built for GPUs, the launcher of Triton kernels. It takes about 20 seconds, in an
+    image of a container for instance. Without it the first call that needs a part starts to compile
+    it in the background. All of it goes to the cache (see "wrapper-ir cache"); what is there stays
+    as it is.
+    """
+    import torch
+
+    from wrapper_ir.aot.load import make_module
+    from wrapper_ir.runtime.triton import make_launcher
+    from wrapper_ir.toolchain import kernels
+
+    parts: dict[str, Callable[[], object]] = {
+        "headers of C++ kernels": partial(kernels.prepare, wait=True),
+        "the C++ runtime": make_module,
+    }
+    if torch.version.cuda is not None:
+        parts["the launcher of Triton kernels"] = make_launcher
+    for name, make in parts.items():
+        start = time.perf_counter()
+        with step(f"compiling {name}"):
+            make()
+        click.echo(f"{name}: {time.perf_counter() - start:.1f} s")
 
 
 # ``wrapper-ir emitters``: the targets and their options.
