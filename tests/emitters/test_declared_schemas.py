@@ -181,11 +181,16 @@ def _turns() -> wir.Program:
 @pytest.mark.usefixtures("_turning")
 @pytest.mark.parametrize("target", TARGETS)
 def test_an_op_that_is_tagged_as_changing_its_argument_is_refused(target: str) -> None:
-    made = _turns()
-    with pytest.raises(SchemaDifferenceError, match="changes the shape or the storage"):
+    made: Any = _turns()
+
+    def call() -> None:
         if target == "interpreter":
             wir.interpret(made, torch.zeros(2, 3))
-        wir.compile(made, target)
+        else:
+            wir.compile(made, target)
+
+    with pytest.raises(SchemaDifferenceError, match="changes the shape or the storage"):
+        call()
 
 
 @pytest.mark.usefixtures("_turning")
