@@ -108,6 +108,7 @@ def _items(*numbers: Tensor) -> Any:
 
 
 MORE: dict[str, Case] = {
+    "apart": Case(lambda: [t(4), t(4)], lambda a, b: (a.add_(b) + b,)),
     "attention": Case(lambda: [t(2, 5, 4), t(2, 5, 4), t(2, 5, 4)], _attention),
     "bits": Case(lambda: [torch.arange(-2, 2) * 2**33 + 5, t(3, dtype=torch.complex64)], _bits),
     "channels_last": Case(_images, _channels_last, ["w", "b"]),

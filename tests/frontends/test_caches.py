@@ -448,3 +448,12 @@ def test_overlapping_arguments_that_nothing_writes_to_run_compiled() -> None:
         assert torch.equal(compiled(torch.zeros(4), t[:4], t[1:]), 1 + t[:4] * t[1:])
     with pytest.warns(OpByOpWarning, match="runs op by op"):
         compiled(t[:4], t[1:], torch.ones(4))
+
+
+def test_a_lazily_negated_gradient_keeps_its_sign() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x.sin() * 3, backend="wrapper_ir", fullgraph=True)
+    for gradient in (-torch.ones(4), torch._neg_view(torch.ones(4)), -torch.ones(4)):
+        x = torch.arange(4.0, requires_grad=True)
+        compiled(x).backward(gradient)
+        torch.testing.assert_close(x.grad, -3 * x.detach().cos())

@@ -21,8 +21,9 @@ class TestNumpy(EmitterConformance):
 
     target = "numpy"
     refused = frozenset("""
-        aliases arguments asserts attention backward bits channels_last comments complex_numbers
-        cond cond_integers cond_nested constants definitions_between dtypes dynamic_shapes effects
+        aliases apart arguments asserts attention backward bits channels_last comments
+        complex_numbers cond cond_integers cond_nested constants definitions_between dtypes
+        dynamic_shapes effects
         embedding extern_fresh extern_out foreach fourier half_types index_put input_mutation item
         items list_results masks multi_output planned pools_types probes probes_in_regions residual
         reuse switch symbols topk unbacked while while_double while_in_cond while_number

@@ -88,6 +88,7 @@ try:
         PlainAOTOutput,
         TangentAOTInput,
     )
+    from torch._functorch._aot_autograd.runtime_wrappers import AOTDispatchAutograd
     from torch._guards import TracingContext
     from torch._inductor import aot_compile, ir, list_mode_options
     from torch._inductor import compile_fx as inductor_entry

@@ -112,6 +112,22 @@ def noting_metadata(stock: Callable[..., Any]) -> Callable[..., Any]:
     return wrap_post_compile
 
 
+def with_plain_gradients(stock: Any) -> Any:
+    """Wrap AOTAutograd's static method that takes a gradient for a compiled backward.
+
+    Kernels of a backward, stock's too, read the memory behind the lazy minus sign of a gradient.
+    Nothing guards on it, and whoever calls ``backward`` cannot resolve it.
+    """
+    theirs: Any = stock.__func__
+
+    @wraps(theirs)
+    def process(x: Any, *args: Any, **kwargs: Any) -> Any:
+        is_lazy = isinstance(x, torch.Tensor) and x.is_neg() and not x.is_complex()
+        return theirs(x.resolve_neg() if is_lazy else x, *args, **kwargs)
+
+    return staticmethod(process)
+
+
 def _lent(trace: TracingContext, model: torch.fx.GraphModule, inputs: Sequence[Any]) -> _Lent:
     places = model.graph.find_nodes(op="placeholder")
     positions = tuple(

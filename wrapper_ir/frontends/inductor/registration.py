@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.devices import is_registered
 from wrapper_ir.frontends.inductor.choices import with_free_choices
 from wrapper_ir.frontends.inductor.compat import (
+    AOTDispatchAutograd,
     CachedResult,
     CompilePackage,
     SerializedFxCompile,
@@ -53,7 +54,11 @@ from wrapper_ir.frontends.inductor.identity import (
     package_keys,
 )
 from wrapper_ir.frontends.inductor.other_processes import with_context
-from wrapper_ir.frontends.inductor.overlaps import noting_metadata, with_overlaps
+from wrapper_ir.frontends.inductor.overlaps import (
+    noting_metadata,
+    with_overlaps,
+    with_plain_gradients,
+)
 from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
 
 if TYPE_CHECKING:
@@ -216,6 +221,7 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (inductor_entry, "compile_fx_inner", _with_devices),
     (inductor_entry, "compile_fx_aot", _with_library_emission),
     (CachedResult, "wrap_post_compile", noting_metadata),
+    (AOTDispatchAutograd, "process_runtime_tangent", with_plain_gradients),
     (CompilePackage, "source_id_from_fn", package_keys),
     (SerializedFxCompile, "serialize_compile", partial(with_context, registered)),
     (ShapeEnv, "evaluate_expr", with_free_choices),
