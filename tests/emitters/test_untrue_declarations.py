@@ -9,7 +9,8 @@ import torch
 
 import wrapper_ir as wir
 from wrapper_ir.interpreter import BrokenPromiseError
-from wrapper_ir.runtime import InputLayoutError
+from wrapper_ir.passes import run_passes
+from wrapper_ir.runtime import InputLayoutError, SymbolError
 from wrapper_ir.runtime.errors import ResultLayoutError
 from wrapper_ir.toolchain.errors import CompileError
 
@@ -25,8 +26,20 @@ def _library() -> Iterator[None]:
     library.define("half(Tensor x) -> Tensor")
     library.impl("half", lambda x: x[: len(x) // 2].clone(), "CompositeExplicitAutograd")
     torch.library.register_fake("untrue::half", torch.empty_like, lib=library)
+    library.define("twice(Tensor x, *, Tensor(a!) out) -> ()")
+    library.impl("twice", _twice, "CompositeExplicitAutograd")
+    library.define("count(Tensor x) -> int")
+    library.impl("count", lambda x: int(x[0]), "CompositeExplicitAutograd")
+    library.define("counts(Tensor x) -> int[]")
+    library.impl("counts", lambda x: [7, int(x[0])], "CompositeExplicitAutograd")
+    library.define("ratio(Tensor x) -> float")
+    library.impl("ratio", lambda x: 0.5, "CompositeExplicitAutograd")
     yield
     library._destroy()
+
+
+def _twice(x: torch.Tensor, *, out: torch.Tensor) -> None:
+    out.resize_(x.shape).copy_(2 * x)
 
 
 PROGRAM = """\
@@ -180,6 +193,178 @@ def test_results_in_regions_are_checked_too(emitter: str) -> None:
     run = wir.compile(wir.parse(IN_A_REGION), emitter)
     with pytest.raises(ResultLayoutError, match="'untrue::half'"):
         run(torch.ones(4), torch.tensor(True))
+
+
+# Output buffers: an op resizes one that its result does not fit, and writes all of it.
+
+OUTS = """\
+wir 2
+program @untrue inference logical
+
+{symbols}input %x : {input} @cpu
+
+extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
+extern aten::neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+extern aten::fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)
+extern aten::relu(Tensor self) -> Tensor
+extern untrue::twice(Tensor x, *, Tensor(a!) out) -> ()
+
+{body}
+  %a = aten::relu(%y) : {layout} @cpu
+  %b = aten::relu(%z) : f32[8, 8] @cpu
+return %a, %b
+"""
+
+_Z = "  %z = allocate : f32[8, 8] @cpu\n  aten::fill_.Scalar(inout %z, 5)\n"
+_POOL = """\
+  %p = allocate_pool : u8[1024] @cpu
+  %y = allocate_from_pool %p[0] : f32[4, 4] @cpu
+  %z = allocate_from_pool %p[64] : f32[8, 8] @cpu
+  aten::fill_.Scalar(inout %z, 5)
+"""
+_MM = "  aten::mm.out(%x, %x, out=out %y)"
+_S = "  s0 = size %x, 0\n"
+
+#: The body, the layout of the output.
+TOO_SMALL: dict[str, tuple[str, str]] = {
+    "too small": ("  %y = allocate : f32[4, 4] @cpu\n" + _Z + _MM, "f32[4, 4]"),
+    "too large": ("  %y = allocate : f32[16, 16] @cpu\n" + _Z + _MM, "f32[16, 16]"),
+    "another rank": ("  %y = allocate : f32[64] @cpu\n" + _Z + _MM, "f32[64]"),
+    "in a pool": (_POOL + _MM, "f32[4, 4]"),
+    "an op of each element": (
+        "  %y = allocate : f32[4, 8] @cpu\n" + _Z + "  aten::neg.out(%x, out=out %y)",
+        "f32[4, 8]",
+    ),
+    "part of another": (
+        "  %w = allocate : f32[8, 8] @cpu\n  %y = reinterpret %w : f32[2, 8] @cpu\n" + _Z + _MM,
+        "f32[2, 8]",
+    ),
+    "a symbolic size": (
+        _S + "  %y = allocate : f32[s0, 4] @cpu\n" + _Z + _MM,
+        "f32[s0, 4]",
+    ),
+}
+
+
+def with_out(name: str) -> wir.Program:
+    body, layout = TOO_SMALL[name]
+    is_symbolic = "s0" in body
+    return wir.parse(
+        OUTS.format(
+            symbols="symbol s0 : int [2, 512]\n" if is_symbolic else "",
+            input="f32[s0, 8]" if is_symbolic else "f32[8, 8]",
+            body=body,
+            layout=layout,
+        )
+    )
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("target", [*EMITTERS, "python kept", "cpp kept"])
+@pytest.mark.parametrize("name", sorted(TOO_SMALL))
+def test_an_output_buffer_that_does_not_fit_is_refused(name: str, target: str) -> None:
+    emitter, _, is_kept = target.partition(" ")
+    options = {"arena": "kept"} if is_kept else {}
+    run = wir.compile(with_out(name), emitter, **options)
+    x = torch.ones(8, 8)
+    with pytest.raises(ResultLayoutError, match=r"another (size|rank):"):
+        run(x)
+    assert torch.equal(x, torch.ones(8, 8))
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("target", ["python", "cpp", "fx"])
+def test_what_lies_beside_an_output_buffer_is_never_written(target: str) -> None:
+    """The memory of a result that the caller gave, of which the output buffer is a part."""
+    body = "  %y = reinterpret %x : f32[2, 8] @cpu\n" + _Z + _MM.replace("%x, %x", "%z, %z")
+    text = OUTS.format(symbols="", input="f32[8, 8]", body=body, layout="f32[2, 8]")
+    x = torch.ones(8, 8)
+    with pytest.raises(ResultLayoutError, match="another size:"):
+        wir.compile(wir.parse(text), target)(x)
+    assert torch.equal(x, torch.ones(8, 8))
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_an_output_buffer_of_another_type_is_refused(emitter: str) -> None:
+    body = "  %y = allocate : i32[8, 8] @cpu\n" + _Z + "  aten::neg.out(%x, out=out %y)"
+    text = OUTS.format(symbols="", input="f32[8, 8]", body=body, layout="i32[8, 8]")
+    run = wir.compile(wir.parse(text), emitter)
+    with pytest.raises(RuntimeError, match="Found dtype Int but expected Float"):
+        run(torch.ones(8, 8))
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_an_op_of_ones_own_that_resizes_its_output_is_refused(emitter: str) -> None:
+    body = "  %y = allocate : f32[4, 8] @cpu\n" + _Z + "  untrue::twice(%x, out=out %y)"
+    text = OUTS.format(symbols="", input="f32[8, 8]", body=body, layout="f32[4, 8]")
+    with pytest.raises(ResultLayoutError, match=r"'untrue::twice' returned .* another size:"):
+        wir.compile(wir.parse(text), emitter)(torch.ones(8, 8))
+
+
+def test_output_buffers_that_fit_are_written_without_a_check() -> None:
+    body = _S + "  %y = allocate : f32[s0, 8] @cpu\n" + _Z + "  aten::neg.out(%x, out=out %y)"
+    symbols, layout = "symbol s0 : int [2, 512]\n", "f32[s0, 8]"
+    program = wir.parse(OUTS.format(symbols=symbols, input=layout, body=body, layout=layout))
+    assert run_passes(program, ["check-results"]) is program
+    again = run_passes(with_out("too small"), ["check-results"])
+    assert run_passes(again, ["check-results"]) is again
+    planned = wir.plan_memory(again)
+    assert run_passes(planned, ["check-results"]) is planned
+
+
+def test_a_result_that_is_checked_is_not_written_to_a_plans_memory() -> None:
+    schema, body, count, _ = UNTRUE["a sum"]
+    text = PROGRAM.format(symbols="", input="f32[4, 4]", schema=schema, body=body, count=count)
+    checked = run_passes(wir.parse(text), ["check-results"])
+    planned = wir.plan_memory(checked, "pool", arena="kept")
+    assert "aten::sum.IntList_out" not in str(planned)
+
+
+# Numbers.
+
+NUMBERS = """\
+wir 2
+program @untrue inference logical
+
+symbol u0 : int [0, 4] unbacked
+symbol u1 : int unbacked
+symbol f0 : float unbacked
+input %x : f32[4] @cpu
+
+extern untrue::count(Tensor x) -> int
+extern untrue::counts(Tensor x) -> int[]
+extern untrue::ratio(Tensor x) -> float
+
+  {line}
+return u0
+"""
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+@pytest.mark.parametrize(
+    "line", ["u0 = untrue::count(%x) : symbol", "(u1, u0) = untrue::counts(%x) : (symbol, symbol)"]
+)
+@pytest.mark.parametrize("number", [3, 5, -1])
+def test_a_number_outside_its_range_is_refused(line: str, emitter: str, number: int) -> None:
+    run = wir.compile(wir.parse(NUMBERS.format(line=line)), emitter)
+    x = torch.full((4,), float(number))
+    if number == 3:
+        assert run(x) == (3,)
+        return
+    with pytest.raises(SymbolError, match=f"0 <= u0 <= 4, but u0 is {number}"):
+        run(x)
+
+
+def test_a_number_that_the_program_checks_is_checked_once() -> None:
+    line = "u0 = untrue::count(%x) : symbol\n  assert u0 >= 0\n  assert 4 >= u0"
+    program = wir.parse(NUMBERS.format(line=line))
+    assert run_passes(program, ["check-results"]) is program
+
+
+def test_an_integer_is_no_name_for_a_float() -> None:
+    program = wir.parse(NUMBERS.format(line="u0 = untrue::ratio(%x) : symbol"))
+    with pytest.raises(wir.WrapperIRError, match="WIR1086"):
+        wir.verify(program)
 
 
 # Constants.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,6 +101,47 @@ def test_threads_call_while_it_moves() -> None:
     assert is_library(served()[-1])
 
 
+def test_the_python_module_goes_when_calls_have_moved() -> None:
+    compiled = torch.compile(
+        lambda x: (x.exp() + 5.25).cumsum(0), backend="wrapper_ir", options=OPTIONS
+    )
+    x = torch.randn(16, 4)
+    before = served()
+    wanted = compiled(x)
+    (new,) = [each for each in served() if each not in before]
+    assert new._python is not None
+    module = weakref.ref(new._python._module)
+    call = weakref.ref(new._python.call)
+    assert wait_for_builds()
+    assert module() is not None
+    assert torch.equal(compiled(x), wanted)
+    gc.collect()
+    assert is_library(new)
+    assert (module(), call()) == (None, None)
+    assert torch.equal(compiled(x), wanted)
+
+
+def test_no_call_moves_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no GPU, what torch says of captures is the only thing to pretend."""
+    compiled = torch.compile(lambda x: x.tan() + 6.25, backend="wrapper_ir", options=OPTIONS)
+    x = torch.randn(16)
+    before = served()
+    wanted = compiled(x)
+    (new,) = [each for each in served() if each not in before]
+    assert new._python is not None
+    module = weakref.ref(new._python._module)
+    assert wait_for_builds()
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert torch.equal(compiled(x), wanted)
+    assert not is_library(new)
+    monkeypatch.undo()
+    assert torch.equal(compiled(x), wanted)
+    assert is_library(new)
+    gc.collect()
+    assert module() is not None  # the graph replays its kernels
+
+
 def test_a_wait_may_end_early() -> None:
     compiled = torch.compile(lambda x: x.cos() + 2.25, backend="wrapper_ir", options=OPTIONS)
     compiled(torch.randn(3))
@@ -137,6 +180,14 @@ if "wait" in sys.argv:
 """
 
 
+#: What leaves room for small files only, so that neither a library nor its parts fit.
+FULL = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # what is too large is an error, as on a full disk
+resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+"""
+
+
 def test_a_second_process_starts_with_the_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +195,12 @@ def test_a_second_process_starts_with_the_library(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torchs"))
     # Ends while compilers run: they go with it, and leave nothing that a later process finds.
     assert run(SCRIPT).stdout.splitlines()[-1] == "5.0 1"
+    # On a full disk, calls stay in Python, and nothing unfinished stays behind either.
+    done = run(FULL + SCRIPT, "wait")
+    assert done.stdout.splitlines()[-2:] == ["5.0 1", "True 5.0"], done.stderr
+    assert done.stderr.count("calls go on in Python") == 1
+    left = [file.relative_to(tmp_path / "ours").as_posix() for file in tmp_path.rglob("ours/**/*")]
+    assert not [name for name in left if "unfinished" in name or name.startswith("tmp/")]
     assert run(SCRIPT, "wait").stdout.splitlines()[-2:] == ["5.0 1", "True 5.0"]
     assert run(SCRIPT).stdout.splitlines()[-1] == "5.0 0"
 

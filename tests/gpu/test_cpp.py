@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import gc
 import re
 import subprocess
 import threading
@@ -18,6 +19,7 @@ from tests.export.deploy import compile_program
 from tests.gpu.cases import CASES, t
 from tests.gpu.test_programs import captured, compiled, no_tuning_by_time, same
 from tests.native.calls import Native, NativeError
+from wrapper_ir.aot import meanwhile
 from wrapper_ir.errors import WrapperIRError
 
 if TYPE_CHECKING:
@@ -282,3 +284,37 @@ def test_probes_in_libraries(
     elif level == "save":
         tensors = [torch.load(file) for file in files if file.suffix == ".pt"]
         assert any(torch.equal(each, inputs[0].cpu()) for each in tensors if each.dim() == 2)
+
+
+def test_no_call_moves_to_a_library_while_the_caller_captures_a_graph() -> None:
+    """Loading a library's kernels would spoil the capture."""
+    options = {"emitter": "cpp", "build": "background"}
+    torch._dynamo.reset()
+    run = torch.compile(lambda x: (x.sin() + 7.25).cumsum(0), backend="wrapper_ir", options=options)
+    before = meanwhile._building.all()
+    static = torch.randn(64, 64, device="cuda")
+    wanted = run(static)
+    (served,) = [each for each in meanwhile._building.all() if each not in before]
+    assert wir.wait_for_builds()
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        result = run(static)
+    assert served._python is not None  # the library is there, and the call was Python's
+    graph.replay()
+    assert torch.equal(result, wanted)
+    assert torch.equal(run(static), wanted)
+    assert served._python is None
+    # Replays find the kernels and the memory that they were recorded with.
+    gc.collect()
+    torch.cuda.empty_cache()
+    other = torch.randn_like(static)
+    static.copy_(other)
+    graph.replay()
+    assert torch.equal(result, run(other))
+    # And the library's calls can be captured, too.
+    again = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(again):
+        result = run(static)
+    again.replay()
+    assert torch.equal(result, run(other))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ import torch
 
 import wrapper_ir as wir
 from tests.emitters.corpus import program
+from tests.pages import ROOT
 from wrapper_ir.emitters.triton import source_of
 from wrapper_ir.lines.kernels import KernelDefinition, TritonKernel
 from wrapper_ir.runtime import TritonKernels
@@ -98,6 +101,33 @@ def test_what_cannot_be_launched_is_refused(tmp_path: Path, changes: dict[str, i
 def test_no_kernel_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not enough values"):
         binary_of_files("relu", tmp_path)
+
+
+_COMPILES = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from tests.emitters.corpus import program
+from wrapper_ir.emitters.triton import source_of
+from wrapper_ir.lines.kernels import KernelDefinition, TritonKernel
+from wrapper_ir.toolchain.cache import DiskCache
+from wrapper_ir.toolchain.triton import compiled_binary
+
+kernels = [line for line in program("triton").body if isinstance(line, KernelDefinition)]
+(kernel, *_) = [each for each in kernels if isinstance(each.source, TritonKernel)]
+source = replace(source_of(kernel.name, kernel.source), options={})
+compiled_binary(source, 90, DiskCache(Path(sys.argv[1])))
+print("triton._C.libtriton" in sys.modules)
+"""
+
+
+def test_a_script_that_compiled_a_kernel_ends_without_reports_of_leaks(tmp_path: Path) -> None:
+    """Nothing of ours keeps Triton's objects alive when a process ends."""
+    pytest.importorskip("triton._C.libtriton")
+    command = [sys.executable, "-c", _COMPILES, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    assert "nanobind" not in done.stderr
 
 
 def test_emitted_text_asks_for_the_same_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:

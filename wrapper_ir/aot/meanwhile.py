@@ -7,7 +7,8 @@ the same kernels and ops, so the results have the same bits.
 
 If the library cannot be built, calls stay in Python, and a warning says why. In a process that was
 forked meanwhile they stay there, too. While a CUDA graph of the caller's is being captured no call
-moves.
+moves. When calls have moved, the Python module goes, with its kernels and what it kept, unless such
+a graph recorded one of its calls: replays use both.
 """
 
 from __future__ import annotations
@@ -72,6 +73,35 @@ def served(
     return _Served(make, text, names, variables)
 
 
+class _Python:
+    """The emitted Python module of a program.
+
+    Args:
+        module: The module.
+        names: As for :func:`served`.
+        variables: As there.
+    """
+
+    def __init__(
+        self, module: types.ModuleType, names: Mapping[str, str], variables: Mapping[str, Any]
+    ) -> None:
+        self._module = module
+        self._names = names
+        self._variables = variables
+        self.call: BoxedCall = module.call
+
+    def prepare(self) -> None:
+        """Give the module its constants."""
+        for variable, name in self._names.items():
+            setattr(self._module, variable, self._variables[name])
+
+    def release(self) -> None:
+        """Free the memory that the module keeps between calls."""
+        release = getattr(self._module, "release", None)
+        if release is not None:
+            release()
+
+
 class _Served:
     """A boxed function that moves from Python to a library.
 
@@ -90,11 +120,12 @@ class _Served:
         variables: Mapping[str, Any],
     ) -> None:
         self._make = make
-        self._names = names
-        self._variables = variables
-        self._module = types.ModuleType("wrapper_ir_meanwhile")
-        exec(compile(text, "<wrapper_ir meanwhile>", "exec"), self._module.__dict__)
-        self._python: BoxedCall = self._module.call
+        module = types.ModuleType("wrapper_ir_meanwhile")
+        exec(compile(text, "<wrapper_ir meanwhile>", "exec"), module.__dict__)
+        #: What serves calls until they move; None from then on.
+        self._python: _Python | None = _Python(module, names, variables)
+        #: The same, once a CUDA graph of the caller's has recorded a call.
+        self._recorded: _Python | None = None
         self._made: BoxedCall | None = None
         self._guard = threading.Lock()
         self._builder: threading.Thread | None = None
@@ -105,9 +136,11 @@ class _Served:
         return self._call(args)
 
     def _first(self, args: list[Any]) -> tuple[Any, ...]:
-        for variable, name in self._names.items():
-            setattr(self._module, variable, self._variables[name])
-        results = self._python(args)
+        python = self._python
+        if python is None:  # another thread's call has moved since this one began
+            return self._call(args)
+        python.prepare()
+        results = self._in_python(python, args)
         with self._guard:
             if self._builder is None:
                 self._call = self._until_built
@@ -119,21 +152,27 @@ class _Served:
         try:
             self._made = self._make()
         except Exception as error:
-            self._call = self._python
+            assert self._python is not None  # no call has moved
+            self._call = self._python.call
             if isinstance(error, StoppedError):  # the process ends
                 return
             what = error.message if isinstance(error, WrapperIRError) else repr(error)
             _log.warning("calls go on in Python, since the C++ library cannot be built: %s", what)
 
     def _until_built(self, args: list[Any]) -> tuple[Any, ...]:
-        made = self._made
-        if made is None or _is_capturing():
-            return self._python(args)
-        self._call = made
-        release = getattr(self._module, "release", None)
-        if release is not None:
-            release()
+        python, made = self._python, self._made
+        if made is None or (python is not None and _is_capturing()):
+            assert python is not None  # no call has moved
+            return self._in_python(python, args)
+        self._call, self._python = made, None
+        if python is not None and self._recorded is None:
+            python.release()
         return made(args)
+
+    def _in_python(self, python: _Python, args: list[Any]) -> tuple[Any, ...]:
+        if self._recorded is None and _is_capturing():
+            self._recorded = python
+        return python.call(args)
 
     def wait(self, seconds: float | None) -> bool:
         """Wait until the library is there, or cannot be built; return False after ``seconds``."""

@@ -10,8 +10,9 @@ all of them are taken for the same.
 
 from __future__ import annotations
 
+import logging
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import torch
@@ -30,7 +31,7 @@ from wrapper_ir.runtime import check_layout
 from wrapper_ir.runtime._private import no_autocast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from torch import Tensor
 
@@ -79,8 +80,7 @@ class FakeCalls:
         """Return whether the results are as declared; None if the op refuses its arguments."""
         frame = Frame(self._program, {}, symbols=dict(symbols))
         try:
-            with warnings.catch_warnings(), torch.no_grad(), no_autocast(), self._mode:
-                warnings.simplefilter("ignore")  # nothing is computed that one could warn of
+            with _quiet(), torch.no_grad(), no_autocast(), self._mode:
                 for arg in buffers_in([*line.args, *(value for _, value in line.kwargs)]):
                     tensor = self._fake(frame, self._program.layout(arg.buffer))
                     frame.buffers.setdefault(arg.buffer, Buffer(arg.buffer, tensor, ()))
@@ -89,6 +89,8 @@ class FakeCalls:
                 value = find_op(self._program, line.op)(*args, **kwargs)
         except Exception:
             return None
+        if not all(self._is_unchanged(frame, line.op, name) for name in frame.buffers):
+            return False
         results = (r for r in line.results if isinstance(r, ResultBuffer))
         return all(self._is_as_declared(frame, line.op, result, value) for result in results)
 
@@ -98,6 +100,11 @@ class FakeCalls:
         size, stride = frame.dims(layout.size), frame.dims(layout.stride)
         device = torch.device(str(layout.device))
         return torch.empty_strided(size, stride, dtype=dtype_of(layout), device=device)
+
+    def _is_unchanged(self, frame: Frame, op: str, name: str) -> bool:
+        """Return whether an argument still has its layout: an output buffer may be resized."""
+        result = ResultBuffer(name)
+        return self._is_as_declared(frame, op, result, frame.buffers[name].tensor)
 
     def _is_as_declared(self, frame: Frame, op: str, result: ResultBuffer, value: object) -> bool:
         layout = self._program.layout(result.out)
@@ -109,6 +116,19 @@ class FakeCalls:
         except WrapperIRError:
             return False
         return True
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Say nothing of what torch warns of or logs: nothing is computed, and ops may refuse."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    was, log.disabled = log.disabled, True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.disabled = was
 
 
 def _varies(form: object) -> bool:

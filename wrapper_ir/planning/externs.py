@@ -24,7 +24,7 @@ from wrapper_ir.lines import (
     effects,
     map_regions,
 )
-from wrapper_ir.lines.traits import allocates_one, calls_op, ends
+from wrapper_ir.lines.traits import allocates_one, calls_op, checks_layout, ends
 from wrapper_ir.lines.walk import Renaming
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # A plan cannot place memory that an op allocates itself. If the op has an ``out=`` overload, the
 # call becomes an allocation and a call of the overload. An op without one stays as it is, and so
-# does an op whose result has a size that only the op knows.
+# does an op whose result has a size that only the op knows, or is checked.
 
 
 def plan_externs(program: Program) -> Program:
@@ -66,8 +66,11 @@ class _Rewrite:
         seen = set(bound)
         seen |= {item.symbol for item in region.params if isinstance(item, ScalarInput)}
         lines: list[AnyLine] = []
+        # An op resizes an output buffer that its result does not fit. What is checked might not.
+        checked = {line.buffer for line in region.body if checks_layout(line)}
         for line in region.body:
-            lines += self.line(line, seen)
+            is_certain = checked.isdisjoint(effects(line, self.program).defines)
+            lines += self.line(line, seen) if is_certain else [line]
             seen |= set(effects(line, self.program).defines_symbols)
         return tuple(lines)
 

@@ -55,6 +55,9 @@ _SCALARS: Final = {
     **dict.fromkeys(("Scalar", "number", "complex"), ("int", "float", "bool", "complex")),
 }
 
+#: The kinds of symbols that a returned number can be bound to: no integer is a float's name.
+_RETURNED: Final = {**_SCALARS, **dict.fromkeys(("float", "SymFloat"), ("float",))}
+
 #: The classes of arguments that other types accept. A type in neither table accepts anything.
 _CLASSES: Final[dict[str, tuple[type, ...]]] = {
     "Tensor": (BufferArg,),
@@ -204,7 +207,7 @@ class Externs:
         else:
             given, fits = "a symbol", not type_.class_name and not type_.is_tensor
             info = self.state.program.symbols.get(result.symbol)
-            kinds = _SCALARS.get(type_.base)
+            kinds = _RETURNED.get(type_.base)
             if info is not None and kinds is not None and info.kind.value not in kinds:
                 given, fits = f"symbol {result.symbol} ({info.kind.value})", False
         if fits:

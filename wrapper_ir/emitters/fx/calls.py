@@ -280,6 +280,10 @@ class CallLines(RegionBase):
         if not isinstance(arg, BufferArg) or arg.access is Access.READ or begins_work(line):
             return self.arg(line, arg)
         bound, layout = self.bound[arg.buffer], self.layout(arg.buffer)
+        if arg.buffer in self.fresh and arg.buffer in self.context.asserted:
+            # The check that is still to come puts it into its layout. It must see the tensor that
+            # the op gets, which the op may resize.
+            return bound.node
         storage = bound.storage
         if layout.dtype is storage.dtype:
             if not bound.is_direct:

@@ -26,6 +26,8 @@ from wrapper_ir.emitters.kernel_types import parameter_types
 from wrapper_ir.emitters.regions import Run
 from wrapper_ir.lines.kernels import CppKernel, KernelDefinition
 from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.traits import checks_layout
+from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -257,6 +259,7 @@ class Context(Run):
 
     Attributes:
         touched_inputs: The buffer inputs that the program uses.
+        asserted: The buffers whose layouts the program checks.
         checks: True to check inputs and results.
         values: The values of nodes.
         places: The module attribute of each constant and object.
@@ -267,6 +270,7 @@ class Context(Run):
     def __init__(self, program: Program, problems: Problems, *, checks: bool, values: bool) -> None:
         super().__init__(program, problems)
         self.touched_inputs = StorageMap(program).touched_inputs
+        self.asserted = {line.buffer for _, line in walk(program) if checks_layout(line)}
         self.checks = checks
         self.values = Values(program, enabled=values)
         self.places = places_of(program)
