@@ -17,6 +17,7 @@ import torch
 from tests.fuzz import kernels, objects, ops, symbolic
 from tests.fuzz.state import DTYPES, RARE, SIZES, Root, Scope, State, torch_dtype
 from wrapper_ir.build import Buffer
+from wrapper_ir.frontends.common.apart import with_apart_inputs
 from wrapper_ir.lines import BufferInput, Layout, ObjectInput, Program, expr
 from wrapper_ir.lines.expr import substitute
 
@@ -565,6 +566,8 @@ class Maker(State):
         program = self.b.build(verify=False)
         seed = self.chance.randrange(2**31)
         overlapping = self.chance.random() < 0.1
+        if not overlapping:
+            program = with_apart_inputs(program)
         return Made(
             program, lambda: inputs_for(program, self.values, seed, overlapping=overlapping)
         )

@@ -15,6 +15,7 @@ from tests.emitters.corpus import CASES, program
 from tests.emitters.cpp.compiling import run_program
 from tests.emitters.cpp.test_cpp_corpus import assert_same, compare
 from tests.native import calls
+from wrapper_ir.runtime import ResultLayoutError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -262,7 +263,7 @@ return %r
 """)
     function = wir.compile(made, "cpp", arena="kept")
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="not resizable"):
+        with pytest.raises(ResultLayoutError, match="another size"):
             function(torch.randn(64))
 
 

@@ -139,6 +139,10 @@ class _OnZeros(DefaultHandler):
         """Return the range of an expression."""
         return self._bound(index)
 
+    def value_expr(self, index: Any, dtype: Any) -> Any:
+        """Return the range of an expression (torch 2.15)."""
+        return self._bound(index)
+
     def indirect_indexing(
         self, value: Any, size: Any, check: Any = True, wrap_neg: Any = True  # noqa: FBT002
     ) -> Any:
