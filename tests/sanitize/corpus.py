@@ -14,9 +14,9 @@ as functions of Python; memory is released in between.
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import os
-import pickle
 import shutil
 import subprocess
 import sys
@@ -90,7 +90,7 @@ def _build(name: str, folder: Path) -> bool:
     torch.manual_seed(3)
     inputs = corpus.CASES[plain].make()
     with (folder / f"{name}.inputs").open("wb") as file:
-        pickle.dump((inputs, dict(program.data)), file)
+        torch.save((inputs, dict(program.data)), file)
     if name != plain:
         library = build_loadable(artifact, BuildOptions(extra_flags=FLAGS))  # type: ignore[arg-type]
         shutil.copy(library, folder / f"{name}.so")
@@ -108,7 +108,7 @@ def run(folder: Path, names: list[str]) -> int:
     for name in names:
         print(name, flush=True)
         with (folder / f"{name}.inputs").open("rb") as file:
-            inputs, constants = pickle.load(file)
+            inputs, constants = torch.load(file, weights_only=False)
         program = corpus.program(name.removesuffix(SUFFIX))
         wanted = wir.compile(program.replace(data=constants))(*_copies(inputs))
         if name.endswith(SUFFIX):
@@ -125,7 +125,12 @@ def run(folder: Path, names: list[str]) -> int:
                 if level != "check" or "WIR1502" not in str(error):
                     raise  # else it is a program that makes infinite values on purpose
         runner = torch._C._aoti.AOTIModelContainerRunnerCpu(str(folder / f"{name}.so"), 1)
-        got = runner.run([_tensor(value) for value in _copies(inputs)])
+        try:
+            got = runner.run([_tensor(value) for value in _copies(inputs)])
+        except RuntimeError as error:
+            if "WIR2153" not in str(error):
+                raise
+            continue  # a number is beyond the type that it has in a library
         if not _same(got, wanted):
             wrong.append(name)
     print(f"{len(names)} clean" if not wrong else f"wrong results: {', '.join(wrong)}")
@@ -159,7 +164,7 @@ def _same_values(got: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
 
 def _copies(values: list[Any]) -> list[Any]:
     """Copies that keep strides and shared memory."""
-    copied: list[Any] = pickle.loads(pickle.dumps(values))
+    copied: list[Any] = copy.deepcopy(values)
     return copied
 
 
