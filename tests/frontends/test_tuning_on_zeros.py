@@ -25,6 +25,10 @@ pytestmark = [
 ROWS = 50
 
 
+def _places() -> list[Tensor]:
+    return [torch.empty(40, dtype=torch.int64, device="cuda:0")]
+
+
 def _embedded(w: Tensor, at: Tensor) -> Tensor:
     return functional.embedding(at, w) * 2
 
@@ -94,7 +98,6 @@ def test_kernels_are_tried_on_zeros_where_zeros_are_places_within_bounds(
         return pin(note, tuner, device, examples)
 
     monkeypatch.setattr(cpp_and_triton, "pin", noting)
-    at = lambda: [torch.empty(40, dtype=torch.int64, device="cuda:0")]  # noqa: E731
-    compiled_for_gpu(function, (ROWS, 64), inputs=at)
+    compiled_for_gpu(function, (ROWS, 64), inputs=_places)
     assert tried
     assert all(tried) == all_tried

@@ -113,8 +113,8 @@ def test_results_are_kept_over_steps(
         torch.compiler.cudagraph_mark_step_begin()
         x = token()
         kept.append((x, captured(x)))
-    kept[3][1].zero_()  # a caller may write to what it was given
-    assert all(torch.equal(found, wanted(x)) for x, found in kept if found.any())
+    kept.pop(3)[1].zero_()  # a caller may write to what it was given
+    assert all(torch.equal(found, wanted(x)) for x, found in kept)
 
 
 @pytest.mark.parametrize("emitter", ["python", "cpp"])

@@ -56,7 +56,7 @@ def check_apart(names: Sequence[str], written: int, *tensors: Tensor) -> None:
     )
     if all(begin + size <= next_one for (begin, size), (next_one, _) in pairwise(memories)):
         return
-    spans = [(*_span(tensor), tensor.device) for tensor in tensors]
+    spans = [(*span(tensor), tensor.device) for tensor in tensors]
     for position, (start, end, device) in enumerate(spans[:written]):
         for number, (begin, stop, place) in enumerate(spans[position + 1 :], position + 1):
             may_meet = start < stop and begin < end and device == place
@@ -64,7 +64,7 @@ def check_apart(names: Sequence[str], written: int, *tensors: Tensor) -> None:
                 raise SharedMemoryError(written=names[position], other=names[number])
 
 
-def _span(tensor: Tensor) -> tuple[int, int]:
+def span(tensor: Tensor) -> tuple[int, int]:
     """Return the addresses at which a tensor begins and ends; equal ones if it is empty."""
     start = tensor.data_ptr()
     if tensor.numel() == 0:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.runtime.apart import span
 from wrapper_ir.runtime.checks import TensorSpec, check_layout
 from wrapper_ir.runtime.errors import InputLayoutError
 
@@ -99,7 +100,7 @@ def check_out(
                 name=name, difference="type", expected="no tensor", got=got, hint=hint
             )
         _compare(tensor, name, spec)
-        taken.append((*_span(tensor), name))
+        taken.append((*span(tensor), name))
     _refuse_overlaps(taken, [other for other in others if isinstance(other, Tensor)])
     return tuple(out)
 
@@ -175,16 +176,6 @@ def _compare(tensor: Tensor, name: str, spec: TensorSpec) -> None:
         raise OutLayoutError(name=name, difference="form", expected=expected, got=got)
 
 
-def _span(tensor: Tensor) -> tuple[int, int]:
-    """Return the start and end addresses of a tensor's elements."""
-    start = tensor.data_ptr()
-    if tensor.numel() == 0:
-        return start, start
-    pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    last = sum((size - 1) * stride for size, stride in pairs)
-    return start, start + (last + 1) * tensor.element_size()
-
-
 def _refuse_overlaps(taken: list[tuple[int, int, str]], others: Sequence[Tensor]) -> None:
     """Raise if a range overlaps an earlier one or another tensor."""
     for position, (start, end, name) in enumerate(taken):
@@ -193,6 +184,6 @@ def _refuse_overlaps(taken: list[tuple[int, int, str]], others: Sequence[Tensor]
                 raise OutOverlapError(name=name, other=other)
         for tensor in others:
             if tensor.layout is torch.strided and tensor.data_ptr() < end:
-                other_start, other_end = _span(tensor)
+                other_start, other_end = span(tensor)
                 if start < other_end and other_start < end:
                     raise OutOverlapError(name=name, other="an input or constant of the program")

@@ -55,9 +55,14 @@ def _fits(scope: Scope, note: TritonNote) -> bool:
         return _count(scope, note, scope.resolve(name), name) if name in passed else None
 
     def number(size: Any) -> int:
-        return size if isinstance(size, int) else int(scope.draft.expected(scope.scalar(size)))
+        return size if isinstance(size, int) else _expected(scope, size)
 
     return stays_in_bounds(note.bodies, number, extent)
+
+
+def _expected(scope: Scope, size: Any) -> int:
+    """Return the number that Inductor's expression of a size has at the hints."""
+    return int(scope.draft.expected(scope.scalar(size)))
 
 
 def _is_guessed(scope: Scope, value: Any) -> bool:
@@ -112,11 +117,7 @@ def _last_index(scope: Scope, at: MemoryDep) -> int:
     """Return the largest index of a loop's accesses at the hints; -1 if it makes none."""
     index = Index(at.index, tuple(at.ranges.items()))
     numbers = {
-        symbol: (
-            0
-            if symbol_is_type(symbol, FROM_MEMORY)
-            else int(scope.draft.expected(scope.scalar(symbol)))
-        )
+        symbol: 0 if symbol_is_type(symbol, FROM_MEMORY) else _expected(scope, symbol)
         for symbol in index.symbols() - at.ranges.keys()
     }
     try:
