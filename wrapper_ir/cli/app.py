@@ -14,7 +14,6 @@ import click
 
 from wrapper_ir import __version__
 from wrapper_ir.cli.command import TRACEBACK, Group, examples, traceback_option
-from wrapper_ir.cli.completion import completion_options
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.outputs import command
 
@@ -146,7 +145,6 @@ Exit codes: 0 success, 1 rules broken or differences found, 2 wrong usage or bad
 `wrapper-ir COMMAND --help` shows examples of each command.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="wrapper-ir")
-@completion_options
 @traceback_option
 def main() -> None:
     """Inspect, check and render wrapper programs: the host code around compiled kernels."""

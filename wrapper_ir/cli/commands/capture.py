@@ -21,7 +21,7 @@ from wrapper_ir.cli.command import (
     target_options,
     traceback_option,
 )
-from wrapper_ir.cli.completion import MODULES
+from wrapper_ir.cli.completion import FILES
 from wrapper_ir.cli.files import (
     MODULE,
     check_output,
@@ -48,7 +48,7 @@ wrapper-ir capture model.py:make --emit wrapper.py        # straight to Python
 wrapper-ir capture model.py:make | wrapper-ir plan -      # through a pipe
 wrapper-ir capture model.py:make --frontend aten          # ATen ops as they are, no Inductor
 """))
-@click.argument("reference", metavar="MODULE:CALLABLE", shell_complete=MODULES)
+@click.argument("reference", metavar="MODULE:CALLABLE", shell_complete=FILES)
 @click.option("--args", "args_reference", metavar="MODULE:ATTR", help="Arguments of the model.")
 @click.option("-o", "--output", metavar="PATH", help="Write the program here (.wir).")
 @click.option(

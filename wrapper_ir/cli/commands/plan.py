@@ -20,7 +20,7 @@ from wrapper_ir.cli.command import (
     target_option,
     traceback_option,
 )
-from wrapper_ir.cli.completion import files
+from wrapper_ir.cli.completion import FILES
 from wrapper_ir.cli.files import (
     PICTURE,
     STREAM,
@@ -281,7 +281,7 @@ wrapper-ir plan-csv buffers.csv -o planned.csv --capacity 1048576
 wrapper-ir plan-csv - -o - < buffers.csv
 """),
 )
-@click.argument("file", metavar="IN.csv", shell_complete=files(".csv"))
+@click.argument("file", metavar="IN.csv", shell_complete=FILES)
 @click.option(
     "-o", "--output", required=True, metavar="OUT.csv", help="Write the table here (- is stdout)."
 )
