@@ -19,7 +19,6 @@ from wrapper_ir.outputs import command
 
 #: Command -> where it is defined, in the order of the help.
 COMMANDS = {
-    "demo": "wrapper_ir.cli.commands.capture:demo",
     "capture": "wrapper_ir.cli.commands.capture:capture",
     "print": "wrapper_ir.cli.commands.looking:show",
     "verify": "wrapper_ir.cli.commands.looking:verify",
@@ -133,7 +132,6 @@ def _fail(error: Exception) -> NoReturn:
     cls=App,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples("""
-wrapper-ir demo                             # compile, train and run a small transformer
 wrapper-ir capture model.py:make -o m.wir   # your model, as a wrapper program
 wrapper-ir verify m.wir && wrapper-ir emit m.wir --target python -o wrapper.py
 """)
