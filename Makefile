@@ -44,7 +44,7 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard tests/plugin_emitter/*.toml 
 	@touch $@
 
 demo: setup ## compile, train and run a small transformer; leaves program.wir and wrapper.py
-	$(BIN)/wrapper-ir demo
+	$(BIN)/python examples/demo.py
 
 test: check ## everything `check` does, then the tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long and not models and not releases and not gpu"

@@ -85,7 +85,7 @@ def main() -> None:
     cases = made_up()
     for path in sorted(options.csv.glob("*.csv")) if options.csv else ():
         table = read_intervals(path.read_text(encoding="utf-8"), path.name)
-        cases.append(Case(path.name, [row.interval for row in table.rows], 1, 60.0, 1.10))
+        cases.append(Case(path.name, [row.interval for row in table.rows], 1, 1.0, 1.50))
     rows = []
     for case in cases:
         rows.append(measure(case))

@@ -5,7 +5,7 @@ gated feed-forward and an output projection tied to the embedding.
 
     python examples/decoder.py                                # compiled through wrapper_ir, and run
     wrapper-ir capture examples/decoder.py:make -o decoder.wir
-    wrapper-ir demo                                           # trained, compared and timed as well
+    python examples/demo.py                                   # trained, compared and timed as well
 """
 
 from __future__ import annotations

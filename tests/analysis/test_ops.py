@@ -9,7 +9,8 @@ import torch
 
 import wrapper_ir as wir
 from tools import make_ops
-from wrapper_ir.analysis.ops import draws, is_pointwise_out, out_op
+from wrapper_ir.analysis.ops import draws, fits_product, is_pointwise_out, out_op
+from wrapper_ir.interpreter.fake import FakeCalls
 from wrapper_ir.lines import ExternKernel
 
 ROOT = Path(__file__).parents[2]
@@ -89,3 +90,57 @@ return %y
 """)
     (call,) = [line for line in program.body if isinstance(line, ExternKernel)]
     assert draws(program, call) is is_random
+
+
+PRODUCT = """\
+wir 2
+program @product inference logical
+
+symbol s0 : int [2, 64]
+{inputs}
+
+extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
+extern aten::bmm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
+extern aten::addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, \
+Tensor(a!) out) -> Tensor(a!)
+extern aten::baddbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, \
+Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
+
+  s0 = size %rows, 0
+  %z = allocate : {out} @cpu
+  aten::{op}.out({args}, out=out %z)
+return %z
+"""
+
+
+@pytest.mark.parametrize(
+    ("op", "layouts", "out", "fits"),
+    [
+        ("mm", ["f32[4, 8]", "f32[8, 2]"], "f32[4, 2]", True),
+        ("mm", ["f32[s0, 8]{1, s0}", "f32[8, 2]"], "f32[s0, 2]{1, s0}", True),
+        ("mm", ["f32[4, 8]", "f32[8, 2]"], "f32[2, 4]", False),
+        ("mm", ["f32[4, 8]", "f32[8, 2]"], "f32[8]", False),
+        ("mm", ["f32[s0, 8]", "f32[8, 2]"], "f32[4, 2]", False),
+        ("mm", ["f32[4, 8]", "f32[4, 2]"], "f32[4, 2]", False),
+        ("mm", ["f32[4, 8]", "f32[8, 2]"], "f64[4, 2]", False),
+        ("mm", ["f32[4, 8]", "f16[8, 2]"], "f32[4, 2]", False),
+        ("bmm", ["f32[3, 4, 8]", "f32[3, 8, 2]"], "f32[3, 4, 2]", True),
+        ("bmm", ["f32[3, 4, 8]", "f32[1, 8, 2]"], "f32[3, 4, 2]", False),
+        ("addmm", ["f32[2]", "f32[s0, 8]", "f32[8, 2]"], "f32[s0, 2]", True),
+        ("addmm", ["f32[4, 1]", "f32[4, 8]", "f32[8, 2]"], "f32[4, 2]", True),
+        ("addmm", ["f32[4]", "f32[4, 8]", "f32[8, 2]"], "f32[4, 2]", False),
+        ("addmm", ["f32[1, 4, 2]", "f32[4, 8]", "f32[8, 2]"], "f32[4, 2]", False),
+        ("baddbmm", ["f32[1, 4, 1]", "f32[3, 4, 8]", "f32[3, 8, 2]"], "f32[3, 4, 2]", True),
+    ],
+)
+def test_products_fit_their_buffers_as_torch_says(
+    op: str, layouts: list[str], out: str, fits: bool
+) -> None:
+    named = {f"x{n}": layout for n, layout in enumerate(layouts)}
+    every = {**named, "rows": "f32[s0]"}
+    inputs = "\n".join(f"input %{name} : {layout} @cpu" for name, layout in every.items())
+    args = ", ".join(f"%{name}" for name in named)
+    program = wir.parse(PRODUCT.format(inputs=inputs, out=out, op=op, args=args))
+    (line,) = (line for line in program.body if isinstance(line, ExternKernel))
+    assert fits_product(program, line) == fits
+    assert FakeCalls(program).fixes(line) or not fits

@@ -59,11 +59,7 @@ def test_json(invoke: Invoke) -> None:
     assert json.loads(invoke("diff", "a.wir", "same.wir", "--format", "json").stdout)["lines"] == []
 
 
-def test_html_and_colours(invoke: Invoke) -> None:
-    page = invoke("diff", "a.wir", "b.wir", "--format", "html").stdout
-    assert page.startswith("<!DOCTYPE html>")
-    assert page.rstrip().endswith("</html>")
-    assert "size[0] 4 -&gt; 8" in page
+def test_colours(invoke: Invoke) -> None:
     assert "\x1b[33m" in invoke("diff", "a.wir", "b.wir", "--format", "rich").stdout
 
 

@@ -85,7 +85,7 @@ def test_version(invoke: Invoke) -> None:
     assert invoke("--version").stdout == f"wrapper-ir, version {wrapper_ir.__version__}\n"
 
 
-@pytest.mark.parametrize("words", [["--help"], ["emit", "--help"], ["demo", "-h"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["--help"], ["emit", "--help"], ["plan", "-h"]], ids=" ".join)
 def test_help_imports_nothing_heavy(words: list[str]) -> None:
     code = f"""
 import sys

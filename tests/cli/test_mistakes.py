@@ -73,8 +73,6 @@ MISTAKES: dict[str, tuple[int, tuple[str, ...]]] = {
     "bisect small.wir --random 1 -o -": (2, ("a reproducer is a folder",)),
     "bisect - --other - --random 1": (2, ("holds one program, not two",)),
     "diff - -": (2, ("holds one program, not two",)),
-    "--show-completion tcsh": (2, ("'tcsh' is not one of bash, zsh, fish",)),
-    "demo --layers 0": (2, ("0 is not in the range",)),
 }
 
 

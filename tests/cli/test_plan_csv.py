@@ -35,7 +35,7 @@ def test_streams_json_and_capacity(tmp_path: Path, invoke: Invoke) -> None:
     assert summary["height"] == summary["lower_bound"] == 6
     fits = invoke("plan-csv", "-", "-o", "-", "--capacity", "6", stdin=TABLE)
     assert fits.exit_code == 0
-    aligned = invoke("plan-csv", "-", "-o", "-", "--alignment", "64", "--nodes", "0", stdin=TABLE)
+    aligned = invoke("plan-csv", "-", "-o", "-", "--alignment", "64", stdin=TABLE)
     assert "128 bytes" in aligned.stderr
 
 

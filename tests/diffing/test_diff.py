@@ -402,9 +402,6 @@ def test_text_from_outside_stays_text() -> None:
     found = wir.diff(
         wir.Program(body=(ir.Comment("plain"),)), wir.Program(body=(ir.Comment(EVIL),))
     )
-    page = found.to_html()
-    assert "<script>" not in page
-    assert "&lt;script&gt;" in page
     console = Console(record=True, width=200, file=None, quiet=True)
     for row in to_rich(found.rows()):
         console.print(row)

@@ -34,6 +34,10 @@ def _library() -> Iterator[None]:
     library.impl("counts", lambda x: [7, int(x[0])], "CompositeExplicitAutograd")
     library.define("ratio(Tensor x) -> float")
     library.impl("ratio", lambda x: 0.5, "CompositeExplicitAutograd")
+    library.define("halves(Tensor x) -> Tensor[]")
+    library.impl("halves", lambda x: [x[:2].clone()] * int(x[0]), "CompositeExplicitAutograd")
+    library.define("both(Tensor x) -> (Tensor, Tensor[])")
+    library.impl("both", lambda x: (x + 1, [x + 2] * int(x[0])), "CompositeExplicitAutograd")
     yield
     library._destroy()
 
@@ -193,6 +197,56 @@ def test_results_in_regions_are_checked_too(emitter: str) -> None:
     run = wir.compile(wir.parse(IN_A_REGION), emitter)
     with pytest.raises(ResultLayoutError, match="'untrue::half'"):
         run(torch.ones(4), torch.tensor(True))
+
+
+# Lists: their lengths depend on sizes, and on whatever an op does.
+
+LISTS: dict[str, tuple[str, str, str]] = {
+    "an op of one's own": (
+        "untrue::halves(Tensor x) -> Tensor[]",
+        "(%a, %b) = untrue::halves(%x) : (f32[2] @cpu, f32[2] @cpu)",
+        "at least 2, got one of 1",
+    ),
+    "one part of it": (
+        "untrue::halves(Tensor x) -> Tensor[]",
+        "%b = untrue::halves(%x) : f32[2] @cpu at [3]",
+        "at least 4, got one of 1",
+    ),
+    "a list beside a tensor": (
+        "untrue::both(Tensor x) -> (Tensor, Tensor[])",
+        "(%b, %c) = untrue::both(%x) : (f32[4] @cpu at [0], f32[4] @cpu at [1, 2])",
+        "at least 3, got one of 1",
+    ),
+    "pieces of a size": (
+        "aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
+        "(%a, %b) = aten::split_with_sizes_copy(%x, [4]) : (f32[4] @cpu, f32[0] @cpu)",
+        "at least 2, got one of 1",
+    ),
+    "views": (
+        "aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
+        "(%b, %c) = aten::split.Tensor(%x, 4) : (f32[4] @cpu alias(%x), f32[0]+4 @cpu alias(%x))",
+        "at least 2, got one of 1",
+    ),
+    "numbers": (
+        "untrue::counts(Tensor x) -> int[]",
+        "(u0, u1, u2) = untrue::counts(%x) : (symbol, symbol, symbol)",
+        "at least 3, got one of 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+@pytest.mark.parametrize("name", sorted(LISTS))
+def test_a_list_that_is_too_short_is_refused(name: str, emitter: str) -> None:
+    schema, line, words = LISTS[name]
+    symbols = "".join(f"symbol u{n} : int unbacked\n" for n in range(3) if "u0" in line)
+    head = f"wir 2\nprogram @untrue inference logical\n\n{symbols}input %x : f32[4] @cpu\n"
+    returned = "u0" if symbols else "%b"
+    text = f"{head}\nextern {schema}\n\n  {line}\nreturn {returned}\n"
+    run = wir.compile(wir.parse(text), emitter)
+    with pytest.raises(ResultLayoutError, match=f"another length: expected a list of {words}") as e:
+        run(torch.ones(4))
+    assert e.value.fields["op"] == schema.partition("(")[0]
 
 
 # Output buffers: an op resizes one that its result does not fit, and writes all of it.

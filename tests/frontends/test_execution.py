@@ -56,6 +56,22 @@ def change_part(x: Tensor, y: Tensor) -> Tensor:
     return x.sum()
 
 
+def rows_of_a_batch(x: Tensor, mask: Tensor) -> Any:
+    """Return what depends on ``12 * u0 // s0`` rows of ``s0`` in memory of ``12 * u0``."""
+    kept = torch.cat([x[mask], x[mask] * 2]).reshape(-1) + 1
+    rows = len(kept) // len(x)
+    laid_out = kept.narrow(0, 0, rows * len(x)).view(rows, len(x))
+    return (laid_out * 2).sum(0), laid_out.t().contiguous()
+
+
+def experts(x: Tensor, weights: Tensor) -> Tensor:
+    chosen, result = x[:, :2].argmax(-1), torch.zeros_like(x)
+    for number in range(2):
+        (at,) = torch.where(chosen == number)
+        result = result.index_add(0, at, torch.relu(x[at] @ weights[number]))
+    return result
+
+
 def duplicates(x: Tensor) -> Any:
     y = x * 2
     return y, y, y.t(), x
@@ -145,6 +161,14 @@ EXAMPLES = (
     Example("read_float", lambda x: (x * x.sum().item(), x.max().item()), NUMBERS, unbacked=True),
     Example("select", select, (normal(10, 3), torch.tensor(-4)), unbacked=True),
     Example("slice", part, (normal(10), torch.tensor(4)), unbacked=True),
+    Example(
+        "rows_of_a_batch",
+        rows_of_a_batch,
+        (normal(7, 6), torch.arange(7) < 5),
+        dynamic=True,
+        unbacked=True,
+    ),
+    Example("experts", experts, (normal(9, 4), normal(2, 4, 4)), dynamic=True, unbacked=True),
 )
 
 

@@ -1,9 +1,8 @@
-"""Offsets: no overlap whatever the intervals, the optimum where it can be known."""
+"""Offsets: no overlap whatever the intervals, the lower bound for recorded graphs."""
 
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,14 +21,8 @@ from wrapper_ir.planning import (
     check_offsets,
     read_intervals,
 )
-from wrapper_ir.planning.offsets.intervals import Problem
-from wrapper_ir.planning.offsets.search import Outcome, Search
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*.csv"))
-
-#: Where MiniMalloc's instances lie, which are not ours to copy.
-_HERE = Path(__file__).parents[3] / "shared" / "data" / "minimalloc"
-MINIMALLOC = sorted(Path(os.environ.get("MINIMALLOC_BENCHMARKS", _HERE)).glob("*.csv"))
 
 many = settings(max_examples=150, deadline=None)
 
@@ -44,90 +37,13 @@ def intervals(draw: st.DrawFn, most: int = 40, times: int = 30) -> list[Interval
 @many
 @given(intervals(), st.sampled_from([1, 2, 16, 64]))
 def test_no_overlap_and_nothing_outside(given: list[Interval], alignment: int) -> None:
-    plan = assign_offsets(given, alignment, nodes=2000)
+    plan = assign_offsets(given, alignment)
     check_offsets(given, plan.offsets, alignment=alignment, height=plan.height)
     assert plan.height >= plan.lower_bound
     assert len(plan.offsets) == len(given)
     times = {lower for lower, _, _ in given}
     alive = (sum(s for a, b, s in given if a <= t < b) for t in times)
     assert plan.lower_bound >= max(alive, default=0)
-
-
-def is_possible(given: list[Interval], height: int) -> bool:
-    """Whether a plan of at most ``height`` exists, by exhaustion.
-
-    Intervals are dropped onto what is there in each order; of one set of placed intervals, equal
-    skylines are the same.
-    """
-    needed = [(a, b, s) for a, b, s in given if s and b > a]
-    times = sorted({a for a, _, _ in needed})
-    spans = [[k for k, t in enumerate(times) if a <= t < b] for a, b, _ in needed]
-    left = [
-        sum(n[2] for n, span in zip(needed, spans, strict=True) if k in span) for k in range(99)
-    ]
-    states = {(0, (0,) * len(times), tuple(left[: len(times)]))}
-    for _ in needed:
-        after = set()
-        for placed, sky, rest in states:
-            for i, span in enumerate(spans):
-                if placed >> i & 1:
-                    continue
-                top = max(sky[k] for k in span) + needed[i][2]
-                raised, remains = list(sky), list(rest)
-                for k in span:
-                    raised[k] = top
-                    remains[k] -= needed[i][2]
-                if all(a + b <= height for a, b in zip(raised, remains, strict=True)):
-                    after.add((placed | 1 << i, tuple(raised), tuple(remains)))
-        states = after
-    return bool(states)
-
-
-small = st.tuples(st.integers(0, 9), st.integers(1, 5), st.integers(1, 6)).map(
-    lambda drawn: (drawn[0], drawn[0] + drawn[1], drawn[2])
-)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(small, max_size=12))
-def test_up_to_twelve_are_placed_as_well_as_can_be(given: list[Interval]) -> None:
-    plan = assign_offsets(given, 1)
-    check_offsets(given, plan.offsets, height=plan.height)
-    assert plan.height == plan.lower_bound or not is_possible(given, plan.height - 1)
-
-
-#: Twelve whose best plan needs 13, though no more than 12 are alive at once.
-ABOVE = [
-    *((8, 9, 4), (3, 6, 3), (6, 10, 5), (4, 6, 3), (2, 4, 6), (3, 5, 2)),
-    *((9, 11, 1), (5, 8, 4), (6, 11, 2), (0, 3, 5), (5, 8, 1), (2, 6, 1)),
-]
-
-
-def test_an_optimum_above_the_lower_bound() -> None:
-    plan = assign_offsets(ABOVE, 1)
-    assert (plan.height, plan.lower_bound) == (13, 12)
-    assert not is_possible(ABOVE, 12)
-
-
-def test_the_search_proves_what_cannot_be_and_finds_what_can() -> None:
-    problem = Problem(ABOVE, 1)
-    for lowest in (False, True):
-        ranking = list(range(len(problem)))
-        assert Search(problem, 12, ranking, lowest=lowest).run(10_000) is Outcome.IMPOSSIBLE
-        assert Search(problem, 13, ranking, lowest=lowest).run(10_000) is Outcome.FOUND
-        assert Search(problem, 13, ranking, lowest=lowest).run(3) is Outcome.LIMIT
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(small, max_size=10), st.booleans(), st.integers(-1, 2))
-def test_what_the_search_says_is_true(given: list[Interval], lowest: bool, above: int) -> None:
-    problem = Problem(given, 1)
-    height = max(problem.lower_bound + above, 0)
-    search = Search(problem, height, list(range(len(problem))), lowest=lowest)
-    outcome = search.run(1_000_000)
-    assert outcome is (Outcome.FOUND if is_possible(given, height) else Outcome.IMPOSSIBLE)
-    if outcome is Outcome.FOUND:
-        check_offsets(given, search.offsets, height=height)
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
@@ -142,15 +58,6 @@ def test_every_recorded_graph_is_planned_at_the_lower_bound(path: Path) -> None:
 def test_there_are_traces_with_and_without_externs() -> None:
     assert len(TRACES) == 30
     assert sum(path.stem.endswith(".all") for path in TRACES) == 15
-
-
-@pytest.mark.skipif(not MINIMALLOC, reason="MiniMalloc's instances are not here")
-@pytest.mark.parametrize("path", MINIMALLOC, ids=lambda path: path.stem)
-def test_instances_of_minimalloc_fit_their_capacity(path: Path) -> None:
-    given = read_intervals(path.read_text(), path.name).intervals
-    plan = assign_offsets(given, alignment=1)
-    check_offsets(given, plan.offsets, height=plan.height)
-    assert plan.height <= 1_048_576
 
 
 def test_a_missed_gap_in_front_is_found() -> None:

@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.lines.args import ScalarArg
+from wrapper_ir.lines.args import BufferArg, ScalarArg
 from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.schema import OpSchema, parse_schema
@@ -23,6 +23,7 @@ from wrapper_ir.lines.walk import regions_of
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.effects import Effects
+    from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.kernels import ExternKernel
     from wrapper_ir.lines.program import AnyLine, Program
 
@@ -108,6 +109,35 @@ def is_method(program: Program, op: str) -> bool:
 def is_torchs(op: str) -> bool:
     """Return whether an op is one of torch's, so that its meta function belongs to it."""
     return op.startswith(_TORCHS)
+
+
+def fits_product(program: Program, line: ExternKernel) -> bool:
+    """Return whether a call is a matrix product into a buffer that certainly has its layout.
+
+    This says of the commonest calls what else only torch's meta functions tell.
+    """
+    if line.op not in PRODUCTS or line.results:
+        return False
+    schema = schema_of(program, line.op)
+    given = schema.given(line.args, line.kwargs)
+    tensors = [given.get(arg.name) for arg in schema.args if arg.type.base == "Tensor"]
+    layouts = [program.layout(arg.buffer) for arg in tensors if isinstance(arg, BufferArg)]
+    if len(layouts) < len(tensors) or len({(x.dtype, x.device, x.kind) for x in layouts}) > 1:
+        return False
+    *added, left, right, out = layouts
+    if not left.rank == right.rank == out.rank >= 2:
+        return False
+    inner = (*left.size[:-2], left.size[-1])
+    return (
+        inner == right.size[:-1]
+        and out.size == (*left.size[:-1], right.size[-1])
+        and all(_broadcasts(each.size, out.size) for each in added)
+    )
+
+
+def _broadcasts(size: tuple[Dim, ...], to: tuple[Dim, ...]) -> bool:
+    pairs = zip(reversed(size), reversed(to), strict=False)
+    return len(size) <= len(to) and all(have in (1, want) for have, want in pairs)
 
 
 # Memory.

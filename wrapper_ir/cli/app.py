@@ -14,13 +14,11 @@ import click
 
 from wrapper_ir import __version__
 from wrapper_ir.cli.command import TRACEBACK, Group, examples, traceback_option
-from wrapper_ir.cli.completion import completion_options
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.outputs import command
 
 #: Command -> where it is defined, in the order of the help.
 COMMANDS = {
-    "demo": "wrapper_ir.cli.commands.capture:demo",
     "capture": "wrapper_ir.cli.commands.capture:capture",
     "print": "wrapper_ir.cli.commands.looking:show",
     "verify": "wrapper_ir.cli.commands.looking:verify",
@@ -134,7 +132,6 @@ def _fail(error: Exception) -> NoReturn:
     cls=App,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples("""
-wrapper-ir demo                             # compile, train and run a small transformer
 wrapper-ir capture model.py:make -o m.wir   # your model, as a wrapper program
 wrapper-ir verify m.wir && wrapper-ir emit m.wir --target python -o wrapper.py
 """)
@@ -146,7 +143,6 @@ Exit codes: 0 success, 1 rules broken or differences found, 2 wrong usage or bad
 `wrapper-ir COMMAND --help` shows examples of each command.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="wrapper-ir")
-@completion_options
 @traceback_option
 def main() -> None:
     """Inspect, check and render wrapper programs: the host code around compiled kernels."""

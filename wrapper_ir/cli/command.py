@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import click
 
-from wrapper_ir.cli.completion import OPTIONS, PROGRAMS, TARGETS, files, words
+from wrapper_ir.cli.completion import FILES, OPTIONS, TARGETS, words
 from wrapper_ir.errors import nearest
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import ARCHITECTURES
@@ -55,7 +55,7 @@ def examples(text: str) -> str:
 
 
 #: The argument ``FILE``: a ``.wir`` file, or ``-`` for standard input.
-program_argument = click.argument("file", metavar="FILE.wir", shell_complete=PROGRAMS)
+program_argument = click.argument("file", metavar="FILE.wir", shell_complete=FILES)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
@@ -200,7 +200,7 @@ class Inputs:
             "--inputs",
             metavar="PATH",
             help="A .safetensors file, or a .pt file of plain data.",
-            shell_complete=files(".safetensors", ".pt"),
+            shell_complete=FILES,
         ),
         click.option(
             "--random", "seed", type=int, metavar="SEED", help="Use made-up inputs instead."

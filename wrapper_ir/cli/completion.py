@@ -1,52 +1,25 @@
-"""Shell completion: the completions of arguments, and the scripts that request them.
+"""Shell completion: the completions of arguments. The scripts that request them are click's.
 
-The scripts are click's. The shell starts ``wrapper-ir`` for each completion, so nothing here
-imports torch. Directories are completed with a trailing slash, and without a space after it.
+The shell starts ``wrapper-ir`` for each completion, so nothing here imports torch.
 """
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    F = TypeVar("F", bound=Callable[..., Any])
+    import click
+
     Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
 
-SHELLS: Final = ("bash", "zsh", "fish")
 
-_PROGRAM: Final = "wrapper-ir"
-_VARIABLE: Final = "_WRAPPER_IR_COMPLETE"
-#: A line of click's script for bash, and the line added after it.
-_REPLY: Final = "COMPREPLY+=($value)"
-_NO_SPACE: Final = "            [[ $value == */ ]] && compopt -o nospace"
-
-
-def files(*suffixes: str) -> Complete:
-    """Complete files with these suffixes, and directories."""
-
-    def complete(_: click.Context, __: click.Parameter, word: str) -> list[CompletionItem[str]]:
-        folder, slash, start = word.rpartition("/")
-        prefix = folder + slash
-        try:
-            paths = sorted(Path(prefix).expanduser().iterdir())
-        except OSError:
-            return []
-        return [
-            CompletionItem(f"{prefix}{path.name}{'/' if path.is_dir() else ''}")
-            for path in paths
-            if path.name.startswith(start)
-            and (start or not path.name.startswith("."))
-            and (path.suffix in suffixes or path.is_dir())
-        ]
-
-    return complete
+def _files(_: click.Context, __: click.Parameter, word: str) -> list[CompletionItem[str]]:
+    """Have the shell complete a file's name in its own way."""
+    return [CompletionItem(word, type="file")]
 
 
 def words(find: Callable[[], Iterable[str]]) -> Complete:
@@ -86,93 +59,8 @@ def _options(ctx: click.Context, _: click.Parameter, word: str) -> list[Completi
     return [CompletionItem(each) for each in candidates if each.startswith(word)]
 
 
-PROGRAMS: Final = files(".wir")
-MODULES: Final = files(".py")
+FILES: Final[Complete] = _files
 TARGETS: Final = words(_targets)
 TARGETS_AND_IR: Final = words(lambda: ("ir", *_targets()))
 CORPUS: Final = words(_corpus)
 OPTIONS: Final[Complete] = _options
-
-
-def script(main: click.Command, shell: str) -> str:
-    """Return the completion script for a shell."""
-    completion = get_completion_class(shell)
-    assert completion is not None
-    text = completion(main, {}, _PROGRAM, _VARIABLE).source()
-    if shell == "bash":
-        text = text.replace(_REPLY, f"{_REPLY}\n{_NO_SPACE}")
-    return text
-
-
-def install(main: click.Command, shell: str) -> str:
-    """Write the script to where the shell looks for it; return instructions for the user.
-
-    Raises:
-        FileError: The script cannot be written.
-    """
-    from wrapper_ir.cli.errors import file_errors
-    from wrapper_ir.cli.files import SCRIPT, write_text
-
-    path = _place(shell)
-    with file_errors("write", repr(str(path))):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(str(path), script(main, shell), SCRIPT)
-    return f"{path}\n{_REMARKS[shell].format(path=path, folder=path.parent)}"
-
-
-_REMARKS: Final = {
-    "bash": "  new shells load it if the package bash-completion is installed; "
-    "else add to ~/.bashrc:  source '{path}'",
-    "zsh": "  add to ~/.zshrc, above compinit:  fpath+=('{folder}')",
-    "fish": "  new shells load it",
-}
-
-
-def _place(shell: str) -> Path:
-    home = Path.home()
-    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local/share")
-    config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
-    return {
-        "bash": data / "bash-completion/completions" / _PROGRAM,
-        "zsh": data / "zsh/site-functions" / f"_{_PROGRAM}",
-        "fish": config / "fish/completions" / f"{_PROGRAM}.fish",
-    }[shell]
-
-
-def completion_options(function: F) -> F:
-    """Add ``--show-completion`` and ``--install-completion``, which act and exit."""
-    for flag, act, about in (
-        ("--show-completion", script, "Print the completion script for a shell."),
-        (
-            "--install-completion",
-            install,
-            "Install the completion script where the shell looks for it.",
-        ),
-    ):
-        function = click.option(
-            flag,
-            is_flag=False,
-            flag_value="",
-            is_eager=True,
-            expose_value=False,
-            metavar="[SHELL]",
-            callback=_callback(act),
-            help=f"{about} {', '.join(SHELLS)}; by default the one of $SHELL.",
-        )(function)
-    return function
-
-
-def _callback(
-    act: Callable[[click.Command, str], str],
-) -> Callable[[click.Context, click.Parameter, object], None]:
-    def callback(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
-        if value is None or ctx.resilient_parsing:
-            return
-        shell = str(value) or Path(os.environ.get("SHELL", "")).name
-        if shell not in SHELLS:
-            message = f"{shell!r} is not one of {', '.join(SHELLS)}; name one of them"
-            raise click.BadParameter(message, ctx, parameter)
-        click.echo(act(ctx.command, shell).rstrip("\n"))
-        ctx.exit()
-
-    return callback

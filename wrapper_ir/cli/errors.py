@@ -84,25 +84,9 @@ class InputsError(WrapperIRError):
     template = "the inputs do not fit the program: {reason}"
 
 
-class MissingExampleError(WrapperIRError):
-    """The demo's model is not installed."""
-
-    code = "WIR4009"
-    template = "the demo's model {file} is missing"
-    default_hint = "run it from a checkout, or give a model of your own to `wrapper-ir capture`"
-
-
 class NoTextError(WrapperIRError):
     """An emitter produces no text."""
 
     code = "WIR4010"
     template = "emitter {target!r} produces no text"
     default_hint = "in Python, wir.emit(program, target) returns what it produces"
-
-
-class BypassedError(WrapperIRError):
-    """The demo compiled a model without wrapper_ir taking part."""
-
-    code = "WIR4011"
-    template = "{what} was compiled, but not by wrapper_ir: no program was recorded"
-    default_hint = "another backend may be registered for this device in this process"

@@ -33,7 +33,6 @@ STREAM = "-"
 MODULE: Final = Kind("an emitter's output", begins_with(b"Wrapper program "))
 PICTURE: Final = Kind("a picture (SVG)", begins_with(b"<svg "))
 TABLE: Final = Kind("a planned table", begins_with(b",offset\n"))
-SCRIPT: Final = Kind("our completion script", begins_with(b"_WRAPPER_IR_COMPLETE"))
 
 
 def read_program(file: str, *, data: bool = False) -> Program:

@@ -50,33 +50,27 @@ def _console(stream: TextIO, *, force_terminal: bool | None = None) -> Console:
 
 
 @contextlib.contextmanager
-def step(what: str, *, animate: bool = True, log: bool = False) -> Iterator[None]:
+def step(what: str) -> Iterator[None]:
     """Show that ``what`` is in progress, then that it is done and how long it took.
 
-    On a terminal this is a spinner. Elsewhere nothing is shown until the step has taken long; with
-    ``log``, a line is printed and completed when the step ends. ``animate=False`` avoids the
-    spinner's thread, for measurements.
+    On a terminal this is a spinner. Elsewhere nothing is shown until the step has taken long.
     """
     from rich.markup import escape
 
     what = escape(what)
     console = err()
-    if not log and not console.is_terminal:
+    if not console.is_terminal:
         with _patience(console, what):
             yield
         return
     start = time.perf_counter()
-    spinner = console.status(f"{what} …") if animate and console.is_terminal else None
-    if spinner is None:
-        console.print(f"  {what} … ", end="", soft_wrap=True)
     try:
-        with spinner or contextlib.nullcontext():
+        with console.status(f"{what} …"):
             yield
     except BaseException:
-        console.print(f"[red]✗[/] {what}" if spinner else "failed")
+        console.print(f"[red]✗[/] {what}")
         raise
-    seconds = f"{time.perf_counter() - start:.1f} s"
-    console.print(f"[green]✓[/] {what}  [dim]{seconds}[/]" if spinner else seconds)
+    console.print(f"[green]✓[/] {what}  [dim]{time.perf_counter() - start:.1f} s[/]")
 
 
 @contextlib.contextmanager

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import html
 import json
 import textwrap
 import types
@@ -57,32 +56,6 @@ def to_rich(rows: Iterable[Row]) -> Iterator[Text]:
 
     for row in rows:
         yield Text("  " * row.depth + row.text, _STYLES[row.style])
-
-
-_PAGE: Final = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 14px/1.5 ui-monospace, monospace; margin: 2em; }}
-div {{ white-space: pre-wrap; }}
-.title, .heading {{ font-weight: bold; }}
-.heading {{ color: #3b6ecc; }}
-.added {{ color: #1a7f37; }}
-.removed {{ color: #cf222e; }}
-.changed {{ color: #9a6700; }}
-.moved {{ color: #0b7285; }}
-.place, .same {{ color: #7d8590; }}
-</style>
-</head>
-<body>
-{body}
-</body>
-</html>
-"""
 
 
 # The diffs.
@@ -264,16 +237,6 @@ class Report(ABC):
     def to_text(self) -> str:
         """Return the diff as plain text."""
         return to_text(self.rows())
-
-    def to_html(self) -> str:
-        """Return the diff as a self-contained HTML page; all text in it is escaped."""
-        rows = list(self.rows())
-        body = "\n".join(
-            f'<div class="{row.style}" style="margin-left: {2 * row.depth}em">'
-            f"{html.escape(row.text) or '&nbsp;'}</div>"
-            for row in rows
-        )
-        return _PAGE.format(title=html.escape(rows[0].text), body=body)
 
     def to_json(self) -> str:
         """Return the diff as JSON, which :meth:`from_json` reads back."""

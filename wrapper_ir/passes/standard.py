@@ -21,7 +21,7 @@ from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS
 
 if TYPE_CHECKING:
     from wrapper_ir.interpreter.fake import FakeCalls
-    from wrapper_ir.lines import Program
+    from wrapper_ir.lines import ExternKernel, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class CheckResults:
 
     def __call__(self, program: Program) -> Program:
         """Return the program with a check of each such result that is not checked yet."""
-        from wrapper_ir.analysis.ops import is_torchs
+        from wrapper_ir.analysis.ops import fits_product, is_torchs
         from wrapper_ir.planning import check_results
 
         @cache
@@ -81,7 +81,10 @@ class CheckResults:
 
             return FakeCalls(program)
 
-        return check_results(program, lambda line: is_torchs(line.op) and calls().fixes(line))
+        def is_fixed(line: ExternKernel) -> bool:
+            return is_torchs(line.op) and (fits_product(program, line) or calls().fixes(line))
+
+        return check_results(program, is_fixed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from wrapper_ir.planning.externs import plan_externs, reuse_in_place
 from wrapper_ir.planning.frees import insert_frees
 from wrapper_ir.planning.kept import ARENAS, keep_storage, kept_pools
 from wrapper_ir.planning.offsets import (
-    NODES,
     Interval,
     IntervalError,
     IntervalFileError,
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARENAS",
-    "NODES",
     "STRATEGIES",
     "Arena",
     "Cut",

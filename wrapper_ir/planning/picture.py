@@ -105,7 +105,7 @@ def _allocations(region: Region, liveness: Liveness, sizes: Sizes, title: str) -
             box = Slice(life.owner, 0, sizes.of(life.owner), life.start, end)
             chains.setdefault(life.first, []).append(box)
     spans = [(first.start, boxes[-1].end, sizes.of(first.owner)) for first, boxes in chains.items()]
-    plan = assign_offsets(spans, 1, nodes=0)
+    plan = assign_offsets(spans, 1)
     placed = tuple(
         replace(box, offset=offset)
         for boxes, offset in zip(chains.values(), plan.offsets, strict=True)

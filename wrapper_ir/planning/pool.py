@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines import AnyLine, Program, Region
     from wrapper_ir.planning.arenas import Lease, Tenant
 
-SEARCH_NODES: Final = 60_000
-"""Node limit of the exact search for one arena, about a second, if faster planners fall short."""
-
 _MOST_BYTES: Final = 2**62
 
 
@@ -112,7 +109,7 @@ class _Pooling:
         name, alignment = self.fresh("pool"), alignment_of(lease.device)
         # A storage with no bytes at the hints still needs an offset.
         intervals = [(t.start, t.end, max(self.sizes.value(t.nbytes), 1)) for t in tenants]
-        plan = assign_offsets(intervals, alignment, nodes=SEARCH_NODES)
+        plan = assign_offsets(intervals, alignment)
         check_offsets(intervals, plan.offsets, alignment=alignment, height=plan.height)
         offsets: list[Dim] = list(plan.offsets)
         height: Dim = plan.height

@@ -390,6 +390,18 @@ def result_check(
     return check
 
 
+def check_length(found: Sequence[object], length: int, op: str) -> None:
+    """Return if a list that an op returned, or one inside it, has at least so many items.
+
+    Raises:
+        ResultLayoutError: It is shorter.
+    """
+    if len(found) < length:
+        expected = f"a list of at least {length}"
+        got = f"one of {len(found)}"
+        raise ResultLayoutError(op=op, difference="length", expected=expected, got=got)
+
+
 def once(check: Callable[..., None]) -> Callable[..., None]:
     """Return a check that runs until it has passed once.
 

@@ -89,7 +89,7 @@ class UserObjectError(WrapperIRError, LookupError):
 
 
 class ResultLayoutError(WrapperIRError, AssertionError):
-    """A library op returned a tensor that the program was not made for.
+    """A library op returned something that the program was not made for.
 
     It is also an AssertionError, which Inductor's wrappers raise for the same event. Kernels were
     compiled for the layout that the op returned when the program was made. Another version or
@@ -99,7 +99,7 @@ class ResultLayoutError(WrapperIRError, AssertionError):
     """
 
     code = "WIR2156"
-    template = "'{op}' returned a tensor of another {difference}: expected {expected}, got {got}"
+    template = "'{op}' returned a result of another {difference}: expected {expected}, got {got}"
     default_hint = (
         "make the program again, with the torch version and settings it runs under; if the op is"
         " your own, its fake kernel (torch.library.register_fake) must describe what it returns"

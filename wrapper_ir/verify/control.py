@@ -16,6 +16,7 @@ from wrapper_ir.lines import (
     Cond,
     DType,
     NoneValue,
+    Relation,
     ResultBuffer,
     ScalarArg,
     ScalarInput,
@@ -197,7 +198,7 @@ class Control:
                 fault = partial(self.state.report, rules.RESULTS_DIFFER, region=name)
                 fault(position=position, given=given, expected=expected)
         if not (loops(line) and line.stacked):
-            self._check_sharing(line, name, frame.region, [s for _, s in values])
+            self._check_sharing(line, name, frame.region, values)
 
     def check_carried(self, line: While) -> None:
         """Check that a loop has one result per carried value."""
@@ -248,15 +249,21 @@ class Control:
         return f"%{inner}, {fault}" if fault else ""
 
     def _check_sharing(
-        self, line: RegionLine, name: str, region: Region, leaving: list[tuple[Storage, ...]]
+        self,
+        line: RegionLine,
+        name: str,
+        region: Region,
+        leaving: Sequence[tuple[Value, tuple[Storage, ...]]],
     ) -> None:
         """Check that results share no storage but that of the operands that they declare."""
         lent = {param.name: arg.buffer for param, arg in _lent(line, region)}
         seen: dict[Storage, int] = {}
-        for position, (storages, result) in enumerate(zip(leaving, line.results, strict=True)):
-            if not isinstance(result, ResultBuffer):
+        pairs = zip(leaving, line.results, strict=True)
+        for position, ((value, storages), result) in enumerate(pairs):
+            if not (isinstance(result, ResultBuffer) and isinstance(value, BufferValue)):
                 continue
-            found = [_owner_of(storage.first, lent, result) for storage in storages]
+            found = [self._new(value.buffer, result)]
+            found += [_owner_of(storage.first, lent, result) for storage in storages]
             found += [self._shared(storage.first, line, seen, result) for storage in storages]
             if loops(line):
                 owners = [storage.first.owner for storage in storages]
@@ -268,6 +275,15 @@ class Control:
                 fault(
                     position=position, what=what, result=result.out, relation=_relation_of(result)
                 )
+
+    def _new(self, name: str, result: ResultBuffer) -> str:
+        """Say of a buffer that it is, or may be, no view of an operand, if the result is one."""
+        buffer = self.lifetimes.buffers.get(name)
+        if result.relation is not Relation.ALIAS or buffer is None:
+            return ""
+        if any(storage.first.kind is Kind.OWNED for storage in buffer.storages):
+            return "new memory"
+        return "" if buffer.is_certain else "new memory, perhaps"
 
     def _shared(
         self, storage: Storage, line: RegionLine, seen: dict[Storage, int], result: ResultBuffer

@@ -639,7 +639,7 @@ BAD_PREDICATE = _rule(
 SHARED_RESULT = _rule(
     1095,
     "shared-result",
-    "a result of a region shares no storage but that of operands that it is declared to alias",
+    "a result of a region lies in the storage of operands if it is declared to, and only then",
     "result {position} of the {region} region is {what}, but %{result} is declared as {relation}",
     "return a copy, or declare which operands the result may alias: may_alias(%x) in text, "
     "may_alias=True in a call of the builder",

@@ -1,12 +1,9 @@
-"""Turning a model into a wrapper program: ``capture``, and ``demo`` with a model of its own."""
+"""Turning a model into a wrapper program: ``capture``."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import json
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,11 +14,10 @@ from wrapper_ir.cli.command import (
     flag,
     force_option,
     frontend_option,
-    json_option,
     target_options,
     traceback_option,
 )
-from wrapper_ir.cli.completion import MODULES
+from wrapper_ir.cli.completion import FILES
 from wrapper_ir.cli.files import (
     MODULE,
     check_output,
@@ -30,7 +26,6 @@ from wrapper_ir.cli.files import (
     save_program,
     write_module,
 )
-from wrapper_ir.cli.terminal import out as console
 from wrapper_ir.cli.terminal import step
 from wrapper_ir.options.declared import ISA
 
@@ -48,7 +43,7 @@ wrapper-ir capture model.py:make --emit wrapper.py        # straight to Python
 wrapper-ir capture model.py:make | wrapper-ir plan -      # through a pipe
 wrapper-ir capture model.py:make --frontend aten          # ATen ops as they are, no Inductor
 """))
-@click.argument("reference", metavar="MODULE:CALLABLE", shell_complete=MODULES)
+@click.argument("reference", metavar="MODULE:CALLABLE", shell_complete=FILES)
 @click.option("--args", "args_reference", metavar="MODULE:ATTR", help="Arguments of the model.")
 @click.option("-o", "--output", metavar="PATH", help="Write the program here (.wir).")
 @click.option(
@@ -148,52 +143,3 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.disabled = was_disabled
-
-
-# ``wrapper-ir demo``: a small transformer, taken through every step.
-
-
-@click.command(epilog=examples("""
-wrapper-ir demo
-wrapper-ir demo -o /tmp/demo --layers 8 --threads 4
-wrapper-ir demo --layers 1 --quick --json
-"""))
-@click.option(
-    "-o",
-    "--output",
-    "out",
-    metavar="FOLDER",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path(),
-    help="Where to write program.wir and wrapper.py. Default: here.",
-)
-@click.option("--layers", type=click.IntRange(1, 64), default=4, show_default=True, help="Depth.")
-@click.option(
-    "--threads",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="CPU threads; a single thread shows the cost of wrappers best.",
-)
-@click.option("--quick", is_flag=True, help="Time a few calls only.")
-@json_option
-@force_option
-@traceback_option
-def demo(out: Path, layers: int, threads: int, quick: bool, as_json: bool) -> None:
-    """Compile, train and run a small transformer, and compare with eager and stock Inductor.
-
-    A decoder with random weights (examples/decoder.py) is trained for one step and run in eager
-    mode, by torch.compile with stock Inductor and by torch.compile with backend="wrapper_ir", from
-    equal weights. Then it is exported, captured as one program, verified, planned and emitted. The
-    first run takes a minute or two: kernels are compiled for both backends.
-    """
-    from wrapper_ir.cli.demo import Plan, tell
-    from wrapper_ir.cli.demo_report import farewell, show
-
-    out.mkdir(parents=True, exist_ok=True)
-    report = tell(Plan(out, layers=layers, rounds=5 if quick else 30, threads=threads))
-    if as_json:
-        click.echo(json.dumps(dataclasses.asdict(report), indent=2))
-        return
-    show(report, console())
-    farewell(report, console())

@@ -23,7 +23,7 @@ from wrapper_ir.cli.command import (
     target_option,
     traceback_option,
 )
-from wrapper_ir.cli.completion import PROGRAMS
+from wrapper_ir.cli.completion import FILES
 from wrapper_ir.cli.files import check_output, check_target, read_program, save_program
 from wrapper_ir.cli.terminal import counting, step
 
@@ -92,7 +92,7 @@ wrapper-ir bisect net.wir --eager model.py:make --random 0    # against ATen, op
     "--other",
     metavar="FILE.wir",
     help="Another version of the program, for -b to run.",
-    shell_complete=PROGRAMS,
+    shell_complete=FILES,
 )
 @asking("model", Eager)
 @click.option(

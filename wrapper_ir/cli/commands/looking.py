@@ -15,7 +15,7 @@ from wrapper_ir.cli.command import (
     program_argument,
     traceback_option,
 )
-from wrapper_ir.cli.completion import PROGRAMS, TARGETS_AND_IR
+from wrapper_ir.cli.completion import FILES, TARGETS_AND_IR
 from wrapper_ir.cli.files import STREAM, check_target, read_program, read_text, render, write_text
 from wrapper_ir.cli.terminal import out, print_highlighted
 
@@ -68,7 +68,7 @@ wrapper-ir upgrade tests/*.wir
 wrapper-ir upgrade --check tests/*.wir
 wrapper-ir upgrade - < old.wir > new.wir
 """))
-@click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS)
+@click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=FILES)
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file is old.")
 @traceback_option
 def upgrade(files: tuple[str, ...], check: bool) -> None:
@@ -106,7 +106,7 @@ wrapper-ir verify program.wir
 wrapper-ir verify *.wir --json | jq '.[] | select(.ok | not) | .file'
 wrapper-ir capture model.py:make | wrapper-ir verify -
 """))
-@click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS)
+@click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=FILES)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing about programs without faults.")
 @click.option("--warnings", is_flag=True, help="Also report warnings, which may be intended.")
 @json_option
@@ -184,12 +184,11 @@ def _say(report: dict[str, Any], words: str, *, quiet: bool) -> None:
 @click.command(epilog=examples("""
 wrapper-ir diff before.wir after.wir
 wrapper-ir diff before.wir after.wir --target python | less
-wrapper-ir diff before.wir after.wir --format html > diff.html
 wrapper-ir print new.wir | wrapper-ir diff old.wir - --format json | jq .lines
 wrapper-ir diff golden.wir now.wir > /dev/null || echo they differ
 """))
-@click.argument("before", metavar="A.wir", shell_complete=PROGRAMS)
-@click.argument("after", metavar="B.wir", shell_complete=PROGRAMS)
+@click.argument("before", metavar="A.wir", shell_complete=FILES)
+@click.argument("after", metavar="B.wir", shell_complete=FILES)
 @click.option(
     "--target",
     default="ir",
@@ -202,7 +201,7 @@ wrapper-ir diff golden.wir now.wir > /dev/null || echo they differ
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["rich", "text", "json", "html"]),
+    type=click.Choice(["rich", "text", "json"]),
     help="Output format. Default: rich on a terminal, else text.",
 )
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
@@ -248,6 +247,6 @@ def _show(result: ProgramDiff | SourceDiff, form: str) -> None:
         for line in to_rich(result.rows()):
             console.print(line, soft_wrap=True)
         return
-    texts = {"text": result.to_text, "json": result.to_json, "html": result.to_html}
+    texts = {"text": result.to_text, "json": result.to_json}
     text = texts[form]()
     click.echo(text, nl=not text.endswith("\n"))

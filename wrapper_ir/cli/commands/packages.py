@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wrapper_ir.cli.command import examples, json_option, traceback_option
-from wrapper_ir.cli.completion import files
+from wrapper_ir.cli.completion import FILES
 from wrapper_ir.cli.terminal import human
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ wrapper-ir inspect model.pt2 --verify
 wrapper-ir inspect model.pt2 --constants
 wrapper-ir inspect model.pt2 --json | jq '.models.model[0].needs'
 """))
-@click.argument("file", metavar="FILE.pt2", shell_complete=files(".pt2"))
+@click.argument("file", metavar="FILE.pt2", shell_complete=FILES)
 @click.option("--verify", is_flag=True, help="Read every part and compare it with its hash.")
 @click.option("--constants", "every", is_flag=True, help="List every constant.")
 @json_option

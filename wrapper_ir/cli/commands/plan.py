@@ -20,7 +20,7 @@ from wrapper_ir.cli.command import (
     target_option,
     traceback_option,
 )
-from wrapper_ir.cli.completion import files
+from wrapper_ir.cli.completion import FILES
 from wrapper_ir.cli.files import (
     PICTURE,
     STREAM,
@@ -281,15 +281,12 @@ wrapper-ir plan-csv buffers.csv -o planned.csv --capacity 1048576
 wrapper-ir plan-csv - -o - < buffers.csv
 """),
 )
-@click.argument("file", metavar="IN.csv", shell_complete=files(".csv"))
+@click.argument("file", metavar="IN.csv", shell_complete=FILES)
 @click.option(
     "-o", "--output", required=True, metavar="OUT.csv", help="Write the table here (- is stdout)."
 )
 @click.option("--alignment", type=click.IntRange(1), default=1, show_default=True, help="In bytes.")
 @click.option("--capacity", type=click.IntRange(0), help="Fail if more bytes are needed.")
-@click.option(
-    "--nodes", type=click.IntRange(0), help="Limit of the exact search; the default is 2000000."
-)
 @json_option
 @force_option
 @traceback_option
@@ -299,7 +296,6 @@ def plan_csv(
     *,
     alignment: int,
     capacity: int | None,
-    nodes: int | None,
     as_json: bool,
 ) -> None:
     """Assign an offset to each buffer of a table, so that buffers alive together do not overlap.
@@ -308,14 +304,13 @@ def plan_csv(
     (bytes); other columns are kept, and a column offset is added. Progress and the summary go to
     standard error. The exit code is 1 if the plan needs more than --capacity.
     """
-    from wrapper_ir.planning import NODES, assign_offsets, read_intervals, write_intervals
+    from wrapper_ir.planning import assign_offsets, read_intervals, write_intervals
 
     table = read_intervals(read_text(file), "<stdin>" if file == "-" else file)
     start = time.perf_counter()
     plan = assign_offsets(
         table.intervals,
         alignment,
-        nodes=NODES if nodes is None else nodes,
         progress=None if as_json else lambda text: click.echo(f"  {text}", err=True),
     )
     seconds = time.perf_counter() - start

@@ -20,7 +20,7 @@ from wrapper_ir.cli.command import (
     target_options,
     traceback_option,
 )
-from wrapper_ir.cli.completion import PROGRAMS
+from wrapper_ir.cli.completion import FILES
 from wrapper_ir.cli.files import (
     check_output,
     check_target,
@@ -87,7 +87,7 @@ wrapper-ir export prefill.wir decode.wir -o model.pt2     # two models, one copy
 wrapper-ir export model=v4.wir model=v3.wir -o model.pt2  # one model in two variants
 """))
 @click.argument(
-    "files", metavar="[NAME=]FILE.wir...", nargs=-1, required=True, shell_complete=PROGRAMS
+    "files", metavar="[NAME=]FILE.wir...", nargs=-1, required=True, shell_complete=FILES
 )
 @click.option(
     "-o",

@@ -36,7 +36,13 @@ from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.lines.program import ConstantKind, Program
 from wrapper_ir.lines.walk import Path
-from wrapper_ir.runtime import check_layout, check_object, current_stream, empty_strided_cpu
+from wrapper_ir.runtime import (
+    check_layout,
+    check_length,
+    check_object,
+    current_stream,
+    empty_strided_cpu,
+)
 from wrapper_ir.runtime._private import registered_op
 
 if TYPE_CHECKING:
@@ -86,10 +92,30 @@ def shorten(graph: fx.Graph, device: Device | None = None) -> None:
             continue
         if node.target.namespace == library.NAMESPACE:
             _shorten_own(node, node.target._opname)  # noqa: SLF001 - its name
-        elif node.target is _aten.empty_strided.default:
+            continue
+        op: Any = node.target
+        is_tuple = len(op._schema.returns) != 1  # noqa: SLF001 - its schema
+        for whole in _parts(node) if is_tuple else [node]:
+            _check_lengths(graph, whole, op.name())
+        if node.target is _aten.empty_strided.default:
             _shorten_allocation(node, makers)
         else:
             node.target = _SAME.get(node.target, node.target)
+
+
+def _check_lengths(graph: fx.Graph, node: fx.Node, op: str) -> None:
+    """Check that a list that an op returns, and lists inside it, are long enough."""
+    parts = _parts(node)
+    if parts:
+        positions: list[Any] = [part.args[1] for part in parts]
+        with graph.inserting_after(node):
+            graph.call_function(check_length, (node, 1 + max(positions), op))
+    for part in parts:
+        _check_lengths(graph, part, op)
+
+
+def _parts(node: fx.Node) -> list[fx.Node]:
+    return [user for user in node.users if user.target is operator.getitem]
 
 
 def _shorten_own(node: fx.Node, name: str) -> None:

@@ -30,6 +30,7 @@ from wrapper_ir.lines.args import (
     StringArg,
 )
 from wrapper_ir.lines.kernels import DeviceKernel
+from wrapper_ir.lines.traits import calls_op
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,6 +116,8 @@ class CallLines(RegionBase):
         else:
             whole = self.context.names.fresh("result")
             self.put(value, head=f"{whole} = ")
+            if calls_op(line) and self.context.checks != "never":
+                self._check_lengths(line, whole, count)
             for target, path in zip(targets, paths, strict=True):
                 step = self._steps(line, path)
                 self.writer.line(f"{target} = {whole}{step}")
@@ -122,6 +125,18 @@ class CallLines(RegionBase):
         for result in results:
             if isinstance(result, ResultBuffer):
                 self.bindings.define(result.out, result.of)
+
+    def _check_lengths(self, line: ExternKernel, whole: str, count: int) -> None:
+        """Write checks that lists in a result are long enough: no schema states their lengths."""
+        lengths: dict[tuple[int | str, ...], int] = {}
+        for path in (result.path for result in line.results):
+            for depth in range(1 if count else 0, len(path)):
+                step, outer = path[depth], path[:depth]
+                if isinstance(step, int):
+                    lengths[outer] = max(lengths.get(outer, 0), step + 1)
+        for path, length in lengths.items():
+            args = (f"{whole}{self._steps(line, path)}", str(length), literals.string(line.op))
+            self.put(call(self.context.helper("check_length"), *args))
 
     def _target(self, result: OpResult) -> str:
         if isinstance(result, ResultBuffer):

@@ -32,7 +32,8 @@ HELPERS: Final = frozenset("""
     BranchStream CppKernels CudaGraphs CutGraphs InputChecks KeptArena KeptGpuArena KeptHeap
     KeptViews Outputs branch_event OwnMemoryPool OwnStream Scratch SourceFolder TensorSpec
     TritonKernels
-    check_apart check_layout check_number check_object check_result check_symbol check_that
+    check_apart check_layout check_length check_number check_object check_result check_symbol
+    check_that
     current_stream
     empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once past_autograd
     random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main

@@ -13,7 +13,6 @@ from torch.fx import GraphModule
 from wrapper_ir.build.draft import metadata_of, range_checks
 from wrapper_ir.build.solving import Equation, bind_given
 from wrapper_ir.frontends.aten.control import to_value
-from wrapper_ir.frontends.aten.emitted import is_emitted, kernels_of
 from wrapper_ir.frontends.aten.errors import NotAModelError, UnsupportedGraphError
 from wrapper_ir.frontends.aten.graph import constant, convert_node
 from wrapper_ir.frontends.aten.sources import (
@@ -123,11 +122,8 @@ class _Conversion:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        kernels = kernels_of(source.module)
         ranges, hints = _symbols(source)
-        if is_emitted(source.module):
-            ranges = {}  # the graph checks them; torch's assume that no size is 0 or 1
-        self._state = State(ranges=ranges, hints=hints, kernels=kernels)
+        self._state = State(ranges=ranges, hints=hints)
         self._walk = GraphWalk(self._state, source.module, convert_node)
 
     def program(self, name: str) -> Program:

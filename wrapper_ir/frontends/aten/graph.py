@@ -6,28 +6,23 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import sympy
 import torch
 from torch.fx import GraphModule, Node
 
 from wrapper_ir.build.draft import range_checks
-from wrapper_ir.emitters.triton import LAUNCH
 from wrapper_ir.frontends.aten import numbers
 from wrapper_ir.frontends.aten.calls import Expected, call_op, emit_call
 from wrapper_ir.frontends.aten.control import HIGHER_ORDER
-from wrapper_ir.frontends.aten.emitted import (
-    NAMESPACE,
-    convert_launch,
-    convert_own,
-    emit_check,
-)
 from wrapper_ir.frontends.aten.numbers import bind_item, bind_metadata
 from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError, elements, is_guard
 from wrapper_ir.frontends.common.ops import SYMBOLIC, is_op
 from wrapper_ir.lines.args import Relation
-from wrapper_ir.lines.expr import dim
+from wrapper_ir.lines.expr import dim, is_relation
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret
 from wrapper_ir.lines.program import Constant, ConstantKind
+from wrapper_ir.lines.symbols import AssertSymbol
 
 if TYPE_CHECKING:
     from wrapper_ir.frontends.aten.state import GraphWalk, State
@@ -54,8 +49,6 @@ def convert_node(walk: GraphWalk, node: Node) -> Any:
         return _higher_order(walk, node)
     if is_op(target):
         name = target.name()
-        if name.startswith(NAMESPACE):
-            return convert_own(walk, node)
         special_case = OPS.get(name) or OPS.get(name.partition(".")[0])
         return call_op(walk, node) if special_case is None else special_case(walk, node)
     raise UnsupportedNodeError("it is not an op of torch's registry")
@@ -82,7 +75,7 @@ def _number(walk: GraphWalk, node: Node) -> Any:
 
 def _higher_order(walk: GraphWalk, node: Node) -> Any:
     name = getattr(node.target, "__name__", str(node.target))
-    convert = convert_launch if name == LAUNCH else HIGHER_ORDER.get(name)
+    convert = HIGHER_ORDER.get(name)
     if convert is None:
         raise UnsupportedNodeError(f"the higher-order op '{name}' is not supported")
     return convert(walk, node)
@@ -136,7 +129,8 @@ def _metadata(walk: GraphWalk, node: Node) -> Any:
 def _assert_scalar(walk: GraphWalk, node: Node) -> None:
     condition, *rest = (walk.value(arg) for arg in node.args)
     message = rest[0] if rest else node.kwargs.get("assert_msg", "")
-    emit_check(walk, node, condition, str(message))
+    holds = condition if is_relation(condition) else sympy.Ne(condition, 0)
+    walk.emit(AssertSymbol(holds, str(message), origin=walk.state.origin(node)))
 
 
 def _constrain_range(walk: GraphWalk, node: Node) -> None:

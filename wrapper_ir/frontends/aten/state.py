@@ -20,7 +20,6 @@ from wrapper_ir.frontends.common.origins import origin_of
 from wrapper_ir.frontends.common.symbols import UnknownWayError
 from wrapper_ir.lines.args import Relation
 from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, scalar
-from wrapper_ir.lines.kernels import KernelDefinition
 from wrapper_ir.lines.layout import Device, DType, Layout
 from wrapper_ir.lines.program import AnyLine, SymbolInfo, SymbolKind
 
@@ -37,25 +36,6 @@ class Ref:
     """The value of a node that is a tensor: the name of its buffer."""
 
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class KernelOp:
-    """The signature of a kernel's op, which takes memories and then the kernel's arguments.
-
-    Attributes:
-        definition: The kernel.
-        memories: For each parameter, the number of the memory that it is part of, if any. Empty if
-            there are no memories. See ``KernelForm`` of the emitter.
-    """
-
-    definition: KernelDefinition
-    memories: tuple[int | None, ...] = ()
-
-    @property
-    def count(self) -> int:
-        """Number of memories that it takes."""
-        return len({number for number in self.memories if number is not None})
 
 
 POISON: Final = object()
@@ -82,7 +62,6 @@ class State:
         draft: The program so far.
         ranges: Inclusive bounds of torch's symbols, by name.
         hints: Typical values of torch's symbols, by name.
-        kernels: The kernels behind ops, by the names that nodes use.
         problems: Nodes that have no equivalent.
         starts: Offsets of our storages in torch's storages, in bytes, by buffer.
         known: The values outside a region of torch's symbols inside it, by name.
@@ -91,7 +70,6 @@ class State:
     draft: ProgramDraft = field(default_factory=ProgramDraft)
     ranges: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
     hints: Mapping[str, int] = field(default_factory=dict)
-    kernels: Mapping[str, KernelOp] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     starts: dict[str, Dim] = field(default_factory=dict)
     known: dict[str, Scalar] = field(default_factory=dict)

@@ -15,6 +15,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <wir/dtype.h>
+#include <wir/layout.h>
 #include <wir/op.h>
 #include <wir/program.h>
 
@@ -189,7 +190,12 @@ const c10::IValue& part(const c10::FunctionSchema& schema, const Result& result,
       continue;
     }
     if (!found->isList() || position >= found->toListRef().size()) {
-      refuse(schema, "returns a shorter list");
+      const std::size_t length = found->isList() ? found->toListRef().size() : 0;
+      throw Error("WIR2156", kOtherResultForm,
+                  {whole_name(schema.name().c_str(), schema.overload_name().c_str()), "length",
+                   "a list of at least " + std::to_string(position + 1),
+                   "one of " + std::to_string(length)},
+                  kOtherResult);
     }
     found = &found->toListRef()[position];
   }

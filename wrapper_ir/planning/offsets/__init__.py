@@ -12,11 +12,10 @@ from wrapper_ir.planning.offsets.intervals import (
     read_intervals,
     write_intervals,
 )
-from wrapper_ir.planning.offsets.portfolio import ALIGNMENT, NODES, OffsetPlan, assign_offsets
+from wrapper_ir.planning.offsets.portfolio import ALIGNMENT, OffsetPlan, assign_offsets
 
 __all__ = [
     "ALIGNMENT",
-    "NODES",
     "Interval",
     "IntervalError",
     "IntervalFileError",

@@ -1,56 +1,38 @@
 """``assign_offsets``: several planners, the cheapest first, until one reaches the lower bound.
 
-The number of intervals and of overlapping pairs decides which of them run, and step counts decide
-how far they go; a clock never does. The same intervals always get the same plan.
+The number of intervals and of overlapping pairs decides which of them run; a clock never does. The
+same intervals always get the same plan.
 
-Two kinds are quick. A *sweep* works as a best-fit allocator would: it goes along time, takes the
+A *sweep* works as a best-fit allocator would: it goes along time, takes the
 best-fitting gap and returns it at the end, in ``n log n`` steps. It is the only method for very
 long programs. It starts at the peak, where all live intervals are stacked without gaps, and goes
 both ways from there, so that holes form only where there is room for them. *Greedy* placement puts
 one interval after another into the lowest gap among those that overlap it in time, the hardest to
-place first; the orders differ in what counts as hard. These reach the lower bound for all recorded
-graphs. If they do not, a search tries the same orders.
+place first; the orders differ in what counts as hard. They reach the lower bound for all recorded
+graphs (ADR 0023 has the figures, and what an exact search gained elsewhere).
 """
 
 from __future__ import annotations
 
 import heapq
-import random
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.planning.offsets.intervals import Problem
-from wrapper_ir.planning.offsets.search import Outcome, Search
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from wrapper_ir.planning.offsets.intervals import Interval
 
 ALIGNMENT: Final = 64
 """Bytes of a cache line, and of the widest CPU vector."""
 
-NODES: Final = 2_000_000
-"""The default node limit of the search: at most about a minute."""
-
-_MOST_SEARCHED: Final = 512
-"""The most intervals for which the search is tried."""
-
-_ATTEMPT: Final = 10_000
-"""Nodes of one search before the next order is tried."""
-
-_SHUFFLES: Final = (0.03, 0.1)
-"""Distances by which orders are shuffled, as fractions of their length."""
-
 _FEW: Final = 1024
 _GREEDY_PAIRS: Final = 1_500_000
 _GREEDY_PAIRS_OF_MANY: Final = 200_000
 """The most pairs that all greedy planners visit, up to ``_FEW`` intervals and above."""
-
-_BISECTIONS: Final = 6
-_CLOSE_ENOUGH: Final = 2048
-"""Improvements of less than one part in this many are not searched for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +61,6 @@ def assign_offsets(
     intervals: Iterable[Interval],
     alignment: int = ALIGNMENT,
     *,
-    nodes: int = NODES,
     progress: Callable[[str], None] | None = None,
 ) -> OffsetPlan:
     """Place intervals so that those that overlap in time share no byte.
@@ -87,8 +68,6 @@ def assign_offsets(
     Args:
         intervals: ``(lower, upper, size)``: bytes needed at ``lower <= t < upper``.
         alignment: The alignment of offsets, in bytes.
-        nodes: The node limit of the exact search, which runs for up to 512 intervals if no other
-            planner reaches the lower bound; 0 for no search.
         progress: Called with a line of text for each better plan.
 
     Raises:
@@ -97,9 +76,7 @@ def assign_offsets(
     """
     problem = Problem(intervals, alignment)
     best = _Best(problem, progress)
-    _quick(best)
-    if not best.is_perfect and nodes > 0 and len(problem) <= _MOST_SEARCHED:
-        _exact(best, nodes)
+    _run(best)
     offsets = [0] * problem.given
     for number, offset in zip(problem.number, best.offsets, strict=True):
         offsets[number] = offset
@@ -116,11 +93,6 @@ class _Best:
         self.height = 0
         self.winner = ""
 
-    @property
-    def is_perfect(self) -> bool:
-        """True if the plan reaches the lower bound."""
-        return bool(self.winner) and self.height == self.problem.lower_bound
-
     def offer(self, offsets: list[int], winner: str) -> bool:
         """Keep a plan if it is better; return whether the best one is now optimal."""
         height = self.problem.height(offsets)
@@ -129,11 +101,11 @@ class _Best:
             if self.progress is not None and self.problem.lower_bound:
                 ratio = height / self.problem.lower_bound
                 self.progress(f"{winner}: {height:,} bytes, {ratio:.4f} x the lower bound")
-        return self.is_perfect
+        return self.height == self.problem.lower_bound
 
 
-def _quick(best: _Best) -> None:
-    """Run the planners that take a fraction of a second."""
+def _run(best: _Best) -> None:
+    """Run the planners, until one reaches the lower bound."""
     problem = best.problem
     if best.offer(swept(problem), "sweep from the peak"):
         return
@@ -142,70 +114,6 @@ def _quick(best: _Best) -> None:
         budget -= problem.pairs
         if budget < 0 or best.offer(placed(problem, order(problem)), f"by {name}"):
             return
-
-
-def _exact(best: _Best, nodes: int) -> None:
-    """Search at the lower bound and, if that is inconclusive, bisect the height."""
-    low = best.problem.lower_bound
-    half = _Budget(nodes // 2)
-    if _improve(best, low, half):
-        return
-    rest = nodes // 2 + half.left
-    for step in range(_BISECTIONS):
-        if best.height - low <= best.height // _CLOSE_ENOUGH:
-            return
-        middle = (low + best.height) // 2
-        share = _Budget(rest // (_BISECTIONS - step))
-        if not _improve(best, middle, share):
-            low = middle
-        rest -= rest // (_BISECTIONS - step) - share.left
-
-
-@dataclass(slots=True)
-class _Budget:
-    """Nodes that are left."""
-
-    left: int
-
-
-def _improve(best: _Best, height: int, budget: _Budget) -> bool:
-    """Search for a plan of at most ``height``; keep it and return whether there is one."""
-    for ranking, lowest, limit in _attempts(best.problem):
-        if budget.left <= 0:
-            return False
-        search = Search(best.problem, height, ranking, lowest=lowest)
-        outcome = search.run(min(limit, budget.left))
-        budget.left -= search.nodes
-        if outcome is Outcome.FOUND:
-            best.offer(search.offsets, "search")
-            return True
-        if outcome is Outcome.IMPOSSIBLE:
-            return False
-    return False
-
-
-def _attempts(problem: Problem) -> Iterator[tuple[list[int], bool, int]]:
-    """Yield orders to search in, without end: the plain ones, then shuffled ones."""
-    plain = [order(problem) for order in ORDERS.values()]
-    limit, seed = _ATTEMPT, 0
-    for ranking in plain:
-        for lowest in (False, True):
-            yield ranking, lowest, limit
-    while True:
-        for ranking in plain:
-            for lowest in (False, True):
-                for amount in _SHUFFLES:
-                    seed += 1
-                    yield _shuffled(ranking, amount, seed), lowest, limit
-        limit = limit * 3 // 2
-
-
-def _shuffled(ranking: list[int], amount: float, seed: int) -> list[int]:
-    """Return the order with each interval moved by less than ``amount`` of its length."""
-    draw = random.Random(seed).random
-    reach = amount * len(ranking)
-    keys = [position + draw() * reach for position in range(len(ranking))]
-    return [ranking[at] for at in sorted(range(len(ranking)), key=keys.__getitem__)]
 
 
 # Greedy placement.

@@ -13,7 +13,13 @@ Results:
 
 import torch
 
-from wrapper_ir.runtime import InputChecks, TensorSpec, random_tensor, run_main
+from wrapper_ir.runtime import (
+    InputChecks,
+    TensorSpec,
+    check_length,
+    random_tensor,
+    run_main,
+)
 
 # Library ops.
 aten_split_Tensor = torch.ops.aten.split.Tensor
@@ -29,11 +35,13 @@ def call(args):
     (x,) = args
     args.clear()
     result = aten_split_Tensor(x, 2)
+    check_length(result, 3, "aten::split.Tensor")
     a = result[0]
     b = result[1]
     c = result[2]
     del result
     result_1 = aten_unbind_int(c)
+    check_length(result_1, 2, "aten::unbind.int")
     row = result_1[1]
     del result_1
     return (a, b, row)

@@ -178,11 +178,13 @@ inline constexpr const char* kOtherResult =
     "make the program again, with the torch version and settings it runs under; if the op is your "
     "own, its fake kernel (torch.library.register_fake) must describe what it returns";
 
+inline constexpr const char* kOtherResultForm =
+    "'{op}' returned a result of another {difference}: expected {expected}, got {got}";
+
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_result(const char* op,
                                                                  const Metadata& found,
                                                                  const TensorSpec& spec) {
-  throw Error("WIR2156",
-              "'{op}' returned a tensor of another {difference}: expected {expected}, got {got}",
+  throw Error("WIR2156", kOtherResultForm,
               {op, differences(found, spec), described(spec), described(found)},
               kOtherResult);
 }

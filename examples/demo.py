@@ -1,42 +1,61 @@
-"""The demo: its steps in order, the model, and a step of training."""
+"""Compile, train and run a small transformer, and compare with eager and stock Inductor.
+
+    python examples/demo.py
+    python examples/demo.py -o /tmp/demo --layers 8 --threads 4
+    python examples/demo.py --layers 1 --quick --json
+
+A decoder with random weights (``decoder.py``) is trained for one step and run in eager mode, by
+torch.compile with stock Inductor and by torch.compile with ``backend="wrapper_ir"``, from equal
+weights. Then it is exported, captured as one program, verified, planned and emitted. The first run
+takes a minute or two: kernels are compiled for both backends.
+"""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import copy
+import dataclasses
 import functools
+import json
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import decoder
 import torch
-from torch import Tensor, nn
-
-from wrapper_ir.api import emit
-from wrapper_ir.cli import terminal
-from wrapper_ir.cli.demo_report import (
+from demo_report import (
     EAGER,
     OURS,
     PAIRED,
     STOCK,
     Report,
     count,
+    farewell,
     interleaved_medians,
+    show,
 )
-from wrapper_ir.cli.errors import BypassedError, MissingExampleError
-from wrapper_ir.cli.files import MODULE, check_output, save_program, write_module
-from wrapper_ir.cli.reference import import_file
-from wrapper_ir.frontends.inductor import capture, record
-from wrapper_ir.lines import GraphRole, Program
+from rich.console import Console
+from torch import Tensor, nn
+
+import wrapper_ir as wir
 from wrapper_ir.planning import plan as plan_memory
-from wrapper_ir.verify import verify
+from wrapper_ir.runtime import save_constants
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
-#: The demo logs its steps even if standard error is not a terminal.
-step = functools.partial(terminal.step, log=True)
+@contextlib.contextmanager
+def step(what: str) -> Iterator[None]:
+    """Print what is being done, then how long it took."""
+    print(f"  {what} … ", end="", file=sys.stderr, flush=True)
+    start = time.perf_counter()
+    yield
+    print(f"{time.perf_counter() - start:.1f} s", file=sys.stderr)
+
 
 PAIRS = {f"{one} - {other}": (one, other) for one, other in PAIRED}
 
@@ -53,8 +72,6 @@ class Plan:
 
 def tell(plan: Plan) -> Report:
     """Run the demo and write ``program.wir`` and ``wrapper.py`` to ``plan.out``."""
-    check_output(str(plan.out / "program.wir"))
-    check_output(str(plan.out / "wrapper.py"), MODULE)
     torch.set_num_threads(plan.threads)
     with step("making the model"):
         example = load_example(plan.layers)
@@ -72,11 +89,11 @@ def _train(example: Example, report: Report, plan: Plan) -> None:
     outcomes: dict[str, Outcome] = {}
     with step("training: eager"):
         outcomes[EAGER] = train_step(example, models[EAGER], calls[EAGER])
-    with step("training: compiling through wrapper_ir"), record() as programs:
+    with step("training: compiling through wrapper_ir"), wir.record() as programs:
         calls[OURS] = torch.compile(models[OURS], backend=OURS)
         outcomes[OURS] = train_step(example, models[OURS], calls[OURS])
-    if {program.role for program in programs} != {GraphRole.FORWARD, GraphRole.BACKWARD}:
-        raise BypassedError(what="the training step")
+    if {program.role for program in programs} != {wir.GraphRole.FORWARD, wir.GraphRole.BACKWARD}:
+        raise SystemExit("the training step was compiled, but not by wrapper_ir")
     with step("training: compiling through stock Inductor"):
         calls[STOCK] = torch.compile(models[STOCK], backend=STOCK)
         outcomes[STOCK] = train_step(example, models[STOCK], calls[STOCK])
@@ -88,7 +105,7 @@ def _train(example: Example, report: Report, plan: Plan) -> None:
         who: functools.partial(bare_step, example, models[who], calls[who])
         for who in (EAGER, STOCK, OURS)
     }
-    with step("training: timing", animate=False):
+    with step("training: timing"):
         report.times["training step"] = interleaved_medians(steps, rounds=plan.rounds)
 
 
@@ -101,10 +118,10 @@ def _infer(example: Example, report: Report, plan: Plan) -> dict[str, Tensor]:
     with torch.no_grad():
         with step("inference: eager"):
             results[EAGER] = model(example.tokens)
-        with step("inference: compiling through wrapper_ir"), record() as programs:
+        with step("inference: compiling through wrapper_ir"), wir.record() as programs:
             results[OURS] = calls[OURS](example.tokens)
         if not programs:
-            raise BypassedError(what="the forward")
+            raise SystemExit("the forward was compiled, but not by wrapper_ir")
         with step("inference: compiling through stock Inductor"):
             results[STOCK] = calls[STOCK](example.tokens)
         report.differences["inference: output"] = {
@@ -112,7 +129,7 @@ def _infer(example: Example, report: Report, plan: Plan) -> dict[str, Tensor]:
             for name, (one, other) in PAIRS.items()
         }
         functions = {who: functools.partial(call, example.tokens) for who, call in calls.items()}
-        with step("inference: timing", animate=False):
+        with step("inference: timing"):
             report.times["inference"] = interleaved_medians(functions, rounds=plan.rounds)
     return results
 
@@ -121,11 +138,11 @@ def _export(example: Example, report: Report, plan: Plan, results: dict[str, Ten
     """Export the model as one program with its weights, and write it for the user to read."""
     model = example.model.eval()
     with step("capturing the exported model"):
-        program = capture(model, (example.tokens,))
+        program = wir.capture(model, (example.tokens,))
     with step("verifying, planning and emitting"):
-        verify(program)
+        wir.verify(program)
         planned = plan_memory(program)
-        artifact = emit(planned.program, "python")
+        artifact = wir.emit(planned.program, "python")
     with step("loading what was emitted"):
         run = artifact.load()
     outputs = {**results, OURS: run(example.tokens)[0]}
@@ -134,18 +151,21 @@ def _export(example: Example, report: Report, plan: Plan, results: dict[str, Ten
     }
     _add_programs(report, {"exported": program})
     with step("writing"):
-        save_program(planned.program, str(plan.out / "program.wir"))
-        write_module(artifact, "python", str(plan.out / "wrapper.py"), constants=True)
+        planned.program.save(plan.out / "program.wir")
+        module = plan.out / "wrapper.py"
+        module.write_text(artifact.source, encoding="utf-8")
+        beside = module.with_name("wrapper.py.safetensors")
+        save_constants(beside, artifact.constants_beside(), owner=module)
     report.files = [str(plan.out / name) for name in ("program.wir", "wrapper.py")]
 
 
-def _add_programs(report: Report, programs: Mapping[str, Program]) -> None:
+def _add_programs(report: Report, programs: Mapping[str, wir.Program]) -> None:
     for name, program in programs.items():
         planned = plan_memory(program)
         report.programs[name] = count(planned.program, planned.report)
 
 
-# The model of the demo: ``examples/decoder.py``.
+# The model.
 
 
 @dataclass(frozen=True)
@@ -162,27 +182,12 @@ class Example:
 
 
 def load_example(layers: int) -> Example:
-    """Return the decoder with random weights, in evaluation mode.
-
-    Raises:
-        MissingExampleError: The example is not installed.
-    """
-    module = import_file(_find("decoder.py"))
-    model, (tokens,) = module.make(layers=layers)
+    """Return the decoder with random weights, in evaluation mode."""
+    model, (tokens,) = decoder.make(layers=layers)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     batch, time = tokens.shape
     name = f"decoder, {layers} layers, {parameters / 1e6:.1f} M parameters, {batch} x {time} tokens"
     return Example(name, model, tokens, torch.roll(tokens, -1, dims=1))
-
-
-def _find(name: str) -> Path:
-    # In a checkout it is beside the package; otherwise it is among the wheel's shared files.
-    checkout = Path(__file__).parents[2]
-    paths = [checkout / "examples" / name, Path(sys.prefix) / "share/wrapper_ir/examples" / name]
-    for path in paths:
-        if path.is_file():
-            return path
-    raise MissingExampleError(file=str(paths[0]))
 
 
 # One step of training, and the differences between two models after it.
@@ -256,3 +261,27 @@ def max_difference(one: Tensor, other: Tensor) -> float:
 def _largest(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
     each = [max_difference(one[name], other[name]) for name in one]
     return float(torch.tensor(each, dtype=torch.float64).max()) if each else 0.0
+
+
+def main() -> None:
+    """Run the demo as the command line says."""
+    summary, _, about = str(__doc__).partition("\n")
+    parser = argparse.ArgumentParser(description=summary, epilog=about.rpartition("\n\n")[2])
+    parser.add_argument("-o", "--output", type=Path, default=Path(), metavar="FOLDER")
+    parser.add_argument("--layers", type=int, default=4, help="depth")
+    parser.add_argument("--threads", type=int, default=1, help="threads of the CPU")
+    parser.add_argument("--quick", action="store_true", help="time a few calls only")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    chosen = parser.parse_args()
+    chosen.output.mkdir(parents=True, exist_ok=True)
+    rounds = 5 if chosen.quick else 30
+    report = tell(Plan(chosen.output, chosen.layers, rounds, chosen.threads))
+    if chosen.json:
+        print(json.dumps(dataclasses.asdict(report), indent=2))
+        return
+    show(report, Console())
+    farewell(report, Console())
+
+
+if __name__ == "__main__":
+    main()
