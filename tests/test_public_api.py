@@ -175,3 +175,19 @@ def test_type_checkers_see_what_users_see() -> None:
     expected |= {("wrapper_ir", name) for name in wrapper_ir._SUBMODULES}
     expected.add(("wrapper_ir.lines", "*"))
     assert seen == expected
+
+
+LAZY = (
+    *("emitters.fx", "emitters.python", "frontends", "frontends.inductor", "runtime", "testing"),
+    "toolchain",
+)
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_lazy_packages_have_every_name_and_no_other(package: str) -> None:
+    module = importlib.import_module(f"wrapper_ir.{package}")
+    for name in module.__all__:
+        assert getattr(module, name) is getattr(module, name)
+        assert name in vars(module), f"{name} is looked up again each time"
+    with pytest.raises(AttributeError, match=f"'wrapper_ir.{package}' has no attribute 'nothing'"):
+        _ = module.nothing

@@ -22,6 +22,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from wrapper_ir.lazy import names_of
+
 if TYPE_CHECKING:
     # The two tables below, as type checkers see them; a test keeps them in sync.
     from wrapper_ir import build as build
@@ -125,20 +127,18 @@ _SUBMODULES = (
 #: The module whose ``__all__`` is also public here: Program, Layout and every line class.
 _LINES = "wrapper_ir.lines"
 
+_declared = names_of(
+    __name__, {f"wrapper_ir.{each}": names for each, names in _DEFINED_IN.items()}, _SUBMODULES
+)
+
 
 def _look_up(name: str) -> object:
     """Look up a public name in the module that defines it, and cache it here (PEP 562)."""
-    value: object
-    if name in _EXPORTS:
-        value = getattr(importlib.import_module(_EXPORTS[name]), name)
-    elif name in _SUBMODULES:
-        value = importlib.import_module(f"{__name__}.{name}")
-    elif not name.startswith("_") and name in _line_names():
-        value = getattr(importlib.import_module(_LINES), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    if name in _EXPORTS or name in _SUBMODULES or name.startswith("_") or name not in _line_names():
+        return _declared(name)
+    found: object = getattr(importlib.import_module(_LINES), name)
+    globals()[name] = found
+    return found
 
 
 if not TYPE_CHECKING:

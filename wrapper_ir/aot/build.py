@@ -38,8 +38,7 @@ from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import ARCHITECTURES
 from wrapper_ir.options.schema import check_options
 from wrapper_ir.toolchain.cache import DiskCache
-from wrapper_ir.toolchain.native import EXPORTS
-from wrapper_ir.toolchain.objects import assemble, link, split_debug_information
+from wrapper_ir.toolchain.objects import EXPORTS, assemble, link, split_debug_information
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

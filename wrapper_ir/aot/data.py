@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, NoReturn, Ty
 from wrapper_ir.aot.errors import ConstantValueError
 from wrapper_ir.runtime import InputLayoutError, check_object
 from wrapper_ir.runtime.checks import ObjectStateError, archive_of
+from wrapper_ir.tensors_file import fill, plain
 from wrapper_ir.toolchain.native import constants_trailer
 from wrapper_ir.toolchain.parts import aligned
 
@@ -169,11 +170,9 @@ def _bytes_of(program: Program, root: ConstantEntry, members: list[ConstantEntry
 
 
 def _place(value: Tensor, entry: ConstantEntry, memory: Tensor) -> None:
-    """Copy a value into place. Expanded dimensions are stored once."""
-    once = tuple(slice(None) if step else slice(1) for step in entry.stride)
-    target = memory.as_strided(entry.size, entry.stride, entry.storage_offset)
+    """Copy a value into place."""
     try:
-        target[once].copy_(value[once])
+        fill(memory.as_strided(entry.size, entry.stride, entry.storage_offset), value)
     except RuntimeError as error:
         _refuse(entry, str(error).partition("\n")[0])
 
@@ -205,7 +204,7 @@ def _checked(program: Program, entry: ConstantEntry) -> Tensor:
     if str(value.dtype) != f"torch.{dtype}" or tuple(value.shape) != entry.size:
         actual = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
         _refuse(entry, f"its value is {actual}, but its layout says {dtype}{list(entry.size)}")
-    return value.detach().resolve_conj().resolve_neg()
+    return plain(value)
 
 
 def _refuse(entry: ConstantEntry, reason: str) -> NoReturn:

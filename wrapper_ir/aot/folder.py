@@ -16,8 +16,10 @@ from wrapper_ir.aot.gpu_kernels import DeviceCode
 from wrapper_ir.aot.kernels import NATIVE, check_text, kernel_translations, required_features
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
-from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs, native_units
-from wrapper_ir.toolchain.objects import generated_flags
+from wrapper_ir.toolchain.flags import NATIVE as RUNTIME
+from wrapper_ir.toolchain.flags import generated_flags
+from wrapper_ir.toolchain.native import native_units
+from wrapper_ir.toolchain.objects import EXPORTS
 from wrapper_ir.toolchain.parts import needed_parts
 
 if TYPE_CHECKING:
@@ -212,9 +214,8 @@ def _copy_runtime(folder: Path, units: Mapping[str, Sequence[Path]]) -> list[str
 
     The files of a unit are compiled as one, which takes a quarter of the time.
     """
-    headers = native_include_dirs()[0]
-    sources = headers.parent / "src"
-    shutil.copytree(headers, folder / "runtime" / "include")
+    sources = RUNTIME / "src"
+    shutil.copytree(RUNTIME / "include", folder / "runtime" / "include")
     target = folder / "runtime" / "src"
     target.mkdir()
     for file in (*sorted(sources.glob("*.h")), *(each for unit in units.values() for each in unit)):

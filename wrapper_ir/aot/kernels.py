@@ -16,26 +16,22 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.aot.errors import KernelIsaError
 from wrapper_ir.options.declared import ISA
 from wrapper_ir.toolchain import isa as isas
-from wrapper_ir.toolchain.compiler import arch_cflags, compile_flags
-from wrapper_ir.toolchain.headers import PREFIX
-from wrapper_ir.toolchain.isa import cpu_identity
-from wrapper_ir.toolchain.objects import Translation
-from wrapper_ir.toolchain.source import (
-    Named,
-    balanced,
-    check_entry,
+from wrapper_ir.toolchain.flags import arch_cflags, compile_flags
+from wrapper_ir.toolchain.kernel_files import (
     cost,
-    gathered,
+    dealt,
     is_solitary,
+    kernel_file,
     signature_checks,
-    solitary,
 )
+from wrapper_ir.toolchain.source import check_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from wrapper_ir.toolchain.compiler import Compiler
     from wrapper_ir.toolchain.isa import Isa
+    from wrapper_ir.toolchain.objects import Translation
     from wrapper_ir.toolchain.source import CppSource, CppUnit
 
 
@@ -60,59 +56,41 @@ def kernel_translations(
         apart: Whether to compile each kernel alone, so that editing one recompiles no other.
         included: Whether the files include the kernels' own files instead of their texts.
     """
-    named = functools.partial(_named, apart=apart, included=included)
     for kernel, _ in kernels if apart else ():
         check_entry(kernel.source)  # its text may have been edited
     groups: dict[tuple[Isa, tuple[str, ...], str], list[CppUnit]] = {}
     for kernel, isa in sorted(kernels, key=lambda pair: pair[0].symbol):
-        alone = kernel.symbol if apart or is_solitary(kernel.source) else ""
+        alone = kernel.symbol if apart or is_solitary(kernel) else ""
         groups.setdefault((isa, kernel.source.extra_flags, alone), []).append(kernel)
     files: list[tuple[float, Translation]] = []
-    for (isa, own_flags, alone), members in groups.items():
-        flags = (*compile_flags(compiler, isa), *own_flags, *extra_flags)
-        files += [
-            (_total(some), _translation([*map(named, some)], flags, isa, alone=bool(alone)))
-            for some in _dealt(members)
-        ]
-    return [translation for _, translation in sorted(files, key=lambda pair: -pair[0])]
+    # Unless apart, not shown under the kernel's own name, which differs between programs.
+    shown = _own_file if apart else _common_file
+    for (isa, own_flags, symbol), members in groups.items():
+        flags, is_alone = (*compile_flags(compiler, isa), *own_flags, *extra_flags), bool(symbol)
+        for some in dealt(members, _count(members)):
+            file = kernel_file(some, flags, isa, alone=is_alone, shown=shown, included=included)
+            checked = dataclasses.replace(
+                file, text=file.text + signature_checks(some, alone=is_alone)
+            )
+            files.append((_total(some), checked))
+    return [file for _, file in sorted(files, key=lambda pair: -pair[0])]
 
 
-def _cost(kernel: CppUnit) -> float:
-    return cost(kernel.source)
+def _count(kernels: Sequence[CppUnit]) -> int:
+    """Return the number of files of about the same cost to deal kernels out to."""
+    return max(1, min(len(kernels), round(_total(kernels) / _FILE_BUDGET)))
 
 
 def _total(kernels: Iterable[CppUnit]) -> float:
-    return sum(map(_cost, kernels))
+    return sum(map(cost, kernels))
 
 
-def _dealt(kernels: Sequence[CppUnit]) -> list[list[CppUnit]]:
-    """Deal kernels out to files of about the same cost."""
-    count = max(1, min(len(kernels), round(_total(kernels) / _FILE_BUDGET)))
-    costliest = sorted(kernels, key=lambda kernel: (-_cost(kernel), kernel.symbol))
-    return balanced(costliest, count, _cost)
+def _own_file(kernel: CppUnit) -> str:
+    return kernel.file
 
 
-def _translation(
-    names: Sequence[Named], flags: tuple[str, ...], isa: Isa, *, alone: bool
-) -> Translation:
-    text = solitary(names[0]) if alone else "".join(gathered(names))
-    text += signature_checks(names, alone=alone)
-    return Translation(
-        name="kernels.cpp",
-        text=text,
-        flags=flags,
-        what=f"kernel {names[0].source.name!r}",
-        parts={k.file: (f"kernel {k.source.name!r}", k.source.code) for k in names},
-        header=PREFIX if f"<{PREFIX}>" in text else "",
-        processor=cpu_identity() if isa.native else "",
-    )
-
-
-def _named(kernel: CppUnit, *, apart: bool, included: bool) -> Named:
-    path, space = kernel.file, f"{kernel.symbol}_ns"
-    # Unless apart, not named after the kernel, whose name differs between programs.
-    file = path if apart else f"{kernel.symbol}.cpp"
-    return Named(kernel.source, kernel.symbol, space, file, path if included else "")
+def _common_file(kernel: CppUnit) -> str:
+    return f"{kernel.symbol}.cpp"
 
 
 # The instructions that a library may use, and the function with which it rejects other processors.

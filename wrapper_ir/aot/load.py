@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -27,9 +26,9 @@ from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
+from wrapper_ir.toolchain.flags import generated_flags
 from wrapper_ir.toolchain.manifest import Manifest, Sources
-from wrapper_ir.toolchain.native import Extension, runtime_objects
-from wrapper_ir.toolchain.objects import GENERATED, generated_flags, precompiled
+from wrapper_ir.toolchain.native import GENERATED, Extension, precompiled, runtime_objects
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.processes import in_background
 from wrapper_ir.toolchain.source import CppSource, CppUnit
@@ -37,6 +36,7 @@ from wrapper_ir.toolchain.triton import units_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from pathlib import Path
     from types import ModuleType
 
     from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
@@ -135,13 +135,7 @@ def with_objects(
 # The extension module that turns libraries into functions, compiled once and then found in the
 # cache. Its source is ``wrapper_ir/native/python``.
 
-_NATIVE: Final = Path(__file__).resolve().parents[1] / "native"
-
-_MODULE: Final = Extension(
-    "wir_python",
-    _NATIVE / "python" / "python.cpp",
-    (_NATIVE / "include", _NATIVE / "python"),
-)
+_MODULE: Final = Extension("wir_python", "python/python.cpp")
 
 _guard = threading.Lock()
 _loaded: ModuleType | None = None

@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING
 from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
 from wrapper_ir.toolchain.compiler import Compiler, find_compiler, stand_in
+from wrapper_ir.toolchain.flags import generated_flags
 from wrapper_ir.toolchain.headers import HeaderStore
-from wrapper_ir.toolchain.native import runtime_objects
-from wrapper_ir.toolchain.objects import (
-    GENERATED,
-    Translation,
-    compile_objects,
-    generated_flags,
-    precompiled,
-)
+from wrapper_ir.toolchain.native import GENERATED, precompiled, runtime_objects
+from wrapper_ir.toolchain.objects import Tools, Translation, compile_files
 from wrapper_ir.toolchain.parts import needed_parts
 from wrapper_ir.toolchain.processes import Pool, pool
 
@@ -95,15 +90,9 @@ class Work:
         )
 
     def compile(self, files: Sequence[Translation], pool: Pool, steps: Steps) -> list[Future[Path]]:
-        """Start to compile files; see :func:`compile_objects`."""
-        return compile_objects(
-            files,
-            cache=self.cache,
-            compiler=self.compiler,
-            headers=self.headers,
-            pool=pool,
-            advance=steps.advance,
-        )
+        """Start to compile files; see :func:`compile_files`."""
+        tools = Tools(self.compiler, self.cache, self.headers)
+        return compile_files(files, tools, pool, steps.advance)
 
     @contextlib.contextmanager
     def running(self, folder: Path) -> Iterator[tuple[Pool, Path]]:

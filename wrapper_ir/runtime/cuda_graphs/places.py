@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import struct
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -101,9 +100,7 @@ def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:
 
 # The addresses at which a captured graph expects tensors.
 
-_EXTENSION: Final = Extension(
-    "wir_addresses", Path(__file__).resolve().parents[2] / "native" / "cuda" / "addresses.cpp"
-)
+_EXTENSION: Final = Extension("wir_addresses", "cuda/addresses.cpp")
 
 _FEW: Final = 4
 """Up to this many addresses, a comparison in Python is as fast."""

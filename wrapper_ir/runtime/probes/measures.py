@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = [
-    "SHORT_DTYPES",
-    "Statistics",
-    "checksum",
-    "index_of_largest",
-    "private_copy",
-    "readable",
-    "statistics",
-    "statistics_of",
-    "value_ranges",
-]
-
 #: Short names of element types, as in the text form of programs.
 SHORT_DTYPES: Final[dict[torch.dtype, str]] = {
     dtype: short
