@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from wrapper_ir.analysis.streams import has_users_queues
 from wrapper_ir.aot.archive import CONSTANTS, MODEL_NAME, MODELS, VARIANTS, write_archive
 from wrapper_ir.aot.build import CONSTANTS_ENDING, BuildOptions, build
 from wrapper_ir.aot.errors import ExportPathError
@@ -28,7 +29,6 @@ from wrapper_ir.aot.sharing import arranged as arranged
 from wrapper_ir.aot.sources import index_of_folder, loss, write_sources
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.emitter import CppEmitter
-from wrapper_ir.emitters.facts import has_users_queues
 from wrapper_ir.emitters.registry import emitter_class
 from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError
 from wrapper_ir.lines.trace import ProbeLevel

@@ -21,6 +21,7 @@ from wrapper_ir.errors import OptionValueError
 from wrapper_ir.options.schema import made_with
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import registered_op
+from wrapper_ir.runtime.calls import hand_graphs_on
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address
@@ -78,9 +79,6 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
 
 def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
     """Return ``function(*inputs) -> tuple of results`` for a boxed one of :func:`captured`."""
-    # Imported with an artifact already; modules in caches and folders do not need it.
-    from wrapper_ir.emitters.cuda_captures import hand_graphs_on  # noqa: PLC0415
-
     boxed: Any = call
 
     def run(*inputs: object, out: Sequence[Any] | None = None) -> tuple[Any, ...]:

@@ -13,10 +13,10 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from wrapper_ir.analysis.symbols import example_symbols
 from wrapper_ir.aot.gpu_kernels import VARIABLE
 from wrapper_ir.devices import CPU as HOST
 from wrapper_ir.emitters.base import CONSTANTS_FILE
-from wrapper_ir.emitters.facts import example_symbols
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.expr import substitute
 from wrapper_ir.lines.layout import CPU

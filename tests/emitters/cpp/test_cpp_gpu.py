@@ -15,11 +15,11 @@ from tests.emitters.corpus import program
 from tests.emitters.cpp.compiling import check_syntax
 from tests.emitters.test_python_gpus import STATES
 from tests.emitters.test_python_gpus import TEXT as TWO
+from wrapper_ir.analysis.capture import why_not_captured
 from wrapper_ir.aot.build import BuildOptions, build
 from wrapper_ir.aot.gpu_kernels import DeviceCode, chosen_archs
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.cpp.artifact import MAIN_FILE
-from wrapper_ir.emitters.cuda_captures import why_not_captured
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
 from wrapper_ir.toolchain.compiler import find_compiler

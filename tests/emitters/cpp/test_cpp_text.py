@@ -57,7 +57,7 @@ def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 
 
 def emitted(made: Program, **options: object) -> CppArtifact:
-    artifact = CppEmitter(**options).emit(made)  # type: ignore[arg-type]
+    artifact = wir.emit(made, "cpp", **options)
     assert isinstance(artifact, CppArtifact)
     return artifact
 

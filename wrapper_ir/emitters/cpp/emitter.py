@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
+from wrapper_ir.analysis.capture import pieces
+from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
+from wrapper_ir.analysis.kept import kept_in_state
 from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.base import Emitter, Problems
+from wrapper_ir.emitters.captures import capture_facts
 from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.context import FOLDING, Context
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.products import Products
-from wrapper_ir.emitters.cpp.statics import gather_statics
-from wrapper_ir.emitters.cuda_captures import capture_facts, pieces
-from wrapper_ir.emitters.facts import accelerators_of
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
+from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.control import BufferInput, ObjectInput
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import ExternKernel
 from wrapper_ir.lines.layout import CPU, DType
-from wrapper_ir.lines.memory import Free, Reinterpret
 from wrapper_ir.lines.program import FrozenMap
-from wrapper_ir.lines.symbols import AssertLayout, BindSymbol
+from wrapper_ir.lines.traits import binds, is_view
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import PRODUCTS, Captures
@@ -37,12 +37,6 @@ if TYPE_CHECKING:
 _KEEP: Final = 1024 * 1024
 
 _QUANTISED: Final = (DType.QINT32, DType.QINT8, DType.QUINT8)
-
-_PASSING_ON: Final = (ExternKernel, AssertLayout, Free)
-"""Lines that do not depend on a buffer's element type."""
-
-_WITHOUT_DATA: Final = (*_PASSING_ON, BindSymbol, Reinterpret)
-"""Lines that do not depend on a buffer's data."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +68,11 @@ class CppEmitter(Captures, Emitter):
     out: bool = take.OUT.field()
     products: str = PRODUCTS.field()
     profile: bool = take.PROFILE.field()
+
+    @override
+    def legalisation(self) -> tuple[str, ...]:
+        kept = f"host={self.keep_buffers},device={self.keep_buffers},arena={self.arena}"
+        return (f"keep-storage{{{kept}}}",)
 
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:
@@ -125,7 +124,7 @@ class CppEmitter(Captures, Emitter):
         _refuse_devices(program, problems)
         return Context(
             program,
-            gather_statics(program, StorageMap(program)),
+            kept_in_state(program, StorageMap(program)),
             problems,
             takes_out=False,
             products=Products(program, direct=False),
@@ -138,23 +137,13 @@ class CppEmitter(Captures, Emitter):
 
     def _context(self, program: Program, original: Program, problems: Problems) -> Context:
         """Return the state of a run for a program whose objects are inputs."""
-        from wrapper_ir.planning.kept import keep_storage  # noqa: PLC0415 - loads the planner
-
-        accelerators = accelerators_of(program)
-        # Memory kept on a device serves only one stream.
-        is_one = len(accelerators) <= 1 and all(stream.captured for stream in program.streams)
-        factors = [device.kind.memory.keep_factor for device in accelerators] if is_one else []
-        elsewhere = self.keep_buffers * sum(factors)
-        storages = StorageMap(program)
-        program = keep_storage(
-            program, self.keep_buffers, elsewhere, arena=self.arena, storages=storages
-        )
+        storages, is_one = StorageMap(program), is_on_one_stream(program)
         is_kept = self.arena == "kept"
         options = self.graphs
         found = {} if options is None else pieces(program, options)
         return Context(
             program,
-            gather_statics(program, storages, keep_arenas=is_kept, accelerated=is_one),
+            kept_in_state(program, storages, keep_arenas=is_kept, accelerated=is_one),
             problems,
             takes_out=self.out,
             products=Products(program, direct=self.products == "cublas" and is_one),
@@ -188,10 +177,12 @@ def _refuse_devices(program: Program, problems: Problems) -> None:
     without_data = {name for name in away if program.layout(name).device.type == "meta"}
     for path, line in walk(program):
         found = effects(line, program)
+        passes_on = Trait.ANY_KIND in line.traits
+        looks = passes_on or is_view(line) or binds(line)
         for name in (*found.defines, *found.touched):
-            if name in without_data and isinstance(line, _WITHOUT_DATA):
+            if name in without_data and looks and (passes_on or name not in found.reads):
                 continue
-            if name in quantised - inputs and isinstance(line, _PASSING_ON):
+            if name in quantised - inputs and passes_on:
                 continue
             if name in away:
                 device = program.layout(name).device

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.emitters.base import MissingOpError, ModuleText, SourceFiles
-from wrapper_ir.emitters.cuda_captures import hand_graphs_on
 from wrapper_ir.emitters.values import constant_values
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.kernels import TorchOp
@@ -116,6 +115,7 @@ class PythonArtifact:
         ``out=[...]``: for each result a tensor to write it to, or ``None``.
         """
         from wrapper_ir.emitters.functions import as_function  # noqa: PLC0415 - as above
+        from wrapper_ir.runtime.calls import hand_graphs_on  # noqa: PLC0415 - as above
 
         module = self.load_module()
 

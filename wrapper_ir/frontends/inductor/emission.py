@@ -86,7 +86,7 @@ def _emitted(
     program: Program, settings: Settings, show: Callable[[Program], None] | None = None
 ) -> Artifact:
     from wrapper_ir.api import emitted
-    from wrapper_ir.debug_printer.spec import make_printer
+    from wrapper_ir.passes.printer import make_printer
 
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
     emitter = make_emitter(settings.emitter, dict(settings.emitter_options))

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.debug_printer.spec import DebugPrinter
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.effects import Effects
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Program
+    from wrapper_ir.passes.printer import DebugPrinter
 
 
 # Operands with defined contents, the only ones worth showing.

@@ -1,4 +1,4 @@
-"""Allocations whose memory may be kept for the next call.
+"""The pass that marks allocations whose memory may be kept for the next call.
 
 Memory can be kept between calls if it is of the usual kind, the main body allocates and frees it,
 and nothing reads it later. On a CPU this saves a page fault for every 4 KiB touched, on a GPU the
@@ -6,53 +6,47 @@ host's time for each allocation. Storage of nested regions lives for one run of 
 Storage passed to custom ops or regions is not kept: they may hold on to a buffer, which the next
 call would overwrite.
 
-:func:`keep_storage` marks the lines, and emitters keep what is marked.
+Emitters keep what is marked.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from wrapper_ir.analysis.liveness import Liveness, StorageMap
-from wrapper_ir.lines import USUAL, GraphRole
-from wrapper_ir.lines.base import Trait
+from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
+from wrapper_ir.analysis.kept import can_keep, kept_pools
+from wrapper_ir.analysis.liveness import StorageMap
+from wrapper_ir.lines import GraphRole
 from wrapper_ir.lines.traits import allocates, takes_memory
 from wrapper_ir.options.declared import ARENA
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from wrapper_ir.lines import Device, Place, Program
-
-ARENAS: Final = ARENA.choices
-"""The lifetimes of arenas."""
+    from wrapper_ir.lines import Program
 
 
-def can_keep(device: Device, place: Place) -> bool:
-    """Return whether arenas at a place can be kept between calls."""
-    return device.kind.memory.keeps_arenas and place == USUAL
+@dataclass(frozen=True, slots=True)
+class KeepStorage:
+    """``keep-storage`` marks the memory of a planned program that is kept between calls.
 
-
-def kept_pools(program: Program, liveness: Liveness | None = None) -> tuple[str, ...]:
-    """Return the pools of a planned program that can be kept between calls, in order.
-
-    A pool with a result in it, or with a slice that escapes, cannot be kept.
+    Emitters name it with their options, and keep what is marked.
     """
-    region = program.region
-    if not any(Trait.POOL in line.traits for line in region.body):
-        return ()
-    lives = (liveness or Liveness(region, program)).lives
-    seen = {life.pool for life in lives if life.escapes}
-    seen |= {life for life in lives if life.escapes or life.is_held}
-    return tuple(
-        life.owner
-        for life in lives
-        if life.is_pool
-        and life.end is not None
-        and not (life.leaves or life in seen)
-        and can_keep(program.buffers[life.owner].device, life.place)
-    )
+
+    name: ClassVar[str] = "keep-storage"
+
+    host: int = 0
+    """The maximum number of bytes, in buffers of fixed size, to keep on the CPU."""
+    device: int = 0
+    """The same for another device, times what its kind says (``Memory.keep_factor``)."""
+    arena: str = ARENA.field()
+    """The lifetime of arenas: with ``"kept"``, pools are kept as well."""
+
+    def __call__(self, program: Program) -> Program:
+        """Return the marked program."""
+        return keep_storage(program, self.host, self.device, arena=self.arena)
 
 
 def keep_storage(
@@ -61,7 +55,6 @@ def keep_storage(
     device: int = 0,
     *,
     arena: str = "call",
-    storages: StorageMap | None = None,
 ) -> Program:
     """Mark the allocations whose memory may be kept for the next call.
 
@@ -69,9 +62,9 @@ def keep_storage(
         program: A planned program.
         host: The most bytes of fixed-size buffers to keep on the CPU. None are kept in training,
             which has many buffers and long calls.
-        device: The same for other devices.
+        device: The same for another device, before the factor of its kind. It serves one stream:
+            with several devices or streams, none are kept.
         arena: ``"kept"`` to also keep pools, whatever their size.
-        storages: Its storage map, if the caller has it; marks do not change it.
 
     Returns:
         The marked program; the same object if nothing can be kept or something is marked already.
@@ -82,11 +75,16 @@ def keep_storage(
     ARENA.check(arena)
     if any(allocates(line) and line.kept for line in program.body):
         return program
-    found = storages or StorageMap(program)
-    names = set(kept_pools(program, found.lives)) if arena == "kept" else set()
-    names -= found.handled  # pools that are used as buffers themselves
-    if program.role is GraphRole.INFERENCE:
-        names |= _fixed(program, found, host, device, names)
+    is_bounded = program.role is GraphRole.INFERENCE and (host or device)
+    if arena != "kept" and not is_bounded:
+        return program
+    storages = StorageMap(program)
+    names = set(kept_pools(program, storages.lives)) if arena == "kept" else set()
+    names -= storages.handled  # pools that are used as buffers themselves
+    if is_bounded:
+        factors = [each.kind.memory.keep_factor for each in accelerators_of(program)]
+        elsewhere = device * sum(factors) if is_on_one_stream(program) else 0
+        names |= _fixed(program, storages, host, elsewhere, names)
     if not names:
         return program
     return program.replace(

@@ -11,7 +11,8 @@ import pytest
 import wrapper_ir as wir
 from tests.pages import ROOT
 from tests.planning.test_streams import Memory, Order
-from wrapper_ir.emitters.cuda_captures import capture_facts, why_not_captured
+from wrapper_ir.analysis.capture import why_not_captured
+from wrapper_ir.emitters.captures import capture_facts
 from wrapper_ir.lines import (
     Allocate,
     ExternKernel,
@@ -23,7 +24,7 @@ from wrapper_ir.lines import (
 )
 from wrapper_ir.options.gpu import Captures
 from wrapper_ir.passes import run_passes
-from wrapper_ir.planning import branch
+from wrapper_ir.passes.branch import branch
 from wrapper_ir.verify import rules
 
 MM = "aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)"

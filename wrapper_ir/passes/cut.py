@@ -13,20 +13,22 @@ returns its own storages that are needed later; views of these are made again af
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from wrapper_ir.analysis.capture import Obstacles, why_not_captured
+from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.analysis.liveness import Liveness
-from wrapper_ir.emitters.cuda_captures import Obstacles
-from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, ScalarArg
+from wrapper_ir.lines.base import Runs, Trait
 from wrapper_ir.lines.control import BufferInput, Region, Switch
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
-from wrapper_ir.lines.memory import Allocate, Reinterpret, Reuse
-from wrapper_ir.lines.program import FrozenMap
-from wrapper_ir.lines.symbols import AssertLayout
+from wrapper_ir.lines.program import FrozenMap, Stage
+from wrapper_ir.lines.traits import calls, declares, is_view, regions_of
 from wrapper_ir.lines.walk import Renaming
+from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS
+from wrapper_ir.passes.branch import Branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +40,31 @@ if TYPE_CHECKING:
 _FEWEST: Final = 3
 """The fewest calls in a piece: launching fewer costs the host no more than launching a graph."""
 
-_PART: Final = Allocate | Reinterpret | Reuse | KernelCall | ExternKernel | AssertLayout
+_INSIDE: Final = (Runs.NAMES, Runs.STREAM, Runs.CALLER)
+"""Where lines of a piece are carried out. What the host does is done in each call."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareCapture:
+    """``prepare-capture`` prepares a program for calls that are captured as CUDA graphs.
+
+    It adds branches, or cuts the program if it cannot be captured as a whole.
+    """
+
+    name: ClassVar[str] = "prepare-capture"
+
+    branches: int = GRAPH_BRANCHES.field()
+    """The maximum number of branches besides the caller's stream."""
+    cuts: bool = GRAPH_CUTS.field()
+    """Cut a program that cannot be captured as a whole."""
+
+    def __call__(self, program: Program) -> Program:
+        """Return the prepared program; a planned program is returned unchanged."""
+        if program.stage is Stage.PLANNED:
+            return program
+        if why_not_captured(program):
+            return cut(program) if self.cuts else program
+        return Branch(self.branches)(program)
 
 
 def cut(program: Program) -> Program:
@@ -54,9 +80,14 @@ def cut(program: Program) -> Program:
     gpu = only_accelerator(program)
     if gpu is None or program.streams or program.events or program.mempools or program.objects:
         return program
-    definitions = [line for line in program.body if isinstance(line, KernelDefinition)]
-    others = [line for line in program.body if not isinstance(line, KernelDefinition)]
+    definitions = [line for line in program.body if declares(line)]
+    others = [line for line in program.body if not declares(line)]
     return _Cutter(program.replace(body=(*definitions, *others))).result() or program
+
+
+def _fits(line: AnyLine) -> bool:
+    """Return whether a line may be in a piece, as far as its class goes."""
+    return line.runs in _INSIDE and Trait.POOL not in line.traits and not regions_of(line)
 
 
 class _Cutter:
@@ -72,7 +103,7 @@ class _Cutter:
             for name in dict.fromkeys((*found.touched, *found.peeks)):
                 self._users.setdefault(name, []).append(at)
         obstacles = Obstacles(program)
-        capturable = [isinstance(each, _PART) and not obstacles.of(each) for each in program.body]
+        capturable = [_fits(each) and not obstacles.of(each) for each in program.body]
         #: How many lines up to each one cannot be captured. Lines of one piece agree in this.
         self._stretch = [*accumulate(not each for each in capturable)]
         self._is_capturable = capturable
@@ -109,7 +140,7 @@ class _Cutter:
             return False
         # Views that only an op can make cannot be made again after the piece.
         views = {alias.name for alias in found.aliases}
-        return isinstance(line, Reinterpret) or not any(
+        return is_view(line) or not any(
             name in self._given or self._stretch[user] != self._stretch[at]
             for name in views
             for user in self._users.get(name, ())
@@ -133,14 +164,12 @@ class _Cutter:
 
     def _worth_it(self, run: list[int]) -> Iterator[list[int]]:
         """Yield a run without the lines before its first call's needs and after its last call."""
-        calls = [at for at in run if isinstance(self._program.body[at], KernelCall | ExternKernel)]
-        if len(calls) < _FEWEST:
+        work = [at for at in run if calls(self._program.body[at])]
+        if len(work) < _FEWEST:
             return
-        end = max(calls)
-        needed = {n for at in calls for n in self._effects[at].touched}
-        start = min(
-            [*calls, *(self._defined[n] for n in needed if self._defined.get(n, -1) in run)]
-        )
+        end = max(work)
+        needed = {n for at in work for n in self._effects[at].touched}
+        start = min([*work, *(self._defined[n] for n in needed if self._defined.get(n, -1) in run)])
         yield [at for at in run if start <= at <= end]
 
     # Building one piece.
@@ -194,7 +223,7 @@ class _Cutter:
 
         def add(name: str) -> None:
             line = self._program.body[self._defined[name]]
-            if not isinstance(line, Reinterpret) or name in found:
+            if not is_view(line) or name in found:
                 return
             if self._defined.get(line.source, -1) in inside:
                 add(line.source)
@@ -209,7 +238,7 @@ class _Cutter:
         found = set()
         for name in later:
             line = self._program.body[self._defined[name]]
-            while isinstance(line, Reinterpret):
+            while is_view(line):
                 name = line.source
                 if self._defined.get(name, -1) not in inside:
                     break

@@ -10,63 +10,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.liveness import Liveness, mutated_inputs
+from wrapper_ir.analysis.devices import only_accelerator
+from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.analysis.ops import draws, drops
-from wrapper_ir.emitters.facts import needs_streams, only_accelerator
+from wrapper_ir.analysis.streams import needs_streams
 from wrapper_ir.lines.args import BufferArg, BufferValue, ScalarArg
-from wrapper_ir.lines.control import Cond, ObjectInput, Region, Switch, While
+from wrapper_ir.lines.base import Runs
+from wrapper_ir.lines.control import ObjectInput, Region
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import (
-    CppKernel,
-    DeviceKernel,
-    ExternKernel,
-    KernelCall,
-    KernelDefinition,
-)
+from wrapper_ir.lines.kernels import CppKernel, DeviceKernel
 from wrapper_ir.lines.program import GraphRole
 from wrapper_ir.lines.schema import GENERATOR
-from wrapper_ir.lines.symbols import BindSymbol, ItemOf, StorageOffsetOf
-from wrapper_ir.lines.trace import Probe
+from wrapper_ir.lines.symbols import StorageOffsetOf
+from wrapper_ir.lines.traits import binds, calls, calls_kernel, calls_op, chooses, op_of, shows
 from wrapper_ir.lines.walk import regions_of, walk
 from wrapper_ir.options.gpu import Captures
-from wrapper_ir.toolchain.manifest import CaptureFacts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wrapper_ir.analysis.liveness import Life
+    from wrapper_ir.lines.effects import Effects
+    from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
     from wrapper_ir.lines.program import AnyLine, Program
 
 
 _MOST: Final = 3
 """The most reasons that are reported."""
-
-
-def hand_graphs_on(source: object, function: object) -> None:
-    """Expose the graphs of a module or function on the function that users call."""
-    if hasattr(source, "cuda_graphs"):
-        function.cuda_graphs = source.cuda_graphs  # type: ignore[attr-defined]
-
-
-def capture_facts(program: Program, options: Captures) -> CaptureFacts:
-    """Return the facts about a program that capturing its calls depends on."""
-    reasons = why_not_captured(program)
-    if reasons:
-        return CaptureFacts(program.name, reasons=reasons)
-    device = only_accelerator(program)
-    constants = [name for name in program.constants if program.layout(name).device == device]
-    # What a forward saves must last until its backward, and gradients until they are used.
-    is_inference = program.role is GraphRole.INFERENCE
-    return CaptureFacts(
-        program.name,
-        str(device),
-        tuple(mutated_inputs(program)),
-        tuple(constants),
-        options.cuda_graph_limit,
-        options.cuda_graph_results if is_inference else "fresh",
-        is_random=any(draws(program, line) for _, line in walk(program)),
-        has_branches=any(stream.captured for stream in program.streams),
-    )
 
 
 def why_not_captured(program: Program) -> tuple[str, ...]:
@@ -80,9 +50,7 @@ def why_not_captured(program: Program) -> tuple[str, ...]:
     obstacles = Obstacles(program)
     found = ((path, line, obstacles.of(line)) for path, line in walk(program))
     reasons = (
-        reason if isinstance(line, Probe) else f"{path}: {reason}"
-        for path, line, reason in found
-        if reason
+        reason if shows(line) else f"{path}: {reason}" for path, line, reason in found if reason
     )
     return tuple(dict.fromkeys(reasons))[:_MOST]
 
@@ -105,41 +73,38 @@ class Obstacles:
 
     def of(self, line: AnyLine) -> str:
         """Return why a line cannot be captured, regions aside; "" if it can."""
-        match line:
-            case Cond() | Switch() | While():
-                is_choice = piece_of(line) is None
-                return f"'{line.mnemonic}' decides on the host what runs" if is_choice else ""
-            case Probe():
-                return "it shows values while it runs"
-            case BindSymbol(source=ItemOf(buffer=name)):
-                return f"the host reads '{name}'"
-            case BindSymbol(source=StorageOffsetOf(buffer=name)):
-                return f"it depends on where '{name}' begins in its storage"
-            case KernelCall() | ExternKernel() if reason := self._of_call(line):
-                return reason
-            case _:
-                reason = needs_streams(line, self._program)
-                return f"{reason}, and a graph is captured on one stream" if reason else ""
+        if regions_of(line):
+            is_choice = piece_of(line) is None
+            return f"'{line.mnemonic}' decides on the host what runs" if is_choice else ""
+        if shows(line):
+            return "it shows values while it runs"
+        found = effects(line, self._program)
+        if line.runs is Runs.HOST:
+            reason = _of_host(line, found)
+        else:
+            reason = self._of_call(line, found) if calls(line) else self._of_memory(line, found)
+        if reason:
+            return reason
+        reason = needs_streams(line, self._program)
+        return f"{reason}, and a graph is captured on one stream" if reason else ""
 
-    def _of_call(self, line: KernelCall | ExternKernel) -> str:
+    def _of_call(self, line: KernelCall | ExternKernel, found: Effects) -> str:
         """Return why a call cannot be captured; "" if it can."""
         program, unbacked = self._program, self._unbacked
-        name = line.kernel if isinstance(line, KernelCall) else line.op
-        if effects(line).objects or effects(line).defines_objects:
+        name = _name_of(line)
+        if found.objects or found.defines_objects:
             return f"'{name}' may change an object, which a replay does not"
-        if isinstance(line, KernelCall) and (why := _of_kernel(program.kernels[name])):
+        if calls_kernel(line) and (why := _of_kernel(program.kernels[name])):
             return why
         is_trained = program.role is not GraphRole.INFERENCE
         # A captured backward may follow a forward that was not captured, or vice versa; the op
         # would then read the state from the wrong memory.
-        if is_trained and isinstance(line, ExternKernel) and drops(program, line):
+        if is_trained and calls_op(line) and drops(program, line):
             return f"'{name}' keeps the state of its random numbers elsewhere in a graph"
         if self._has_generators and draws(program, line):
             return f"'{name}' may draw from a generator that the program is given"
-        found = effects(line, program)
-        for buffer in dict.fromkeys((*found.reads, *found.written)):
-            if not program.layout(buffer).device.kind.captures:
-                return f"'{name}' works on memory of the CPU, '{buffer}'"
+        if reason := self._of_memory(line, found):
+            return reason
         if not unbacked.isdisjoint(found.defines_symbols):
             return f"the host reads a number that '{name}' computes"
         for buffer in found.defines:
@@ -147,10 +112,32 @@ class Obstacles:
                 return f"'{name}' decides on the GPU how large '{buffer}' is"
         return ""
 
+    def _of_memory(self, line: AnyLine, found: Effects) -> str:
+        """Return which memory of the host a line works on; "" for none."""
+        results = found.defines if calls(line) else ()
+        for buffer in dict.fromkeys((*found.reads, *found.writes, *results)):
+            if not self._program.layout(buffer).device.kind.captures:
+                return f"'{_name_of(line)}' works on memory of the CPU, '{buffer}'"
+        return ""
+
+
+def _of_host(line: AnyLine, found: Effects) -> str:
+    """Return why what the host does differs from call to call; "" if sizes alone decide it."""
+    for name in (*found.reads, *found.writes):
+        return f"the host reads '{name}'"
+    if binds(line) and isinstance(line.source, StorageOffsetOf):
+        return f"it depends on where '{line.source.buffer}' begins in its storage"
+    return ""
+
+
+def _name_of(line: AnyLine) -> str:
+    """Return the kernel or op that a line calls, or else what the line is called."""
+    return line.kernel if calls_kernel(line) else op_of(line) or line.mnemonic
+
 
 def piece_of(line: AnyLine) -> Region | None:
     """Return the region of a switch with a single case, which decides nothing; else None."""
-    if not isinstance(line, Switch) or len(line.cases) != 1:
+    if not chooses(line) or len(line.cases) != 1:
         return None
     return line.cases[0] if isinstance(line.selector, ScalarArg) else None
 
@@ -200,7 +187,7 @@ def pieces(program: Program, options: Captures | None = None) -> dict[int, Piece
         if any(obstacles.of(line) or regions_of(line) for line in region.body):
             continue
         switch = program.body[position]
-        assert isinstance(switch, Switch)
+        assert chooses(switch)
         operands = [(n, arg) for n, arg in enumerate(switch.operands) if isinstance(arg, BufferArg)]
         touched = {name for line in region.body for name in effects(line, program).touched}
         defined = [lives.of(name) for name in effects(switch, program).defines]

@@ -25,7 +25,7 @@ import dataclasses
 from collections import defaultdict
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.analysis.ops import PRODUCTS
@@ -39,9 +39,8 @@ from wrapper_ir.lines import (
     effects,
     regions_of,
 )
-from wrapper_ir.lines.base import Trait
-from wrapper_ir.lines.traits import allocates_one, calls_kernel, calls_op, ends
-from wrapper_ir.planning.sizes import Sizes
+from wrapper_ir.lines.traits import allocates_one, calls, calls_kernel, calls_op, ends, shows
+from wrapper_ir.options.gpu import GRAPH_BRANCHES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -96,6 +95,20 @@ _NEVER: Final = -2
 _Call: TypeAlias = "KernelCall | ExternKernel"
 
 
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """``branch`` moves independent work to branches, for calls that are captured."""
+
+    name: ClassVar[str] = "branch"
+
+    limit: int = GRAPH_BRANCHES.field()
+    """The maximum number of branches besides the caller's stream."""
+
+    def __call__(self, program: Program) -> Program:
+        """Return the program with streams and events added, if that is faster."""
+        return branch(program, self.limit)
+
+
 def branch(program: Program, limit: int) -> Program:
     """Put independent work on separate streams, for calls that are captured.
 
@@ -120,24 +133,19 @@ def _device(program: Program) -> Device | None:
     """Return the GPU of a program whose work can be put on streams; ``None`` for others."""
     if program.streams or program.events or program.mempools or program.objects:
         return None
-    devices = {line.device for line in program.body if _calls(line)}
+    devices = {line.device for line in program.body if calls(line)}
     if len(devices) != 1 or any(map(_disturbs, program.body)):
         return None
     device = devices.pop()
     return device if device.kind.captures else None
 
 
-def _calls(line: AnyLine) -> TypeGuard[_Call]:
-    """Return whether a line calls a kernel or a library op."""
-    return calls_op(line) or calls_kernel(line)
-
-
 def _disturbs(line: AnyLine) -> bool:
     """Return whether a line has regions, orders streams, or reads contents without a call."""
     found = effects(line)
     seen = {*found.peeks, *found.reads, *found.writes} - {alias.source for alias in found.aliases}
-    is_other = Trait.ORDERS in line.traits or Trait.SHOWS in line.traits or bool(regions_of(line))
-    return is_other or (bool(seen) and not _calls(line))
+    is_other = line.runs.orders or shows(line) or bool(regions_of(line))
+    return is_other or (bool(seen) and not calls(line))
 
 
 @dataclass(slots=True)
@@ -179,7 +187,7 @@ class _Scheduler:
         self._done_at: defaultdict[int, float] = defaultdict(float)
         #: The time at which all memory traffic so far is done; streams share the bandwidth.
         self._memory_at = 0.0
-        self._first = next((n for n, each in enumerate(program.body) if _calls(each)), 0)
+        self._first = next((n for n, each in enumerate(program.body) if calls(each)), 0)
         self._last_symbol = max(
             (n for n, each in enumerate(program.body) if effects(each).defines_symbols), default=-1
         )
@@ -191,7 +199,7 @@ class _Scheduler:
 
     def step(self, position: int, line: AnyLine) -> None:
         """Process the next line."""
-        if _calls(line):
+        if calls(line):
             self._place(position, line)
         else:
             self._pass(position, line)
@@ -356,7 +364,7 @@ class _Scheduler:
         for position, line in enumerate(body):
             lines += self._waits_at(position, numbers)
             if position not in moved:
-                if _calls(line) and self._on(position) != _MAIN:
+                if calls(line) and self._on(position) != _MAIN:
                     line = dataclasses.replace(line, stream=numbers[self._on(position)])
                 lines.append(line)
             lines += [body[n] for n in self._early[position]]
@@ -378,9 +386,11 @@ class _Costs:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        from wrapper_ir.planning.sizes import Sizes  # noqa: PLC0415 - the planner is large
+
         self._sizes = Sizes(program)
         self.bytes_of = self._sizes.of
-        self.device = next(line.device for line in program.body if _calls(line))
+        self.device = next(line.device for line in program.body if calls(line))
 
     def of(self, line: _Call) -> tuple[float, float]:
         """Return a call's fixed cost and its traffic or arithmetic time, in microseconds."""

@@ -1,24 +1,24 @@
-"""Program rewrites for debugging: insert and remove probes, fill new memory."""
+"""Probes: the pass that inserts them, and fills new memory; the function that removes them."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import math
-from typing import TYPE_CHECKING, Final, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
-from wrapper_ir.debug_printer.select import Call, Operands, matches, select
-from wrapper_ir.debug_printer.spec import DebugPrinter
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.args import Access, BufferArg, ListArg, ScalarArg
-from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import LayoutKind
 from wrapper_ir.lines.trace import Probe, ProbeLevel, When
-from wrapper_ir.lines.traits import allocates_one, is_slice, shows
+from wrapper_ir.lines.traits import allocates_one, is_slice, retakes, shows
 from wrapper_ir.lines.walk import map_regions, rewrite_lines, rewrite_paths
+from wrapper_ir.passes.printer import DebugPrinter
+from wrapper_ir.passes.probed import Call, Operands, matches, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -84,7 +84,7 @@ def _new_memory(
 ) -> list[str]:
     """Return the buffers that a line defines over uninitialized memory."""
     defines = effects(line, program).defines
-    if Trait.RETAKES in line.traits:
+    if retakes(line):
         return [name for name in defines if not _is_read_first(name, body, index, program)]
     is_unset = allocates_one(line) and not line.zeroed
     return defines if is_unset or is_slice(line) else []
@@ -181,6 +181,23 @@ def with_debugging(program: Program, printer: DebugPrinter | None) -> Program:
         return program
     probed = insert_probes(program, printer)
     return poison(probed) if printer.poison else probed
+
+
+@dataclass(frozen=True, slots=True)
+class InsertProbes:
+    """``insert-probes`` puts a debug printer's probes around calls, and poisons new memory.
+
+    In textual form it takes the debug printer's options: ``insert-probes{level=check}``.
+    """
+
+    name: ClassVar[str] = "insert-probes"
+
+    printer: DebugPrinter = field(default_factory=DebugPrinter)
+    """The values to show and where; its ``poison`` fills new memory with NaN."""
+
+    def __call__(self, program: Program) -> Program:
+        """Return the program with probes. Run it after planning, which adds lines of its own."""
+        return with_debugging(program, self.printer)
 
 
 class _Maker:
