@@ -175,7 +175,7 @@ def test_values_are_not_copied_in_memory(tmp_path: Path) -> None:
 
 
 def building_artifact(program: wir.Program) -> Any:
-    from wrapper_ir.emitters.cpp import CppArtifact
+    from wrapper_ir.aot.emitter import CppArtifact
     from wrapper_ir.emitters.writer import SourceMap
 
     return CppArtifact({}, (), source="", source_map=SourceMap(()), program=program)

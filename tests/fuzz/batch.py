@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.aot.build import BuildOptions, build_loadable
 from wrapper_ir.aot.load import load_library, with_objects
-from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, CppArtifact
+from wrapper_ir.emitters.cpp.sources import MAIN_FILE
 from wrapper_ir.toolchain.manifest import Manifest, Sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from wrapper_ir.aot.emitter import CppArtifact
     from wrapper_ir.lines import Program
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.source import CppUnit

@@ -47,7 +47,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             *("emitters", "emitters.names", "emitters.writer", "emitters.kernel_types"),
             *("emitters.functions", "emitters.python.exprs", "lines.expr_printer"),
-            *("emitters.python", "emitters.cpp", "emitters.fx"),
+            *("emitters.python", "emitters.cpp", "aot.emitter", "emitters.fx"),
         ),
     ),
     "devices": ("Devices", ("devices",)),

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wrapper_ir.aot.data import Blob
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact
+    from wrapper_ir.emitters.cpp.sources import CppSources
     from wrapper_ir.lines.program import Program
     from wrapper_ir.toolchain.isa import Isa
     from wrapper_ir.toolchain.manifest import Sources
@@ -123,7 +123,7 @@ class BuildOptions:
 
 
 def build(
-    artifact: CppArtifact,
+    artifact: CppSources,
     folder: Path,
     options: BuildOptions | None = None,
     *,
@@ -267,7 +267,7 @@ def build_loadable(
 
 
 def prepared(
-    artifact: CppArtifact, options: BuildOptions
+    artifact: CppSources, options: BuildOptions
 ) -> tuple[Blob, str, list[tuple[CppUnit, Isa]]]:
     """Check a program, and return the decisions that precede compilation.
 

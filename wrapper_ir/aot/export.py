@@ -26,8 +26,7 @@ from wrapper_ir.aot.index import index_of
 from wrapper_ir.aot.kernels import NATIVE
 from wrapper_ir.aot.sharing import arranged as arranged
 from wrapper_ir.aot.sources import index_of_folder, loss, write_sources
-from wrapper_ir.emitters.cpp.artifact import CppArtifact
-from wrapper_ir.emitters.cpp.emitter import CppEmitter
+from wrapper_ir.emitters.cpp.sources import CppSources
 from wrapper_ir.emitters.facts import has_users_queues
 from wrapper_ir.emitters.registry import emitter_class
 from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError
@@ -89,31 +88,34 @@ def write_parts(
         UnsupportedError: The artifact is not in C++, or the program has probes that need Python.
         WrapperIRError: As for :func:`wrapper_ir.aot.build.build`.
     """
-    artifact = _shippable(artifact)
-    if packaged and options.constants == "auto" and not artifact.program.objects:
+    sources = _shippable(artifact)
+    if packaged and options.constants == "auto" and not sources.program.objects:
         options = dataclasses.replace(options, constants="beside")
     name = name or MODEL_NAME
-    library = build(artifact, folder, options, name=name)
+    library = build(sources, folder, options, name=name)
     stem = f"{name}.wrapper"
     text, about = folder / f"{stem}.cpp", folder / f"{stem}_metadata.json"
-    text.write_text(artifact.source, "utf-8")
-    entries = {**_about(artifact.manifest, library, options.isa), **metadata}
-    about.write_text(json.dumps(entries, indent=1), "utf-8")
+    text.write_text(sources.source, "utf-8")
+    _write_json(about, {**_about(sources.manifest, library, options.isa), **metadata})
     # Loaders find the metadata by the name of the one .cpp file.
     files = [text, about, library.file.rename(folder / f"{stem}.so")]
     index = index_of(
-        artifact,
+        sources,
         files,
         library.constants_file or library.constants_wanted,
         isa=options.isa,
         features=library.features,
-        archs=DeviceCode.of(artifact, options).archs,
+        archs=DeviceCode.of(sources, options).archs,
     )
-    files.append(folder / INDEX)
-    files[-1].write_text(json.dumps(index, indent=1), "utf-8")
+    files.append(_write_json(folder / INDEX, index))
     if library.constants_file is not None:
         files.append(library.constants_file)
     return files, library.debug_file
+
+
+def _write_json(file: Path, content: Mapping[str, Any]) -> Path:
+    file.write_text(json.dumps(content, indent=1), "utf-8")
+    return file
 
 
 def _about(manifest: Manifest, library: Library, isa: str) -> dict[str, str]:
@@ -192,10 +194,8 @@ def export(
     models = artifact if isinstance(artifact, Mapping) else {MODEL_NAME: [artifact]}
     target, kind = Path(path), ending(path)
     for each in itertools.chain.from_iterable(models.values()):
-        if isinstance(each, CppArtifact):
-            _refuse_users_queues(each)
-    if kind:
-        models = {name: [*map(_shippable, variants)] for name, variants in models.items()}
+        if kind or isinstance(each, CppSources):
+            _shippable(each)
     with _scratch(target) as scratch:
         if kind == ".pt2":
             _package(models, target, scratch, build_options, metadata or {})
@@ -208,7 +208,7 @@ def export(
 
 
 def split(
-    options: Mapping[str, object], target: str = CppEmitter.name
+    options: Mapping[str, object], target: str
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Split options into build options and the emitter's options.
 
@@ -218,7 +218,7 @@ def split(
     """
     emitter = emitter_class(target)
     names = [option.name for option in options_of(BuildOptions)]
-    if emitter is not CppEmitter:
+    if not emitter.builds:
         names = [name for name in names if name in _NOT_OF_BUILDING]
     legal = [*names, *(option.name for option in options_of(emitter))]
     for name in options:
@@ -231,10 +231,16 @@ def split(
 def check(
     path: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
-    target: str = CppEmitter.name,
+    target: str | None = None,
     **options: Any,  # noqa: ANN401 - BuildOptions checks each
 ) -> BuildOptions:
     """Check the arguments of an export that do not depend on the program.
+
+    Args:
+        path: As for :func:`export`, like the others.
+        metadata: As there.
+        target: The emitter that is to render the program; None if it is rendered.
+        **options: As there.
 
     Returns:
         The build options.
@@ -246,16 +252,16 @@ def check(
     """
     build_options = made_with(BuildOptions, options, owner="export")
     _check_metadata(metadata or {})
-    if ending(path) and target != CppEmitter.name:
+    if ending(path) and target is not None and not emitter_class(target).builds:
         expected = "'cpp' for a package or library; a folder may have any target"
         raise OptionValueError(option="target", value=target, expected=expected)
     _check_path(Path(path), ending(path))
     return build_options
 
 
-def _shippable(artifact: Artifact) -> CppArtifact:
+def _shippable(artifact: Artifact) -> CppSources:
     """Refuse artifacts that are not in C++, and what needs Python."""
-    if not isinstance(artifact, CppArtifact):
+    if not isinstance(artifact, CppSources):
         raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")
     for level in artifact.manifest.levels:
         if level not in _LEVELS:
@@ -264,16 +270,11 @@ def _shippable(artifact: Artifact) -> CppArtifact:
                 where="a library that runs without Python",
                 hint=f"its probes may have the levels {', '.join(_LEVELS)}",
             )
-    _refuse_users_queues(artifact)
-    return artifact
-
-
-def _refuse_users_queues(artifact: CppArtifact) -> None:
-    """Refuse streams and events of the user's, which Python looks up in each call."""
-    if has_users_queues(artifact.program):
+    if has_users_queues(artifact.program):  # Python looks them up in each call
         raise UnsupportedError(
             what="a stream or an event of the user's", where="a library that runs without Python"
         )
+    return artifact
 
 
 def _check_path(target: Path, kind: str) -> None:
@@ -343,7 +344,7 @@ def _package(
     _put(archive, target, _PACKAGE)
 
 
-def _library(artifact: CppArtifact, target: Path, scratch: Path, options: BuildOptions) -> None:
+def _library(artifact: CppSources, target: Path, scratch: Path, options: BuildOptions) -> None:
     library = build(artifact, scratch, options, name=target.stem)
     # The library comes last, so that the files it needs exist when it appears.
     files = (library.constants_file, library.debug_file, library.file)
@@ -368,9 +369,6 @@ def _folder(
     new, old = scratch / "made", scratch / "old"
     new.mkdir()
     programs = {name: variants[0] for name, variants in models.items()}
-    for artifact in programs.values():
-        if isinstance(artifact, CppArtifact):
-            _shippable(artifact)
     write_sources(new, programs, options, name=target.name)
     if target.exists():
         target.rename(old)

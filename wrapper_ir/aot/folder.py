@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wrapper_ir.aot.build import BuildOptions
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact
+    from wrapper_ir.emitters.cpp.sources import CppSources
     from wrapper_ir.toolchain.manifest import Manifest
     from wrapper_ir.toolchain.objects import Translation
 
@@ -118,7 +118,7 @@ _ROWS: Final = {
 
 
 def write_build(
-    folder: Path, artifact: CppArtifact, options: BuildOptions, *, name: str
+    folder: Path, artifact: CppSources, options: BuildOptions, *, name: str
 ) -> tuple[dict[str, str], str]:
     """Write the files that a library is built from, except the program's text and its kernels.
 

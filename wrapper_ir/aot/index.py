@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
+    from wrapper_ir.emitters.cpp.sources import CppSources
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
 
 def index_of(
-    artifact: CppArtifact,
+    artifact: CppSources,
     files: Sequence[Path],
     constants: Path | str | None,
     *,

@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from types import ModuleType
 
-    from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
+    from wrapper_ir.emitters.cpp.sources import CppSources
     from wrapper_ir.toolchain.manifest import CaptureFacts
 
+    BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
     Constants = tuple[Any, ...] | Callable[[], tuple[Any, ...]]
 
 
@@ -189,7 +190,7 @@ DEFAULT_RUNNERS: Final = 4
 
 
 def load(
-    artifact: CppArtifact, num_runners: int = DEFAULT_RUNNERS, **options: object
+    artifact: CppSources, num_runners: int = DEFAULT_RUNNERS, **options: object
 ) -> Callable[..., tuple[Any, ...]]:
     """Return ``callable(*inputs) -> tuple of results``, which does not bump version counters.
 
@@ -210,7 +211,7 @@ def load(
 
 
 def load_boxed(
-    artifact: CppArtifact, num_runners: int = DEFAULT_RUNNERS, **options: object
+    artifact: CppSources, num_runners: int = DEFAULT_RUNNERS, **options: object
 ) -> BoxedCall:
     """Return a function like that of :func:`load` that takes one list, which it empties."""
     function: BoxedCall = _load(artifact, num_runners, options, boxed=True)
@@ -218,7 +219,7 @@ def load_boxed(
 
 
 def _load(
-    artifact: CppArtifact, num_runners: int, options: Mapping[str, object], *, boxed: bool
+    artifact: CppSources, num_runners: int, options: Mapping[str, object], *, boxed: bool
 ) -> Any:  # noqa: ANN401 - a callable of one form or the other
     if type(num_runners) is not int or num_runners < 1:
         raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")

@@ -20,7 +20,7 @@ from wrapper_ir.emitters.base import (
     HasFiles,
     SourceFiles,
 )
-from wrapper_ir.emitters.cpp.artifact import CppArtifact
+from wrapper_ir.emitters.cpp.sources import CppSources
 from wrapper_ir.emitters.registry import make_emitter
 from wrapper_ir.emitters.values import check_values
 from wrapper_ir.emitters.writer import header_title, prose
@@ -172,14 +172,14 @@ def _write_program(folder: Path, artifact: Artifact, options: BuildOptions, name
     emission = emitted(program, original.target, original.options)
     files = emission.files()
     runs = WRAPPER in files.texts
-    if runs and original.target != "cpp":
+    if runs and not isinstance(emission, CppSources):
         _refuse_constants(program)
     for path, text in files.texts.items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(text, "utf-8", newline="\n")
     built: Mapping[str, str] = {}
     more = ""
-    if isinstance(emission, CppArtifact):
+    if isinstance(emission, CppSources):
         built, more = write_build(folder, emission, options, name=name)
     if options.constants == "none":
         save(program.replace(data={}), folder / PROGRAM_FILE)

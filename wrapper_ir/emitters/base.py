@@ -359,6 +359,9 @@ class Emitter(ABC):
     name: ClassVar[str]
     """The target's name, as registered."""
 
+    builds: ClassVar[bool] = False
+    """Whether its programs are built: ``wir.export`` makes libraries and packages of them."""
+
     @property
     def arena(self) -> str:
         """How long the arenas of programs last that are planned for it: ``call`` or ``kept``.

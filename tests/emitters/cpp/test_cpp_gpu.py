@@ -18,7 +18,7 @@ from tests.emitters.test_python_gpus import TEXT as TWO
 from wrapper_ir.aot.build import BuildOptions, build
 from wrapper_ir.aot.gpu_kernels import DeviceCode, chosen_archs
 from wrapper_ir.emitters import EmitError
-from wrapper_ir.emitters.cpp.artifact import MAIN_FILE
+from wrapper_ir.emitters.cpp.sources import MAIN_FILE
 from wrapper_ir.emitters.cuda_captures import why_not_captured
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
@@ -30,7 +30,7 @@ from wrapper_ir.toolchain.triton import GpuBinary, TritonSource, binary_key, kee
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wrapper_ir.emitters.cpp import CppArtifact
+    from wrapper_ir.aot.emitter import CppArtifact
 
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 
