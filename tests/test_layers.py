@@ -212,3 +212,35 @@ def test_imports_by_string_are_found(tmp_path: Path) -> None:
         "emitters/base",
         "verify/__init__",
     ]
+
+
+def targets_compared(file: Path) -> Iterator[str]:
+    """Yield the comparisons with a target's name, and reads of attributes that may be missing."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        compared = isinstance(node, ast.Compare) and [node.left, *node.comparators]
+        if compared and {n.value for n in compared if isinstance(n, ast.Constant)} & TARGETS:
+            yield ast.unparse(node)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr"):
+            subject = ast.unparse(node.args[0])
+            if subject.rpartition(".")[2] in ("artifact", "emitter"):
+                yield ast.unparse(node)
+
+
+TARGETS = {"cpp", "fx", "python"}
+
+
+def test_what_a_target_offers_is_declared() -> None:
+    """A third-party emitter offers as much as ours: no one asks for the name of one."""
+    found = [(name, each) for name, file in modules() for each in targets_compared(file)]
+    assert found == [], "the base class of emitters or a protocol of artifacts says what it offers"
+
+
+def test_comparisons_of_targets_are_found(tmp_path: Path) -> None:
+    (file := tmp_path / "m.py").write_text(
+        "if settings.emitter == 'cpp': pass\n"
+        "if 'python' != target: pass\n"
+        "kind = getattr(self.emitter, 'builds', False)\n"
+        "has = hasattr(artifact, 'as_module')\n"
+        "fine = emitter.builds and language == 'cuda' and getattr(line, name)\n"
+    )
+    assert len([*targets_compared(file)]) == 4

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.base import WRAPPER, Emitter, ModuleText, SourceFiles
+from wrapper_ir.emitters.artifact import WRAPPER, ModuleText, SourceFiles
+from wrapper_ir.emitters.base import Emitter
 from wrapper_ir.emitters.cpp.renderer import CppRenderer
 from wrapper_ir.emitters.cpp.sources import CppSources
 from wrapper_ir.lines.program import ConstantKind
@@ -35,13 +36,11 @@ class CppArtifact(CppSources):
 
     stand_in: ClassVar[str] = "python"
 
-    @property
-    def module_source(self) -> str:
-        """A Python module with a boxed ``call``, for caches; it builds what it needs."""
-        return self.as_module().source
-
     def as_module(self) -> ModuleText:
-        """Return the module for caches, which finds its constants by their names."""
+        """Return a Python module for caches, which builds what it needs.
+
+        It finds its constants by their names in the program.
+        """
         from wrapper_ir.aot.module_text import module_text
 
         return ModuleText(module_text(self), {})
@@ -112,6 +111,13 @@ class CppEmitter(CppRenderer, Emitter):
 
     name: ClassVar[str] = "cpp"
     builds: ClassVar[bool] = True
+
+    @override
+    def prepare_loading(self) -> None:
+        """Compile in a thread what all libraries are loaded with, unless the cache has it."""
+        from wrapper_ir.aot.load import prepare_module
+
+        prepare_module()
 
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:

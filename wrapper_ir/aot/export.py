@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wrapper_ir.aot.build import Library
-    from wrapper_ir.emitters.base import Artifact
+    from wrapper_ir.emitters.artifact import Artifact
     from wrapper_ir.toolchain.manifest import Manifest
 
 

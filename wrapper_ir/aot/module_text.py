@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wrapper_ir.aot.gpu_kernels import VARIABLE
 from wrapper_ir.devices import CPU as HOST
-from wrapper_ir.emitters.base import CONSTANTS_FILE
+from wrapper_ir.emitters.artifact import CONSTANTS_FILE
 from wrapper_ir.emitters.facts import example_symbols
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.expr import substitute
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-    from wrapper_ir.emitters.base import ModuleText
+    from wrapper_ir.emitters.artifact import ModuleText
     from wrapper_ir.emitters.cpp.sources import CppSources
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program

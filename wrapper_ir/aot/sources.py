@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.aot.about import FORMAT, row_of, torch_version
 from wrapper_ir.aot.folder import write_build
-from wrapper_ir.emitters.base import (
-    CONSTANTS_FILE,
-    WRAPPER,
-    HasFiles,
-    SourceFiles,
-)
+from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, HasFiles, SourceFiles
 from wrapper_ir.emitters.cpp.sources import CppSources
 from wrapper_ir.emitters.registry import make_emitter
 from wrapper_ir.emitters.values import check_values
@@ -37,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wrapper_ir.aot.build import BuildOptions
-    from wrapper_ir.emitters.base import Artifact
+    from wrapper_ir.emitters.artifact import Artifact
     from wrapper_ir.lines.args import Value
     from wrapper_ir.lines.control import Input
     from wrapper_ir.lines.layout import Layout

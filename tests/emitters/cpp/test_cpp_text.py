@@ -95,7 +95,7 @@ def test_the_manifest_names_parts_of_the_runtime(
     assert artifact.manifest.parts == needed_parts(parts, alone=True) == parts
     assert (artifact.manifest.device is CUDA) == (Part.GPU in parts)
     listed = f"parts={json.dumps(sorted(map(str, parts)))}"
-    assert (listed in artifact.module_source) == bool(parts)
+    assert (listed in artifact.as_module().source) == bool(parts)
 
 
 def test_words_in_comments_decide_nothing() -> None:

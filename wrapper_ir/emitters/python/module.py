@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wrapper_ir.analysis.liveness import StorageMap
-from wrapper_ir.emitters.base import CONSTANTS_FILE, WRAPPER, SourceFiles
+from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, SourceFiles
 from wrapper_ir.emitters.facts import example_symbols, gather, spent_inputs
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import FOLDER, Context

@@ -49,6 +49,7 @@ from wrapper_ir.frontends.inductor.session import (
     use_session,
 )
 from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.options.declared import CPP_EMITTER
 from wrapper_ir.options.schema import options_of
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
         OptionError: The C++ emitter lacks an option of the installation.
     """
     values = {option.name: getattr(settings, option.name) for option in options_of(Settings)}
-    values |= {**dict(settings.emitter_options), **options, "emitter": "cpp"}
+    values |= {**dict(settings.emitter_options), **options, "emitter": CPP_EMITTER}
     return Settings.from_options(values)
 
 
