@@ -199,7 +199,7 @@ def test_imports_by_string_are_found(tmp_path: Path) -> None:
     texts = {
         "lines/walk": "import_module('wrapper_ir.lines.args')",
         "text/__init__": "importlib.import_module('wrapper_ir.text.reader')",
-        "emitters/base": "def f():\n    return __import__('wrapper_ir.aot.load')",
+        "emitters/base": "def f():\n    return __import__('wrapper_ir.aot.load.function')",
         "planning/sizes": "import_module('sympy'), import_module(name)",
         "verify/__init__": "import_module('wrapper_ir.verifying')",
     }

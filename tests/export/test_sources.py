@@ -16,8 +16,8 @@ from torch import nn
 import wrapper_ir as wir
 from tests import warm
 from tests.export.support import captured, nested, plus_one
-from wrapper_ir.aot.checking import NotExportedError, statements
 from wrapper_ir.aot.errors import ExportPathError
+from wrapper_ir.aot.source.checking import NotExportedError, statements
 from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError
 from wrapper_ir.lines import ScalarInput
@@ -376,7 +376,7 @@ def test_an_export_that_fails_leaves_what_was_there(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("wrapper_ir.aot.sources.save", fail)
+    monkeypatch.setattr("wrapper_ir.aot.source.folder.save", fail)
     with pytest.raises(ExportPathError, match="No space left on device"):
         wir.export(plus_one(extra=1), folder, "python")
     assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before

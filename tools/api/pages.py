@@ -31,7 +31,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "run": (
         "Emit, compile, export",
         (
-            *("api", "aot.packages", "aot.checking", "aot.meanwhile", "backend"),
+            *("api", "aot.package.loader", "aot.source.checking", "aot.meanwhile", "backend"),
             *("options.process", "runtime.heap"),
         ),
     ),

@@ -41,13 +41,13 @@ class CppArtifact(CppSources):
 
         It finds its constants by their names in the program.
         """
-        from wrapper_ir.aot.module_text import module_text
+        from wrapper_ir.aot.source.module_text import module_text
 
         return ModuleText(module_text(self), {})
 
     def as_module_after(self, meanwhile: ModuleText) -> ModuleText:
         """Return that module, in which another one serves calls until the library is built."""
-        from wrapper_ir.aot.module_text import module_text
+        from wrapper_ir.aot.source.module_text import module_text
 
         return ModuleText(module_text(self, meanwhile=meanwhile), {})
 
@@ -56,7 +56,7 @@ class CppArtifact(CppSources):
 
         The module is missing if constants are objects, packed or folded: only libraries make those.
         """
-        from wrapper_ir.aot.module_text import kernel_files, module_text
+        from wrapper_ir.aot.source.module_text import kernel_files, module_text
 
         texts: dict[str, str] = {**self.sources, **kernel_files(self)}
         made = {ConstantKind.PACKED, ConstantKind.FOLDED}
@@ -72,9 +72,9 @@ class CppArtifact(CppSources):
 
         Args:
             num_runners: How many calls can run at a time without setting up memory first.
-            **options: Build options: fields of :class:`wrapper_ir.aot.build.BuildOptions`.
+            **options: Build options: fields of :class:`wrapper_ir.aot.build.options.BuildOptions`.
         """
-        from wrapper_ir.aot.load import load
+        from wrapper_ir.aot.load.function import load
 
         return load(self, num_runners=num_runners, **options)
 
@@ -82,7 +82,7 @@ class CppArtifact(CppSources):
         self, num_runners: int = 4, **options: object
     ) -> Callable[[list[Any]], tuple[Any, ...]]:
         """Like :meth:`load`, for a callable that takes one list and empties it."""
-        from wrapper_ir.aot.load import load_boxed
+        from wrapper_ir.aot.load.function import load_boxed
 
         return load_boxed(self, num_runners=num_runners, **options)
 
@@ -115,7 +115,7 @@ class CppEmitter(CppRenderer, Emitter):
     @override
     def prepare_loading(self) -> None:
         """Compile in a thread what all libraries are loaded with, unless the cache has it."""
-        from wrapper_ir.aot.load import prepare_module
+        from wrapper_ir.aot.load.extension import prepare_module
 
         prepare_module()
 

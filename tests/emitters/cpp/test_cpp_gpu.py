@@ -15,8 +15,9 @@ from tests.emitters.corpus import program
 from tests.emitters.cpp.compiling import check_syntax
 from tests.emitters.test_python_gpus import STATES
 from tests.emitters.test_python_gpus import TEXT as TWO
-from wrapper_ir.aot.build import BuildOptions, build
-from wrapper_ir.aot.gpu_kernels import DeviceCode, chosen_archs
+from wrapper_ir.aot.build.gpu_kernels import DeviceCode, chosen_archs
+from wrapper_ir.aot.build.library import build
+from wrapper_ir.aot.build.options import BuildOptions
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.cpp.sources import MAIN_FILE
 from wrapper_ir.emitters.cuda_captures import why_not_captured

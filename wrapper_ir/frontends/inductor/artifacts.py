@@ -165,6 +165,7 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any
     Without a target they go to Inductor's cache, into a folder named after their contents.
     """
     from wrapper_ir.aot import export as shipping  # noqa: PLC0415 - only to build
+    from wrapper_ir.aot.package.writer import write_parts  # noqa: PLC0415 - likewise
 
     artifact, prepared = artifact_of(program, settings)
     target = Path(delivery.target)
@@ -177,7 +178,7 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any
         staging = Path(scratch, "made")
         staging.mkdir()
         how: Any = {"packaged": delivery.is_package, "name": delivery.name}
-        parts, _ = shipping.write_parts(staging, artifact, options, delivery.metadata, **how)
+        parts, _ = write_parts(staging, artifact, options, delivery.metadata, **how)
         # The library, the third of them, identifies its constants.
         digest = hashlib.sha256(b"".join(map(_digest, parts[:3])))
         folder = root / digest.hexdigest()

@@ -12,8 +12,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.analysis.liveness import mutated_inputs
-from wrapper_ir.aot.about import FORMAT, row_of, torch_version
-from wrapper_ir.aot.folder import write_build
+from wrapper_ir.aot.package.about import FORMAT, row_of, torch_version
+from wrapper_ir.aot.source.cmake import write_build
 from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, HasFiles, SourceFiles
 from wrapper_ir.emitters.cpp.sources import CppSources
 from wrapper_ir.emitters.registry import make_emitter
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from wrapper_ir.aot.build import BuildOptions
+    from wrapper_ir.aot.build.options import BuildOptions
     from wrapper_ir.emitters.artifact import Artifact
     from wrapper_ir.lines.args import Value
     from wrapper_ir.lines.control import Input
@@ -132,7 +132,7 @@ def write_sources(
         UnsupportedError: An emitter does not write files, or a constant cannot be created in
             Python.
         OptionValueError: The backward does not belong to the forward.
-        WrapperIRError: As for :func:`wrapper_ir.aot.build.prepared`.
+        WrapperIRError: As for :func:`wrapper_ir.aot.build.library.prepared`.
     """
     if len(models) == 1:
         (artifact,) = models.values()

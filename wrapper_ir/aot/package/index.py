@@ -1,4 +1,4 @@
-"""The index of a program that was built; :mod:`wrapper_ir.aot.about` reads it.
+"""The index of a program that was built; :mod:`wrapper_ir.aot.package.about` reads it.
 
 The two are separate modules because loading a package must not import the IR.
 """
@@ -10,7 +10,7 @@ import sys
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.aot.about import FORMAT, row_of, torch_version
+from wrapper_ir.aot.package.about import FORMAT, row_of, torch_version
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.lines.args import BufferValue, ScalarValue
 from wrapper_ir.lines.control import BufferInput, ScalarInput
