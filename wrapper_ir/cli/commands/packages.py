@@ -139,8 +139,8 @@ wrapper-ir check model/ --json | jq '.[] | .file, .line'
 def check(folder: str, as_json: bool) -> None:
     """Check whether the source in an exported folder still matches the program in it.
 
-    The program is rendered again, and both texts are compared statement by statement; comments and
-    formatting do not count. Each edit is shown with its place and with the kernel or the line of
+    The program is rendered again, and both texts are compared line by line; lines that are empty or
+    comments do not count. Each edit is shown with its place and with the kernel or the line of
     the program there. Nothing is compiled or run. The exit code is 1 if something was edited.
     """
     from wrapper_ir.aot.source.checking import check_folder
