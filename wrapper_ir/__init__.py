@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from wrapper_ir import runtime as runtime
     from wrapper_ir import testing as testing
     from wrapper_ir import text as text
-    from wrapper_ir.aot.checking import check_folder as check_folder
     from wrapper_ir.aot.meanwhile import wait_for_builds as wait_for_builds
-    from wrapper_ir.aot.packages import load_package as load_package
+    from wrapper_ir.aot.package.loader import load_package as load_package
+    from wrapper_ir.aot.source.checking import check_folder as check_folder
     from wrapper_ir.api import compile as compile
     from wrapper_ir.api import cuda_graph_status as cuda_graph_status
     from wrapper_ir.api import emit as emit
@@ -81,9 +81,9 @@ __version__ = "0.1.0"
 
 #: Module -> the public names that it defines.
 _DEFINED_IN = {
-    "aot.checking": ("check_folder",),
+    "aot.source.checking": ("check_folder",),
     "aot.meanwhile": ("wait_for_builds",),
-    "aot.packages": ("load_package",),
+    "aot.package.loader": ("load_package",),
     "api": ("compile", "cuda_graph_status", "emit", "export", "lower", "prepare", "release"),
     "build": ("Builder",),
     "debug_printer": ("DebugPrinter", "insert_probes"),

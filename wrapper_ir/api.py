@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from wrapper_ir.emitters.base import Artifact, Emitter
+    from wrapper_ir.emitters.artifact import Artifact
+    from wrapper_ir.emitters.base import Emitter
     from wrapper_ir.lines.program import Program
     from wrapper_ir.passes.printer import DebugPrinter
     from wrapper_ir.runtime.cuda_graphs import GraphStatus
@@ -98,7 +99,8 @@ def emit(program: Program, target: str = "python", **options: object) -> Artifac
 def _emitted(
     program: Program, target: str, options: Mapping[str, Any], printer: DebugPrinter | None = None
 ) -> Artifact:
-    return emitted(program, make_emitter(target, options), printer)
+    artifact, _ = emitted(program, make_emitter(target, options), printer)
+    return artifact
 
 
 def emitted(
@@ -108,7 +110,7 @@ def emitted(
     *,
     strategy: str | None = None,
     show: Callable[[Program], None] | None = None,
-) -> Artifact:
+) -> tuple[Artifact, Program]:
     """Take a program from its front end to an artifact. Every other way there is this one.
 
     Args:
@@ -118,6 +120,9 @@ def emitted(
         strategy: One of ``planning.STRATEGIES``; None for the default.
         show: Called with the program that is rendered, before it is.
 
+    Returns:
+        The artifact, and the program that was rendered.
+
     Raises:
         WrapperIRError: Any error that :func:`emit` raises.
     """
@@ -126,7 +131,7 @@ def emitted(
     if show is not None:
         show(prepared)
     try:
-        return emitter.emit(prepared)
+        return emitter.emit(prepared), prepared
     except VerificationError:
         run_passes(program, passes, verify_each=True)  # names the pass at fault, or the program
         raise
@@ -226,8 +231,8 @@ def export(
         metadata: Extra metadata to store in a package; loaders return it.
         debug: The values that the library can show: a ``DebugPrinter``, or the level that it
             starts with, such as ``"print"``. By default, and in any environment, none.
-        **options: The fields of :class:`wrapper_ir.aot.build.BuildOptions` (a folder of Python
-            takes only ``constants``), and options of the emitter.
+        **options: The fields of :class:`wrapper_ir.aot.build.options.BuildOptions` (a folder of
+            Python takes only ``constants``), and options of the emitter.
 
     Returns:
         The path.

@@ -6,17 +6,14 @@ so importing this package loads none of them. :func:`register_emitter` adds othe
 
 from __future__ import annotations
 
+from wrapper_ir.emitters.artifact import Artifact, HasModule, ModuleText, TakesConstants
 from wrapper_ir.emitters.base import (
-    Artifact,
     ArtifactError,
     EmitError,
     Emitter,
     EmitterFaultError,
-    HasModule,
     LogicalProgramError,
-    ModuleText,
     Problems,
-    TakesConstants,
     Unsupported,
     faults_of,
 )

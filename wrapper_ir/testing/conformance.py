@@ -32,7 +32,8 @@ from wrapper_ir.api import compile as compile_program
 from wrapper_ir.api import emit, prepare
 from wrapper_ir.debug_printer import DebugPrinter, insert_probes
 from wrapper_ir.emitters import EmitError
-from wrapper_ir.emitters.base import Artifact, LogicalProgramError
+from wrapper_ir.emitters.artifact import Artifact
+from wrapper_ir.emitters.base import LogicalProgramError
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import interpret

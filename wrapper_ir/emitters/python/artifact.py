@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.analysis.schemas import refuse_differences
-from wrapper_ir.emitters.base import MissingOpError, ModuleText, SourceFiles
+from wrapper_ir.emitters.artifact import ModuleText, SourceFiles
+from wrapper_ir.emitters.base import MissingOpError
 from wrapper_ir.emitters.values import constant_values
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.kernels import TorchOp
@@ -53,11 +54,6 @@ class PythonArtifact:
         """
         values = constant_values(self.program)
         return {variable: values[name] for variable, name in self.constants.items()}
-
-    @property
-    def module_source(self) -> str:
-        """The text that caches store: the module itself."""
-        return self.source
 
     def as_module(self) -> ModuleText:
         """Return the module for caches: the text, and which variables hold constants."""

@@ -9,7 +9,7 @@ from wrapper_ir.analysis.kept import kept_around_calls
 from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.analysis.ops import PRODUCTS
 from wrapper_ir.analysis.symbols import example_symbols
-from wrapper_ir.emitters.base import CONSTANTS_FILE, WRAPPER, SourceFiles
+from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, SourceFiles
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import FOLDER, Context
 from wrapper_ir.emitters.python.cuda_graphs import render_graphs

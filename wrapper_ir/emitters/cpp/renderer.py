@@ -1,23 +1,20 @@
-"""The C++ emitter's options."""
+"""From a planned program to C++, under the options of the C++ emitter."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
-
-from typing_extensions import override
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.capture import pieces
 from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
 from wrapper_ir.analysis.kept import kept_in_state
 from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.devices import registered
-from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.emitters.captures import capture_facts
-from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.emitters.cpp.context import FOLDING, Context
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.products import Products
+from wrapper_ir.emitters.cpp.sources import CppSources
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.control import BufferInput, ObjectInput
@@ -31,6 +28,7 @@ from wrapper_ir.options.gpu import PRODUCTS, Captures
 from wrapper_ir.toolchain.manifest import Manifest
 
 if TYPE_CHECKING:
+    from wrapper_ir.emitters.base import Problems
     from wrapper_ir.lines.program import Program
 
 
@@ -40,8 +38,8 @@ _QUANTISED: Final = (DType.QINT32, DType.QINT8, DType.QUINT8)
 
 
 @dataclass(frozen=True)
-class CppEmitter(Captures, Emitter):
-    """Emits C++ that calls the program's kernels and library ops over PyTorch's C shim.
+class CppRenderer(Captures):
+    """Renders C++ that calls the program's kernels and library ops over PyTorch's C shim.
 
     Attributes:
         origins: Whether comments say where in the model the code comes from.
@@ -56,11 +54,8 @@ class CppEmitter(Captures, Emitter):
         profile: Whether PyTorch's profiler is shown each call of a kernel or op, by its name, and
             each allocation, by its buffer's name.
 
-    The options for CUDA graphs are those of :class:`Captures`. Exported libraries capture calls
-    themselves, and keep ``cuda_graph_limit`` graphs for each call that may run at a time.
+    The options for CUDA graphs are those of :class:`Captures`.
     """
-
-    name: ClassVar[str] = "cpp"
 
     origins: bool = take.ORIGINS.field()
     arena: str = take.ARENA.field()
@@ -69,18 +64,12 @@ class CppEmitter(Captures, Emitter):
     products: str = PRODUCTS.field()
     profile: bool = take.PROFILE.field()
 
-    @override
-    def legalisation(self) -> tuple[str, ...]:
-        kept = f"host={self.keep_buffers},device={self.keep_buffers},arena={self.arena}"
-        return (f"keep-storage{{{kept}}}",)
-
-    @override
-    def render(self, program: Program, problems: Problems) -> CppArtifact:
-        """Render a planned and verified program."""
+    def sources(self, program: Program, problems: Problems) -> CppSources:
+        """Return a planned and verified program in C++; record what C++ cannot express."""
         context = self._context(_objects_as_inputs(program), program, problems)
         _refuse_devices(context.program, problems)
         if problems.found:  # rendering assumes supported devices
-            return CppArtifact({}, (), source="", source_map=SourceMap(()), program=program)
+            return CppSources({}, (), source="", source_map=SourceMap(()), program=program)
         writers, declared = render_files(context, origins=self.origins)
         kernels = {unit.symbol: unit for unit in declared.callees.units}
         launched = {unit.symbol: unit for unit in declared.launched.units}
@@ -99,7 +88,7 @@ class CppEmitter(Captures, Emitter):
                 whole.blank()
             whole.extend(writer)
         levels = dict.fromkeys(row.line.level.value for row in context.probes)
-        return CppArtifact(
+        return CppSources(
             {**context.own_headers, **texts},
             tuple(kernels.values()),
             tuple(launched.values()),
@@ -112,7 +101,6 @@ class CppEmitter(Captures, Emitter):
             source_map=whole.source_map(),
             program=program,
             maps={name: writer.source_map() for name, writer in writers.items()},
-            options=self.given,
             graphs=context.graphs,
         )
 

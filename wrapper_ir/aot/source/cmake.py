@@ -11,9 +11,9 @@ import itertools
 import shutil
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.aot.build import linked_constants, prepared
-from wrapper_ir.aot.gpu_kernels import DeviceCode
-from wrapper_ir.aot.kernels import NATIVE, check_text, kernel_translations, required_features
+from wrapper_ir.aot.build.gpu_kernels import DeviceCode
+from wrapper_ir.aot.build.kernels import NATIVE, check_text, kernel_translations, required_features
+from wrapper_ir.aot.build.library import linked_constants, prepared
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
 from wrapper_ir.toolchain.flags import NATIVE as RUNTIME
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wrapper_ir.aot.build import BuildOptions
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact
+    from wrapper_ir.aot.build.options import BuildOptions
+    from wrapper_ir.emitters.cpp.sources import CppSources
     from wrapper_ir.toolchain.manifest import Manifest
     from wrapper_ir.toolchain.objects import Translation
 
@@ -120,7 +120,7 @@ _ROWS: Final = {
 
 
 def write_build(
-    folder: Path, artifact: CppArtifact, options: BuildOptions, *, name: str
+    folder: Path, artifact: CppSources, options: BuildOptions, *, name: str
 ) -> tuple[dict[str, str], str]:
     """Write the files that a library is built from, except the program's text and its kernels.
 

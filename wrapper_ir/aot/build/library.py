@@ -9,12 +9,11 @@ program gives the same bytes in any directory.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.aot.data import (
+from wrapper_ir.aot.build.constants import (
     EMBED_LIMIT,
     beside_text,
     blob_of,
@@ -22,9 +21,8 @@ from wrapper_ir.aot.data import (
     places_text,
     write_blob,
 )
-from wrapper_ir.aot.errors import TooLargeError
-from wrapper_ir.aot.gpu_kernels import DeviceCode, check_archs
-from wrapper_ir.aot.kernels import (
+from wrapper_ir.aot.build.gpu_kernels import DeviceCode
+from wrapper_ir.aot.build.kernels import (
     NATIVE,
     check_text,
     checked_level,
@@ -32,19 +30,17 @@ from wrapper_ir.aot.kernels import (
     kernel_translations,
     required_features,
 )
-from wrapper_ir.aot.work import Steps, Work
+from wrapper_ir.aot.build.options import BuildOptions
+from wrapper_ir.aot.build.work import Steps, Work
+from wrapper_ir.aot.errors import TooLargeError
 from wrapper_ir.errors import UnsupportedError
-from wrapper_ir.options import declared as take
-from wrapper_ir.options.gpu import ARCHITECTURES
-from wrapper_ir.options.schema import check_options
-from wrapper_ir.toolchain.cache import DiskCache
 from wrapper_ir.toolchain.objects import EXPORTS, assemble, link, split_debug_information
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wrapper_ir.aot.data import Blob
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact
+    from wrapper_ir.aot.build.constants import Blob
+    from wrapper_ir.emitters.cpp.sources import CppSources
     from wrapper_ir.lines.program import Program
     from wrapper_ir.toolchain.isa import Isa
     from wrapper_ir.toolchain.manifest import Sources
@@ -81,48 +77,8 @@ class Library:
     constants_wanted: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BuildOptions:
-    """The options of building a library.
-
-    Attributes:
-        isa: ``native``: each kernel for the instruction set that it was captured for, on this
-            processor. Or ``x86-64-v2`` to ``x86-64-v4``: for any processor of that level.
-        debug_info: Whether to compile with debug information, kept in a separate file.
-        constants: ``embedded`` in the library, ``beside`` it in a file that is mapped into memory,
-            ``none`` for a library without them, or ``auto``: embedded up to 512 MiB, and beside in
-            a package.
-        jobs: The number of compilers to run at once; by default one per processor.
-        progress: Called with the number of steps done and the number of all steps.
-        cache: The cache of objects; by default the default cache.
-        extra_flags: Flags for the compiler and the linker, such as ``("-fsanitize=address",)``.
-        kernel_flags: Further compiler flags for kernels.
-        gpu_arch: The architectures to compile Triton kernels for: ``"sm_90"``, or several, of which
-            the one that fits is used when the library is loaded; by default this machine's GPU.
-    """
-
-    isa: str = take.ISA.field()
-    debug_info: bool = take.DEBUG_INFO.field()
-    constants: str = take.CONSTANTS.field()
-    jobs: int | None = take.JOBS.field()
-    progress: Callable[[int, int], None] | None = None
-    cache: DiskCache | None = None
-    extra_flags: tuple[str, ...] = ()
-    kernel_flags: tuple[str, ...] = ()
-    gpu_arch: str | tuple[str, ...] = ARCHITECTURES.field()
-
-    def __post_init__(self) -> None:
-        """Check every value.
-
-        Raises:
-            OptionValueError: A value is not legal.
-        """
-        check_options(self)
-        check_archs(self)
-
-
 def build(
-    artifact: CppArtifact,
+    artifact: CppSources,
     folder: Path,
     options: BuildOptions | None = None,
     *,
@@ -266,7 +222,7 @@ def build_loadable(
 
 
 def prepared(
-    artifact: CppArtifact, options: BuildOptions
+    artifact: CppSources, options: BuildOptions
 ) -> tuple[Blob, str, list[tuple[CppUnit, Isa]]]:
     """Check a program, and return the decisions that precede compilation.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.aot.archive import CONSTANTS, MODEL_NAME, MODELS, VARIANTS, Archive
+from wrapper_ir.aot.package.archive import CONSTANTS, MODEL_NAME, MODELS, VARIANTS, Archive
 from wrapper_ir.outputs import INDEX
 
 if TYPE_CHECKING:

@@ -1,23 +1,20 @@
 """Comparison of a folder of source with its program, to find what was edited by hand.
 
-The program beside the text is read and rendered again. Both texts are then split into statements:
-comments, empty lines and the layout of lines do not matter. Each difference is reported with its
-place in the text, and with the line or kernel of the program there.
+The program beside the text is read and rendered again, and both texts are compared line by line;
+lines that are empty or comments do not matter. Each difference is reported with its place in the
+text, and with the line or kernel of the program there.
 """
 
 from __future__ import annotations
 
-import ast
-import copy
-import re
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.aot.about import row_of
-from wrapper_ir.aot.sources import ENTRY, README, emitted, entry_of, index_of_folder
-from wrapper_ir.emitters.base import WRAPPER
+from wrapper_ir.aot.package.about import row_of
+from wrapper_ir.aot.source.folder import ENTRY, README, emitted, entry_of, index_of_folder
+from wrapper_ir.emitters.artifact import WRAPPER
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.walk import walk
@@ -27,7 +24,7 @@ from wrapper_ir.text.printer import print_line
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from wrapper_ir.emitters.writer import SourceMap
     from wrapper_ir.lines.program import Program
@@ -82,7 +79,7 @@ _MOST_SHOWN: Final = 6
 def check_folder(path: str | os.PathLike[str]) -> list[Edit]:
     """Compare the text in an exported folder with the program in it.
 
-    Nothing is compiled or run. Comments and the layout of lines do not matter.
+    Nothing is compiled or run. Lines that are empty or comments do not matter.
 
     Args:
         path: The folder.
@@ -197,116 +194,26 @@ def _text_edits(
         return
     if text == expected:
         return
-    try:
-        was, now = (statements(each, file.suffix) for each in (expected, text))
-    except (SyntaxError, ValueError):  # text that cannot be parsed is compared line by line
-        was, now = (statements(each, "") for each in (expected, text))
-    old, new = expected.splitlines(), text.splitlines()
-    matcher = SequenceMatcher(None, [s.key for s in was], [s.key for s in now], autojunk=False)
+    (was, old), (now, new) = (_lines(each, file.suffix) for each in (expected, text))
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
     for tag, i, j, k, end in matcher.get_opcodes():
         if tag == "equal":
             continue
-        # Deleted statements are located by those before them.
-        around = was[i:j] or was[max(i - 1, 0) : i]
-        first, last = (around[0].first, around[-1].last) if around else (1, 1)
-        line = now[k].first if k < len(now) else len(new)
-        where = "was edited" if places is None else places.words(first, last)
-        removed, added = (_shown(*each) for each in ((old, was[i:j]), (new, now[k:end])))
-        yield Edit(name, max(line, 1), where, removed, added)
+        # Deleted lines are located by the one before them.
+        around = was[i:j] or was[max(i - 1, 0) : i] or [1]
+        line = now[k] if k < len(now) else text.count("\n") or 1
+        where = "was edited" if places is None else places.words(around[0], around[-1])
+        removed, added = (tuple(map(str.strip, part)) for part in (old[i:j], new[k:end]))
+        yield Edit(name, line, where, removed, added)
 
 
-def _shown(lines: Sequence[str], part: Sequence[Statement]) -> tuple[str, ...]:
-    if not part:
-        return ()
-    return tuple(line.strip() for line in lines[part[0].first - 1 : part[-1].last] if line.strip())
+#: How a line begins that is a comment, by the endings of files.
+_REMARKS: Final = {".py": "#", ".cpp": "//", ".h": "//"}
 
 
-# Texts as statements with their line numbers.
-
-
-class Statement(NamedTuple):
-    """A statement of a text.
-
-    Attributes:
-        key: Its normalised text; equal for statements that mean the same.
-        first: Its first line, counted from 1.
-        last: Its last line.
-    """
-
-    key: str
-    first: int
-    last: int
-
-
-def statements(text: str, suffix: str) -> list[Statement]:
-    """Return the statements of a text in the language of its file's ending; by default its lines.
-
-    Raises:
-        SyntaxError: A text in Python cannot be parsed.
-        ValueError: Likewise.
-    """
-    if suffix == ".py":
-        return list(_python(ast.parse(text).body))
-    if suffix in (".cpp", ".h"):
-        return list(_cpp(text))
-    lines = enumerate(text.splitlines(), start=1)
-    return [Statement(line.rstrip(), n, n) for n, line in lines if line.strip()]
-
-
-def _python(block: Sequence[Any], within: str = "") -> Iterator[Statement]:
-    """Yield the statements of a block; compound ones as their heads, then their blocks."""
-    for node in block:
-        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if is_text and isinstance(node.value.value, str):
-            continue  # a docstring or a bare string
-        blocks = {
-            field: value
-            for field, value in ast.iter_fields(node)
-            if isinstance(value, list) and any(isinstance(each, _HOLDERS) for each in value)
-        }
-        head = copy.copy(node)
-        for field in blocks:
-            setattr(head, field, [ast.Pass()] if field == "body" else [])
-        first = node.pattern.lineno if isinstance(node, ast.match_case) else node.lineno
-        last = first if blocks else node.end_lineno
-        yield Statement(f"{within} {ast.unparse(head)}", first, last)
-        for field, inner in blocks.items():
-            yield from _python(inner, f"{within}.{field}")
-
-
-#: Nodes that blocks consist of.
-_HOLDERS: Final = (ast.stmt, ast.ExceptHandler, ast.match_case)
-
-_TOKEN: Final = re.compile(
-    r"""
-    (?P<directive>^[ \t]*\#(?:\\\n|[^\n])*)
-    | (?P<space>[^\S\n]+|\\?\n)
-    | (?P<comment>//[^\n]*|/\*.*?\*/)
-    | (?P<raw>R"(?P<mark>[^()\\\s]*)\(.*?\)(?P=mark)")
-    | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'
-    | [A-Za-z_0-9][\w.]*
-    | <<=|>>=|->\*|\.\.\.|::|->|\+\+|--|<<|>>|&&|\|\||\#\#|[-+*/%&|^=!<>]=
-    | .
-    """,
-    re.VERBOSE | re.DOTALL | re.MULTILINE,
-)
-
-
-def _cpp(text: str) -> Iterator[Statement]:
-    """Yield the statements of a C++ text: they end with ``;`` or a brace, or are directives."""
-    tokens: list[str] = []
-    line = first = 1
-    for found in _TOKEN.finditer(text):
-        token = found[0]
-        if found.lastgroup in ("space", "comment"):
-            line += token.count("\n")
-            continue
-        if not tokens:
-            first = line
-        tokens.append(" ".join(token.split()) if found.lastgroup == "directive" else token)
-        line += token.count("\n")
-        if found.lastgroup == "directive" or token in (";", "{", "}"):
-            yield Statement(" ".join(tokens), first, line)
-            tokens = []
-    if tokens:
-        yield Statement(" ".join(tokens), first, line)
+def _lines(text: str, suffix: str) -> tuple[list[int], list[str]]:
+    """Return the lines of a text that are neither empty nor comments, after their numbers."""
+    remark = _REMARKS.get(suffix, "\n")
+    rows = [(n, line.rstrip()) for n, line in enumerate(text.splitlines(), start=1)]
+    rows = [(n, line) for n, line in rows if line and not line.lstrip().startswith(remark)]
+    return [n for n, _ in rows], [line for _, line in rows]

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from wrapper_ir.aot.about import models_of
-from wrapper_ir.aot.archive import PackageError, opened
+from wrapper_ir.aot.package.about import models_of
+from wrapper_ir.aot.package.archive import PackageError, opened
 from wrapper_ir.errors import OptionValueError, did_you_mean
 from wrapper_ir.toolchain.parts import ALIGNMENT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from wrapper_ir.aot.about import Model
-    from wrapper_ir.aot.archive import Archive
+    from wrapper_ir.aot.package.about import Model
+    from wrapper_ir.aot.package.archive import Archive
 
     AnyPath = str | os.PathLike[str]
     Weights = Mapping[str, Tensor] | AnyPath | Sequence[AnyPath]

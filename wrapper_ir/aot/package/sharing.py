@@ -15,9 +15,9 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from wrapper_ir.aot.archive import MODEL_NAME
-from wrapper_ir.aot.data import group_bytes, memory_of
+from wrapper_ir.aot.build.constants import group_bytes, memory_of
 from wrapper_ir.aot.errors import ExportPathError
+from wrapper_ir.aot.package.archive import MODEL_NAME
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.errors import OptionValueError, UnsupportedError
 from wrapper_ir.lines.fields import as_program
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
 
-    from wrapper_ir.aot.build import BuildOptions
+    from wrapper_ir.aot.build.options import BuildOptions
     from wrapper_ir.lines.program import Program
 
 

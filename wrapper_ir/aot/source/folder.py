@@ -12,15 +12,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.analysis.liveness import mutated_inputs
-from wrapper_ir.aot.about import FORMAT, row_of, torch_version
-from wrapper_ir.aot.folder import write_build
-from wrapper_ir.emitters.base import (
-    CONSTANTS_FILE,
-    WRAPPER,
-    HasFiles,
-    SourceFiles,
-)
-from wrapper_ir.emitters.cpp.artifact import CppArtifact
+from wrapper_ir.aot.package.about import FORMAT, row_of, torch_version
+from wrapper_ir.aot.source.cmake import write_build
+from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, HasFiles, SourceFiles
+from wrapper_ir.emitters.cpp.sources import CppSources
 from wrapper_ir.emitters.registry import make_emitter
 from wrapper_ir.emitters.values import check_values
 from wrapper_ir.emitters.writer import header_title, prose
@@ -36,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from wrapper_ir.aot.build import BuildOptions
-    from wrapper_ir.emitters.base import Artifact
+    from wrapper_ir.aot.build.options import BuildOptions
+    from wrapper_ir.emitters.artifact import Artifact
     from wrapper_ir.lines.args import Value
     from wrapper_ir.lines.control import Input
     from wrapper_ir.lines.layout import Layout
@@ -137,7 +132,7 @@ def write_sources(
         UnsupportedError: An emitter does not write files, or a constant cannot be created in
             Python.
         OptionValueError: The backward does not belong to the forward.
-        WrapperIRError: As for :func:`wrapper_ir.aot.build.prepared`.
+        WrapperIRError: As for :func:`wrapper_ir.aot.build.library.prepared`.
     """
     if len(models) == 1:
         (artifact,) = models.values()
@@ -172,14 +167,14 @@ def _write_program(folder: Path, artifact: Artifact, options: BuildOptions, name
     emission = emitted(program, original.target, original.options)
     files = emission.files()
     runs = WRAPPER in files.texts
-    if runs and original.target != "cpp":
+    if runs and not isinstance(emission, CppSources):
         _refuse_constants(program)
     for path, text in files.texts.items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(text, "utf-8", newline="\n")
     built: Mapping[str, str] = {}
     more = ""
-    if isinstance(emission, CppArtifact):
+    if isinstance(emission, CppSources):
         built, more = write_build(folder, emission, options, name=name)
     if options.constants == "none":
         save(program.replace(data={}), folder / PROGRAM_FILE)

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wrapper_ir.analysis.symbols import example_symbols
-from wrapper_ir.aot.gpu_kernels import VARIABLE
+from wrapper_ir.aot.build.gpu_kernels import VARIABLE
 from wrapper_ir.devices import CPU as HOST
-from wrapper_ir.emitters.base import CONSTANTS_FILE
+from wrapper_ir.emitters.artifact import CONSTANTS_FILE
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.expr import substitute
 from wrapper_ir.lines.layout import CPU
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-    from wrapper_ir.emitters.base import ModuleText
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact
+    from wrapper_ir.emitters.artifact import ModuleText
+    from wrapper_ir.emitters.cpp.sources import CppSources
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
 
 def module_text(
-    artifact: CppArtifact,
+    artifact: CppSources,
     *,
     apart: bool = False,
     meanwhile: ModuleText | None = None,
@@ -78,7 +78,7 @@ def module_text(
     return "\n".join([*lines, *made, *(_main(program) if apart else ())])
 
 
-def _calls(artifact: CppArtifact, *, apart: bool) -> list[str]:
+def _calls(artifact: CppSources, *, apart: bool) -> list[str]:
     """Return the lines that define ``call``."""
     program = artifact.program
     more = f", {VARIABLE}" if artifact.gpu_kernels else ""
@@ -120,20 +120,20 @@ def _served(made: Sequence[str], meanwhile: ModuleText, launched: str) -> list[s
 _Kernel: TypeAlias = "tuple[str, str, Any]"  # file, symbol and source
 
 
-def _kernels(artifact: CppArtifact) -> tuple[list[_Kernel], list[_Kernel]]:
+def _kernels(artifact: CppSources) -> tuple[list[_Kernel], list[_Kernel]]:
     """Return the C++ kernels, which are called, and the Triton kernels, which are launched."""
     both = (artifact.kernels, artifact.gpu_kernels)
     called, launched = ([(k.file, k.symbol, k.source) for k in kernels] for kernels in both)
     return called, launched
 
 
-def kernel_files(artifact: CppArtifact) -> dict[str, str]:
+def kernel_files(artifact: CppSources) -> dict[str, str]:
     """Return the text of each kernel by its path in a program's folder."""
     called, launched = _kernels(artifact)
     return {file: source.code for file, _, source in (*called, *launched)}
 
 
-def _imports(artifact: CppArtifact, *, apart: bool, served: bool) -> list[str]:
+def _imports(artifact: CppSources, *, apart: bool, served: bool) -> list[str]:
     program, has_graphs = artifact.program, artifact.graphs is not None
     takes_tensors = any(isinstance(each, BufferInput) for each in program.inputs)
     names = ["boxed_call", *(["captured"] if has_graphs else [])]

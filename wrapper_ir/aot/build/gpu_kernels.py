@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from wrapper_ir.aot.data import NO_STACK, asciz
+from wrapper_ir.aot.build.constants import NO_STACK, asciz
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.options.gpu import ARCHITECTURES
 from wrapper_ir.toolchain.objects import assemble
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from wrapper_ir.aot.work import Work
+    from wrapper_ir.aot.build.work import Work
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.manifest import Sources
     from wrapper_ir.toolchain.triton import GpuBinary

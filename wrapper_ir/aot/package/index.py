@@ -1,4 +1,4 @@
-"""The index of a program that was built; :mod:`wrapper_ir.aot.about` reads it.
+"""The index of a program that was built; :mod:`wrapper_ir.aot.package.about` reads it.
 
 The two are separate modules because loading a package must not import the IR.
 """
@@ -10,7 +10,7 @@ import sys
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.aot.about import FORMAT, row_of, torch_version
+from wrapper_ir.aot.package.about import FORMAT, row_of, torch_version
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.lines.args import BufferValue, ScalarValue
 from wrapper_ir.lines.control import BufferInput, ScalarInput
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wrapper_ir.emitters.cpp.artifact import CppArtifact
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
+    from wrapper_ir.emitters.cpp.sources import CppSources
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
 
 def index_of(
-    artifact: CppArtifact,
+    artifact: CppSources,
     files: Sequence[Path],
     constants: Path | str | None,
     *,

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from wrapper_ir.aot.about import chosen
-from wrapper_ir.aot.archive import opened
-from wrapper_ir.aot.library import Entry, entries_of, open_file, open_library
-from wrapper_ir.aot.weights import (
+from wrapper_ir.aot.package.about import chosen
+from wrapper_ir.aot.package.archive import opened
+from wrapper_ir.aot.package.library import Entry, entries_of, open_file, open_library
+from wrapper_ir.aot.package.weights import (
     all_values,
     check_missing,
     check_names,
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
 
-    from wrapper_ir.aot.about import Model
-    from wrapper_ir.aot.archive import Archive
-    from wrapper_ir.aot.library import Library
-    from wrapper_ir.aot.weights import Given, Weights
+    from wrapper_ir.aot.package.about import Model
+    from wrapper_ir.aot.package.archive import Archive
+    from wrapper_ir.aot.package.library import Library
+    from wrapper_ir.aot.package.weights import Given, Weights
 
 
 __all__ = ["PackageFitError", "PackagedModel", "load_package"]

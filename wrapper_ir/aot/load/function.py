@@ -8,180 +8,40 @@ function at once; each call has a state of its own, and the GIL is released whil
 from __future__ import annotations
 
 import threading
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import torch
-
-from wrapper_ir import runtime
 from wrapper_ir.aot.errors import Reporter, input_specs
-from wrapper_ir.aot.library import load_error
+from wrapper_ir.aot.load.extension import extension_module
+from wrapper_ir.aot.load.wrappers import captured, unboxed, with_objects
+from wrapper_ir.aot.package.library import load_error
 from wrapper_ir.devices import CPU
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.options.schema import made_with
-from wrapper_ir.runtime import InputCountError, check_object
+from wrapper_ir.runtime import check_object
 from wrapper_ir.runtime._private import registered_op
-from wrapper_ir.runtime.calls import hand_graphs_on
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address
-from wrapper_ir.toolchain.cache import default_cache
-from wrapper_ir.toolchain.compiler import find_compiler
-from wrapper_ir.toolchain.flags import generated_flags
 from wrapper_ir.toolchain.manifest import Manifest, Sources
-from wrapper_ir.toolchain.native import GENERATED, Extension, precompiled, runtime_objects
 from wrapper_ir.toolchain.parts import Part
-from wrapper_ir.toolchain.processes import in_background
 from wrapper_ir.toolchain.source import CppSource, CppUnit
 from wrapper_ir.toolchain.triton import units_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
-    from types import ModuleType
 
-    from wrapper_ir.emitters.cpp.artifact import BoxedCall, CppArtifact
-    from wrapper_ir.toolchain.manifest import CaptureFacts
+    from wrapper_ir.emitters.cpp.sources import CppSources
 
+    BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
     Constants = tuple[Any, ...] | Callable[[], tuple[Any, ...]]
-
-
-# Wrappers around the function of a loaded library: calls captured as CUDA graphs, objects passed.
-#
-# A library holds the bytes of tensors, but objects live in the process. The program's objects are
-# therefore passed with each call, after the caller's inputs.
-
-
-def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any]) -> BoxedCall:
-    """Return a boxed function that captures another one's calls and replays them if possible.
-
-    Args:
-        call: The other function.
-        facts: The facts about its program.
-        variables: The program's constants by name; read at each call.
-    """
-    graphs = runtime.CudaGraphs(  # imported on first use
-        facts.program,
-        torch.device(facts.device) if facts.device else None,
-        writes=facts.writes,
-        constants=lambda: [variables[name] for name in facts.constants],
-        limit=facts.limit,
-        results=facts.results,
-        reasons=facts.reasons,
-        branches=facts.has_branches,
-    )
-    plain: Any = call
-    function: Any = graphs(call)
-    function.release = lambda: graphs.release() + plain.release()
-    boxed: BoxedCall = function
-    return boxed
-
-
-def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
-    """Return ``function(*inputs) -> tuple of results`` for a boxed one of :func:`captured`."""
-    boxed: Any = call
-
-    def run(*inputs: object, out: Sequence[Any] | None = None) -> tuple[Any, ...]:
-        results: tuple[Any, ...] = boxed([*inputs], out)
-        return results
-
-    run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
-    run.__doc__ = f"Run the program '{name}' on its inputs; gives a tuple of its results."
-    hand_graphs_on(boxed, run)
-    run.release = boxed.release  # type: ignore[attr-defined]
-    return run
-
-
-def with_objects(
-    function: Any,  # noqa: ANN401 - a callable of one form or the other
-    objects: Callable[[], tuple[Any, ...]],
-    count: int,
-    *,
-    boxed: bool,
-) -> Any:  # noqa: ANN401 - likewise
-    """Return a library's function that passes objects after the inputs.
-
-    Args:
-        function: The function that takes both, in one list or one by one.
-        objects: A function that returns the objects.
-        count: The number of inputs without the objects.
-        boxed: Whether inputs come in a list, which is emptied.
-    """
-
-    def run_boxed(inputs: list[Any], **options: object) -> tuple[Any, ...]:
-        _check(len(inputs))
-        inputs.extend(objects())
-        results: tuple[Any, ...] = function(inputs, **options)
-        return results
-
-    def run(*inputs: object, **options: object) -> tuple[Any, ...]:
-        _check(len(inputs))
-        results: tuple[Any, ...] = function(*inputs, *objects(), **options)
-        return results
-
-    def _check(got: int) -> None:
-        if got != count:
-            raise InputCountError(expected=count, got=got)
-
-    wrapper: Any = run_boxed if boxed else run
-    wrapper.__name__ = wrapper.__qualname__ = function.__name__
-    wrapper.__doc__ = function.__doc__
-    wrapper.release = function.release
-    return wrapper
-
-
-# The extension module that turns libraries into functions, compiled once and then found in the
-# cache. Its source is ``wrapper_ir/native/python``.
-
-_MODULE: Final = Extension("wir_python", "python/python.cpp")
-
-_guard = threading.Lock()
-_loaded: ModuleType | None = None
-
-
-def extension_module() -> Any:  # noqa: ANN401 - a module without types
-    """Return the module, compiled now (about 12 s) if no process has done so before.
-
-    Raises:
-        WrapperIRError: As for :meth:`wrapper_ir.toolchain.native.Extension.load`.
-    """
-    global _loaded
-    with _guard:
-        if _loaded is None:
-            _loaded = _MODULE.load()
-        return _loaded
-
-
-def make_module(jobs: int | None = None) -> None:
-    """Compile the module, the C++ runtime and headers of programs, unless the cache has them.
-
-    Args:
-        jobs: The number of compilers to run at once; by default one per processor.
-
-    Raises:
-        WrapperIRError: As for :meth:`wrapper_ir.toolchain.native.Extension.load`.
-    """
-    cache = default_cache()
-    _MODULE.file(cache)
-    compiler = find_compiler(cache)
-    precompiled(cache)[GENERATED].get(compiler, generated_flags(compiler))
-    runtime_objects(cache, compiler, jobs=jobs)
-
-
-def prepare_module() -> None:
-    """Start :func:`make_module` in a thread.
-
-    Errors are dropped; the code that needs the module reports them.
-    """
-    if _loaded is None:
-        in_background("module", partial(make_module, jobs=1))
 
 
 DEFAULT_RUNNERS: Final = 4
 
 
 def load(
-    artifact: CppArtifact, num_runners: int = DEFAULT_RUNNERS, **options: object
+    artifact: CppSources, num_runners: int = DEFAULT_RUNNERS, **options: object
 ) -> Callable[..., tuple[Any, ...]]:
     """Return ``callable(*inputs) -> tuple of results``, which does not bump version counters.
 
@@ -189,7 +49,7 @@ def load(
         artifact: The program.
         num_runners: The number of states kept for concurrent calls. Any number of further calls may
             run: each makes a state and drops it afterwards.
-        **options: The fields of :class:`wrapper_ir.aot.build.BuildOptions`.
+        **options: The fields of :class:`wrapper_ir.aot.build.options.BuildOptions`.
 
     Raises:
         MissingConstantError: The value of a constant is missing.
@@ -202,7 +62,7 @@ def load(
 
 
 def load_boxed(
-    artifact: CppArtifact, num_runners: int = DEFAULT_RUNNERS, **options: object
+    artifact: CppSources, num_runners: int = DEFAULT_RUNNERS, **options: object
 ) -> BoxedCall:
     """Return a function like that of :func:`load` that takes one list, which it empties."""
     function: BoxedCall = _load(artifact, num_runners, options, boxed=True)
@@ -210,13 +70,14 @@ def load_boxed(
 
 
 def _load(
-    artifact: CppArtifact, num_runners: int, options: Mapping[str, object], *, boxed: bool
+    artifact: CppSources, num_runners: int, options: Mapping[str, object], *, boxed: bool
 ) -> Any:  # noqa: ANN401 - a callable of one form or the other
     if type(num_runners) is not int or num_runners < 1:
         raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
     # Only to build; the other two are imported with an artifact already.
     from wrapper_ir.analysis.schemas import refuse_differences  # noqa: PLC0415
-    from wrapper_ir.aot.build import BuildOptions, build_loadable  # noqa: PLC0415
+    from wrapper_ir.aot.build.library import build_loadable  # noqa: PLC0415
+    from wrapper_ir.aot.build.options import BuildOptions  # noqa: PLC0415
     from wrapper_ir.emitters.values import constant_values  # noqa: PLC0415
 
     program = artifact.program
@@ -307,7 +168,7 @@ def boxed_call(  # noqa: PLR0913 - called by a module's text
     inputs: int = 0,
     apart: bool = False,
 ) -> BoxedCall:
-    """Return the function of a module that :mod:`wrapper_ir.aot.module_text` wrote.
+    """Return the function of a module that :mod:`wrapper_ir.aot.source.module_text` wrote.
 
     Args:
         name: The program's name.
@@ -325,7 +186,7 @@ def boxed_call(  # noqa: PLR0913 - called by a module's text
     Raises:
         WrapperIRError: The library cannot be built or loaded.
     """
-    from wrapper_ir.aot.build import build_loadable  # noqa: PLC0415 - only to build
+    from wrapper_ir.aot.build.library import build_loadable  # noqa: PLC0415 - only to build
 
     _register_ops(parts)
     units = tuple(CppUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
