@@ -25,7 +25,7 @@ from wrapper_ir.lines.base import Block, Role, RoleIf, Trait
 from wrapper_ir.lines.control import AnyLine, Region, While
 from wrapper_ir.lines.expr import Scalar
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
-from wrapper_ir.lines.memory import Allocate, AllocateFromPool, AllocatePool, Free
+from wrapper_ir.lines.memory import Allocate, AllocateFromPool, AllocatePool, Free, Reuse
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
 from wrapper_ir.lines.trace import Probe
 
@@ -263,6 +263,11 @@ def allocates(line: AnyLine) -> TypeGuard[Allocate | AllocatePool]:
 def is_slice(line: AnyLine) -> TypeGuard[AllocateFromPool]:
     """Return whether a line defines a slice of a pool."""
     return Trait.SLICES in line.traits
+
+
+def retakes(line: AnyLine) -> TypeGuard[Reuse]:
+    """Return whether a line gives storage another name and layout."""
+    return Trait.RETAKES in line.traits
 
 
 def checks_layout(line: AnyLine) -> TypeGuard[AssertLayout]:

@@ -16,6 +16,7 @@ from wrapper_ir.lines import Stage, rewrite_lines
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS
+from wrapper_ir.options.legal import Legal
 
 # ruff: noqa: PLC0415 - the planner is large, and a planned program does not need it
 
@@ -167,6 +168,29 @@ class KeepStorage:
 
 
 @dataclass(frozen=True, slots=True)
+class Legalise(Legal):
+    """``legalise`` turns what a target cannot render into lines that it can.
+
+    Its options are what an emitter declares to be legal; by default that is everything.
+    """
+
+    name: ClassVar[str] = "legalise"
+
+    def __call__(self, program: Program) -> Program:
+        """Return the program without what is not legal; one that is not planned is unchanged."""
+        if program.stage is not Stage.PLANNED:
+            return program
+        from wrapper_ir.passes.legalise import copy_round_writes, replace_reuse, split_pools
+        from wrapper_ir.planning import insert_frees
+
+        result = program if self.mixed_pools else split_pools(program)
+        result = result if self.retyped_reuse else replace_reuse(result)
+        result = copy_round_writes(result, self)
+        # A result that may be a copy keeps it alive, and a slice its part of a pool.
+        return program if result is program else insert_frees(result, free_inputs=False)
+
+
+@dataclass(frozen=True, slots=True)
 class PlanExterns:
     """``plan-externs`` makes library ops write into the program's own allocations if they can."""
 
@@ -211,7 +235,7 @@ OF_CALLS: Final = (Branch, PrepareCapture, InsertProbes, KeepStorage)
 
 STANDARD: Final[tuple[type[Any], ...]] = (
     *(Branch, CheckResults, InsertFrees, InsertProbes, PlanExterns, ReuseInPlace, PlanMemory),
-    KeepStorage,
+    *(KeepStorage, Legalise),
     *(PrepareCapture, StripComments),
 )
 """Every pass of the library."""
