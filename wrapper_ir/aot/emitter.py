@@ -122,7 +122,7 @@ class CppEmitter(CppRenderer, Emitter):
     @override
     def legalisation(self) -> tuple[str, ...]:
         kept = f"host={self.keep_buffers},device={self.keep_buffers},arena={self.arena}"
-        return (f"keep-storage{{{kept}}}",)
+        return (*super().legalisation(), f"keep-storage{{{kept}}}")
 
     @override
     def render(self, program: Program, problems: Problems) -> CppArtifact:

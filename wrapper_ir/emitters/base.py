@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.artifact import not_an_artifact
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.options.legal import Legal
 from wrapper_ir.options.schema import check_options, options_of
 from wrapper_ir.plugins import EMITTERS, plugins
 
@@ -237,6 +238,9 @@ class Emitter(ABC):
     name: ClassVar[str] = ""
     """The target's name, as registered."""
 
+    legal: ClassVar[Legal] = Legal()
+    """What of a planned program it can render. The rest is lowered, or rejected by name."""
+
     builds: ClassVar[bool] = False
     """Whether its programs are built: ``wir.export`` makes libraries and packages of them."""
 
@@ -262,11 +266,11 @@ class Emitter(ABC):
     def legalisation(self) -> tuple[str, ...]:
         """Return the passes, in textual form, that a planned program goes through for it.
 
-        They run last, after those of the program's devices: what they return is what
-        :meth:`render` gets. A second run must change nothing, since a program that went through
-        them may be emitted again.
+        By default this is the one that makes programs :attr:`legal`, unless all are. They run last,
+        after those of the program's devices: what they return is what :meth:`render` gets. A second
+        run must change nothing, since a program that went through them may be emitted again.
         """
-        return ()
+        return self.legal.passes
 
     def prepare_loading(self) -> None:  # noqa: B027 - most emitters need nothing
         """Start what loading its programs takes once per machine, such as compiling a header.
@@ -300,6 +304,7 @@ class Emitter(ABC):
             ArtifactError: The emitter returned something that is not an artifact.
         """
         # Reading an emitter's options should not load what programs are made of, nor the verifier.
+        from wrapper_ir.analysis.legality import illegal  # noqa: PLC0415
         from wrapper_ir.lines.program import Stage  # noqa: PLC0415
         from wrapper_ir.verify import verify  # noqa: PLC0415
 
@@ -307,16 +312,25 @@ class Emitter(ABC):
             raise LogicalProgramError(emitter=self.name, program=program.name)
         verify(program)
         problems = Problems()
+        if self.legal != Legal():
+            for path, line, reason in illegal(program, self.legal):
+                problems.add(line, path, reason)
+            hint = "wir.emit lowers such lines, and so does wir.prepare(program, {!r})"
+            self._refuse(program, problems, hint.format(self.name))
         with faults_of(type(self), f"rendering the program '{program.name}'"):
             artifact = self.render(program, problems)
-        if problems.found:
-            origin = program.origin_of(problems.found[0].line)
-            where = None if origin is None else origin.place or origin.module or None
-            raise EmitError(emitter=self.name, problems=problems.found, origin=where)
+        self._refuse(program, problems)
         reason = not_an_artifact(artifact)
         if reason:
             raise ArtifactError(emitter=self.name, package=package_of(type(self)), reason=reason)
         return artifact
+
+    def _refuse(self, program: Program, problems: Problems, hint: str | None = None) -> None:
+        """Raise the error that names all lines that cannot be rendered, if there are any."""
+        if problems.found:
+            origin = program.origin_of(problems.found[0].line)
+            where = None if origin is None else origin.place or origin.module or None
+            raise EmitError(emitter=self.name, problems=problems.found, origin=where, hint=hint)
 
     @abstractmethod
     def render(self, program: Program, problems: Problems) -> Artifact:

@@ -11,6 +11,7 @@ from wrapper_ir.passes.branch import Branch
 from wrapper_ir.passes.comments import StripComments
 from wrapper_ir.passes.cut import PrepareCapture
 from wrapper_ir.passes.keep import KeepStorage
+from wrapper_ir.passes.legalise import Legalise
 from wrapper_ir.passes.pipeline import (
     legalisation_for,
     lower,
@@ -39,6 +40,7 @@ __all__ = [
     "InsertFrees",
     "InsertProbes",
     "KeepStorage",
+    "Legalise",
     "Pass",
     "PassFaultError",
     "PassLoadError",

@@ -21,13 +21,14 @@ from wrapper_ir.passes.branch import Branch
 from wrapper_ir.passes.comments import StripComments
 from wrapper_ir.passes.cut import PrepareCapture
 from wrapper_ir.passes.keep import KeepStorage
+from wrapper_ir.passes.legalise import Legalise
 from wrapper_ir.passes.plan import CheckResults, InsertFrees, PlanExterns, PlanMemory, ReuseInPlace
 from wrapper_ir.passes.printer import DebugPrinter
 from wrapper_ir.passes.probes import InsertProbes
 
 _STANDARD: Final[tuple[type[Any], ...]] = (
     *(Branch, CheckResults, InsertFrees, InsertProbes, PlanExterns, ReuseInPlace, PlanMemory),
-    *(KeepStorage, PrepareCapture, StripComments),
+    *(KeepStorage, Legalise, PrepareCapture, StripComments),
 )
 
 #: Every pass of the library by name.

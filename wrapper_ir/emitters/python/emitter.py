@@ -54,7 +54,8 @@ class PythonEmitter(Captures, Emitter):
     def legalisation(self) -> tuple[str, ...]:
         # An unchecked input of the wrong size could make an op resize a kept buffer for good.
         host = self.keep_buffers if self.checks == "always" else 0
-        return (f"keep-storage{{host={host},arena={self.arena}}}",)
+        kept = f"host={host},arena={self.arena}"
+        return (*super().legalisation(), f"keep-storage{{{kept}}}")
 
     @override
     def render(self, program: Program, problems: Problems) -> PythonArtifact:
