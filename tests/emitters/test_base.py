@@ -85,7 +85,7 @@ def test_logical_programs_are_refused_by_emitters_and_planned_by_emit() -> None:
     assert logical.stage is Stage.LOGICAL
     with pytest.raises(LogicalProgramError, match=r"wir\.plan_memory"):
         PythonEmitter().emit(logical)
-    assert wir.emit(logical).source == PythonEmitter().emit(wir.plan_memory(logical)).source
+    assert wir.emit(logical).source == PythonEmitter().emit(wir.prepare(logical)).source
 
 
 def test_unknown_emitters_are_named_with_what_there_is() -> None:

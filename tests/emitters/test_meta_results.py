@@ -9,6 +9,7 @@ import torch
 
 import wrapper_ir as wir
 from tests.export.support import run
+from wrapper_ir.emitters import EmitError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,3 +79,16 @@ def test_libraries_take_inputs_without_data(tmp_path: Path) -> None:
     first, second = run(library, torch.empty(3, 4, device="meta"), torch.ones(2))
     assert (first.device.type, first.shape) == ("meta", (6,))
     assert torch.equal(second, torch.ones(2))
+
+
+def test_libraries_read_no_number_from_what_has_no_data() -> None:
+    program = wir.parse("""\
+wir 2
+program @number inference logical
+symbol u0 : int [0, 64] unbacked
+input %x : i64[] @meta
+  u0 = item %x
+return u0
+""")
+    with pytest.raises(EmitError, match="'x' is on meta; C\\+\\+ programs run on"):
+        wir.emit(program, "cpp")

@@ -67,6 +67,9 @@ def _emitter(mutant: Mutant) -> type[Emitter]:
     class Mutated(Emitter):
         name: ClassVar[str] = mutant.name
 
+        def legalisation(self) -> tuple[str, ...]:
+            return base().legalisation()
+
         def render(self, program: Program, problems: Problems) -> Artifact:
             changed = mutant.program(program) if mutant.program else program
             artifact = base().render(changed, problems)

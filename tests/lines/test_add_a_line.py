@@ -62,6 +62,27 @@ except WrapperIRError as error:
     assert "no kernel writes zeros in C++ yet" in str(error)
 else:
     raise AssertionError
+
+# It works on the caller's stream, which the memory of another has to wait for.
+planned = wir.plan_memory(wir.parse('''
+wir 2
+program @streams inference logical
+input %x : f32[2, 3] @cuda:0
+stream 1 @cuda:0
+event 1
+event 2
+extern aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
+  record_event 1 @cuda:0
+  wait_event 1 @cuda:0 stream 1
+  %a = allocate stream 1 : f32[2, 3] @cuda:0
+  aten::add.out(%x, %x, out=out %a) @cuda:0 stream 1
+  record_event 2 @cuda:0 stream 1
+  wait_event 2 @cuda:0
+  zero %a
+return
+'''))
+assert "free %a after [0]" in str(planned), str(planned)
+wir.verify(planned)
 """
 
 HARDER = """

@@ -15,7 +15,7 @@ from wrapper_ir.lines import (
     effects,
     regions_of,
 )
-from wrapper_ir.lines.base import Role, Trait
+from wrapper_ir.lines.base import Role, Runs, Trait
 from wrapper_ir.lines.traits import (
     allocates,
     allocates_one,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 # operands until its results are waited for.
 
 _NO_STREAMS: Final[frozenset[int]] = frozenset()
+_CALLERS: Final = frozenset((0,))
 
 BEFORE: Final = -1
 """The position of definitions before the first line: inputs and parameters."""
@@ -261,7 +262,8 @@ def streams_of(line: AnyLine) -> frozenset[int]:
         return frozenset((line.stream,))
     regions = regions_of(line)
     if not regions:
-        return _NO_STREAMS
+        is_work = line.runs is Runs.CALLER and not allocates(line)
+        return _CALLERS if is_work else _NO_STREAMS
     return _NO_STREAMS.union(*(streams_of(inner) for _, region in regions for inner in region.body))
 
 

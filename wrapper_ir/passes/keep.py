@@ -23,7 +23,7 @@ from wrapper_ir.lines.traits import allocates, takes_memory
 from wrapper_ir.options.declared import ARENA
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Mapping
 
     from wrapper_ir.lines import Program
 
@@ -76,15 +76,17 @@ def keep_storage(
     if any(allocates(line) and line.kept for line in program.body):
         return program
     is_bounded = program.role is GraphRole.INFERENCE and (host or device)
-    if arena != "kept" and not is_bounded:
+    sizes = _fixed_sizes(program) if is_bounded else {}
+    if arena != "kept" and not sizes:
         return program
     storages = StorageMap(program)
     names = set(kept_pools(program, storages.lives)) if arena == "kept" else set()
     names -= storages.handled  # pools that are used as buffers themselves
-    if is_bounded:
+    if sizes:
         factors = [each.kind.memory.keep_factor for each in accelerators_of(program)]
         elsewhere = device * sum(factors) if is_on_one_stream(program) else 0
-        names |= _fixed(program, storages, host, elsewhere, names)
+        others = {name: nbytes for name, nbytes in sizes.items() if name not in names}
+        names |= _affordable(program, storages, others, {True: host, False: elsewhere})
     if not names:
         return program
     return program.replace(
@@ -95,26 +97,41 @@ def keep_storage(
     )
 
 
-def _fixed(
-    program: Program, storages: StorageMap, host: int, device: int, besides: Collection[str]
+def _fixed_sizes(program: Program) -> dict[str, int]:
+    """Return the bytes of the allocations of fixed size that can be kept, by name."""
+    found: dict[str, int] = {}
+    for line in program.body:
+        if not allocates(line) or (takes_memory(line) and line.mempool):
+            continue
+        layout = program.layout(line.out)
+        if layout.is_opaque or not can_keep(layout.device, line.place):
+            continue
+        nbytes = layout.nbytes
+        if isinstance(nbytes, int) and layout.is_static:
+            found[line.out] = nbytes
+    return found
+
+
+def _affordable(
+    program: Program, storages: StorageMap, sizes: Mapping[str, int], budgets: dict[bool, int]
 ) -> set[str]:
-    """Return the fixed-size allocations to keep: those that end in the program, within budget."""
+    """Return the allocations to keep: those that end in the program, within the budgets.
+
+    Args:
+        program: The program.
+        storages: Its storage map.
+        sizes: The bytes of the allocations that can be kept.
+        budgets: How many bytes may be kept on the host (True) and elsewhere (False).
+    """
     # An op whose result is larger than its output buffer resizes that buffer for good.
     ending = storages.ending() - storages.outgoing()
     ending -= storages.with_pools(storages.lives.storages(storages.resizable))
     found: set[str] = set()
-    left = {True: host, False: device}
     for life in storages.lives.lives:
-        line = program.body[life.start] if life in ending and life.is_owned else None
-        if line is None or not allocates(line) or line.out in besides:
+        if life.owner not in sizes or life not in ending:
             continue
-        layout = program.layout(line.out)
-        if layout.is_opaque or (takes_memory(line) and line.mempool):
-            continue
-        if not can_keep(layout.device, line.place):
-            continue
-        nbytes, is_host = layout.nbytes, layout.device.kind.memory.on_host
-        if isinstance(nbytes, int) and layout.is_static and nbytes <= left[is_host]:
-            found.add(line.out)
-            left[is_host] -= nbytes
+        nbytes, is_host = sizes[life.owner], program.layout(life.owner).device.kind.memory.on_host
+        if nbytes <= budgets[is_host]:
+            found.add(life.owner)
+            budgets[is_host] -= nbytes
     return found
