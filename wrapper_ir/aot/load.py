@@ -135,7 +135,7 @@ def with_objects(
 # The extension module that turns libraries into functions, compiled once and then found in the
 # cache. Its source is ``wrapper_ir/native/python``.
 
-_MODULE: Final = Extension("wir_python", "python/python.cpp")
+_MODULE: Final = Extension("wir_python", "python/python.cpp", ("include", "python"))
 
 _guard = threading.Lock()
 _loaded: ModuleType | None = None

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime._private import data_ptr_address, reinterpret_tensor
+from wrapper_ir.runtime.apart import elements, extent
 from wrapper_ir.toolchain.native import Extension
 
 if TYPE_CHECKING:
@@ -21,18 +22,6 @@ _GAPS: Final = 4
 
 _SMALL: Final = 16 * 1024 * 1024
 """Bytes up to which gaps do not matter."""
-
-
-def elements(size: Sequence[int], stride: Sequence[int]) -> int:
-    """Return the number of elements from a tensor's first to its last."""
-    if 0 in size:
-        return 0
-    return 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-
-
-def extent(tensor: Tensor) -> int:
-    """Return the number of bytes from a tensor's first element to the end of its last."""
-    return elements(tensor.shape, tensor.stride()) * tensor.element_size()
 
 
 def is_dense(size: Sequence[int], stride: Sequence[int]) -> bool:

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from wrapper_ir.runtime._private_cuda import empty_strided_cuda
-from wrapper_ir.runtime.cuda_graphs.places import copy_dense, extent, is_dense
+from wrapper_ir.runtime.apart import extent
+from wrapper_ir.runtime.cuda_graphs.places import copy_dense, is_dense
 from wrapper_ir.runtime.views import reinterpret_as
 
 if TYPE_CHECKING:
