@@ -114,7 +114,9 @@ def test_our_launcher_is_made_for_the_devices_that_use_it(monkeypatch: pytest.Mo
     begun: list[str] = []  # the compiler would take ten seconds
     monkeypatch.setattr(triton, "in_background", lambda name, _: begun.append(name))
     side = dataclasses.replace(CUDA.python, triton=("vendor:Kernels", "vendor:stream"))
-    assert not triton.prepare_launcher([CPU, dataclasses.replace(CUDA, python=side)])
+    vendors = dataclasses.replace(CUDA, python=side)
+    assert [*map(triton.uses_launcher, (CPU, CUDA, vendors))] == [False, True, False]
+    assert not triton.prepare_launcher([CPU, vendors])
     assert not begun
     assert triton.prepare_launcher([CPU, CUDA])
     assert begun == ["launcher"]

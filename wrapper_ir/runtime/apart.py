@@ -56,11 +56,11 @@ def check_apart(names: Sequence[str], written: int, *tensors: Tensor) -> None:
     )
     if all(begin + size <= next_one for (begin, size), (next_one, _) in pairwise(memories)):
         return
-    spans = [(*span(tensor), tensor.device) for tensor in tensors]
-    for position, (start, end, device) in enumerate(spans[:written]):
-        for number, (begin, stop, place) in enumerate(spans[position + 1 :], position + 1):
-            may_meet = start < stop and begin < end and device == place
-            if may_meet and share_memory(tensors[position], tensors[number]):
+    spans = [span(tensor) for tensor in tensors]
+    for position, one in enumerate(tensors[:written]):
+        for number, other in enumerate(tensors[position + 1 :], position + 1):
+            may_meet = meet(spans[position], spans[number]) and one.device == other.device
+            if may_meet and share_memory(one, other):
                 raise SharedMemoryError(written=names[position], other=names[number])
 
 
@@ -80,6 +80,11 @@ def span(tensor: Tensor) -> tuple[int, int]:
     """Return the addresses at which a tensor begins and ends; equal ones if it is empty."""
     start = tensor.data_ptr()
     return start, start + extent(tensor)
+
+
+def meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Return whether two spans have an address in common."""
+    return one[0] < other[1] and other[0] < one[1]
 
 
 def share_memory(one: Tensor, other: Tensor) -> bool:

@@ -98,7 +98,11 @@ class KeptHeap:
 # documented in ``wrapper_ir/native/src/heap.cpp``.
 
 
-_LIBRARY: Final = Extension("wir_heaps", "python/heap_library.cpp", ("src/heap.cpp", "src/heap.h"))
+_LIBRARY: Final = Extension(
+    "wir_heaps",
+    "python/heap_library.cpp",
+    ("src/heap.cpp", "src/heap.h", "include/wir/heap.h", "include/wir/huge_pages.h"),
+)
 
 
 class HeapFunctions(NamedTuple):

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
-
 from wrapper_ir.errors import OptionValueError
-from wrapper_ir.runtime.triton import LETTERS, native_launcher
+from wrapper_ir.runtime.triton import LETTERS, load_binary
+from wrapper_ir.toolchain.triton import GpuBinary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import torch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,21 +55,11 @@ class MachineCode:
             RuntimeError: The driver rejects the code.
         """
         types = "".join(map(_letter, self.params))
-        launcher = native_launcher()
-        with torch.cuda.device(device):
-            torch.empty(1, device=device)  # creates the device's context
-            load: Callable[..., Callable[..., None]] = launcher.load
-            return load(
-                self.name,
-                self.code,
-                self.symbol,
-                types,
-                0,
-                self.threads,
-                self.shared,
-                self.cooperative,
-                True,  # noqa: FBT003 - another GPU may be the current one
-            )
+        # The driver knows what the code is for.
+        binary = GpuBinary(
+            0, self.code, self.symbol, self.threads, self.shared, 0, self.cooperative
+        )
+        return load_binary(self.name, types, binary, device, switches=True)
 
 
 def _letter(type_: str) -> str:

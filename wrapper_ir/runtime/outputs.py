@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.runtime.apart import span
+from wrapper_ir.runtime.apart import meet, span
 from wrapper_ir.runtime.checks import TensorSpec, check_layout
 from wrapper_ir.runtime.errors import InputLayoutError
 
@@ -88,7 +88,7 @@ def check_out(
         raise OutCountError(expected=len(specs), got=f"a value of type {type(given).__name__}")
     if len(out) != len(specs):
         raise OutCountError(expected=len(specs), got=f"one of {len(out)} entries")
-    taken: list[tuple[int, int, str]] = []
+    taken: list[tuple[tuple[int, int], str]] = []
     for position, (tensor, spec) in enumerate(zip(out, specs, strict=True)):
         if tensor is None:
             continue
@@ -100,7 +100,7 @@ def check_out(
                 name=name, difference="type", expected="no tensor", got=got, hint=hint
             )
         _compare(tensor, name, spec)
-        taken.append((*span(tensor), name))
+        taken.append((span(tensor), name))
     _refuse_overlaps(taken, [other for other in others if isinstance(other, Tensor)])
     return tuple(out)
 
@@ -176,14 +176,13 @@ def _compare(tensor: Tensor, name: str, spec: TensorSpec) -> None:
         raise OutLayoutError(name=name, difference="form", expected=expected, got=got)
 
 
-def _refuse_overlaps(taken: list[tuple[int, int, str]], others: Sequence[Tensor]) -> None:
-    """Raise if a range overlaps an earlier one or another tensor."""
-    for position, (start, end, name) in enumerate(taken):
-        for other_start, other_end, other in taken[:position]:
-            if start < other_end and other_start < end:
+def _refuse_overlaps(taken: list[tuple[tuple[int, int], str]], others: Sequence[Tensor]) -> None:
+    """Raise if a span meets an earlier one or another tensor."""
+    for position, (place, name) in enumerate(taken):
+        for earlier, other in taken[:position]:
+            if meet(place, earlier):
                 raise OutOverlapError(name=name, other=other)
         for tensor in others:
-            if tensor.layout is torch.strided and tensor.data_ptr() < end:
-                other_start, other_end = span(tensor)
-                if start < other_end and other_start < end:
-                    raise OutOverlapError(name=name, other="an input or constant of the program")
+            may_meet = tensor.layout is torch.strided and tensor.data_ptr() < place[1]
+            if may_meet and meet(place, span(tensor)):
+                raise OutOverlapError(name=name, other="an input or constant of the program")

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from wrapper_ir.devices import DeviceKind
+    from wrapper_ir.toolchain.triton import GpuBinary
 
     _Call: TypeAlias = Callable[..., Any]
 
@@ -133,13 +134,15 @@ class TritonKernels:
             TritonKernelError: Triton is not installed, there is no GPU, or a kernel does not
                 compile.
         """
-        launcher = native_launcher()
-        with torch.cuda.device(self._device):
-            torch.empty(1, device=self._device)  # creates the device's context
-            return tuple(
-                _load(launcher, source, self._device, switches=self._switches)
-                for source in self._sources.values()
-            )
+        return tuple(
+            _load(source, self._device, switches=self._switches)
+            for source in self._sources.values()
+        )
+
+
+def uses_launcher(kind: DeviceKind) -> bool:
+    """Return whether a kind of device launches Triton kernels with the launcher in this file."""
+    return kind.python.triton[0] == TritonKernels.__name__
 
 
 def prepare_launcher(kinds: Iterable[DeviceKind]) -> bool:
@@ -148,12 +151,12 @@ def prepare_launcher(kinds: Iterable[DeviceKind]) -> bool:
     Errors are left to the code that loads a kernel.
 
     Args:
-        kinds: Kinds of devices; nothing is done unless one uses the launcher in this file.
+        kinds: Kinds of devices; nothing is done unless one uses the launcher.
 
     Returns:
         True if it was started.
     """
-    is_used = any(kind.python.triton[0] == TritonKernels.__name__ for kind in kinds)
+    is_used = any(map(uses_launcher, kinds))
     if is_used:
         in_background("launcher", make_launcher)
     return is_used
@@ -169,37 +172,57 @@ def make_launcher() -> None:
 
 
 @functools.cache
-def native_launcher() -> Any:  # noqa: ANN401 - a module without types
+def _native_launcher() -> Any:  # noqa: ANN401 - a module without types
     """Return the extension module that launches kernels."""
     module = _LAUNCHER.load()
     module.setup(data_ptr_address(), torch.Tensor, torch.Tensor.data_ptr)
     return module
 
 
-def _load(
-    launcher: Any,  # noqa: ANN401 - as above
-    source: TritonSource,
-    device: torch.device,
-    *,
-    switches: bool,
+def load_binary(
+    name: str, types: str, binary: GpuBinary, device: torch.device, *, switches: bool
 ) -> Callable[..., None]:
+    """Load machine code on a GPU.
+
+    Args:
+        name: The kernel's name in messages.
+        types: The launcher's format letter of each parameter; see ``native/cuda/launch.cpp``.
+        binary: The machine code.
+        device: The GPU.
+        switches: True if each launch has to make that GPU current.
+
+    Returns:
+        A function of the grid, a tuple of one to three sizes, a raw stream, and an argument for
+        each parameter.
+
+    Raises:
+        RuntimeError: The driver rejects the code.
+        WrapperIRError: As for :func:`make_launcher`.
+    """
+    launcher = _native_launcher()
+    with torch.cuda.device(device):
+        torch.empty(1, device=device)  # creates the device's context
+        kernel: Callable[..., None] = launcher.load(
+            name,
+            binary.code,
+            binary.symbol,
+            f"{types}O" if binary.scratch else types,
+            binary.unused,
+            binary.threads,
+            binary.shared,
+            binary.cooperative,
+            switches,
+        )
+    return _with_scratch(kernel, binary.scratch, device) if binary.scratch else kernel
+
+
+def _load(source: TritonSource, device: torch.device, *, switches: bool) -> Callable[..., None]:
     arch = current_arch(device.index)
     if arch is None:
         raise TritonKernelError(kernel=source.name, reason="there is no GPU")
     binary = compiled_binary(source, arch, default_cache(), tuned=True)
     types = "".join(_letter(type_) for type_ in source.signature.values())
-    kernel: Callable[..., None] = launcher.load(
-        source.name,
-        binary.code,
-        binary.symbol,
-        f"{types}O" if binary.scratch else types,
-        binary.unused,
-        binary.threads,
-        binary.shared,
-        binary.cooperative,
-        switches,
-    )
-    return _with_scratch(kernel, binary.scratch, device) if binary.scratch else kernel
+    return load_binary(source.name, types, binary, device, switches=switches)
 
 
 def _with_scratch(

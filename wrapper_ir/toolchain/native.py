@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
 from wrapper_ir.toolchain.compiler import find_compiler, run_linker
-from wrapper_ir.toolchain.flags import NATIVE, link_flags, native_flags
+from wrapper_ir.toolchain.flags import NATIVE, link_flags, native_flags, versions
 from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
 from wrapper_ir.toolchain.kernels import header_environment, load_module
 from wrapper_ir.toolchain.objects import (
@@ -25,6 +25,7 @@ from wrapper_ir.toolchain.objects import (
     Translation,
     compile_file,
     compile_files,
+    digest_of,
     environment,
 )
 from wrapper_ir.toolchain.parts import Part
@@ -171,8 +172,8 @@ class Extension:
 
     Attributes:
         name: The module's name.
-        source: The file in ``wrapper_ir/native``, beside the headers that it includes.
-        more: Other files that it includes.
+        source: The file in ``wrapper_ir/native``.
+        more: Files and folders there with what it includes, whose text is part of the key.
     """
 
     name: str
@@ -207,16 +208,22 @@ class Extension:
             run_linker([*command, "-o", str(library), *link_flags(), "-ldl", "-s"])
             return library
 
-        parts = (unit.key(tools.compiler), str(sysconfig.get_config_var("SOABI")))
-        return cache.made(hashlib.sha256("\0".join(parts).encode()).hexdigest(), "so", make)
+        # Unlike an object's key, it has only those headers that are read: each process looks here.
+        parts = (*versions(), str(sysconfig.get_config_var("SOABI")), tools.compiler.version)
+        texts = (unit.name, *unit.flags, digest_of(unit.reads))
+        key = hashlib.sha256("\0".join((*parts, *texts)).encode()).hexdigest()
+        return cache.made(key, "so", make)
 
     def _unit(self, compiler: Compiler) -> Translation:
         source = NATIVE / self.source
+        headers: list[Path] = []
+        for path in (NATIVE / each for each in self.more):
+            headers += path.rglob("*.h") if path.is_dir() else [path]
         return _unit(
             f"{self.name}_unit.cpp",
             (source,),
             # Without warnings, because it reads headers of PyTorch that have some.
             (*native_flags(compiler), "-w"),
             f"a part of wrapper_ir ({source.name})",
-            headers=(*source.parent.glob("*.h"), *(NATIVE / each for each in self.more)),
+            headers=headers,
         )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-_MODULE: Final = Extension("wir_python", "python/python.cpp")
+_MODULE: Final = Extension("wir_python", "python/python.cpp", ("include", "python"))
 
 _guard = threading.Lock()
 _loaded: ModuleType | None = None

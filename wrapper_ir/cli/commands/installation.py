@@ -81,14 +81,16 @@ def prepare() -> None:
     import torch
 
     from wrapper_ir.aot.load.extension import make_module
-    from wrapper_ir.runtime.triton import make_launcher
+    from wrapper_ir.devices import registered
+    from wrapper_ir.runtime.triton import make_launcher, uses_launcher
     from wrapper_ir.toolchain import kernels
 
     parts: dict[str, Callable[[], object]] = {
         "headers of C++ kernels": partial(kernels.prepare, wait=True),
         "the C++ runtime": make_module,
     }
-    if torch.version.cuda is not None:
+    built_for = [kind for kind in registered() if kind.doctor.inventory(torch).built_for]
+    if any(map(uses_launcher, built_for)):
         parts["the launcher of Triton kernels"] = make_launcher
     for name, make in parts.items():
         start = time.perf_counter()

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from wrapper_ir.runtime._private import tensor_guard
-from wrapper_ir.runtime.apart import extent, span
+from wrapper_ir.runtime.apart import extent, meet, span
 from wrapper_ir.runtime.cuda_graphs.places import (
     Addresses,
     copy,
@@ -426,23 +426,23 @@ class CudaGraphs:
             n: span(each) for n, each in others.items() if each.device == device and each.numel()
         }
         return any(
-            n != written and start < spans[written][1] and spans[written][0] < end
+            n != written and meet(spans[written], other)
             for written in self._writes
             if written in spans
-            for n, (start, end) in spans.items()
+            for n, other in spans.items()
         )
 
     def _overlaps(self, graph: _Graph, args: list[Any]) -> bool:
         """Return whether a tensor that is written to shares memory with one that has moved."""
         starts = {n: args[n].data_ptr() for n in graph.extents}
-        for written in self._writes:
-            start, end = starts[written], starts[written] + graph.extents[written]
-            for n, other in starts.items():
-                if n == written or not (n in graph.moving or written in graph.moving):
-                    continue
-                if start < other + graph.extents[n] and other < end:
-                    return True
-        return False
+        spans = {n: (start, start + graph.extents[n]) for n, start in starts.items()}
+        return any(
+            n != written
+            and (n in graph.moving or written in graph.moving)
+            and meet(spans[written], other)
+            for written in self._writes
+            for n, other in spans.items()
+        )
 
 
 def _fits(graph: _Graph, args: list[Any]) -> bool:
