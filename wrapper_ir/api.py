@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import Program
     from wrapper_ir.runtime.cuda_graphs import GraphStatus
 
-__all__ = ["compile", "cuda_graph_status", "emit", "export", "lower", "prepare", "release"]
+__all__ = [
+    "compile",
+    "cuda_graph_status",
+    "emit",
+    "export",
+    "lower",
+    "prepare",
+    "release_kept_memory",
+]
 
 
 def lower(program: Program, target: str | None = None, **options: object) -> Program:
@@ -172,7 +180,7 @@ def compile(
     return Hooked(function, printer.hook)
 
 
-def release() -> int:
+def release_kept_memory() -> int:
     """Free the memory that loaded programs keep between calls; return the number of bytes.
 
     This includes programs held by ``torch.compile``. To release a single program, call ``release``
