@@ -28,7 +28,7 @@ WORKERS ?= 2
 OPINFO_DTYPES := float64 bfloat16 int64 bool complex64 float16 int32
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-torch test-radar release-check models gpu check docs wheel fuzz mutants opinfo zoo odd sweep bench sanitize format clean
+.PHONY: help setup demo test test-long test-torch test-sample test-radar release-check models gpu check docs wheel fuzz mutants opinfo zoo odd sweep bench sanitize format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,11 +58,24 @@ TORCH_TESTS := frontends frontends_aten emitters export native runtime interpret
 test-torch: setup ## the tests that depend on torch, on another release: make test-torch TORCH=2.13.0
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long and not models and not gpu" $(TORCH_TESTS:%=tests/%)
 
+# About a tenth of those: what tells releases apart soonest, and a run of each emitter and package.
+SAMPLE := frontends/test_convert frontends/test_raw_lines frontends/test_rare_lowerings \
+	frontends/test_exported_ranges frontends/test_registration frontends/test_releases \
+	frontends/test_streams frontends/test_torch_compile frontends/test_unsupported \
+	frontends_aten/test_graphs emitters/test_python_run emitters/fx/test_fx_graph \
+	emitters/cpp_runtime/test_models export/test_contract export/test_package \
+	native/test_interface runtime/test_private toolchain/test_against_inductor
+
+test-sample: setup ## a tenth of test-torch: make test-sample TORCH=2.13.0
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long and not models and not gpu" $(SAMPLE:%=tests/%.py)
+
 test-radar: setup ## the radar over whole releases: after `make setup TORCH=2.13.0` over that one, too
 	$(BIN)/python -m pytest -m releases tests/tools
 
-release-check: ## what continuous integration leaves out: long tests, the radar, other releases (an hour)
+release-check: ## what continuous integration leaves out: long tests, the radar, other releases (two hours)
 	$(MAKE) test-long
+	$(MAKE) test-torch TORCH=2.11.0
+	$(MAKE) test-torch TORCH=2.12.0
 	$(MAKE) test-torch TORCH=2.13.0
 	$(MAKE) test-radar
 	$(MAKE) test-torch TORCH=2.14.1

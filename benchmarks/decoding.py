@@ -6,9 +6,9 @@
 Batch 1, bfloat16, a static cache of 512 positions. Each way runs in its own process: the gap
 between the kernels of a graph (0.1 or 0.4 us on an H200) depends on how many graphs and streams the
 process has created, no matter by whom. The table shows ms per call, both back to back and waiting
-for each call, peak memory, and whether the bits match those of the first way. Host-bound figures
-vary from process to process: ``--rounds`` runs each way several times, alternating, and shows the
-median.
+for each call, peak memory, and whether the bits match those of the first way. Calls are
+timed on one core, the same in each process. Host-bound figures still vary from process to process:
+``--rounds`` runs each way several times, alternating, and shows the median.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -157,6 +158,7 @@ def measure_here(way: str) -> None:
             digest.update(found.view(torch.uint8).cpu().numpy().tobytes())
         torch.cuda.reset_peak_memory_stats()
         rows, alone = [], []
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # its distance to the GPU counts
         for _ in range(5):
             start = time.perf_counter()
             for _ in range(60):

@@ -62,10 +62,11 @@ settings.load_profile("ci")
 @pytest.fixture(scope="session")
 def corpus_kernels() -> None:
     """The kernels of the corpus are compiled, all at once: that takes the time of two."""
+    import wrapper_ir as wir
     from tests.emitters.fx import support
     from wrapper_ir.emitters.fx import declare_kernels, kernels
 
-    sets = [declare_kernels(support.program(name)) for name in support.NAMES]
+    sets = [declare_kernels(wir.prepare(support.program(name), "fx")) for name in support.NAMES]
     kernels.build(list(dict.fromkeys(name for each in sets for name in each.names)))
 
 

@@ -12,7 +12,7 @@ import pytest
 import wrapper_ir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 ROOT = Path(wrapper_ir.__file__).parent
 
@@ -29,12 +29,13 @@ TORCH_FREE = (
     "lines",
     "passes",
     "planning",
+    "tensors_file",
     "text",
     "verify",
 )
 
 #: May import torch inside functions, which run only when there is a tensor.
-ON_TENSORS_ONLY = ("text/constants",)
+ON_TENSORS_ONLY = ("tensors_file", "text/constants")
 
 #: Private parts of torch with one importer, ``frontends/inductor``.
 PRIVATE_TORCH = ("torch._inductor", "torch._dynamo", "torch._functorch", "torch.utils._sympy")
@@ -101,7 +102,7 @@ def test_private_torch_has_one_importer() -> None:
 
 
 def test_runtime_imports_the_toolchain_and_devices_and_nothing_else_of_ours() -> None:
-    rooms = ("runtime", "toolchain", "devices", "outputs", "errors")
+    rooms = ("runtime", "toolchain", "devices", "outputs", "tensors_file", "lazy", "errors")
     allowed = tuple(f"wrapper_ir.{name}" for name in rooms)
     offenders = [
         (name, imported)
@@ -170,3 +171,77 @@ def test_emitters_read_no_text_by_patterns() -> None:
     using = [name for name, file in emitters if "re" in imports(file)]
     # Both look at what comes from outside: names that are to be identifiers, and comments.
     assert using == ["emitters/names", "emitters/python/literals"]
+
+
+def by_string(file: Path) -> Iterator[str]:
+    """Yield the names that a module imports as strings, which no contract sees."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if called in ("import_module", "__import__"):
+                yield str(node.args[0].value)
+
+
+def upwards_by_string(known: Iterable[tuple[str, Path]]) -> list[tuple[str, str]]:
+    """Return the modules that name others of ours in strings; a package may look up its own so."""
+    found = []
+    for name, file in known:
+        package = f"wrapper_ir.{name.removesuffix('__init__').replace('/', '.')}"
+        asked = [each for each in by_string(file) if within(each, ("wrapper_ir",))]
+        found += [(name, each) for each in asked if not each.startswith(package)]
+    return found
+
+
+def test_nothing_of_ours_is_imported_by_a_string() -> None:
+    assert upwards_by_string(modules()) == [], "only the table of entry points names what is above"
+
+
+def test_imports_by_string_are_found(tmp_path: Path) -> None:
+    texts = {
+        "lines/walk": "import_module('wrapper_ir.lines.args')",
+        "text/__init__": "importlib.import_module('wrapper_ir.text.reader')",
+        "emitters/base": "def f():\n    return __import__('wrapper_ir.aot.load.function')",
+        "planning/sizes": "import_module('sympy'), import_module(name)",
+        "verify/__init__": "import_module('wrapper_ir.verifying')",
+    }
+    known = []
+    for number, (name, text) in enumerate(texts.items()):
+        (file := tmp_path / f"{number}.py").write_text(text + "\n")
+        known.append((name, file))
+    assert [name for name, _ in upwards_by_string(known)] == [
+        "lines/walk",
+        "emitters/base",
+        "verify/__init__",
+    ]
+
+
+def targets_compared(file: Path) -> Iterator[str]:
+    """Yield the comparisons with a target's name, and reads of attributes that may be missing."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        compared = isinstance(node, ast.Compare) and [node.left, *node.comparators]
+        if compared and {n.value for n in compared if isinstance(n, ast.Constant)} & TARGETS:
+            yield ast.unparse(node)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr"):
+            subject = ast.unparse(node.args[0])
+            if subject.rpartition(".")[2] in ("artifact", "emitter"):
+                yield ast.unparse(node)
+
+
+TARGETS = {"cpp", "fx", "python"}
+
+
+def test_what_a_target_offers_is_declared() -> None:
+    """A third-party emitter offers as much as ours: no one asks for the name of one."""
+    found = [(name, each) for name, file in modules() for each in targets_compared(file)]
+    assert found == [], "the base class of emitters or a protocol of artifacts says what it offers"
+
+
+def test_comparisons_of_targets_are_found(tmp_path: Path) -> None:
+    (file := tmp_path / "m.py").write_text(
+        "if settings.emitter == 'cpp': pass\n"
+        "if 'python' != target: pass\n"
+        "kind = getattr(self.emitter, 'builds', False)\n"
+        "has = hasattr(artifact, 'as_module')\n"
+        "fine = emitter.builds and language == 'cuda' and getattr(line, name)\n"
+    )
+    assert len([*targets_compared(file)]) == 4

@@ -185,3 +185,19 @@ def test_older_names_work_with_a_warning(old: str, new: str) -> None:
     with pytest.warns(DeprecationWarning, match=f"wir.{old} is called wir.{new} now"):
         found = getattr(wrapper_ir, old)
     assert found is getattr(wrapper_ir, new)
+
+
+LAZY = (
+    *("emitters.fx", "emitters.python", "frontends", "frontends.inductor", "runtime", "testing"),
+    "toolchain",
+)
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_lazy_packages_have_every_name_and_no_other(package: str) -> None:
+    module = importlib.import_module(f"wrapper_ir.{package}")
+    for name in module.__all__:
+        assert getattr(module, name) is getattr(module, name)
+        assert name in vars(module), f"{name} is looked up again each time"
+    with pytest.raises(AttributeError, match=f"'wrapper_ir.{package}' has no attribute 'nothing'"):
+        _ = module.nothing

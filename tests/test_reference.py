@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,6 +42,17 @@ def test_every_public_module_has_its_page(reference: Reference) -> None:
         "wrapper_ir.frontends"  # whose two packages are there instead
     }
     assert wrapper_ir._EXPORTS.keys() <= reference.entries.keys()
+
+
+def test_only_public_modules_list_their_names() -> None:
+    public = {module for _, modules in pages.PAGES.values() for module in modules}
+    root = pages.ROOT / "wrapper_ir"
+    lists = {
+        ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        for file in root.rglob("*.py")
+        if re.search("^__all__", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert lists - public == {"frontends"}  # whose two packages have pages
 
 
 def test_every_page_is_in_the_menu() -> None:

@@ -23,6 +23,8 @@ import warnings
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from wrapper_ir.lazy import names_of
+
 if TYPE_CHECKING:
     # The two tables below, as type checkers see them; a test keeps them in sync.
     from wrapper_ir import build as build
@@ -40,9 +42,9 @@ if TYPE_CHECKING:
     from wrapper_ir import runtime as runtime
     from wrapper_ir import testing as testing
     from wrapper_ir import text as text
-    from wrapper_ir.aot.checking import check_folder as check_folder
     from wrapper_ir.aot.meanwhile import wait_for_builds as wait_for_builds
-    from wrapper_ir.aot.packages import load_package as load_package
+    from wrapper_ir.aot.package.loader import load_package as load_package
+    from wrapper_ir.aot.source.checking import check_folder as check_folder
     from wrapper_ir.api import compile as compile
     from wrapper_ir.api import cuda_graph_status as cuda_graph_status
     from wrapper_ir.api import emit as emit
@@ -80,9 +82,9 @@ __version__ = "0.1.0"
 
 #: Module -> the public names that it defines.
 _DEFINED_IN = {
-    "aot.checking": ("check_folder",),
+    "aot.source.checking": ("check_folder",),
     "aot.meanwhile": ("wait_for_builds",),
-    "aot.packages": ("load_package",),
+    "aot.package.loader": ("load_package",),
     "api": (
         "compile",
         "cuda_graph_status",
@@ -137,24 +139,22 @@ _SUBMODULES = (
 #: The module whose ``__all__`` is also public here: Program, Layout and every line class.
 _LINES = "wrapper_ir.lines"
 
+_declared = names_of(
+    __name__, {f"wrapper_ir.{each}": names for each, names in _DEFINED_IN.items()}, _SUBMODULES
+)
+
 
 def _look_up(name: str) -> object:
     """Look up a public name in the module that defines it, and cache it here (PEP 562)."""
-    value: object
     if name in _RENAMED:
         new = _RENAMED[name]
         warnings.warn(f"wir.{name} is called wir.{new} now", DeprecationWarning, stacklevel=2)
         return getattr(sys.modules[__name__], new)
-    if name in _EXPORTS:
-        value = getattr(importlib.import_module(_EXPORTS[name]), name)
-    elif name in _SUBMODULES:
-        value = importlib.import_module(f"{__name__}.{name}")
-    elif not name.startswith("_") and name in _line_names():
-        value = getattr(importlib.import_module(_LINES), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    if name in _EXPORTS or name in _SUBMODULES or name.startswith("_") or name not in _line_names():
+        return _declared(name)
+    found: object = getattr(importlib.import_module(_LINES), name)
+    globals()[name] = found
+    return found
 
 
 if not TYPE_CHECKING:

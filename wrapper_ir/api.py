@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.debug_printer.spec import make_printer
 from wrapper_ir.emitters.base import faults_of
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.passes import lower as lowered
 from wrapper_ir.passes import pipeline_for, run_passes
+from wrapper_ir.passes.printer import make_printer
 from wrapper_ir.verify import VerificationError
 
 if TYPE_CHECKING:
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from wrapper_ir.debug_printer.spec import DebugPrinter
-    from wrapper_ir.emitters.base import Artifact, Emitter
+    from wrapper_ir.emitters.artifact import Artifact
+    from wrapper_ir.emitters.base import Emitter
     from wrapper_ir.lines.program import Program
+    from wrapper_ir.passes.printer import DebugPrinter
     from wrapper_ir.runtime.cuda_graphs import GraphStatus
 
 __all__ = [
@@ -106,7 +107,8 @@ def emit(program: Program, target: str = "python", **options: object) -> Artifac
 def _emitted(
     program: Program, target: str, options: Mapping[str, Any], printer: DebugPrinter | None = None
 ) -> Artifact:
-    return emitted(program, make_emitter(target, options), printer)
+    artifact, _ = emitted(program, make_emitter(target, options), printer)
+    return artifact
 
 
 def emitted(
@@ -116,7 +118,7 @@ def emitted(
     *,
     strategy: str | None = None,
     show: Callable[[Program], None] | None = None,
-) -> Artifact:
+) -> tuple[Artifact, Program]:
     """Take a program from its front end to an artifact. Every other way there is this one.
 
     Args:
@@ -126,6 +128,9 @@ def emitted(
         strategy: One of ``planning.STRATEGIES``; None for the default.
         show: Called with the program that is rendered, before it is.
 
+    Returns:
+        The artifact, and the program that was rendered.
+
     Raises:
         WrapperIRError: Any error that :func:`emit` raises.
     """
@@ -134,7 +139,7 @@ def emitted(
     if show is not None:
         show(prepared)
     try:
-        return emitter.emit(prepared)
+        return emitter.emit(prepared), prepared
     except VerificationError:
         run_passes(program, passes, verify_each=True)  # names the pass at fault, or the program
         raise
@@ -234,8 +239,8 @@ def export(
         metadata: Extra metadata to store in a package; loaders return it.
         debug: The values that the library can show: a ``DebugPrinter``, or the level that it
             starts with, such as ``"print"``. By default, and in any environment, none.
-        **options: The fields of :class:`wrapper_ir.aot.build.BuildOptions` (a folder of Python
-            takes only ``constants``), and options of the emitter.
+        **options: The fields of :class:`wrapper_ir.aot.build.options.BuildOptions` (a folder of
+            Python takes only ``constants``), and options of the emitter.
 
     Returns:
         The path.

@@ -14,7 +14,7 @@ Packages declare their errors in their own files, with codes from their own rang
 ``1xxx``  ``verify``: one code per rule
 ``13xx``  ``planning``
 ``14xx``  ``passes``
-``15xx``  ``debug_printer``
+``15xx``  ``debugging``, ``runtime.probes``
 ``2xxx``  ``emitters``
 ``21xx``  ``toolchain``
 ``24xx``  ``interpreter``

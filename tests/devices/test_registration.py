@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
+import torch
 
 import wrapper_ir as wir
 from wrapper_ir.emitters import (
@@ -17,10 +18,14 @@ from wrapper_ir.emitters import (
     unregister_emitter,
 )
 from wrapper_ir.emitters.python import PythonEmitter
+from wrapper_ir.errors import OptionValueError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from wrapper_ir.emitters import Problems
+    from wrapper_ir.emitters.python import PythonArtifact
 
 KIND = """
 from wrapper_ir.devices import DeviceKind, Memory
@@ -129,3 +134,59 @@ def test_a_name_is_one_emitters() -> None:
 def test_what_is_no_emitter_is_refused() -> None:
     with pytest.raises(NotAnEmitterError, match="'three' cannot be registered: it is not a sub"):
         wir.register_emitter("three", int)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Nameless(PythonEmitter):
+    name: ClassVar[str] = ""
+
+
+def test_an_emitter_has_a_name() -> None:
+    with pytest.raises(NotAnEmitterError, match="'quiet' cannot be registered: it has no name"):
+        wir.register_emitter("quiet", Nameless)
+    assert "quiet" not in emitter_names()
+
+
+@dataclass(frozen=True)
+class Preparing(PythonEmitter):
+    """Prepares what loads its programs, with a fault if it is told to."""
+
+    name: ClassVar[str] = "preparing"
+    calls: ClassVar[list[str]] = []
+    fault: str = ""
+
+    def prepare_loading(self) -> None:
+        self.calls.append("prepare")
+        if self.fault:
+            refused = OptionValueError(option="fault", value=self.fault, expected="a known one")
+            raise refused if self.fault == "known" else KeyError(self.fault)
+
+    def render(self, program: wir.Program, problems: Problems) -> PythonArtifact:
+        self.calls.append("render")
+        return super().render(program, problems)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("", ""),
+        ("odd", "emitter 'preparing' of the module .* failed while preparing to load its programs"),
+        ("known", "expected a known one"),
+    ],
+)
+def test_emitters_prepare_to_load_before_they_render(fault: str, said: str) -> None:
+    torch.compiler.reset()
+    Preparing.calls.clear()
+    wir.register_emitter("preparing", Preparing)
+    options = {"emitter": "preparing", "fault": fault}
+    function = torch.compile(lambda x: x.sin() + 1, backend="wrapper_ir", options=options)
+    try:
+        if not said:
+            assert torch.equal(function(torch.zeros(4)), torch.ones(4))
+            assert Preparing.calls == ["prepare", "render"]
+        else:
+            with pytest.raises(Exception, match=said):  # Dynamo puts it into one of its own
+                function(torch.zeros(4))
+            assert Preparing.calls == ["prepare"]
+    finally:
+        unregister_emitter("preparing")

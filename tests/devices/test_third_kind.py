@@ -13,8 +13,8 @@ import pytest
 
 import wrapper_ir as wir
 from wrapper_ir import devices
+from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.cli.doctor import gather
-from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.lines import AllocateFromPool
 from wrapper_ir.planning import insert_frees, pool_storage
 from wrapper_ir.planning.sizes import alignment_of

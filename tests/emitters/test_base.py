@@ -12,6 +12,7 @@ import pytest
 
 import wrapper_ir as wir
 from tests.emitters.corpus import FILES, program
+from wrapper_ir.aot.emitter import CppEmitter
 from wrapper_ir.emitters import (
     DuplicateEmitterError,
     EmitError,
@@ -27,7 +28,6 @@ from wrapper_ir.emitters import (
     option_names,
     registry,
 )
-from wrapper_ir.emitters.cpp import CppEmitter
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import PythonEmitter
 from wrapper_ir.emitters.writer import CodeWriter

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import wrapper_ir as wir
-from wrapper_ir.emitters.cuda_captures import capture_facts, why_not_captured
+from wrapper_ir.analysis.capture import why_not_captured
+from wrapper_ir.emitters.captures import capture_facts
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.options.gpu import Captures
 from wrapper_ir.runtime.cuda_graphs import statuses_of
@@ -199,11 +200,11 @@ return %h
 def test_programs_in_cpp_are_wrapped_likewise() -> None:
     program = wir.parse("wir 2\nprogram @p inference planned\ninput %x : f32[4] @cpu\nreturn %x\n")
     artifact = wir.emit(program, "cpp", cuda_graph=True)
-    assert "captured(call, CaptureFacts(program='p'" in artifact.module_source
-    assert "captured" not in wir.emit(program, "cpp").module_source
+    assert "captured(call, CaptureFacts(program='p'" in artifact.as_module().source
+    assert "captured" not in wir.emit(program, "cpp").as_module().source
     x = torch.ones(4)
     module: dict[str, Any] = {}
-    exec(artifact.module_source, module)  # as caches of compiled graphs do
+    exec(artifact.as_module().source, module)  # as caches of compiled graphs do
     for function, result in (
         (artifact.load(), lambda f: f(x)),
         (artifact.load_boxed(), lambda f: f([x])),

@@ -15,11 +15,11 @@ from torch import Tensor
 
 import wrapper_ir as wir
 from tests.runtime.test_graphs import Stand
-from wrapper_ir.emitters.cuda_captures import pieces, why_not_captured
-from wrapper_ir.emitters.cuda_cuts import cut
+from wrapper_ir.analysis.capture import pieces, why_not_captured
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines import Program, Switch
 from wrapper_ir.lines.walk import walk
+from wrapper_ir.passes.cut import cut
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,10 @@ from torch import Tensor
 
 import wrapper_ir as wir
 from tests.emitters.corpus import CASES, FILES, PROBED, TEXT_ONLY, UNSUPPORTED, program
-from wrapper_ir.emitters import EmitError
+from wrapper_ir.emitters import Artifact, EmitError
 from wrapper_ir.emitters.python import PythonEmitter
 from wrapper_ir.lines import Free, Program, Stage, rewrite_lines
+from wrapper_ir.passes import legalisation_for, run_passes
 from wrapper_ir.planning import kept_pools
 
 if TYPE_CHECKING:
@@ -40,16 +41,22 @@ def test_every_program_has_a_case() -> None:
     assert FILES.keys() == CASES.keys() | PROBED.keys() | UNSUPPORTED.keys() | set(TEXT_ONLY)
 
 
+def emit(made: Program, **options: Any) -> Artifact:
+    """Render a planned program as it is, but for what the emitter needs."""
+    emitter = PythonEmitter(**options)
+    return emitter.emit(run_passes(made, legalisation_for(made, emitter)))
+
+
 @pytest.mark.parametrize("name", [*CASES, *PROBED, *TEXT_ONLY])
 def test_text(name: str, snapshot: SnapshotAssertion) -> None:
-    source = PythonEmitter().emit(program(name)).source
+    source = emit(program(name)).source
     assert source == snapshot(name=name)
 
 
 @pytest.mark.parametrize("name", [*CASES, *PROBED, *TEXT_ONLY])
 @pytest.mark.parametrize("origins", [False, True])
 def test_black_changes_nothing(name: str, origins: bool) -> None:
-    source = PythonEmitter(origins=origins).emit(program(name)).source
+    source = emit(program(name), origins=origins).source
     assert black.format_str(source, mode=black.Mode()) == source
 
 
@@ -64,24 +71,24 @@ def kept(name: str) -> Program:
 
 @pytest.mark.parametrize("name", ["pools", "pools_symbolic", "relu_twice", "dynamic_shapes"])
 def test_text_with_kept_arenas(name: str, snapshot: SnapshotAssertion) -> None:
-    assert PythonEmitter(arena="kept").emit(kept(name)).source == snapshot(name=name)
+    assert emit(kept(name), arena="kept").source == snapshot(name=name)
 
 
 @pytest.mark.parametrize("name", ["results", "dynamic_shapes", "unbacked", "planned"])
 def test_text_that_takes_memory_for_results(name: str, snapshot: SnapshotAssertion) -> None:
-    assert PythonEmitter(out=True).emit(program(name)).source == snapshot(name=name)
+    assert emit(program(name), out=True).source == snapshot(name=name)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_black_changes_nothing_of_arenas_and_given_memory(name: str) -> None:
-    source = PythonEmitter(arena="kept", out=True).emit(kept(name)).source
+    source = emit(kept(name), arena="kept", out=True).source
     assert black.format_str(source, mode=black.Mode()) == source
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
 def test_unsupported(name: str) -> None:
     with pytest.raises(EmitError, match=UNSUPPORTED[name]) as caught:
-        PythonEmitter().emit(program(name))
+        emit(program(name))
     assert caught.value.problems
 
 

@@ -45,10 +45,10 @@ from wrapper_ir.lines import (
 EMIT_ALL = """
 import sys
 from tests.emitters.corpus import CASES, program
-from wrapper_ir.emitters.python import PythonEmitter
+import wrapper_ir as wir
 import hashlib
 for name in CASES:
-    print(name, hashlib.sha256(PythonEmitter().emit(program(name)).source.encode()).hexdigest())
+    print(name, hashlib.sha256(wir.emit(program(name), "python").source.encode()).hexdigest())
 """
 
 

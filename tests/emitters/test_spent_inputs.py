@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import wrapper_ir as wir
+from wrapper_ir.analysis.handed_over import spent_inputs
 from wrapper_ir.analysis.liveness import StorageMap
-from wrapper_ir.emitters.facts import spent_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

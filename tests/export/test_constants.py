@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import wrapper_ir as wir
-from wrapper_ir.aot import build as building
-from wrapper_ir.aot.data import blob_of, write_blob
+from wrapper_ir.aot.build import library as building
+from wrapper_ir.aot.build.constants import blob_of, write_blob
 from wrapper_ir.aot.errors import ConstantValueError, TooLargeError
 from wrapper_ir.devices import TYPE_NUMBERS
 from wrapper_ir.emitters.cpp.constants import constant_table
@@ -157,7 +157,7 @@ def test_what_is_too_large_is_told_before_it_is_written() -> None:
 _LARGE = """
 import resource, sys, pathlib, torch
 from tests.export.test_constants import _program
-from wrapper_ir.aot.data import blob_of, write_blob
+from wrapper_ir.aot.build.constants import blob_of, write_blob
 program = _program({name: torch.ones(8 << 20) for name in "abcd"})
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 write_blob(program, blob_of(program), pathlib.Path(sys.argv[1]), trailer=True)
@@ -175,7 +175,7 @@ def test_values_are_not_copied_in_memory(tmp_path: Path) -> None:
 
 
 def building_artifact(program: wir.Program) -> Any:
-    from wrapper_ir.emitters.cpp import CppArtifact
+    from wrapper_ir.aot.emitter import CppArtifact
     from wrapper_ir.emitters.writer import SourceMap
 
     return CppArtifact({}, (), source="", source_map=SourceMap(()), program=program)

@@ -12,6 +12,7 @@ import torch
 
 import wrapper_ir as wir
 from tests.export.support import plus_one
+from tests.release import TORCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,7 +159,7 @@ def test_arguments_whose_memory_kernels_read_are_stored_as_they_read(
     loaded = load(wir.export(plus_one(), tmp_path / ending))
     x = torch._neg_view(torch.arange(4.0))
     assert _first(loaded(x.resolve_neg())).tolist() == [1.0, 0.0, -1.0, -2.0]
-    with pytest.raises(Exception, match=r"'x' has the wrong form.*negated lazily"):
+    with pytest.raises(Exception, match=_said(loader, r"'x' has the wrong form.*negated lazily")):
         loaded(x)
 
 
@@ -170,9 +171,14 @@ def test_an_argument_that_is_written_to_shares_no_memory(loader: str, tmp_path: 
 
     program = wir.capture(write, (torch.ones(3), torch.ones(3)))
     call, t = _loaders()[loader][1](wir.export(program, tmp_path / "m.pt2")), torch.arange(4.0)
-    with pytest.raises(Exception, match="WIR2158: inputs 'a' and 'b' share memory"):
+    with pytest.raises(Exception, match=_said(loader, "WIR2158: inputs 'a' and 'b' share memory")):
         call(t[:3], t[1:])
     assert torch.equal(_first(call(t[:3].clone(), t[1:])), t[:3] + 1 + t[1:])
+
+
+def _said(loader: str, message: str) -> str:
+    """Return what an error says; before torch 2.13 its own loaders write that to stderr alone."""
+    return "run_func_" if loader.startswith("torch's") and TORCH < (2, 13) else message
 
 
 def _first(results: Any) -> torch.Tensor:

@@ -9,9 +9,9 @@ import torch
 
 import wrapper_ir as wir
 from tests.export.support import PLAIN, captured, nested, plus_one, run
-from wrapper_ir.aot import build as building
+from wrapper_ir.aot.build import library as building
+from wrapper_ir.aot.build.kernels import check_text
 from wrapper_ir.aot.errors import KernelIsaError
-from wrapper_ir.aot.kernels import check_text
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.toolchain.isa import cpu_features
 

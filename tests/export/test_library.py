@@ -10,8 +10,8 @@ import torch
 
 import wrapper_ir as wir
 from tests.export.support import BROKEN, PLAIN, captured, nested, plus_one, run
-from wrapper_ir.aot import build as building
-from wrapper_ir.aot.kernels import isa_of, kernel_translations
+from wrapper_ir.aot.build import library as building
+from wrapper_ir.aot.build.kernels import isa_of, kernel_translations
 from wrapper_ir.errors import OptionError, OptionValueError
 from wrapper_ir.toolchain.compiler import find_compiler
 from wrapper_ir.toolchain.errors import CompileError

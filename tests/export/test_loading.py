@@ -16,9 +16,9 @@ from torch._inductor.package import load_package as torchs_load_package
 import wrapper_ir as wir
 from tests.export.support import captured, nested, plus_one
 from tests.torchbind import needs_classes, queue
-from wrapper_ir.aot.archive import PackageError
-from wrapper_ir.aot.library import PackageCallError
-from wrapper_ir.aot.packages import PackageFitError
+from wrapper_ir.aot.package.archive import PackageError
+from wrapper_ir.aot.package.library import PackageCallError
+from wrapper_ir.aot.package.loader import PackageFitError
 from wrapper_ir.errors import OptionValueError
 
 if TYPE_CHECKING:

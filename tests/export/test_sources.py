@@ -16,8 +16,8 @@ from torch import nn
 import wrapper_ir as wir
 from tests import warm
 from tests.export.support import captured, nested, plus_one
-from wrapper_ir.aot.checking import NotExportedError, statements
 from wrapper_ir.aot.errors import ExportPathError
+from wrapper_ir.aot.source.checking import NotExportedError
 from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError
 from wrapper_ir.lines import ScalarInput
@@ -105,7 +105,7 @@ def test_what_is_shipped_names_no_path_and_no_code_of_this_machine(
 def test_an_edited_kernel_is_compiled_alone(
     room: Path, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from wrapper_ir.toolchain import build, objects
+    from wrapper_ir.toolchain import objects
 
     folder = wir.export(plus_one(extra=2), f"{room}/model/", target)
     x = torch.zeros(4)
@@ -114,13 +114,10 @@ def test_an_edited_kernel_is_compiled_alone(
         folder / "kernels/plus_1.cpp", "2.0f", f"10.0f /* {room.parent.name} */"
     )  # known to no cache
     started: list[str] = []
-    for module in (build, objects):
-        plain = module.run
-        monkeypatch.setattr(
-            module,
-            "run",
-            lambda c, *a, plain=plain, **k: (started.append(" ".join(c)), plain(c, *a, **k)),
-        )
+    plain = objects.run
+    monkeypatch.setattr(
+        objects, "run", lambda c, *a, **k: (started.append(" ".join(c)), plain(c, *a, **k))
+    )
     assert loaded().run(x)[0].tolist() == [14.0] * 4
     assert sum(" -c " in command for command in started) == 1
 
@@ -376,7 +373,7 @@ def test_an_export_that_fails_leaves_what_was_there(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("wrapper_ir.aot.sources.save", fail)
+    monkeypatch.setattr("wrapper_ir.aot.source.folder.save", fail)
     with pytest.raises(ExportPathError, match="No space left on device"):
         wir.export(plus_one(extra=1), folder, "python")
     assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
@@ -421,7 +418,7 @@ def test_edits_are_told_with_their_place(tmp_path: Path) -> None:
     )
     edit(kernel, "store(", "stream(")
     edit(folder / "program.cpp", "wir::check(aoti_torch_cpu_addmm_out(", "wir::check(other(")
-    edit(folder / "wrapper.py", "import torch\n", "import torch  # a remark\n")
+    edit(folder / "wrapper.py", "import torch\n", "# A remark.\nimport torch\n")
     edit(folder / "CMakeLists.txt", "3.18", "3.20")
     edit(folder / "README.md", "Exported", "Once exported")
     (folder / "constants.bin").unlink()
@@ -454,29 +451,31 @@ def test_a_program_that_was_edited_is_told_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suffix", "one", "same", "other"),
+    ("file", "old", "new", "edits"),
     [
-        (".py", "f(a,\n  b)\n", "# why\nf(a, b)  # so\n", "f(b, a)\n"),
-        (".py", "if a:\n  b\n  c\n", "if a:\n\n    b\n    c\n", "if a:\n  b\nelse:\n  c\n"),
-        (
-            ".py",
-            "try:\n  a\nexcept E:\n  b\n",
-            "try: a\nexcept E: b\n",
-            "try:\n  a\nexcept F:\n  b\n",
-        ),
-        (
-            ".py",
-            "match a:\n  case 1:\n    b\n",
-            "match a:\n case 1: b\n",
-            "match a:\n  case 2:\n    b\n",
-        ),
-        (".cpp", "int a = b + +c;\n", "int a =\n  b + /* x */ +c; // y\n", "int a = b ++c;\n"),
-        (".cpp", 'f("a  // b");\n', '  f( "a  // b" ) ;\n', 'f("a // b");\n'),
-        (".cpp", "#define A 1 \\\n  2\nx;\n", "#define A  1 \\\n 2\n\nx;\n", "#define A 1\nx;\n"),
-        (".cpp", 'a = R"(x ; y)";\n', 'a\n= R"(x ; y)";\n', 'a = R"(x;y)";\n'),
-        (".cl", "a  b\n\n", "a  b\n", "a b\n"),
+        ("wrapper.py", "import torch\n", "\n# why\nimport torch  \n", 0),
+        ("wrapper.py", "import torch\n", "import torch  # why\n", 1),
+        ("wrapper.py", "import torch\n", "", 1),
+        ("wrapper.py", "    return (buf", "     return (buf", 1),
+        ("kernels/plus_0.cpp", "for (", "// so\n    \n    for (", 0),
+        ("kernels/plus_0.cpp", "for (", "#pragma omp simd\n    for (", 1),
+        ("kernels/plus_0.cpp", "1.0f", "2.0f", 1),
     ],
 )
-def test_texts_are_compared_by_what_they_say(suffix: str, one: str, same: str, other: str) -> None:
-    keys = [[each.key for each in statements(text, suffix)] for text in (one, same, other)]
-    assert keys[0] == keys[1] != keys[2]
+def test_lines_are_compared_that_are_neither_empty_nor_comments(
+    tmp_path: Path, file: str, old: str, new: str, edits: int
+) -> None:
+    folder = wir.export(plus_one(), tmp_path / "model", "python")
+    edit(folder / file, old, new)
+    assert [each.file for each in wir.check_folder(folder)] == [file] * edits
+
+
+def test_a_file_may_begin_or_end_with_an_edit(tmp_path: Path) -> None:
+    folder = wir.export(plus_one(), tmp_path / "model", "python")
+    file = folder / "kernels/plus_0.cpp"
+    text = file.read_text()
+    file.write_text(f"int first;\n{text}int last;\n")
+    assert [each.line for each in wir.check_folder(folder)] == [1, text.count("\n") + 2]
+    file.write_text("")
+    (found,) = wir.check_folder(folder)
+    assert (found.line, found.now) == (1, ())

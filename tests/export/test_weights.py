@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import wrapper_ir as wir
-from wrapper_ir.aot.archive import PackageError
-from wrapper_ir.aot.library import PackageCallError
+from wrapper_ir.aot.package.archive import PackageError
+from wrapper_ir.aot.package.library import PackageCallError
 
 if TYPE_CHECKING:
     from pathlib import Path

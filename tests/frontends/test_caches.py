@@ -30,6 +30,7 @@ from tests.models.watch import watch_inductor
 from tests.release import TORCH
 from wrapper_ir.frontends.inductor import OpByOpWarning, install, statistics
 from wrapper_ir.frontends.inductor.identity import _sources
+from wrapper_ir.runtime import InputLayoutError
 
 pytestmark = [
     # Stock Inductor forks compile workers from a process that has threads.
@@ -455,5 +456,9 @@ def test_a_lazily_negated_gradient_keeps_its_sign() -> None:
     compiled = torch.compile(lambda x: x.sin() * 3, backend="wrapper_ir", fullgraph=True)
     for gradient in (-torch.ones(4), torch._neg_view(torch.ones(4)), -torch.ones(4)):
         x = torch.arange(4.0, requires_grad=True)
+        if TORCH < (2, 13) and gradient.is_neg():  # AOTAutograd's code is not ours by then
+            with pytest.raises(InputLayoutError, match="resolve_neg"):
+                compiled(x).backward(gradient)
+            continue
         compiled(x).backward(gradient)
         torch.testing.assert_close(x.grad, -3 * x.detach().cos())

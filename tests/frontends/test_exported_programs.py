@@ -180,11 +180,11 @@ def halves_and_roots(x: Tensor) -> tuple[Tensor, ...]:
 def test_rounded_and_bounded_sizes_are_taken() -> None:
     model = Function(halves_and_roots)
     exported = torch.export.export(model, (torch.ones(8),), dynamic_shapes=({0: DYNAMIC},))
-    lost: Any = contextlib.nullcontext() if TORCH >= (2, 14) else pytest.warns(LostSizesWarning)
+    lost: Any = contextlib.nullcontext() if TORCH >= (2, 15) else pytest.warns(LostSizesWarning)
     with lost:
         run = wir.compile(wir.capture(exported))
-    # Before 2.14 Inductor takes it for known that there are none of n & 3 rows.
-    for n in (8, 9, 17, 40) if TORCH >= (2, 14) else (8, 40):
+    # Before 2.15 Inductor takes it for known that there are none of n & 3 rows.
+    for n in (8, 9, 17, 40) if TORCH >= (2, 15) else (8, 40):
         x = torch.linspace(-1, 1, n)
         torch.testing.assert_close(run(x), halves_and_roots(x))
     for n, said in ((4, r"\*\* 0.5 > 2"), (6, "& 3")):

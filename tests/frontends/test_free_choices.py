@@ -93,7 +93,7 @@ CASES = {
     "sorting": (lambda x: x.sort().values, [((10,),), ((40_000,),)], [{0: AUTO}]),
     "the order of strides": (
         lambda x: torch.nn.functional.avg_pool1d(x, 3, 3),
-        [((2, 2, 12),), ((3, 2, 7),), ((2, 2, 60),)],
+        [((2, 2, 12),), ((3, 2, 9),), ((2, 2, 60),)],  # torch 2.11 exports multiples of 3
         [{0: AUTO, 2: AUTO}],
     ),
 }

@@ -10,10 +10,10 @@ from torch.nn import functional
 import wrapper_ir as wir
 from tests.frontends.no_gpu import compiled_for_gpu
 from tests.release import TORCH
-from wrapper_ir.emitters.cuda_captures import pieces, why_not_captured
-from wrapper_ir.emitters.cuda_cuts import cut
+from wrapper_ir.analysis.capture import pieces, why_not_captured
 from wrapper_ir.lines import ExternKernel, KernelCall, Program, Switch
-from wrapper_ir.planning import branch
+from wrapper_ir.passes.branch import branch
+from wrapper_ir.passes.cut import cut
 
 pytestmark = [
     pytest.mark.skipif(not torch.backends.cuda.is_built(), reason="this torch knows no GPU at all"),

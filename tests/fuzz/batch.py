@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.aot.build import BuildOptions, build_loadable
-from wrapper_ir.aot.load import load_library, with_objects
-from wrapper_ir.emitters.cpp.artifact import MAIN_FILE, CppArtifact
+from wrapper_ir.aot.build.library import build_loadable
+from wrapper_ir.aot.build.options import BuildOptions
+from wrapper_ir.aot.load.function import load_library
+from wrapper_ir.aot.load.wrappers import with_objects
+from wrapper_ir.emitters.cpp.sources import MAIN_FILE
 from wrapper_ir.toolchain.manifest import Manifest, Sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from wrapper_ir.aot.emitter import CppArtifact
     from wrapper_ir.lines import Program
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.source import CppUnit

@@ -23,8 +23,8 @@ from tests.fuzz.compare import (
     run,
 )
 from tests.fuzz.maker import Made, make
+from wrapper_ir.aot.emitter import CppArtifact
 from wrapper_ir.debug_printer import DebugPrinter, insert_probes, remove_probes
-from wrapper_ir.emitters.cpp.artifact import CppArtifact
 from wrapper_ir.lines import KernelDefinition, Program, walk
 
 if TYPE_CHECKING:

@@ -206,7 +206,7 @@ def test_after_torch_forgot_its_kernels() -> None:
     torch._higher_order_ops.triton_kernel_wrap.kernel_side_table.reset_table()
     assert all(map(same, artifact.load()(*inputs), expected))
     torch._higher_order_ops.triton_kernel_wrap.kernel_side_table.reset_table()
-    declare_kernels(program)
+    declare_kernels(wir.prepare(program, "fx"))
     assert all(map(same, artifact.graph_module(*inputs), expected))
 
 

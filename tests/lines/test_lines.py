@@ -45,6 +45,8 @@ from wrapper_ir.lines import (
     walk,
     walk_regions,
 )
+from wrapper_ir.lines.base import Runs, Trait
+from wrapper_ir.lines.traits import REGION_FIELDS
 from wrapper_ir.lines.walk import Renaming
 
 CLASSES: tuple[type, ...] = get_args(AnyLine)
@@ -389,6 +391,8 @@ def test_the_set_of_lines_is_closed_and_says_so() -> None:
     @dataclasses.dataclass(frozen=True)
     class DmaCopy(Line):
         mnemonic: ClassVar[str] = "dma"
+        syntax: ClassVar[str] = "dma"
+        runs: ClassVar[Runs] = Runs.CALLER
 
     good = wir.parse("wir 2\nprogram @p inference planned\ninput %x : f32[2] @cpu\nreturn %x\n")
     bad = good.replace(body=(DmaCopy(),))
@@ -403,3 +407,26 @@ def test_the_set_of_lines_is_closed_and_says_so() -> None:
 
     with pytest.raises(ir.NotALineError, match="DmaCopy is not a class of lines"):
         Nothing().visit(DmaCopy())
+
+
+@pytest.mark.parametrize("missing", ["mnemonic", "syntax", "runs"])
+def test_a_class_that_leaves_a_declaration_out_fails_when_it_is_made(missing: str) -> None:
+    stated = {"mnemonic": "dma", "syntax": "dma", "runs": Runs.CALLER}
+    type("DmaCopy", (Line,), stated)
+    del stated[missing]
+    with pytest.raises(TypeError, match=f"DmaCopy does not state its '{missing}'"):
+        type("DmaCopy", (Line,), stated)
+
+
+@pytest.mark.parametrize("cls", get_args(AnyLine))
+def test_what_a_class_states_fits_its_fields(cls: type[Line]) -> None:
+    fields = {field.name for field in dataclasses.fields(cls)}
+    assert ("stream" in fields) == (cls.runs in (Runs.STREAM, Runs.EVENT))
+    assert ("event" in fields) == (cls.runs is Runs.EVENT)
+    assert ("mempool" in fields) == (Trait.TAKES_MEMORY in cls.traits)
+    assert ("kept" in fields) == (Trait.ALLOCATES in cls.traits)
+    assert ("after" in fields) == (Trait.ENDS in cls.traits)
+    if REGION_FIELDS[cls]:
+        assert cls.runs is Runs.CALLER
+    if cls.runs.orders:
+        assert "device" in fields

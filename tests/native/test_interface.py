@@ -13,11 +13,12 @@ import torch
 from torch._inductor.package import load_package, package_aoti
 
 from tests.native import calls
-from wrapper_ir.toolchain import native
+from wrapper_ir.toolchain import flags, native, objects
 from wrapper_ir.toolchain.cache import DiskCache
-from wrapper_ir.toolchain.compiler import include_dirs, run
+from wrapper_ir.toolchain.compiler import run
 from wrapper_ir.toolchain.errors import CompileError
-from wrapper_ir.toolchain.native import native_flags, native_include_dirs, runtime_objects
+from wrapper_ir.toolchain.flags import include_dirs, native_flags, native_include_dirs
+from wrapper_ir.toolchain.native import runtime_objects
 
 if TYPE_CHECKING:
     from tests.native.conftest import Toolbox
@@ -66,8 +67,8 @@ def test_the_functions_have_the_types_of_pytorchs_header(toolbox: Toolbox, tmp_p
     )
     source = Path(native.__file__).parents[1] / "native" / "src"
     includes = [f"-I{path}" for path in (source, *native_include_dirs())]
-    flags = [*toolbox.compiler.command, *native_flags(toolbox.compiler), *includes]
-    run([*flags, "-fsyntax-only", str(both)])
+    command = [*toolbox.compiler.command, *native_flags(toolbox.compiler), *includes]
+    run([*command, "-fsyntax-only", str(both)])
 
 
 def test_a_clean_artefact(library: Path, beside: Path) -> None:
@@ -89,6 +90,12 @@ def test_a_clean_artefact(library: Path, beside: Path) -> None:
         assert "UNIQUE" not in tool("readelf", "-sW", "--dyn-syms", str(file))
 
 
+def use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have our C++ read from another folder."""
+    for module in (flags, native, objects):
+        monkeypatch.setattr(module, "NATIVE", folder)
+
+
 def test_objects_are_found_again_and_equal_wherever_they_are_made(
     toolbox: Toolbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,7 +106,7 @@ def test_objects_are_found_again_and_equal_wherever_they_are_made(
 
     moved = tmp_path / "another" / "native"
     shutil.copytree(Path(native.__file__).parents[1] / "native", moved)
-    monkeypatch.setattr(native, "_NATIVE", moved)
+    use(moved, monkeypatch)
     second = runtime_objects(DiskCache(tmp_path / "cache"), toolbox.compiler, ())
     assert [file.name for file in second] == [file.name for file in first]
     assert [file.read_bytes() for file in second] == [file.read_bytes() for file in first]
@@ -111,7 +118,7 @@ def test_a_runtime_part_that_does_not_compile_is_told(
     shutil.copytree(Path(native.__file__).parents[1] / "native" / "include", tmp_path / "include")
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "broken.cpp").write_text("int broken = nothing;\n")
-    monkeypatch.setattr(native, "_NATIVE", tmp_path)
+    use(tmp_path, monkeypatch)
     with pytest.raises(CompileError, match="runtime part") as failure:
         runtime_objects(DiskCache(tmp_path / "cache"), toolbox.compiler, ())
     assert "nothing" in str(failure.value)

@@ -9,8 +9,8 @@ import pytest
 
 from tests.native.conftest import DIGEST, FIXTURE
 from wrapper_ir.toolchain import native
-from wrapper_ir.toolchain.compiler import library_dirs
-from wrapper_ir.toolchain.native import native_flags, native_include_dirs, runtime_objects
+from wrapper_ir.toolchain.flags import library_dirs, native_flags, native_include_dirs
+from wrapper_ir.toolchain.native import runtime_objects
 
 if TYPE_CHECKING:
     from tests.native.conftest import Toolbox

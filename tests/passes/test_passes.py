@@ -12,11 +12,23 @@ import wrapper_ir as wir
 from wrapper_ir.debug_printer import DebugPrinter
 from wrapper_ir.emitters import make_emitter
 from wrapper_ir.errors import OptionError, OptionValueError
-from wrapper_ir.lines import AssertLayout, Comment, Cond, Program, Region, ScalarArg, Stage, effects
+from wrapper_ir.lines import (
+    AssertLayout,
+    Comment,
+    Cond,
+    Device,
+    Program,
+    Region,
+    ScalarArg,
+    Stage,
+    Stream,
+    effects,
+)
 from wrapper_ir.passes import (
     PASSES,
     InsertFrees,
     InsertProbes,
+    KeepStorage,
     Pass,
     PassOutputError,
     PassSpellingError,
@@ -156,15 +168,85 @@ def test_the_pipeline_follows_what_the_emitter_says() -> None:
         emitter = make_emitter("python", dict(*options))
         return [one.name for one in pipeline_for(wir.parse(TEXT), emitter, **more)]
 
-    assert names() == ["check-results", "plan-memory"]
-    assert names({"cuda_graph": True}) == ["check-results", "prepare-capture", "plan-memory"]
+    assert names() == ["check-results", "plan-memory", "keep-storage"]
+    captured = ["check-results", "prepare-capture", "plan-memory", "keep-storage"]
+    assert names({"cuda_graph": True}) == captured
     # Probes are seen in calls that are not captured.
     printer = DebugPrinter("print")
     shown = names({"cuda_graph": True}, printer=printer)
-    assert shown == ["check-results", "plan-memory", "insert-probes"]
+    assert shown == ["check-results", "plan-memory", "insert-probes", "keep-storage"]
     kept = make_emitter("cpp", {"arena": "kept"})
-    _, plan = pipeline_for(wir.parse(TEXT), kept, strategy="pool")
+    _, plan, keep = pipeline_for(wir.parse(TEXT), kept, strategy="pool")
     assert plan == PlanMemory("pool", "kept")
+    assert keep == KeepStorage(1 << 20, 1 << 20, "kept")
+
+
+SCRATCH = """\
+wir 2
+program @p ROLE logical
+
+constant %w : f32[4, 4] @DEVICE = parameter "w"
+input %x : f32[4, 4] @DEVICE
+
+extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
+
+  %a = allocate : f32[4, 4] @DEVICE
+  aten::mm.out(%x, %w, out=out %a) @DEVICE
+  %b = allocate : f32[4, 4] @DEVICE
+  aten::mm.out(%a, %w, out=out %b) @DEVICE
+return %b
+"""
+
+
+def scratch(device: str = "cpu", role: str = "inference") -> Program:
+    return wir.parse(SCRATCH.replace("DEVICE", device).replace("ROLE", role))
+
+
+@pytest.mark.parametrize(
+    ("target", "device", "options", "is_kept"),
+    [
+        ("python", "cpu", {}, True),
+        ("python", "cpu", {"keep_buffers": 0}, False),
+        ("python", "cpu", {"keep_buffers": 63}, False),
+        ("python", "cpu", {"checks": "first_call"}, False),  # an op might resize it for good
+        ("python", "cuda:0", {}, False),  # left to torch's allocator
+        ("cpp", "cpu", {}, True),
+        ("cpp", "cpu", {"keep_buffers": 0}, False),
+        ("cpp", "cuda:0", {}, True),
+        ("cpp", "cuda:0", {"keep_buffers": 16}, True),  # four times as many on a GPU
+        ("cpp", "cuda:0", {"keep_buffers": 15}, False),
+        ("fx", "cpu", {}, False),
+    ],
+)
+def test_what_is_kept_stands_in_the_program_that_an_emitter_is_given(
+    target: str, device: str, options: dict[str, object], is_kept: bool
+) -> None:
+    prepared = wir.prepare(scratch(device), target, **options)
+    assert ("%a = allocate kept" in str(prepared)) == is_kept
+    assert "%b = allocate kept" not in str(prepared)
+    assert wir.prepare(prepared, target, **options) == prepared
+    text = wir.emit(scratch(device), target, **options).source
+    assert wir.emit(prepared, target, **options).source == text
+
+
+def test_nothing_is_kept_in_training_nor_on_several_streams() -> None:
+    assert " kept" not in str(wir.prepare(scratch(role="forward"), "cpp"))
+    alone = wir.prepare(scratch("cuda:0"), "cpp")
+    assert " kept" in str(alone)
+    plain = wir.plan_memory(scratch("cuda:0"))
+    several = plain.replace(streams=(Stream(Device("cuda", 0)),))
+    assert " kept" not in str(wir.prepare(several, "cpp"))
+    captured = plain.replace(streams=(Stream(Device("cuda", 0), captured=True),))
+    assert " kept" in str(wir.prepare(captured, "cpp"))
+
+
+@pytest.mark.parametrize("target", ["python", "cpp"])
+def test_emitters_only_render_what_is_marked(target: str) -> None:
+    planned = wir.plan_memory(scratch())
+    bare = make_emitter(target, {}).emit(planned).source
+    kept = make_emitter(target, {}).emit(run_passes(planned, ["keep-storage{host=64}"])).source
+    assert bare == wir.emit(planned, target, keep_buffers=0).source
+    assert kept == wir.emit(planned, target).source != bare
 
 
 CALLS = """\

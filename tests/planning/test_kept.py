@@ -10,7 +10,8 @@ from tests.planning.test_reuse import body_of, program
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines import Allocate, AllocatePool, GraphRole, Program
 from wrapper_ir.passes import run_passes
-from wrapper_ir.planning import check_plan, keep_storage, kept_pools, plan
+from wrapper_ir.passes.keep import keep_storage
+from wrapper_ir.planning import check_plan, kept_pools, plan
 
 PEAKS_APART = """
     %a = allocate : f32[64] @cpu

@@ -4,13 +4,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from wrapper_ir.runtime import ConstantsError, TensorSpec, load_constants, save_constants
+from wrapper_ir.runtime.constants import load_program_constants
+from wrapper_ir.tensors_file import Packed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 NAME = "constants.safetensors"
+LIKE = (torch.float32, (2, 3), (1, 2))
 
 DTYPES = [
     torch.float64,
@@ -85,6 +89,7 @@ def test_layouts(tmp_path: Path) -> None:
         channels_last=torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
         with_holes=base.reshape(4, 6)[:, ::2],
         repeated=base[:3].expand(4, 3),
+        overlapping=base.as_strided((3, 3), (2, 1)),
         scalar_repeated=base[2].expand(3, 3),
         part=base[5:9],
         conjugate=torch.randn(3, dtype=torch.complex64).conj(),
@@ -102,6 +107,47 @@ def test_tied_constants_stay_tied(tmp_path: Path) -> None:
     assert loaded["embedding"] is loaded["head"]
     assert loaded["other"] is not loaded["head"]
     assert (tmp_path / NAME).stat().st_size < 1000
+
+
+def test_shared_memory_stays_shared(tmp_path: Path) -> None:
+    base = torch.arange(24.0)
+    parts = {"whole": base.reshape(4, 6), "turned": base.reshape(4, 6).t(), "part": base[5:9]}
+    loaded = round_trip(tmp_path, **parts)
+    loaded["whole"].zero_()
+    assert not loaded["turned"].any()
+    assert not loaded["part"].any()
+
+
+def test_what_lies_between_constants_is_not_stored(tmp_path: Path) -> None:
+    base = torch.arange(100_000.0)
+    round_trip(tmp_path, first=base[:3], last=base[-3:])
+    assert (tmp_path / NAME).stat().st_size < 1000
+
+
+def test_tied_views_of_shared_memory_are_one_tensor(tmp_path: Path) -> None:
+    base = torch.arange(8.0)
+    loaded = round_trip(tmp_path, a=base[::2], b=base, c=base[::2])
+    assert loaded["a"] is loaded["c"]
+
+
+def test_a_file_without_layouts_is_read_by_specs(tmp_path: Path) -> None:
+    value = torch.randn(3, 2).t()
+    packed = Packed({"w": value, "pair": torch.randn(2, dtype=torch.complex64)})
+    packed.write(tmp_path / NAME, {})
+    loaded = load_program_constants(tmp_path / NAME, [TensorSpec("v", *LIKE)], {"v": "w"})
+    assert torch.equal(loaded["v"], value)
+    assert loaded["v"].stride() == value.stride()
+    with pytest.raises(ConstantsError, match="its metadata is damaged"):
+        load_constants(tmp_path / "module.py", NAME)  # the bytes of ``pair`` have no layout
+
+
+@pytest.mark.parametrize(
+    "about", ["[]", "1", "{}", '{"names": ["w"], "same": {}, "pieces": {}, "layouts": 3}']
+)
+def test_damaged_metadata(tmp_path: Path, about: str) -> None:
+    save_file({"w": torch.ones(1)}, tmp_path / NAME, {"wrapper_ir": about})
+    with pytest.raises(ConstantsError, match="its metadata is damaged"):
+        load_constants(tmp_path / "module.py", NAME)
 
 
 def test_awkward_names(tmp_path: Path) -> None:
@@ -184,7 +230,6 @@ def test_a_truncated_file(tmp_path: Path) -> None:
     [
         (torch.ones(2).to_sparse(), "sparse"),
         (torch.ones(2, device="meta"), "meta"),
-        (torch.arange(9.0).as_strided((3, 3), (2, 1)), "overlap"),
     ],
 )
 def test_what_cannot_be_stored(tmp_path: Path, tensor: torch.Tensor, message: str) -> None:

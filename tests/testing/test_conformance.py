@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+import wrapper_ir as wir
 from tests.emitters.fx.support import ABSENT
+from wrapper_ir.emitters import Legal, unregister_emitter
+from wrapper_ir.emitters.python import PythonEmitter
 from wrapper_ir.testing.conformance import EmitterConformance
 from wrapper_ir.testing.watched import names_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import wrapper_ir as wir
 
 
 class TestNumpy(EmitterConformance):
@@ -81,3 +83,27 @@ def test_failures_say_what_it_is_about(capfd: pytest.CaptureFixture[str]) -> Non
         WithoutProbes().test_debugging_changes_nothing("relu_twice", capfd)
     with pytest.raises(AssertionError, match="accepted: no inputs, one input too many, "):
         WithoutChecks().test_wrong_inputs_are_refused("relu_twice")
+
+
+@dataclass(frozen=True)
+class Forgetful(PythonEmitter):
+    """An emitter that declares what is legal, and names another pass than the one for that."""
+
+    name: ClassVar[str] = "forgetful"
+    legal: ClassVar[Legal] = Legal(mixed_pools=False)
+
+    def legalisation(self) -> tuple[str, ...]:
+        return ("strip-comments",)
+
+
+class OfForgetful(EmitterConformance):
+    target = "forgetful"
+
+
+def test_what_an_emitter_cannot_render_is_lowered_by_its_passes() -> None:
+    wir.register_emitter("forgetful", Forgetful)
+    try:
+        with pytest.raises(AssertionError, match=r"no pass makes it legal: .*AllocateFromPool"):
+            OfForgetful().test_passes_obey_the_rules()
+    finally:
+        unregister_emitter("forgetful")

@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from tests.toolchain.conftest import SCALE, SCALE_TYPES
-from wrapper_ir.toolchain import headers, source
+from wrapper_ir.toolchain import build, headers, kernel_files, kernels
 from wrapper_ir.toolchain.cache import DiskCache
-from wrapper_ir.toolchain.compiler import compile_flags, find_compiler
+from wrapper_ir.toolchain.compiler import find_compiler
+from wrapper_ir.toolchain.errors import CompileError
+from wrapper_ir.toolchain.flags import compile_flags
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import resolve
 from wrapper_ir.toolchain.kernels import build_kernels, prepare
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def small_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``cmath`` be the header that is precompiled; the real one takes six seconds."""
-    monkeypatch.setattr(headers, "PREFIX", "cmath")
-    monkeypatch.setattr(source, "PREFIX", "cmath")
+    for module in (build, headers, kernel_files, kernels):
+        monkeypatch.setattr(module, "PREFIX", "cmath")
     monkeypatch.setattr(headers, "_watched", tuple)
     monkeypatch.delenv("WRAPPER_IR_HEADER_DIR", raising=False)
     monkeypatch.delenv("WRAPPER_IR_PRECOMPILE_HEADERS", raising=False)
@@ -106,6 +108,14 @@ def test_a_header_that_the_compiler_refuses_is_given_up(
     assert not file.exists()
 
 
+def test_an_error_in_a_kernel_is_not_blamed_on_the_header(cache: DiskCache) -> None:
+    check(cache, 2)
+    bad = CppSource("k", "#include <cmath>\nvoid kernel(float* x) { *x = nothing; }", ("float*",))
+    with pytest.raises(CompileError, match="kernel 'k' does not compile"):
+        build_kernels([bad], cache=cache)
+    assert made_header(cache).exists()
+
+
 def test_a_header_that_cannot_be_made_is_done_without(
     tmp_path: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch, counting_compiler: Path
 ) -> None:
@@ -137,12 +147,12 @@ def test_caches_may_share_headers(
     monkeypatch.setenv("WRAPPER_IR_HEADER_DIR", str(tmp_path / "shared"))
     compiler = find_compiler(cache)
     flags = compile_flags(compiler, resolve())
-    store = HeaderStore(cache, "test")
+    store = HeaderStore(cache, "test", "cmath")
     assert store.find(compiler, flags) is None
     header = store.get(compiler, flags)
     assert header is not None
     assert header.is_relative_to(tmp_path / "shared")
-    other = HeaderStore(DiskCache(tmp_path / "other"), "test")
+    other = HeaderStore(DiskCache(tmp_path / "other"), "test", "cmath")
     assert other.find(compiler, flags) == header
     assert other.find(compiler, (*flags, "-DX")) is None
     store.discard(compiler, flags)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,14 +12,17 @@ import pytest
 from wrapper_ir.toolchain.cache import DiskCache
 from wrapper_ir.toolchain.compiler import find_compiler, stand_in
 from wrapper_ir.toolchain.errors import CompileError, LinkError
+from wrapper_ir.toolchain.flags import NATIVE, generated_flags
 from wrapper_ir.toolchain.objects import (
+    Tools,
     Translation,
     assemble,
-    compile_objects,
-    generated_flags,
+    compile_file,
+    compile_files,
     link,
     split_debug_information,
 )
+from wrapper_ir.toolchain.processes import pool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,15 +37,8 @@ def translation(text: str = ANSWER, **changes: object) -> Translation:
 
 
 def compiled(cache: DiskCache, *translations: Translation) -> list[Path]:
-    with ThreadPoolExecutor(2) as pool:
-        coming = compile_objects(
-            translations,
-            cache=cache,
-            compiler=find_compiler(),
-            headers={},
-            pool=pool,
-            advance=lambda: None,
-        )
+    with pool(2) as threads:
+        coming = compile_files(translations, Tools(find_compiler(), cache), threads)
         return [one.result() for one in coming]
 
 
@@ -108,6 +104,40 @@ def test_a_compile_error_in_a_part_names_the_part(tmp_path: Path) -> None:
         compiled(DiskCache(tmp_path), translation(text, parts={"part.cpp": ("the part", part)}))
     assert "the part does not compile" in str(caught.value)
     assert ">    2 | int bad = nonsense;" in str(caught.value)
+
+
+def test_a_hint_belongs_to_what_the_compiler_says(tmp_path: Path) -> None:
+    hints = {"no such thing": "not this one", "nonsense": "say something else"}
+    with pytest.raises(CompileError) as caught:
+        compiled(DiskCache(tmp_path), translation("int bad = nonsense;\n", hints=hints))
+    assert caught.value.hint == "say something else"
+
+
+def test_our_own_files_are_found_and_are_in_the_key(tmp_path: Path) -> None:
+    read = NATIVE / "src" / "heap.h"
+    reading = translation(f'#include "src/heap.h"\n{ANSWER}', reads=(read,))
+    (file,) = compiled(DiskCache(tmp_path), reading)
+    assert str(NATIVE).encode() not in file.read_bytes()
+    assert reading.key(find_compiler()) != replace(reading, reads=()).key(find_compiler())
+
+
+def test_objects_in_a_folder_are_those_of_the_cache(tmp_path: Path) -> None:
+    tools = Tools(find_compiler(), DiskCache(tmp_path / "cache"))
+    (tmp_path / "folder").mkdir()
+    file = compile_file(translation(), tools, tmp_path / "folder")
+    assert file == tmp_path / "folder" / "a.o"
+    assert not tools.cache.stats().entries
+    assert compile_file(translation(), tools).read_bytes().startswith(file.read_bytes())
+
+
+def test_progress_is_told_for_what_is_found_too(tmp_path: Path) -> None:
+    told: list[None] = []
+    tools = Tools(find_compiler(), DiskCache(tmp_path))
+    for _ in range(2):
+        with pool(1) as threads:
+            (coming,) = compile_files([translation()], tools, threads, lambda: told.append(None))
+            coming.result()
+    assert len(told) == 2
 
 
 def test_linking_gives_a_library_that_needs_torch_by_name_alone(tmp_path: Path) -> None:

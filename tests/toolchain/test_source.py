@@ -3,14 +3,8 @@ from __future__ import annotations
 import pytest
 
 from wrapper_ir.toolchain.errors import KernelSourceError
-from wrapper_ir.toolchain.source import (
-    CppSource,
-    Kernel,
-    is_solitary,
-    parameters,
-    partition,
-    split_includes,
-)
+from wrapper_ir.toolchain.kernel_files import is_solitary, partition, split_includes
+from wrapper_ir.toolchain.source import CppSource, CppUnit, parameters
 
 CODE = "void kernel(int a) {}"
 
@@ -70,7 +64,7 @@ def test_the_entry_must_be_there() -> None:
     ],
 )
 def test_who_must_be_alone(line: str, solitary: bool) -> None:
-    assert is_solitary(source(code=f"{line}\n{CODE}")) is solitary
+    assert is_solitary(CppUnit("k", source(code=f"{line}\n{CODE}"))) is solitary
 
 
 def test_includes_leave_their_lines() -> None:
@@ -79,9 +73,9 @@ def test_includes_leave_their_lines() -> None:
     assert rest == "\nint x;\n\n"
 
 
-def kernels(*sizes: int) -> list[Kernel]:
+def kernels(*sizes: int) -> list[CppUnit]:
     return [
-        Kernel.of(source(code=CODE + " " * size), f"{index:064x}")
+        CppUnit(f"wir_k_{index}", source(code=CODE + " " * size))
         for index, size in enumerate(sizes)
     ]
 

@@ -31,7 +31,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "run": (
         "Emit, compile, export",
         (
-            *("api", "aot.packages", "aot.checking", "aot.meanwhile", "backend"),
+            *("api", "aot.package.loader", "aot.source.checking", "aot.meanwhile", "backend"),
             *("options.process", "runtime.heap"),
         ),
     ),
@@ -47,7 +47,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             *("emitters", "emitters.names", "emitters.writer", "emitters.kernel_types"),
             *("emitters.functions", "emitters.python.exprs", "lines.expr_printer"),
-            *("emitters.python", "emitters.cpp", "emitters.fx"),
+            *("emitters.python", "emitters.cpp", "aot.emitter", "emitters.fx"),
         ),
     ),
     "devices": ("Devices", ("devices",)),

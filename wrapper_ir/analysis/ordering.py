@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wrapper_ir.lines import (
     CPU,
-    BindSymbol,
     ExternKernel,
-    ItemOf,
     PartialLineVisitor,
     RecordEvent,
     ScalarArg,
@@ -26,6 +24,7 @@ from wrapper_ir.lines import (
     WaitEvent,
     effects,
 )
+from wrapper_ir.lines.base import Runs
 from wrapper_ir.lines.traits import works
 
 if TYPE_CHECKING:
@@ -104,7 +103,10 @@ class Clocks(PartialLineVisitor[None]):
         self.visit(line)
 
     def visit_unsupported(self, line: AnyLine) -> None:
-        """Ignore a line that orders nothing."""
+        """Let the host wait for what a line of its own reads. Others order nothing."""
+        assert not line.runs.orders, f"nobody says what '{line.mnemonic}' orders"
+        if line.runs is Runs.HOST and effects(line).reads:
+            self._learn(HOST, self._at(CALLER, self._position))
 
     def visit_record_event(self, line: RecordEvent) -> None:
         self._events[line.event] = self._at(line.stream, self._position)
@@ -118,10 +120,6 @@ class Clocks(PartialLineVisitor[None]):
         for number, stream in enumerate(self._streams, start=1):
             if stream.device == line.device:
                 self._learn(HOST, self._at(number, self._position))
-
-    def visit_bind_symbol(self, line: BindSymbol) -> None:
-        if isinstance(line.source, ItemOf):  # the host waits for what it reads
-            self._learn(HOST, self._at(CALLER, self._position))
 
     def visit_extern_kernel(self, line: ExternKernel) -> None:
         if self._comes_back(line):

@@ -1,6 +1,7 @@
-"""Building, packaging and loading of emitted C++ programs, ahead of time or just in time.
+"""The C++ emitter, and the building, packaging and loading of its programs.
 
-``export`` writes a package, a library or a folder; ``build`` compiles and links; ``load`` turns a
-library into a Python function. An artifact's manifest lists what its program needs for that, so no
+``emitter`` holds the emitter and its artifacts. ``export`` writes a package, a library or a folder;
+``build``, ``package``, ``load`` and ``source`` are the rooms for each. ``meanwhile`` serves calls
+while a library is built. An artifact's manifest lists what its program needs for that, so no
 generated text is parsed here.
 """

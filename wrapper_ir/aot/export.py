@@ -7,44 +7,33 @@ export that fails leaves previous files untouched.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
-import json
-import platform
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.aot.archive import CONSTANTS, MODEL_NAME, MODELS, VARIANTS, write_archive
-from wrapper_ir.aot.build import CONSTANTS_ENDING, BuildOptions, build
+from wrapper_ir.aot.build.library import CONSTANTS_ENDING, build
+from wrapper_ir.aot.build.options import BuildOptions
 from wrapper_ir.aot.errors import ExportPathError
-from wrapper_ir.aot.gpu_kernels import DeviceCode
-from wrapper_ir.aot.index import index_of
-from wrapper_ir.aot.kernels import NATIVE
-from wrapper_ir.aot.sharing import arranged as arranged
-from wrapper_ir.aot.sources import index_of_folder, loss, write_sources
-from wrapper_ir.emitters.cpp.artifact import CppArtifact
-from wrapper_ir.emitters.cpp.emitter import CppEmitter
-from wrapper_ir.emitters.facts import has_users_queues
+from wrapper_ir.aot.package.archive import MODEL_NAME
+from wrapper_ir.aot.package.sharing import arranged as arranged
+from wrapper_ir.aot.package.writer import DEBUG, PACKAGE, put, shippable, write_package
+from wrapper_ir.aot.source.folder import index_of_folder, loss, write_sources
+from wrapper_ir.emitters.cpp.sources import CppSources
 from wrapper_ir.emitters.registry import emitter_class
-from wrapper_ir.errors import OptionError, OptionValueError, UnsupportedError
-from wrapper_ir.lines.trace import ProbeLevel
+from wrapper_ir.errors import OptionError, OptionValueError
 from wrapper_ir.options.schema import made_with, options_of
-from wrapper_ir.outputs import INDEX, Kind, contains, ending, forced, is_read, replacing, why
+from wrapper_ir.outputs import Kind, contains, ending, forced, is_read, why
 from wrapper_ir.outputs import check as check_output
-from wrapper_ir.toolchain import isa as isas
 from wrapper_ir.toolchain.native import TRAILER_MAGIC
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
-    from wrapper_ir.aot.build import Library
-    from wrapper_ir.emitters.base import Artifact
-    from wrapper_ir.toolchain.manifest import Manifest
+    from wrapper_ir.emitters.artifact import Artifact
 
 
 #: The prefix of metadata keys that are reserved for us.
@@ -61,93 +50,8 @@ def _check_metadata(metadata: Any) -> None:  # noqa: ANN401 - a user's value
             raise OptionValueError(option="metadata", value={key: value}, expected=expected)
 
 
-def write_parts(
-    folder: Path,
-    artifact: Artifact,
-    options: BuildOptions,
-    metadata: Mapping[str, str],
-    *,
-    packaged: bool = True,
-    name: str = "",
-) -> tuple[list[Path], Path | None]:
-    """Write a program's files for a package; torch's own packager takes them as they are.
-
-    Args:
-        folder: An existing directory for the files.
-        artifact: The program; its text is among the files, for readers.
-        options: The build options.
-        metadata: Further metadata for the package.
-        packaged: Whether the files stay together: then ``auto`` leaves the constants out of the
-            library, to be mapped into memory.
-        name: The name that the files begin with; by default ``model``.
-
-    Returns:
-        The files: text, metadata, library, index, and the constants if they are beside the library.
-        And the file of the debug information, if requested.
-
-    Raises:
-        UnsupportedError: The artifact is not in C++, or the program has probes that need Python.
-        WrapperIRError: As for :func:`wrapper_ir.aot.build.build`.
-    """
-    artifact = _shippable(artifact)
-    if packaged and options.constants == "auto" and not artifact.program.objects:
-        options = dataclasses.replace(options, constants="beside")
-    name = name or MODEL_NAME
-    library = build(artifact, folder, options, name=name)
-    stem = f"{name}.wrapper"
-    text, about = folder / f"{stem}.cpp", folder / f"{stem}_metadata.json"
-    text.write_text(artifact.source, "utf-8")
-    entries = {**_about(artifact.manifest, library, options.isa), **metadata}
-    about.write_text(json.dumps(entries, indent=1), "utf-8")
-    # Loaders find the metadata by the name of the one .cpp file.
-    files = [text, about, library.file.rename(folder / f"{stem}.so")]
-    index = index_of(
-        artifact,
-        files,
-        library.constants_file or library.constants_wanted,
-        isa=options.isa,
-        features=library.features,
-        archs=DeviceCode.of(artifact, options).archs,
-    )
-    files.append(folder / INDEX)
-    files[-1].write_text(json.dumps(index, indent=1), "utf-8")
-    if library.constants_file is not None:
-        files.append(library.constants_file)
-    return files, library.debug_file
-
-
-def _about(manifest: Manifest, library: Library, isa: str) -> dict[str, str]:
-    about = {
-        "AOTI_DEVICE_KEY": manifest.device.type,
-        "AOTI_PLATFORM": sys.platform,
-        "AOTI_MACHINE": platform.machine(),
-        "WRAPPER_IR_ISA": isa,
-        "WRAPPER_IR_CPU_FEATURES": " ".join(library.features),
-    }
-    if isa == NATIVE:
-        # Loaders warn if this differs from the best that their CPU has. For a level, a difference
-        # means nothing.
-        about["AOTI_CPU_ISA"] = isas.detect().name.upper()
-    return about
-
-
-#: The levels of probes that work in a library without Python.
-_LEVELS: Final = tuple(
-    level.value
-    for level in (
-        ProbeLevel.NAMES,
-        ProbeLevel.PRINT,
-        ProbeLevel.SAVE,
-        ProbeLevel.CHECK,
-        ProbeLevel.CHECK_NAN,
-        ProbeLevel.STATS,
-    )
-)
-
 #: The kinds of files that we export, by bytes that each contains whatever the program.
-_PACKAGE: Final = Kind("a package that we exported", contains(b"WRAPPER_IR_ISA"))
 _LIBRARY: Final = Kind("a library that we exported", contains(b"WrapperIR"))
-_DEBUG: Final = Kind("debug information of ours", contains(b"WrapperIR"), made_up=True)
 _BESIDE: Final = Kind("a library's constants", contains(TRAILER_MAGIC), made_up=True)
 
 #: Options of an export that also apply to folders where nothing is built.
@@ -186,29 +90,27 @@ def export(
         OptionError: There is no such option.
         UnsupportedError: The artifact is not in C++, or the program has probes that need Python.
         ExportPathError: The path has another ending, or cannot be written.
-        WrapperIRError: As for :func:`wrapper_ir.aot.build.build`.
+        WrapperIRError: As for :func:`wrapper_ir.aot.build.library.build`.
     """
     build_options = check(path, metadata, **options)
     models = artifact if isinstance(artifact, Mapping) else {MODEL_NAME: [artifact]}
     target, kind = Path(path), ending(path)
     for each in itertools.chain.from_iterable(models.values()):
-        if isinstance(each, CppArtifact):
-            _refuse_users_queues(each)
-    if kind:
-        models = {name: [*map(_shippable, variants)] for name, variants in models.items()}
+        if kind or isinstance(each, CppSources):
+            shippable(each)
     with _scratch(target) as scratch:
         if kind == ".pt2":
-            _package(models, target, scratch, build_options, metadata or {})
+            write_package(models, target, scratch, build_options, metadata or {})
         elif kind == ".so":
             ((single,),) = models.values()
-            _library(_shippable(single), target, scratch, build_options)
+            _library(shippable(single), target, scratch, build_options)
         else:
             _folder(models, target, scratch, build_options)
     return target
 
 
 def split(
-    options: Mapping[str, object], target: str = CppEmitter.name
+    options: Mapping[str, object], target: str
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Split options into build options and the emitter's options.
 
@@ -218,7 +120,7 @@ def split(
     """
     emitter = emitter_class(target)
     names = [option.name for option in options_of(BuildOptions)]
-    if emitter is not CppEmitter:
+    if not emitter.builds:
         names = [name for name in names if name in _NOT_OF_BUILDING]
     legal = [*names, *(option.name for option in options_of(emitter))]
     for name in options:
@@ -231,10 +133,16 @@ def split(
 def check(
     path: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
-    target: str = CppEmitter.name,
+    target: str | None = None,
     **options: Any,  # noqa: ANN401 - BuildOptions checks each
 ) -> BuildOptions:
     """Check the arguments of an export that do not depend on the program.
+
+    Args:
+        path: As for :func:`export`, like the others.
+        metadata: As there.
+        target: The emitter that is to render the program; None if it is rendered.
+        **options: As there.
 
     Returns:
         The build options.
@@ -246,34 +154,11 @@ def check(
     """
     build_options = made_with(BuildOptions, options, owner="export")
     _check_metadata(metadata or {})
-    if ending(path) and target != CppEmitter.name:
+    if ending(path) and target is not None and not emitter_class(target).builds:
         expected = "'cpp' for a package or library; a folder may have any target"
         raise OptionValueError(option="target", value=target, expected=expected)
     _check_path(Path(path), ending(path))
     return build_options
-
-
-def _shippable(artifact: Artifact) -> CppArtifact:
-    """Refuse artifacts that are not in C++, and what needs Python."""
-    if not isinstance(artifact, CppArtifact):
-        raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")
-    for level in artifact.manifest.levels:
-        if level not in _LEVELS:
-            raise UnsupportedError(
-                what=f"a probe of level '{level}'",
-                where="a library that runs without Python",
-                hint=f"its probes may have the levels {', '.join(_LEVELS)}",
-            )
-    _refuse_users_queues(artifact)
-    return artifact
-
-
-def _refuse_users_queues(artifact: CppArtifact) -> None:
-    """Refuse streams and events of the user's, which Python looks up in each call."""
-    if has_users_queues(artifact.program):
-        raise UnsupportedError(
-            what="a stream or an event of the user's", where="a library that runs without Python"
-        )
 
 
 def _check_path(target: Path, kind: str) -> None:
@@ -291,8 +176,8 @@ def _check_path(target: Path, kind: str) -> None:
         hint = None if kind else f"choose another name{force}"
         raise ExportPathError(target=str(target), reason=reason, hint=hint)
     if kind:
-        check_output(target, _LIBRARY if kind == ".so" else _PACKAGE)
-        check_output(target.with_name(f"{target.name}.debug"), _DEBUG)
+        check_output(target, _LIBRARY if kind == ".so" else PACKAGE)
+        check_output(target.with_name(f"{target.name}.debug"), DEBUG)
     if kind == ".so":
         check_output(target.with_suffix(CONSTANTS_ENDING), _BESIDE)
 
@@ -314,52 +199,13 @@ def _scratch(target: Path) -> Iterator[Path]:
         raise ExportPathError(target=str(target), reason=why(error)) from error
 
 
-def _package(
-    models: Mapping[str, Sequence[Artifact]],
-    target: Path,
-    scratch: Path,
-    options: BuildOptions,
-    metadata: Mapping[str, str],
-) -> None:
-    """Write a package of models, each in one or several variants."""
-    members: dict[str, Path] = {}
-    archive, symbols = scratch / "made", None
-    several = sum(map(len, models.values())) > 1
-    for name, variants in models.items():
-        for number, artifact in enumerate(variants):
-            folder = f"{VARIANTS}/{name}/{number}" if number else f"{MODELS}/{name}"
-            (scratch / folder).mkdir(parents=True)
-            parts, symbols = write_parts(scratch / folder, artifact, options, metadata)
-            for part in parts:
-                if several and part.suffix == CONSTANTS_ENDING:
-                    first = members.setdefault(f"{CONSTANTS}/{part.name}", part)
-                    if first is not part:
-                        part.unlink()  # all models have the same file
-                else:
-                    members[f"{folder}/{part.name}"] = part
-    write_archive(archive, members, mapped=[m for m in members if m.endswith(CONSTANTS_ENDING)])
-    if symbols is not None:
-        _put(symbols, target.with_name(f"{target.name}.debug"), _DEBUG)
-    _put(archive, target, _PACKAGE)
-
-
-def _library(artifact: CppArtifact, target: Path, scratch: Path, options: BuildOptions) -> None:
+def _library(artifact: CppSources, target: Path, scratch: Path, options: BuildOptions) -> None:
     library = build(artifact, scratch, options, name=target.stem)
     # The library comes last, so that the files it needs exist when it appears.
     files = (library.constants_file, library.debug_file, library.file)
-    for file, kind in zip(files, (_BESIDE, _DEBUG, _LIBRARY), strict=True):
+    for file, kind in zip(files, (_BESIDE, DEBUG, _LIBRARY), strict=True):
         if file is not None:
-            _put(file, target.with_name(file.name), kind)
-
-
-def _put(file: Path, target: Path, kind: Kind) -> None:
-    """Move a finished file to its target, with permissions that follow the umask."""
-    with replacing(target, kind) as temporary:
-        mode = temporary.stat().st_mode
-        if file.suffix == ".so":
-            mode |= (mode & 0o444) >> 2
-        file.chmod(mode)
-        file.replace(temporary)
+            put(file, target.with_name(file.name), kind)
 
 
 def _folder(
@@ -368,9 +214,6 @@ def _folder(
     new, old = scratch / "made", scratch / "old"
     new.mkdir()
     programs = {name: variants[0] for name, variants in models.items()}
-    for artifact in programs.values():
-        if isinstance(artifact, CppArtifact):
-            _shippable(artifact)
     write_sources(new, programs, options, name=target.name)
     if target.exists():
         target.rename(old)

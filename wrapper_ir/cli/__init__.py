@@ -9,6 +9,4 @@ here imports torch, sympy or rich before a command needs them.
 
 from __future__ import annotations
 
-from wrapper_ir.cli.app import main
-
-__all__ = ["main"]
+from wrapper_ir.cli.app import main as main

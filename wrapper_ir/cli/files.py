@@ -24,7 +24,7 @@ from wrapper_ir.outputs import replacing as replacing_output
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wrapper_ir.emitters import Artifact
+    from wrapper_ir.emitters import Artifact, Emitter
     from wrapper_ir.lines import Program
 
 
@@ -116,7 +116,7 @@ def replacing(file: str, kind: Kind, *, in_place: bool = False) -> Iterator[Path
 # Rendering a program: the emitter, its options, its text.
 
 
-def read_options(emitter: type, words: Iterable[str]) -> dict[str, object]:
+def read_options(emitter: type[Emitter], words: Iterable[str]) -> dict[str, object]:
     """Parse the arguments of ``-O`` into options of an emitter; ``key`` alone means true.
 
     Raises:
@@ -130,8 +130,7 @@ def read_options(emitter: type, words: Iterable[str]) -> dict[str, object]:
         if not key.strip():
             raise OptionSyntaxError(text=word)
         pairs.append((key.strip(), value if equals else "true"))
-    owner = f"emitter {getattr(emitter, 'name', emitter.__name__)!r}"
-    return read_values(options_of(emitter), pairs, owner=owner)
+    return read_values(options_of(emitter), pairs, owner=f"emitter {emitter.name!r}")
 
 
 def read_pairs(words: Iterable[str]) -> dict[str, str]:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.api import compile as compile_program
-from wrapper_ir.debug_printer.insert import insert_probes, poison
-from wrapper_ir.debug_printer.select import Call, calls_of
-from wrapper_ir.debug_printer.spec import DebugPrinter
 from wrapper_ir.debugging.eager import Beside, Difference, Saved
 from wrapper_ir.debugging.extract import copies, extract, planned, with_own_state
 from wrapper_ir.debugging.graphs import arguments_of, constants_of, module_of
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.lines.effects import effects
+from wrapper_ir.passes.printer import DebugPrinter
+from wrapper_ir.passes.probed import Call, calls_of
+from wrapper_ir.passes.probes import insert_probes, poison
 from wrapper_ir.runtime.probes import debug_session, difference
 
 if TYPE_CHECKING:

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.api import compile as compile_program
-from wrapper_ir.debug_printer.insert import insert_around, scalars_of
-from wrapper_ir.debug_printer.select import Call, Operands, calls_of
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.args import BufferValue, ListArg, ScalarArg
 from wrapper_ir.lines.base import Line
@@ -29,6 +27,8 @@ from wrapper_ir.lines.memory import Allocate, Reinterpret
 from wrapper_ir.lines.program import FrozenMap, Program, Stage
 from wrapper_ir.lines.trace import Probe, ProbeLevel, When
 from wrapper_ir.passes import plan_memory
+from wrapper_ir.passes.probed import Call, Operands, calls_of
+from wrapper_ir.passes.probes import insert_around, scalars_of
 from wrapper_ir.runtime.probes import Hooked, ProbeEvent, private_copy
 from wrapper_ir.verify import verify
 

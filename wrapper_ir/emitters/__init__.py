@@ -6,17 +6,14 @@ so importing this package loads none of them. :func:`register_emitter` adds othe
 
 from __future__ import annotations
 
+from wrapper_ir.emitters.artifact import Artifact, HasModule, ModuleText, TakesConstants
 from wrapper_ir.emitters.base import (
-    Artifact,
     ArtifactError,
     EmitError,
     Emitter,
     EmitterFaultError,
-    HasModule,
     LogicalProgramError,
-    ModuleText,
     Problems,
-    TakesConstants,
     Unsupported,
     faults_of,
 )
@@ -33,6 +30,7 @@ from wrapper_ir.emitters.registry import (
     unregister_emitter,
 )
 from wrapper_ir.emitters.values import constant_values
+from wrapper_ir.options.legal import Legal
 from wrapper_ir.options.schema import Option, check_options, options_of
 
 __all__ = [
@@ -44,6 +42,7 @@ __all__ = [
     "EmitterFaultError",
     "EmitterLoadError",
     "HasModule",
+    "Legal",
     "LogicalProgramError",
     "ModuleText",
     "NotAnEmitterError",

@@ -12,31 +12,22 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path as File
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Final,
-    Protocol,
-    final,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, ClassVar, Final, final
 
 from typing_extensions import override
 
+from wrapper_ir.emitters.artifact import not_an_artifact
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.options.legal import Legal
 from wrapper_ir.options.schema import check_options, options_of
-from wrapper_ir.outputs import PROGRAM_FILE, beside
 from wrapper_ir.plugins import EMITTERS, plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     # Only annotations name these: options are read without what programs are made of.
-    from wrapper_ir.emitters.writer import SourceMap  # noqa: TC004
+    from wrapper_ir.emitters.artifact import Artifact
     from wrapper_ir.lines.program import AnyLine, Program  # noqa: TC004
     from wrapper_ir.lines.walk import Path  # noqa: TC004
 
@@ -76,7 +67,7 @@ class ArtifactError(WrapperIRError):
     )
 
 
-def package_of(emitter: type[object]) -> str:
+def package_of(emitter: type[Emitter]) -> str:
     """Return the package that an emitter comes from: ``wir-plain 0.1.0``, or else its module."""
     root = emitter.__module__.partition(".")[0]
     for point in plugins(EMITTERS):
@@ -85,13 +76,13 @@ def package_of(emitter: type[object]) -> str:
     return f"the module '{emitter.__module__}'"
 
 
-def is_ours(emitter: type[object]) -> bool:
+def is_ours(emitter: type[Emitter]) -> bool:
     """Return whether an emitter is part of wrapper_ir."""
     return emitter.__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 @contextlib.contextmanager
-def faults_of(emitter: type[object], doing: str) -> Iterator[None]:
+def faults_of(emitter: type[Emitter], doing: str) -> Iterator[None]:
     """Report unexpected exceptions of an emitter under its name and package.
 
     Args:
@@ -111,7 +102,7 @@ def faults_of(emitter: type[object], doing: str) -> Iterator[None]:
             raise
         text = f"{type(error).__name__}: {error}".removesuffix(": ")
         raise EmitterFaultError(
-            emitter=getattr(emitter, "name", emitter.__name__),
+            emitter=emitter.name or emitter.__name__,
             package=package_of(emitter),
             doing=doing,
             error=text,
@@ -235,118 +226,6 @@ class Problems:
         return tuple(self._found)
 
 
-@runtime_checkable
-class Artifact(Protocol):
-    """The result of emitting a program."""
-
-    @property
-    def source(self) -> str:
-        """The text in the target's language; empty if the target has none."""
-
-    def load(self) -> Callable[..., tuple[Any, ...]]:
-        """Return ``callable(*inputs) -> tuple of results``, which checks its inputs.
-
-        Raises:
-            MissingConstantError: The program has constants without values.
-        """
-
-    def load_boxed(self) -> Callable[[list[Any]], tuple[Any, ...]]:
-        """Like :meth:`load`, for a callable that takes one list and empties it.
-
-        Inputs that the caller no longer holds can then be freed during the call.
-        """
-
-
-@runtime_checkable
-class TakesConstants(Artifact, Protocol):
-    """An artifact whose text reads its constants from a file: ``emit --constants beside``.
-
-    The file has the name of the text's file with the suffix ``.safetensors``;
-    :func:`wrapper_ir.runtime.load_constants` reads it.
-    """
-
-    def constants_beside(self) -> Mapping[str, Any]:
-        """Return the contents of that file: each constant's value, by the text's name for it.
-
-        Raises:
-            MissingConstantError: The program has constants without values.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleText:
-    """A Python module that runs a program without its emitter, for caches of compiled graphs.
-
-    Attributes:
-        source: The text. It defines a boxed ``call``.
-        constants: The program's constants, by the variable of the module that holds each; whoever
-            executes the text sets them.
-    """
-
-    source: str
-    constants: Mapping[str, str]
-
-
-@runtime_checkable
-class HasModule(Artifact, Protocol):
-    """An artifact that caches store as a module. Of others, they store the program."""
-
-    def as_module(self) -> ModuleText:
-        """Return the module."""
-
-
-@runtime_checkable
-class TakesLong(HasModule, Protocol):
-    """An artifact that takes long to build: another module can serve calls meanwhile.
-
-    Attributes:
-        stand_in: The emitter whose modules can do so.
-    """
-
-    stand_in: ClassVar[str]
-
-    def as_module_after(self, meanwhile: ModuleText) -> ModuleText:
-        """Return the module, which lets another one of the same program serve the first calls."""
-
-
-# Programs as folders: a Python module to run, with kernels and constants beside it.
-
-WRAPPER: Final = "wrapper.py"
-"""The module in a program's folder; its boxed ``call`` runs the program."""
-
-CONSTANTS_FILE: Final = beside(File(PROGRAM_FILE)).name
-"""The folder's file of constants."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFiles:
-    """A program's text as files, with one file per kernel.
-
-    Attributes:
-        texts: The text of each file, by its path in the folder.
-        maps: The source maps of the files that have one, by path.
-        target: The emitter that wrote them.
-        options: Its options that are not at their defaults.
-    """
-
-    texts: Mapping[str, str]
-    maps: Mapping[str, SourceMap]
-    target: str
-    options: Mapping[str, object]
-
-
-@runtime_checkable
-class HasFiles(Artifact, Protocol):
-    """An artifact that can be exported as a folder that runs."""
-
-    @property
-    def program(self) -> Program:
-        """The planned program that it was made from."""
-
-    def files(self) -> SourceFiles:
-        """Return the files, including ``wrapper.py``."""
-
-
 class Emitter(ABC):
     """Base of all emitters. A subclass is a frozen dataclass whose fields are its options.
 
@@ -356,8 +235,14 @@ class Emitter(ABC):
     them when an emitter is created.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str] = ""
     """The target's name, as registered."""
+
+    legal: ClassVar[Legal] = Legal()
+    """What of a planned program it can render. The rest is lowered, or rejected by name."""
+
+    builds: ClassVar[bool] = False
+    """Whether its programs are built: ``wir.export`` makes libraries and packages of them."""
 
     @property
     def arena(self) -> str:
@@ -381,11 +266,17 @@ class Emitter(ABC):
     def legalisation(self) -> tuple[str, ...]:
         """Return the passes, in textual form, that a planned program goes through for it.
 
-        They run last, after those of the program's devices: what they return is what
-        :meth:`render` gets. A second run must change nothing, since a program that went through
-        them may be emitted again.
+        By default this is the one that makes programs :attr:`legal`, unless all are. They run last,
+        after those of the program's devices: what they return is what :meth:`render` gets. A second
+        run must change nothing, since a program that went through them may be emitted again.
         """
-        return ()
+        return self.legal.passes
+
+    def prepare_loading(self) -> None:  # noqa: B027 - most emitters need nothing
+        """Start what loading its programs takes once per machine, such as compiling a header.
+
+        It is called when ``torch.compile`` begins to make a program, and must not wait.
+        """
 
     def __post_init__(self) -> None:
         """Check the options' values.
@@ -413,6 +304,7 @@ class Emitter(ABC):
             ArtifactError: The emitter returned something that is not an artifact.
         """
         # Reading an emitter's options should not load what programs are made of, nor the verifier.
+        from wrapper_ir.analysis.legality import illegal  # noqa: PLC0415
         from wrapper_ir.lines.program import Stage  # noqa: PLC0415
         from wrapper_ir.verify import verify  # noqa: PLC0415
 
@@ -420,16 +312,25 @@ class Emitter(ABC):
             raise LogicalProgramError(emitter=self.name, program=program.name)
         verify(program)
         problems = Problems()
+        if self.legal != Legal():
+            for path, line, reason in illegal(program, self.legal):
+                problems.add(line, path, reason)
+            hint = "wir.emit lowers such lines, and so does wir.prepare(program, {!r})"
+            self._refuse(program, problems, hint.format(self.name))
         with faults_of(type(self), f"rendering the program '{program.name}'"):
             artifact = self.render(program, problems)
-        if problems.found:
-            origin = program.origin_of(problems.found[0].line)
-            where = None if origin is None else origin.place or origin.module or None
-            raise EmitError(emitter=self.name, problems=problems.found, origin=where)
-        reason = _not_an_artifact(artifact)
+        self._refuse(program, problems)
+        reason = not_an_artifact(artifact)
         if reason:
             raise ArtifactError(emitter=self.name, package=package_of(type(self)), reason=reason)
         return artifact
+
+    def _refuse(self, program: Program, problems: Problems, hint: str | None = None) -> None:
+        """Raise the error that names all lines that cannot be rendered, if there are any."""
+        if problems.found:
+            origin = program.origin_of(problems.found[0].line)
+            where = None if origin is None else origin.place or origin.module or None
+            raise EmitError(emitter=self.name, problems=problems.found, origin=where, hint=hint)
 
     @abstractmethod
     def render(self, program: Program, problems: Problems) -> Artifact:
@@ -437,14 +338,3 @@ class Emitter(ABC):
 
         The artifact is discarded if there are problems.
         """
-
-
-def _not_an_artifact(result: object) -> str:
-    """Return why a value is not an artifact, or "". Reads no ``source``, which may be expensive."""
-    subject = f"a '{type(result).__name__}'"
-    if not hasattr(type(result), "source") and not hasattr(result, "source"):
-        return f"{subject} has no 'source'"
-    for name in ("load", "load_boxed"):
-        if not callable(getattr(result, name, None)):
-            return f"{subject} has no method '{name}'"
-    return ""

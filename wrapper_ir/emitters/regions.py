@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.facts import free_region_symbols, needs_streams, random_states
+from wrapper_ir.analysis.random_states import random_states
+from wrapper_ir.analysis.streams import needs_streams
+from wrapper_ir.analysis.symbols import free_region_symbols
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, ScalarInput

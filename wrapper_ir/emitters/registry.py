@@ -150,6 +150,8 @@ def _problem(found: object) -> str:
         return "it is not a subclass of wrapper_ir.emitters.Emitter"
     if not hasattr(found, "__dataclass_fields__"):
         return "it is not a dataclass"
+    if not found.name:
+        return "it has no name"
     if inspect.isabstract(found):
         return "it lacks " + ", ".join(sorted(found.__abstractmethods__))
     return ""

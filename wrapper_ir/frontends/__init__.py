@@ -7,20 +7,14 @@ because it needs torch and is the only package that uses torch's private parts.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from types import ModuleType
+from wrapper_ir.lazy import names_of
 
 __all__ = ["aten", "inductor"]
 
-
-def __getattr__(name: str) -> ModuleType:
-    """Import a front end on first use (PEP 562)."""
-    if name in __all__:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__, {}, __all__)
 
 
 def __dir__() -> list[str]:

@@ -81,10 +81,6 @@ class Trait(enum.Enum):
     """Takes over the storage of another buffer and does nothing else."""
     ENDS = "ends"
     """Ends storage and does nothing else."""
-    WORKS = "works"
-    """Launches work or allocates memory on the stream that it names."""
-    ORDERS = "orders"
-    """Makes a stream or the host wait for work, or records what can be waited for."""
     TAKES_MEMORY = "takes-memory"
     """Allocates what it defines from the memory pool that it names."""
     CALLS_OP = "calls-op"
@@ -105,8 +101,37 @@ class Trait(enum.Enum):
     """Binds its symbol to what its ``source`` reads from a buffer."""
     CHECKS_LAYOUT = "checks-layout"
     """Guarantees the layout and the ``alignment`` of the buffer that it uses from here on."""
+    CHOOSES = "chooses"
+    """Runs one of its ``cases``, which its ``selector`` chooses."""
     LOOPS = "loops"
     """Runs a region for as long as another region gives true."""
+
+
+class Runs(enum.Enum):
+    """Where a line is carried out. Each class of lines states it, so that nothing is assumed.
+
+    Streams, events and the capture of calls follow from it.
+    """
+
+    __hash__ = object.__hash__  # as for Role
+
+    NAMES = "names"
+    """Nowhere: it gives memory a name, or looks at a layout. Calls of equal sizes agree in it."""
+    HOST = "host"
+    """On the host, anew in each call, if it does anything. What it reads, it waits for."""
+    STREAM = "stream"
+    """On the stream that its field ``stream`` names, as work or as new memory."""
+    CALLER = "caller"
+    """On the caller's stream, as work or as new memory."""
+    EVENT = "event"
+    """On the stream that its field ``stream`` names, which it puts in order by an ``event``."""
+    WAIT = "wait"
+    """On the host, which waits for all streams of a device."""
+
+    @property
+    def orders(self) -> bool:
+        """True if the line makes a stream or the host wait, or records what can be waited for."""
+        return self in (Runs.EVENT, Runs.WAIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +187,8 @@ class Line:
     """The keyword of the line in the text form."""
     syntax: ClassVar[str]
     """The text form of the line, in the format of :mod:`wrapper_ir.lines.syntax`."""
+    runs: ClassVar[Runs]
+    """Where the line is carried out."""
     traits: ClassVar[frozenset[Trait]] = frozenset()
     """Properties of the class that its roles do not express."""
     nouns: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -169,3 +196,8 @@ class Line:
 
     origin: OriginId | None = field(default=None, compare=False, repr=False)
     """The line's source in the model: an index into ``Program.origins``."""
+
+    def __init_subclass__(cls) -> None:
+        for name in ("mnemonic", "syntax", "runs"):
+            if name not in vars(cls):
+                raise TypeError(f"{cls.__name__} does not state its '{name}' (docs/add-a-line.md)")

@@ -17,7 +17,7 @@ from wrapper_ir.lines.args import (
     ScalarArg,
     Value,
 )
-from wrapper_ir.lines.base import Block, Def, DefObject, DefSymbol, Line, Trait
+from wrapper_ir.lines.base import Block, Def, DefObject, DefSymbol, Line, Runs, Trait
 from wrapper_ir.lines.kernels import (
     ExternKernel,
     KernelCall,
@@ -115,6 +115,7 @@ class Cond(Line):
     """
 
     mnemonic: ClassVar[str] = "cond"
+    runs: ClassVar[Runs] = Runs.CALLER
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MAKES_RESULTS})
     syntax: ClassVar[str] = (
         "[{results:targets} = ]cond {predicate}[ with {operands}][ : {results:types}]"
@@ -141,7 +142,8 @@ class Switch(Line):
     """
 
     mnemonic: ClassVar[str] = "switch"
-    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MAKES_RESULTS})
+    runs: ClassVar[Runs] = Runs.CALLER
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MAKES_RESULTS, Trait.CHOOSES})
     syntax: ClassVar[str] = (
         "[{results:targets} = ]switch {selector}[ with {operands}][ : {results:types}]"
     )
@@ -170,6 +172,7 @@ class While(Line):
     """
 
     mnemonic: ClassVar[str] = "while"
+    runs: ClassVar[Runs] = Runs.CALLER
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.MAKES_RESULTS, Trait.LOOPS})
     syntax: ClassVar[str] = (
         "[{results:targets} = ]while[ stacked] {carried}[ with {captured}][ : {results:types}]"

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, TypeAlias, final, get_args
 
 from wrapper_ir.devices import CPP, TRITON, KernelLanguage, vendor_language
 from wrapper_ir.lines.args import Access, Arg, NamedArg, OpResult
-from wrapper_ir.lines.base import Callee, Line, OpCallee, Role, RoleIf, Trait
+from wrapper_ir.lines.base import Callee, Line, OpCallee, Role, RoleIf, Runs, Trait
 from wrapper_ir.lines.expr import ByScalars, Dim, Scalar, dims
 from wrapper_ir.lines.layout import CPU, Device, DType
 
@@ -154,6 +154,7 @@ class KernelDefinition(Line):
     """
 
     mnemonic: ClassVar[str] = "kernel"
+    runs: ClassVar[Runs] = Runs.HOST
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.DECLARES})
     syntax: ClassVar[str] = "kernel {name}{params} {source}"
     name: Annotated[
@@ -174,7 +175,8 @@ class KernelCall(Line):
     """
 
     mnemonic: ClassVar[str] = "call"
-    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.WORKS, Trait.OPAQUE})
+    runs: ClassVar[Runs] = Runs.STREAM
+    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.OPAQUE})
     syntax: ClassVar[str] = "call {kernel}{args}[ {device}][ stream {stream}][ grid {grid}]"
     kernel: Callee
     args: tuple[Arg, ...]
@@ -196,8 +198,9 @@ class ExternKernel(Line):
     """
 
     mnemonic: ClassVar[str] = "extern"
+    runs: ClassVar[Runs] = Runs.STREAM
     traits: ClassVar[frozenset[Trait]] = frozenset(
-        (Trait.CALLS_OP, Trait.WORKS, Trait.TAKES_MEMORY, Trait.MAKES_RESULTS, Trait.ANY_KIND)
+        (Trait.CALLS_OP, Trait.TAKES_MEMORY, Trait.MAKES_RESULTS, Trait.ANY_KIND)
     )
     syntax: ClassVar[str] = (
         "[{results:targets} = ]{op}{args, kwargs}"
@@ -273,7 +276,7 @@ class RecordEvent(Line):
     """
 
     mnemonic: ClassVar[str] = "record_event"
-    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ORDERS})
+    runs: ClassVar[Runs] = Runs.EVENT
     syntax: ClassVar[str] = "record_event {event}[ {device}][ stream {stream}]"
     nouns: ClassVar[Mapping[str, str]] = {"event": "an event"}
     event: int
@@ -290,7 +293,7 @@ class WaitEvent(Line):
     """
 
     mnemonic: ClassVar[str] = "wait_event"
-    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ORDERS})
+    runs: ClassVar[Runs] = Runs.EVENT
     syntax: ClassVar[str] = "wait_event {event}[ {device}][ stream {stream}]"
     nouns: ClassVar[Mapping[str, str]] = {"event": "an event"}
     event: int
@@ -304,6 +307,6 @@ class Synchronize(Line):
     """``synchronize @device`` — makes the host wait for all streams of a device."""
 
     mnemonic: ClassVar[str] = "synchronize"
-    traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ORDERS})
+    runs: ClassVar[Runs] = Runs.WAIT
     syntax: ClassVar[str] = "synchronize {device}"
     device: Device

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, final
 
-from wrapper_ir.lines.base import Def, Kill, Line, Take, Trait, Use, ViewOf
+from wrapper_ir.lines.base import Def, Kill, Line, Runs, Take, Trait, Use, ViewOf
 from wrapper_ir.lines.expr import Dim, dim
 from wrapper_ir.lines.layout import OpaqueKind
 
@@ -50,8 +50,9 @@ class Allocate(Line):
     """
 
     mnemonic: ClassVar[str] = "allocate"
+    runs: ClassVar[Runs] = Runs.STREAM
     traits: ClassVar[frozenset[Trait]] = frozenset(
-        (Trait.ALLOCATES, Trait.WORKS, Trait.TAKES_MEMORY, Trait.OPAQUE)
+        (Trait.ALLOCATES, Trait.TAKES_MEMORY, Trait.OPAQUE)
     )
     syntax: ClassVar[str] = (
         "{out} = allocate[ {memory}][ space {space}][ zeroed][ kept][ stream {stream}]"
@@ -83,6 +84,7 @@ class Free(Line):
     """
 
     mnemonic: ClassVar[str] = "free"
+    runs: ClassVar[Runs] = Runs.HOST
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ENDS, Trait.NO_NUMBERS, Trait.ANY_KIND})
     syntax: ClassVar[str] = "free {buffer}[ after {after}]"
     nouns: ClassVar[Mapping[str, str]] = {"after": "a stream"}
@@ -99,6 +101,7 @@ class Reuse(Line):
     """
 
     mnemonic: ClassVar[str] = "reuse"
+    runs: ClassVar[Runs] = Runs.NAMES
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.RETAKES, Trait.OPAQUE})
     syntax: ClassVar[str] = "{out} = reuse {donor} : {out:layout}"
     out: Def
@@ -114,6 +117,7 @@ class Reinterpret(Line):
     """
 
     mnemonic: ClassVar[str] = "reinterpret"
+    runs: ClassVar[Runs] = Runs.NAMES
     syntax: ClassVar[str] = "{out} = reinterpret {source} : {out:layout}"
     out: Def
     source: ViewOf
@@ -128,6 +132,7 @@ class AllocatePool(Line):
     """
 
     mnemonic: ClassVar[str] = "allocate_pool"
+    runs: ClassVar[Runs] = Runs.CALLER
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ALLOCATES, Trait.POOL})
     syntax: ClassVar[str] = "{out} = allocate_pool[ {memory}][ space {space}][ kept] : {out:layout}"
     nouns: ClassVar[Mapping[str, str]] = {"space": "the name of a memory space"}
@@ -152,6 +157,7 @@ class AllocateFromPool(Line):
     """
 
     mnemonic: ClassVar[str] = "allocate_from_pool"
+    runs: ClassVar[Runs] = Runs.HOST
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.SLICES})
     syntax: ClassVar[str] = "{out} = allocate_from_pool {pool}[[{offset}]] : {out:layout}"
     out: Def

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias, final
 
-from wrapper_ir.lines.base import DefSymbol, Line, Read, Trait, Use
+from wrapper_ir.lines.base import DefSymbol, Line, Read, Runs, Trait, Use
 from wrapper_ir.lines.expr import ByScalars, Scalar, scalar
 
 
@@ -68,6 +68,7 @@ class BindSymbol(Line):
     """
 
     mnemonic: ClassVar[str] = "bind"
+    runs: ClassVar[Runs] = Runs.HOST
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.BINDS, Trait.NO_NUMBERS})
     syntax: ClassVar[str] = "{symbol} = {source}"
     symbol: DefSymbol
@@ -80,6 +81,7 @@ class ComputeSymbol(Line):
     """``u1 = compute s0*4 + 1`` — binds a symbol to the value of an expression."""
 
     mnemonic: ClassVar[str] = "compute"
+    runs: ClassVar[Runs] = Runs.HOST
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.COMPUTES})
     syntax: ClassVar[str] = "{symbol} = compute {value}"
     symbol: DefSymbol
@@ -103,6 +105,7 @@ class AssertLayout(Line):
     """
 
     mnemonic: ClassVar[str] = "assert_layout"
+    runs: ClassVar[Runs] = Runs.NAMES
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.CHECKS_LAYOUT, Trait.ANY_KIND})
     syntax: ClassVar[str] = "assert_layout {buffer}, {subject}[ align {alignment}]"
     nouns: ClassVar[Mapping[str, str]] = {
@@ -124,6 +127,7 @@ class AssertApart(Line):
     """
 
     mnemonic: ClassVar[str] = "assert_apart"
+    runs: ClassVar[Runs] = Runs.HOST
     syntax: ClassVar[str] = "assert_apart {written}[ from {others}]"
     written: tuple[Use, ...]
     others: tuple[Use, ...] = ()
@@ -135,6 +139,7 @@ class AssertSymbol(Line):
     """``assert condition, "message"`` — checks a relation among symbols."""
 
     mnemonic: ClassVar[str] = "assert"
+    runs: ClassVar[Runs] = Runs.HOST
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.ASSERTS})
     syntax: ClassVar[str] = "assert {condition}[, {message}]"
     condition: Scalar

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from wrapper_ir.lines.base import Line, Peek, Trait
+from wrapper_ir.lines.base import Line, Peek, Runs, Trait
 from wrapper_ir.lines.expr import ByScalars, Scalar, scalar
 
 
@@ -17,6 +17,7 @@ class Comment(Line):
     """``// text`` — a remark for the reader, kept in every target."""
 
     mnemonic: ClassVar[str] = "//"
+    runs: ClassVar[Runs] = Runs.HOST
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.REMARK})
     syntax: ClassVar[str] = "//[ {text:rest}]"
     text: str
@@ -51,6 +52,7 @@ class Probe(Line):
     """
 
     mnemonic: ClassVar[str] = "probe"
+    runs: ClassVar[Runs] = Runs.HOST
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.SHOWS})
     syntax: ClassVar[str] = "probe {when} {label} {level}{buffers, scalars}"
     nouns: ClassVar[Mapping[str, str]] = {

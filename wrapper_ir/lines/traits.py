@@ -21,11 +21,24 @@ from typing import (
 
 import sympy
 
-from wrapper_ir.lines.base import Block, Role, RoleIf, Trait
-from wrapper_ir.lines.control import AnyLine, Region, While
+from wrapper_ir.lines.base import Block, Role, RoleIf, Runs, Trait
+from wrapper_ir.lines.control import AnyLine, Region, Switch, While
 from wrapper_ir.lines.expr import Scalar
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
-from wrapper_ir.lines.memory import Allocate, AllocateFromPool, AllocatePool, Free
+from wrapper_ir.lines.kernels import (
+    ExternKernel,
+    KernelCall,
+    KernelDefinition,
+    RecordEvent,
+    WaitEvent,
+)
+from wrapper_ir.lines.memory import (
+    Allocate,
+    AllocateFromPool,
+    AllocatePool,
+    Free,
+    Reinterpret,
+    Reuse,
+)
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
 from wrapper_ir.lines.trace import Probe
 
@@ -193,9 +206,12 @@ def calls_op(line: AnyLine) -> TypeGuard[ExternKernel]:
 
 def calls_kernel(line: AnyLine) -> TypeGuard[KernelCall]:
     """Return whether a line calls a kernel of the program."""
-    return Trait.WORKS in line.traits and any(
-        Role.CALL in field.roles for field in NAMED_FIELDS[type(line)]
-    )
+    return line.runs is Runs.STREAM and Role.CALL in own_roles(line)
+
+
+def calls(line: AnyLine) -> TypeGuard[KernelCall | ExternKernel]:
+    """Return whether a line calls a kernel or a library op."""
+    return calls_op(line) or calls_kernel(line)
 
 
 def op_of(line: AnyLine) -> str:
@@ -205,7 +221,12 @@ def op_of(line: AnyLine) -> str:
 
 def works(line: AnyLine) -> TypeGuard[Allocate | KernelCall | ExternKernel]:
     """Return whether a line launches work or allocates memory on the stream that it names."""
-    return Trait.WORKS in line.traits
+    return line.runs is Runs.STREAM
+
+
+def has_event(line: AnyLine) -> TypeGuard[RecordEvent | WaitEvent]:
+    """Return whether a line records an event on the stream that it names, or waits for one."""
+    return line.runs is Runs.EVENT
 
 
 def takes_memory(line: AnyLine) -> TypeGuard[Allocate | ExternKernel]:
@@ -235,6 +256,11 @@ def loops(line: AnyLine) -> TypeGuard[While]:
     return Trait.LOOPS in line.traits
 
 
+def chooses(line: AnyLine) -> TypeGuard[Switch]:
+    """Return whether a line runs one of several regions, by number."""
+    return Trait.CHOOSES in line.traits
+
+
 def asserts(line: AnyLine) -> TypeGuard[AssertSymbol]:
     """Return whether a line asserts a condition."""
     return Trait.ASSERTS in line.traits
@@ -258,6 +284,16 @@ def binds(line: AnyLine) -> TypeGuard[BindSymbol]:
 def allocates(line: AnyLine) -> TypeGuard[Allocate | AllocatePool]:
     """Return whether a line allocates new storage in the memory that it names."""
     return Trait.ALLOCATES in line.traits
+
+
+def is_view(line: AnyLine) -> TypeGuard[Reinterpret]:
+    """Return whether a line defines a view of a buffer's storage."""
+    return Role.VIEW in own_roles(line)
+
+
+def retakes(line: AnyLine) -> TypeGuard[Reuse]:
+    """Return whether a line only takes over the storage of a buffer."""
+    return Trait.RETAKES in line.traits
 
 
 def is_slice(line: AnyLine) -> TypeGuard[AllocateFromPool]:

@@ -106,12 +106,15 @@ MODE: Final = Option(
     choices=("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
 )
 
+CPP_EMITTER: Final = "cpp"
+"""The emitter that Inductor's ``cpp_wrapper`` means, and that libraries are built from."""
+
 CPP_WRAPPER: Final = Option(
     "cpp_wrapper",
     bool,
     None,
     "Inductor's option: emit C++ (`emitter` is \"cpp\"); by default Inductor's setting",
-    excludes=(Exclusion(True, "emitter", ("cpp",), "False with the emitter {}"),),
+    excludes=(Exclusion(True, "emitter", (CPP_EMITTER,), "False with the emitter {}"),),
 )
 
 # The debug printer.

@@ -13,24 +13,32 @@ A planned program enters at the second stage. Every other way to an emitter is a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.emitters.base import faults_of
 from wrapper_ir.lines import Stage
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.passes.base import Checked, check_result
-from wrapper_ir.passes.standard import OF_CALLS, CheckResults, InsertProbes, PlanMemory
+from wrapper_ir.passes.branch import Branch
+from wrapper_ir.passes.cut import PrepareCapture
+from wrapper_ir.passes.keep import KeepStorage
+from wrapper_ir.passes.plan import CheckResults, PlanMemory
+from wrapper_ir.passes.probes import InsertProbes
 from wrapper_ir.passes.textual import PassSpellingError, parse_pass, place_of
 from wrapper_ir.verify import VerificationError, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from wrapper_ir.debug_printer.spec import DebugPrinter
     from wrapper_ir.devices import DeviceKind
     from wrapper_ir.emitters.base import Emitter
     from wrapper_ir.lines import Program
     from wrapper_ir.passes.base import Pass
+    from wrapper_ir.passes.printer import DebugPrinter
+
+
+_OF_CALLS: Final = (Branch, PrepareCapture, InsertProbes, KeepStorage)
+"""Passes about calls. What computes folded constants runs once, when they are loaded."""
 
 
 def kinds_of(program: Program) -> tuple[DeviceKind, ...]:
@@ -208,7 +216,7 @@ def _run(run: Pass, program: Program) -> Program:
     The second is no part of a call, so passes that are about calls leave it alone.
     """
     result = run(program)
-    if program.folding is None or isinstance(run, OF_CALLS):
+    if program.folding is None or isinstance(run, _OF_CALLS):
         return result
     before = result.folding
     folding = None if before is None else run(before)

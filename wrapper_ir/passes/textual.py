@@ -12,16 +12,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wrapper_ir.debug_printer.spec import DebugPrinter
 from wrapper_ir.devices import named
 from wrapper_ir.errors import OptionError, WrapperIRError
 from wrapper_ir.lines import Program
 from wrapper_ir.options.schema import made_with, options_of, read_options
 from wrapper_ir.passes.base import Pass
-from wrapper_ir.passes.standard import STANDARD, InsertProbes
+from wrapper_ir.passes.branch import Branch
+from wrapper_ir.passes.comments import StripComments
+from wrapper_ir.passes.cut import PrepareCapture
+from wrapper_ir.passes.keep import KeepStorage
+from wrapper_ir.passes.legalise import Legalise
+from wrapper_ir.passes.plan import CheckResults, InsertFrees, PlanExterns, PlanMemory, ReuseInPlace
+from wrapper_ir.passes.printer import DebugPrinter
+from wrapper_ir.passes.probes import InsertProbes
+
+_STANDARD: Final[tuple[type[Any], ...]] = (
+    *(Branch, CheckResults, InsertFrees, InsertProbes, PlanExterns, ReuseInPlace, PlanMemory),
+    *(KeepStorage, Legalise, PrepareCapture, StripComments),
+)
 
 #: Every pass of the library by name.
-PASSES: Final[dict[str, type[Any]]] = {pass_.name: pass_ for pass_ in STANDARD}
+PASSES: Final[dict[str, type[Any]]] = {pass_.name: pass_ for pass_ in _STANDARD}
 
 _NAME: Final = r"[a-z][a-z0-9-]*|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
 _SPELLING: Final = re.compile(rf"\s*({_NAME})\s*(?:\{{([^{{}}]*)\}})?\s*")

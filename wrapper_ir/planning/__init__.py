@@ -11,16 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wrapper_ir.analysis.kept import kept_pools
 from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.errors import OptionError
 from wrapper_ir.lines import Program, Stage
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.options.declared import ARENA
 from wrapper_ir.planning.arenas import Cut
-from wrapper_ir.planning.branches import branch
 from wrapper_ir.planning.externs import plan_externs, reuse_in_place
 from wrapper_ir.planning.frees import insert_frees
-from wrapper_ir.planning.kept import ARENAS, keep_storage, kept_pools
 from wrapper_ir.planning.offsets import (
     Interval,
     IntervalError,
@@ -73,12 +72,10 @@ __all__ = [
     "PlanResult",
     "Slice",
     "assign_offsets",
-    "branch",
     "check_offsets",
     "check_plan",
     "check_results",
     "insert_frees",
-    "keep_storage",
     "kept_pools",
     "picture",
     "plan",
@@ -90,6 +87,10 @@ __all__ = [
     "reuse_storage",
     "write_intervals",
 ]
+
+
+ARENAS: Final = ARENA.choices
+"""The lifetimes of arenas."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.kept import kept_pools
 from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.analysis.proof import within
 from wrapper_ir.lines import FrozenMap, SymbolKind, walk_regions
@@ -13,7 +14,6 @@ from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.traits import is_slice
 from wrapper_ir.planning.arenas import Judge
-from wrapper_ir.planning.kept import kept_pools
 from wrapper_ir.planning.offsets import PlanError, check_offsets
 from wrapper_ir.planning.offsets.intervals import Problem
 from wrapper_ir.planning.sizes import Sizes, held_bytes, held_spans, nbytes_of, needed_bytes, peak

@@ -7,12 +7,12 @@ Modules that are slow to import are imported on first use (PEP 562), so loading 
 wait for them.
 """
 
-from importlib import import_module
 from math import ceil, cos, exp, floor, log, log2, sin, sqrt, tanh
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import wrapper_ir.runtime.cuda_queues  # registers ops
 import wrapper_ir.runtime.served  # noqa: F401 - registers its ops
+from wrapper_ir.lazy import names_of
 from wrapper_ir.runtime._private import empty_strided_cpu, reinterpret_tensor, shown_range
 from wrapper_ir.runtime._private_cuda import current_stream, empty_strided_cuda, shown_gpu_range
 from wrapper_ir.runtime.apart import SharedMemoryError, check_apart
@@ -183,11 +183,5 @@ __all__ = [
     "user_object",
 ]
 
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever has that name
-    """Import a lazy name on first use, and cache it."""
-    for module, names in _LATER.items():
-        if name in names:
-            value = globals()[name] = getattr(import_module(module), name)
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__, _LATER)

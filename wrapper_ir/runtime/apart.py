@@ -64,13 +64,22 @@ def check_apart(names: Sequence[str], written: int, *tensors: Tensor) -> None:
                 raise SharedMemoryError(written=names[position], other=names[number])
 
 
+def elements(size: Sequence[int], stride: Sequence[int]) -> int:
+    """Return the number of elements from a tensor's first to its last."""
+    if 0 in size:
+        return 0
+    return 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+
+
+def extent(tensor: Tensor) -> int:
+    """Return the number of bytes from a tensor's first element to the end of its last."""
+    return elements(tensor.shape, tensor.stride()) * tensor.element_size()
+
+
 def span(tensor: Tensor) -> tuple[int, int]:
     """Return the addresses at which a tensor begins and ends; equal ones if it is empty."""
     start = tensor.data_ptr()
-    if tensor.numel() == 0:
-        return start, start
-    last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-    return start, start + (last + 1) * tensor.element_size()
+    return start, start + extent(tensor)
 
 
 def share_memory(one: Tensor, other: Tensor) -> bool:

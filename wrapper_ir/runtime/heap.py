@@ -8,7 +8,6 @@ import functools
 import sys
 import threading
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wrapper_ir.errors import WrapperIRError
@@ -99,18 +98,7 @@ class KeptHeap:
 # documented in ``wrapper_ir/native/src/heap.cpp``.
 
 
-_NATIVE: Final = Path(__file__).resolve().parents[1] / "native"
-
-_LIBRARY: Final = Extension(
-    "wir_heaps",
-    _NATIVE / "python" / "heap_library.cpp",
-    (
-        _NATIVE / "src" / "heap.cpp",
-        _NATIVE / "src" / "heap.h",
-        _NATIVE / "include" / "wir" / "heap.h",
-        _NATIVE / "include" / "wir" / "huge_pages.h",
-    ),
-)
+_LIBRARY: Final = Extension("wir_heaps", "python/heap_library.cpp", ("src/heap.cpp", "src/heap.h"))
 
 
 class HeapFunctions(NamedTuple):

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import functools
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
@@ -55,9 +54,7 @@ if TYPE_CHECKING:
 
     _Call: TypeAlias = Callable[..., Any]
 
-_LAUNCHER: Final = Extension(
-    "wir_launch", Path(__file__).resolve().parents[1] / "native" / "cuda" / "launch.cpp"
-)
+_LAUNCHER: Final = Extension("wir_launch", "cuda/launch.cpp")
 
 #: Triton's number types -> the launcher's format letters.
 LETTERS: Final = {

@@ -13,8 +13,9 @@ syrupy::
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from wrapper_ir.lazy import names_of
 
 if TYPE_CHECKING:
     from wrapper_ir.testing.equivalence import NotEquivalentError as NotEquivalentError
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NotEquivalentError", "assert_equivalent", "example_inputs"]
 
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - as every module's
-    """Import the functions, and with them torch, on first use: pytest always loads this package."""
-    if name in __all__:
-        return getattr(importlib.import_module("wrapper_ir.testing.equivalence"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    # They import torch, and pytest always loads this package.
+    __getattr__ = names_of(__name__, {".equivalence": __all__})

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
-TARGETS: Final = ("python", "cpp", "fx")
+REFERENCE: Final = "python"
+"""The target that others are compared with."""
+
+TARGETS: Final = (REFERENCE, "cpp", "fx")
 
 _UNKNOWN: Final = 4
 """The example value of a symbol without a hint."""
@@ -204,10 +207,10 @@ def _difference(
 
 def _first_call(program: Program, inputs: Sequence[Any], target: str) -> str:
     """Describe the first call that differs from emitted Python; empty if unknown."""
-    if target == "python":
+    if target == REFERENCE:
         return ""
     try:
-        result = bisect(program, inputs, "python", target)
+        result = bisect(program, inputs, REFERENCE, target)
     except WrapperIRError:
         return ""
     return f"; the first call that differs from Python: {result}" if result else ""

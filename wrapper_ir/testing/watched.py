@@ -17,7 +17,6 @@ from wrapper_ir.api import compile as compile_program
 from wrapper_ir.api import emit
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.traits import calls_kernel, calls_op
 from wrapper_ir.planning import plan_memory
 from wrapper_ir.testing import witnesses
@@ -246,7 +245,7 @@ def _without_order(program: Program) -> Iterator[tuple[int, Program]]:
     body = program.body
     for index, line in enumerate(body):
         changes: list[tuple[AnyLine, ...]] = []
-        if Trait.ORDERS in line.traits:
+        if line.runs.orders:
             changes = [()]
         elif (calls_op(line) or calls_kernel(line)) and line.stream:
             numbers = range(len(program.streams) + 1)

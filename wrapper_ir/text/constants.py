@@ -1,9 +1,7 @@
-"""Values of constants in safetensors files. Only this part of the text form uses torch.
+"""Values of constants beside a program's text. Only this part of the text form uses torch.
 
-Convention: a constant is stored densely under its own name and dtype, so that other tools can read
-the file. If that is not possible (tensors that overlap with others or with themselves, dtypes that
-the format lacks), its bytes are stored, and the file's metadata gives their layout. Strides come
-from the program's layouts. Storages that were shared are shared again after loading.
+How tensors are stored is in :mod:`wrapper_ir.tensors_file`; their strides come from the program's
+layouts.
 
 The metadata has a hash of all that is stored, and the program's text names it: the file of another
 program fits, if names and sizes are equal, but it has another hash. It is computed when the values
@@ -19,66 +17,33 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from wrapper_ir.lines import (
-    Arg,
-    BufferArg,
-    Constant,
-    DType,
-    Layout,
-    ListArg,
-    Packing,
-    Program,
-    ScalarArg,
-)
+from wrapper_ir.lines import Arg, BufferArg, Constant, ListArg, Packing, Program, ScalarArg
 from wrapper_ir.lines.program import PACKING_OPS, ConstantKind
+from wrapper_ir.tensors_file import (
+    OWNER,
+    Layout,
+    Packed,
+    Reader,
+    Tensor,
+    TensorsFileError,
+    misfit_of,
+)
 from wrapper_ir.text.errors import ConstantsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
-Tensor: TypeAlias = Any
-"""A ``torch.Tensor``. Torch is imported only if there is one."""
-
-Opened: TypeAlias = Any
-"""An open safetensors file, for which the package has no type."""
-
-#: The key of our metadata in the file.
-METADATA: Final = "wrapper_ir"
-
-#: Within it, the key of the program's file name. Two top-level keys would have no fixed order.
-OWNER: Final = "of"
-
-#: Within it, the key of the hash of all that is stored.
+#: The key of the hash of all that is stored, in the metadata.
 IDENTITY: Final = "hash"
-
-#: Types that all versions of the format support. Others are stored as bytes.
-_NATIVE: Final = frozenset(
-    (
-        *(DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.BOOL),
-        *(DType.INT64, DType.INT32, DType.INT16, DType.INT8, DType.UINT8),
-    )
-)
 
 _REPLACED: Final = (
     "put back the file that was saved with the program; if other values are meant, delete the line "
     "'values' from the program's text, or save them: program.replace(data=values).save(path)"
 )
-
-#: Stored pieces of memory start at a multiple of this many bytes, which preserves alignment.
-_ALIGN: Final = 64
-
-
-class Piece(NamedTuple):
-    """Location of a constant's value within the stored bytes ``key``."""
-
-    key: str
-    offset: int
-    stride: tuple[int, ...]
 
 
 class Values:
@@ -97,18 +62,32 @@ class Values:
 
     def __init__(self, program: Program, shown: Path) -> None:
         self._shown = str(shown)
-        packer = _Packer(program, self._shown)
-        packer.pack()
-        places = {name: piece._asdict() for name, piece in packer.pieces.items()}
-        self._about: dict[str, Any] = {
-            "names": packer.names,
-            "same": packer.same,
-            "pieces": places,
-        }
-        if packer.objects:
-            self._about["objects"] = packer.objects
-        self._tensors = packer.tensors
-        self.identity = _identity(self._about, self._tensors) if self._tensors else ""
+        known = {*program.constants, *program.objects}
+        strays = sorted(set(program.data) - known)
+        if strays:
+            self._fail(
+                f"there is a value for '{strays[0]}', which is not a constant of the program"
+            )
+        names = [
+            name
+            for name, constant in program.constants.items()
+            if name in program.data and not _is_repeatable(constant, program)
+        ]
+        try:
+            for name in names:
+                if misfit := misfit_of(program.data[name], _layout(program, name)):
+                    self._fail(f"'{name}' {misfit}")
+            self._packed = Packed({name: program.data[name] for name in names})
+        except TensorsFileError as error:
+            raise ConstantsError(file=self._shown, reason=str(error)) from error
+        objects = [name for name in program.objects if name in program.data]
+        archives = {name: self._archive(program, name) for name in objects}
+        # Objects first, as their bytes are written first.
+        self._packed.tensors = {**archives, **self._packed.tensors}
+        if objects:
+            self._packed.about["objects"] = objects
+        stored = self._packed.tensors
+        self.identity = _identity(self._packed.about, stored) if stored else ""
 
     def write(self, file: Path, *, owner: str) -> None:
         """Write the file. ``owner`` is the name of the program's file.
@@ -116,22 +95,34 @@ class Values:
         Raises:
             ConstantsError: A value cannot be stored.
         """
-        about = {**self._about, OWNER: owner}
-        if self.identity:
-            about[IDENTITY] = self.identity
-        metadata = {METADATA: json.dumps(about, separators=(",", ":"))}
-        if not self._tensors:
-            from safetensors import serialize  # noqa: PLC0415 - only where it is needed
+        about = {OWNER: owner, **({IDENTITY: self.identity} if self.identity else {})}
+        try:
+            self._packed.write(file, about)
+        except TensorsFileError as error:
+            raise ConstantsError(file=self._shown, reason=str(error)) from error
 
-            file.write_bytes(serialize({}, metadata))
-            return
-        from safetensors import SafetensorError  # noqa: PLC0415 - only where it is needed
-        from safetensors.torch import save_file  # noqa: PLC0415 - it imports torch
+    def _archive(self, program: Program, name: str) -> Tensor:
+        """Return an object in torch's archive format, as bytes."""
+        import torch  # noqa: PLC0415 - an object means torch is loaded
 
         try:
-            save_file(self._tensors, file, metadata)
-        except (SafetensorError, RuntimeError, ValueError) as error:
-            raise ConstantsError(file=self._shown, reason=str(error)) from error
+            # torch's own packages store objects in this format.
+            data = torch._C._pickle_save(program.data[name])  # noqa: SLF001
+        except (RuntimeError, TypeError) as error:
+            reason = str(error).partition("\n")[0]
+            self._fail(f"the object '{name}' cannot be stored: {reason}")
+        return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+    def _fail(self, reason: str) -> NoReturn:
+        raise ConstantsError(file=self._shown, reason=reason)
+
+
+def _layout(program: Program, name: str) -> Layout:
+    layout = program.buffers.get(name)
+    if layout is None or not layout.is_static:
+        raise TensorsFileError(f"the constant '{name}' has no static layout")
+    size, stride = (tuple(map(int, row)) for row in (layout.size, layout.stride))
+    return Layout(layout.dtype.torch_name, size, stride)
 
 
 def _identity(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
@@ -152,169 +143,12 @@ def _digest(tensor: Tensor) -> str:
     return hashlib.sha256(tensor.reshape(-1).view(torch.uint8).numpy()).hexdigest()
 
 
-def owner_of(metadata: Mapping[str, str]) -> str | None:
-    """Return the name of the program's file from the metadata of a constants file.
-
-    The name is empty if not recorded. The result is None for other kinds of files.
-    """
-    try:
-        about = json.loads(metadata.get(METADATA, ""))
-    except ValueError:
-        return None
-    return str(about.get(OWNER, "")) if isinstance(about, dict) else None
-
-
-class _Packer:
-    """Decides how each constant is stored."""
-
-    def __init__(self, program: Program, shown: str) -> None:
-        self.names = [
-            name
-            for name, constant in program.constants.items()
-            if name in program.data and not _is_repeatable(constant, program)
-        ]
-        self.objects = [name for name in program.objects if name in program.data]
-        self.tensors: dict[str, Tensor] = {}
-        self.same: dict[str, str] = {}
-        self.pieces: dict[str, Piece] = {}
-        self._program = program
-        self._shown = shown
-
-    def pack(self) -> None:
-        """Pack all objects and storages."""
-        known = {*self._program.constants, *self._program.objects}
-        strays = sorted(set(self._program.data) - known)
-        if strays:
-            self._fail(
-                f"there is a value for '{strays[0]}', which is not a constant of the program"
-            )
-        for name in self.objects:
-            self.tensors[name] = self._archive(name)
-        storages: defaultdict[object, list[str]] = defaultdict(list)
-        for name in self.names:
-            tensor = self._program.data[name]
-            self._check(name, tensor)
-            storages[_storage_key(name, tensor)].append(name)
-        for names in storages.values():
-            self._pack_storage(names)
-
-    def _archive(self, name: str) -> Tensor:
-        """Return an object in torch's archive format, as bytes."""
-        import torch  # noqa: PLC0415 - an object means torch is loaded
-
-        try:
-            # torch's own packages store objects in this format.
-            data = torch._C._pickle_save(self._program.data[name])  # noqa: SLF001
-        except (RuntimeError, TypeError) as error:
-            reason = str(error).partition("\n")[0]
-            self._fail(f"the object '{name}' cannot be stored: {reason}")
-        return torch.frombuffer(bytearray(data), dtype=torch.uint8)
-
-    def _check(self, name: str, tensor: Tensor) -> None:
-        if misfit := _misfit(tensor, self._layout(name)):
-            self._fail(f"'{name}' {misfit}")
-        if tensor.is_mkldnn:
-            self._fail(f"'{name}' is packed in a format that only the libraries of this torch know")
-        if tensor.is_quantized or tensor.device.type == "meta":
-            self._fail(f"'{name}' is a {tensor.device.type} tensor whose value cannot be stored")
-
-    def _layout(self, name: str) -> Layout:
-        layout = self._program.buffers.get(name)
-        if layout is None or not layout.is_static:
-            self._fail(f"'{name}' has no static layout")
-        return layout
-
-    def _pack_storage(self, names: Sequence[str]) -> None:
-        """Store the constants in one storage, and nothing of what lies between them."""
-        tensors = {n: self._program.data[n].detach().resolve_conj().resolve_neg() for n in names}
-        apart: list[dict[str, Tensor]] = []
-        end = 0
-        for name in sorted(names, key=lambda each: _start(tensors[each])):
-            if not apart or _start(tensors[name]) >= end:
-                apart.append({})
-            apart[-1][name] = tensors[name]
-            end = max(end, _end(tensors[name]))
-        for each in apart:
-            first = self._pack_memory({name: tensors[name] for name in names if name in each})
-            if len(apart) > 1:  # safetensors takes no tensors that share a storage
-                self.tensors[first] = self.tensors[first].clone()
-
-    def _pack_memory(self, tensors: Mapping[str, Tensor]) -> str:
-        """Store one constant, or several that share memory, and return the name of the first."""
-        first, *others = tensors
-        root = tensors[first]
-        is_native = self._layout(first).dtype in _NATIVE and not _overlaps(root)
-        if is_native and all(_same_view(root, other) for other in tensors.values()):
-            self.tensors[first] = root.contiguous().cpu()
-            self.same.update(dict.fromkeys(others, first))
-            return first
-        start = min(map(_start, tensors.values())) // _ALIGN * _ALIGN
-        end = max(start, *map(_end, tensors.values()))
-        import torch  # noqa: PLC0415 - a tensor means torch is loaded
-
-        memory = torch.empty(0, dtype=torch.uint8, device=root.device)
-        memory.set_(root.untyped_storage(), start, (end - start,), (1,))
-        self.tensors[first] = memory.cpu()
-        for name, tensor in tensors.items():
-            self.pieces[name] = Piece(first, _start(tensor) - start, tuple(tensor.stride()))
-        return first
-
-    def _fail(self, reason: str) -> NoReturn:
-        raise ConstantsError(file=self._shown, reason=reason)
-
-
 def _is_repeatable(constant: Constant, program: Program) -> bool:
     """Return whether a constant can be made again from stored ones, so need not be stored."""
     packing = constant.packing
     if constant.kind is ConstantKind.FOLDED:
         return program.data.keys() >= {*program.folding_sources.values()}
     return packing is not None and set(packing.sources) <= program.data.keys()
-
-
-def _misfit(tensor: Tensor, layout: Layout) -> str:
-    """Describe how a tensor's dtype or size differs from its layout; empty if it does not."""
-    dtype, size = str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
-    if dtype != layout.dtype.torch_name:
-        return f"has dtype {dtype}, but the program says {layout.dtype.torch_name}"
-    return "" if size == layout.size else f"has size {size}, but the program says {layout.size}"
-
-
-def _storage_key(name: str, tensor: Tensor) -> object:
-    """Return a key that is equal for tensors that share memory and must be stored together."""
-    if tensor.is_conj() or tensor.is_neg() or tensor.numel() == 0:
-        return name
-    return (str(tensor.device), tensor.untyped_storage().data_ptr())
-
-
-def _same_view(a: Tensor, b: Tensor) -> bool:
-    return a is b or (
-        a.dtype == b.dtype
-        and a.shape == b.shape
-        and a.stride() == b.stride()
-        and a.storage_offset() == b.storage_offset()
-    )
-
-
-def _start(tensor: Tensor) -> int:
-    return int(tensor.storage_offset() * tensor.element_size())
-
-
-def _end(tensor: Tensor) -> int:
-    if tensor.numel() == 0:
-        return _start(tensor)
-    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
-    return _start(tensor) + int((last + 1) * tensor.element_size())
-
-
-def _overlaps(tensor: Tensor) -> bool:
-    """Return whether elements may share memory. When in doubt, true."""
-    reach = 0
-    for step, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if size > 1:
-            if step <= reach:
-                return True
-            reach += (size - 1) * step
-    return False
 
 
 def load_constants(program: Program, file: Path, identity: str = "") -> dict[str, Any]:
@@ -328,14 +162,14 @@ def load_constants(program: Program, file: Path, identity: str = "") -> dict[str
     Raises:
         ConstantsError: The file is missing or damaged, or does not match the program.
     """
-    loader = _Loader(program, str(file), identity)
+    loader = _Loader(program, str(file))
     if not file.exists():
         loader.fail("there is no such file", hint="load(path, data=False) reads the program alone")
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - only where it is needed
 
     try:
         with safe_open(file, framework="pt") as opened:
-            return loader.load(opened)
+            return loader.load(Reader(opened), identity)
     except (SafetensorError, OSError, RuntimeError, ValueError, TypeError) as error:
         loader.fail(str(error).partition("\n")[0] or type(error).__name__)
 
@@ -343,48 +177,48 @@ def load_constants(program: Program, file: Path, identity: str = "") -> dict[str
 class _Loader:
     """Reader of one file."""
 
-    def __init__(self, program: Program, file: str, identity: str) -> None:
+    def __init__(self, program: Program, file: str) -> None:
         self._program = program
         self._file = file
-        self._identity = identity
-        self._memory: dict[str, Tensor] = {}
 
     def fail(self, reason: str, hint: str | None = None) -> NoReturn:
         """Raise an error about the file."""
         raise ConstantsError(file=self._file, reason=reason, hint=hint)
 
-    def load(self, opened: Opened) -> dict[str, Any]:
+    def load(self, reader: Reader, identity: str) -> dict[str, Any]:
         """Return all values in the file, in the order of the program's constants."""
-        about = self._about(opened.metadata() or {})
-        names = set(about["names"])
+        if identity and reader.about.get(IDENTITY, "") != identity:
+            self.fail("they are not the values that were saved with the program", _REPLACED)
+        names = set(reader.names)
         strays = sorted(names - set(self._program.constants))
         if strays:
             self.fail(f"it has a value for '{strays[0]}', which is not a constant of the program")
-        stored = set(opened.keys())
-        found: dict[str, Tensor] = {}
-        for name in (n for n in self._program.constants if n in names and n not in about["same"]):
-            piece = about["pieces"].get(name)
-            key = name if piece is None else piece["key"]
-            if key not in stored:
-                self.fail(f"the value of '{name}' is missing")
-            layout = self._layout(name)
-            if piece is None:
-                found[name] = self._dense(name, layout, opened.get_tensor(name))
-            else:
-                if key not in self._memory:
-                    self._memory[key] = opened.get_tensor(key).clone()
-                found[name] = self._view(name, layout, piece)
-        for name, root in about["same"].items():
-            if root not in found or self._layout(name) != self._layout(root):
+        found = {
+            name: self._value(reader, name)
+            for name in self._program.constants
+            if name in names and name not in reader.same
+        }
+        for name, root in reader.same.items():
+            layouts = self._program.buffers
+            if root not in found or layouts.get(name) != layouts.get(root):
                 self.fail(f"'{name}' cannot share the value of '{root}'")
             found[name] = found[root].view_as(found[root])
         self._pack(found)
         ordered = {name: found[name] for name in self._program.constants if name in found}
-        for name in about.get("objects", ()):
-            if name not in stored or name not in self._program.objects:
+        objects = reader.about.get("objects", [])
+        if not isinstance(objects, list) or not all(isinstance(name, str) for name in objects):
+            self.fail("its metadata is damaged")
+        for name in objects:
+            if not reader.has(name) or name not in self._program.objects:
                 self.fail(f"the object '{name}' is missing from it or from the program")
-            ordered[name] = self._object(name, opened.get_tensor(name))
+            ordered[name] = self._object(name, reader.bytes_of(name))
         return ordered
+
+    def _value(self, reader: Reader, name: str) -> Tensor:
+        """Return a value on its device."""
+        value = reader.value(name, _layout(self._program, name), mapped=False)
+        device = self._program.layout(name).device
+        return value if device.type == "cpu" else value.to(str(device))
 
     def _pack(self, found: dict[str, Tensor]) -> None:
         """Add the constants that a library packs from others."""
@@ -396,7 +230,7 @@ class _Loader:
                 made = self._packed(name, packing, found)
             except (RuntimeError, IndexError) as error:
                 self.fail(f"'{name}' cannot be packed: {str(error).partition(chr(10))[0]}")
-            if self._layout(name).size != tuple(made.shape):
+            if self._program.layout(name).size != tuple(made.shape):
                 self.fail(f"'{name}' has another size once packed: {list(made.shape)}")
             found[name] = made
 
@@ -430,58 +264,6 @@ class _Loader:
             self.fail(f"the object '{name}' has class {given}, but the program says {class_name}")
         return found
 
-    def _about(self, metadata: Mapping[str, str]) -> dict[str, Any]:
-        """Return our metadata after validation, since the file is not trusted."""
-        if METADATA not in metadata:
-            self.fail("it was not written by wrapper_ir")
-        about = json.loads(metadata[METADATA])
-        objects = about.pop("objects", []) if isinstance(about, dict) else None
-        if isinstance(about, dict):
-            about.pop(OWNER, None)  # both files may have been renamed
-            if about.pop(IDENTITY, "") != self._identity and self._identity:
-                self.fail("they are not the values that were saved with the program", _REPLACED)
-        if not _fits(about, {"names": list, "same": dict, "pieces": dict}):
-            self.fail("its metadata is damaged")
-        pieces = about["pieces"].values()
-        if (
-            not isinstance(objects, list)
-            or not all(isinstance(name, str) for name in (*about["names"], *about["same"].values()))
-            or not all(isinstance(name, str) for name in objects)
-            or not set(about["same"]) <= set(about["names"])
-            or not all(_fits(p, {"key": str, "offset": int, "stride": list}) for p in pieces)
-        ):
-            self.fail("its metadata is damaged")
-        return {**about, "objects": objects}
-
-    def _layout(self, name: str) -> Layout:
-        layout = self._program.buffers.get(name)
-        if layout is None or not layout.is_static:
-            self.fail(f"the constant '{name}' has no static layout")
-        return layout
-
-    def _dense(self, name: str, layout: Layout, stored: Tensor) -> Tensor:
-        import torch  # noqa: PLC0415 - there is a tensor to make
-
-        if misfit := _misfit(stored, layout):
-            self.fail(f"'{name}' {misfit}")
-        result = torch.empty_strided(layout.size, layout.stride, dtype=stored.dtype)
-        return self._placed(result.copy_(stored), layout)
-
-    def _view(self, name: str, layout: Layout, piece: dict[str, Any]) -> Tensor:
-        import torch  # noqa: PLC0415 - there is a tensor to make
-
-        dtype = getattr(torch, layout.dtype.torch_name, None)
-        memory = self._memory[piece["key"]]
-        itemsize = layout.dtype.itemsize
-        offset, stride = piece["offset"], tuple(piece["stride"])
-        if dtype is None or str(memory.dtype) != "torch.uint8" or offset % itemsize:
-            self.fail(f"the bytes of '{name}' cannot be read as {layout.dtype.torch_name}")
-        typed = memory[: memory.numel() // itemsize * itemsize].view(dtype)
-        return self._placed(typed.as_strided(layout.size, stride, offset // itemsize), layout)
-
-    def _placed(self, value: Tensor, layout: Layout) -> Tensor:
-        return value if layout.device.type == "cpu" else value.to(str(layout.device))
-
 
 def _argument(arg: Arg, values: Mapping[str, Tensor]) -> object:
     """Return the value of an argument of a packing op."""
@@ -494,12 +276,3 @@ def _argument(arg: Arg, values: Mapping[str, Tensor]) -> object:
             return [_argument(each, values) for each in arg.items]
         case _:
             return None
-
-
-def _fits(value: object, kinds: Mapping[str, type]) -> bool:
-    """Return whether a JSON value is an object with exactly these members."""
-    return (
-        isinstance(value, dict)
-        and value.keys() == kinds.keys()
-        and all(isinstance(value[key], kind) for key, kind in kinds.items())
-    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.outputs import Kind, replacing, sidecar
 from wrapper_ir.outputs import beside as beside_of
 from wrapper_ir.outputs import reading as note_read
+from wrapper_ir.tensors_file import owner_of
 from wrapper_ir.text.errors import CharacterTextError, FileError, Place
 from wrapper_ir.text.printer import print_program
 from wrapper_ir.text.reader import parse_file
@@ -60,7 +61,7 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
 
             values = constants.Values(program, beside)
             identity = values.identity
-            kind = sidecar(file, constants.owner_of)
+            kind = sidecar(file, owner_of)
             values.write(stack.enter_context(_replacing(beside, kind)), owner=file.name)
         text = print_program(program, origins=True, values=identity)
         text_file.write_text(text, encoding="utf-8", newline="\n")

@@ -6,8 +6,9 @@ modules here only on first use of one of their names (PEP 562), so opening a lib
 for importing the compiler driver.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from wrapper_ir.lazy import names_of
 
 if TYPE_CHECKING:
     from wrapper_ir.toolchain.cache import CacheStats, DiskCache, default_cache
@@ -44,14 +45,15 @@ __all__ = [
     "prepare",
 ]
 
-_HOMES = ("errors", "cache", "compiler", "isa", "source", "kernels")
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever has that name
-    """Import a public name from its module on first use."""
-    for home in _HOMES if name in __all__ else ():
-        module = import_module(f"{__name__}.{home}")
-        if hasattr(module, name):
-            value = globals()[name] = getattr(module, name)
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__ = names_of(
+        __name__,
+        {
+            ".cache": ("CacheStats", "DiskCache", "default_cache"),
+            ".compiler": ("Compiler", "find_compiler"),
+            ".errors": tuple(name for name in __all__ if name.endswith("Error")),
+            ".isa": ("Isa",),
+            ".kernels": ("build_kernels", "prepare"),
+            ".source": ("CppSource",),
+        },
+    )

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain import processes
-from wrapper_ir.toolchain.compiler import include_dirs, include_flags
+from wrapper_ir.toolchain.flags import include_dirs, include_flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,22 +42,14 @@ class HeaderStore:
         cache: The cache that holds them.
         environment: The versions that files which read the header depend on.
         header: The header, as ``#include`` spells it.
-        includes: The flags that find it; not part of any key.
     """
 
-    def __init__(
-        self,
-        cache: DiskCache,
-        environment: str,
-        header: str = PREFIX,
-        includes: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, cache: DiskCache, environment: str, header: str) -> None:
         named = os.environ.get("WRAPPER_IR_HEADER_DIR")
         self._top = Path(named).expanduser() if named else cache.writable.directory / "headers"
         self._cache = cache
         self._environment = environment
         self._text = f"#include <{header}>\n"
-        self._includes = includes
         requested = os.environ.get("WRAPPER_IR_PRECOMPILE_HEADERS", "1") != "0"
         self._enabled = requested and (named is not None or cache.max_bytes >= _MIN_CACHE_BYTES)
 
@@ -95,9 +87,8 @@ class HeaderStore:
                 return
             header.write_text(self._text, encoding="utf-8")
             unfinished = header.with_name(f"unfinished-{os.getpid()}.gch")
-            includes = include_flags() if self._includes is None else self._includes
             files = ("-x", "c++-header", str(header), "-o", str(unfinished))
-            command = [*compiler.command, *flags, *includes, *files]
+            command = [*compiler.command, *flags, *include_flags(), *files]
             status, _ = processes.current().run(command, output=unfinished)
             if status == 0:
                 with unfinished.open("rb") as finished:

@@ -20,15 +20,18 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
 from wrapper_ir.devices import CppSide
-from wrapper_ir.toolchain.bindings import BINDING_VERSION
+from wrapper_ir.toolchain.bindings import HEADERS
 from wrapper_ir.toolchain.build import Recipe, build_library, default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import Compiler, compile_flags, find_compiler, stand_in, versions
+from wrapper_ir.toolchain.compiler import Compiler, find_compiler, stand_in
 from wrapper_ir.toolchain.errors import LibraryLoadError
-from wrapper_ir.toolchain.headers import HeaderStore
+from wrapper_ir.toolchain.flags import compile_flags, versions
+from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
 from wrapper_ir.toolchain.isa import Isa, cpu_identity, resolve
+from wrapper_ir.toolchain.kernel_files import is_solitary
+from wrapper_ir.toolchain.objects import Tools, digest_of
 from wrapper_ir.toolchain.processes import in_background
-from wrapper_ir.toolchain.source import Kernel
+from wrapper_ir.toolchain.source import CppUnit, parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain.source import CppSource
 
 #: Raise it when older cache entries must no longer be found.
-_FORMAT = 1
+_FORMAT = 2
 
 #: The side of a device whose kernels are called as on the host, beside PyTorch alone.
 _PLAIN = CppSide()
@@ -72,13 +75,14 @@ class _Session:
 
     def recipe(self, target: _Target) -> Recipe:
         """Return the tools and flags that compile kernels for a target."""
-        headers = HeaderStore(self.cache, environment())
+        headers = {PREFIX: HeaderStore(self.cache, header_environment(), PREFIX)}
+        tools = Tools(self.compiler, self.cache, headers)
         names = dict.fromkeys(("libtorch_cpu.so", target.side.library or "libtorch_cpu.so"))
         beside = tuple(stand_in(self.cache, self.compiler, name) for name in names)
-        flags = target.extra_flags
-        return Recipe(self.compiler, target.isa, flags, headers, self.jobs, target.side, beside)
+        return Recipe(tools, target.isa, target.extra_flags, self.jobs, target.side, beside)
 
 
+_Wanted: TypeAlias = tuple[_Target, CppUnit]
 _Loaded: TypeAlias = tuple[ModuleType, int]  # an open library and a kernel's index in it
 
 
@@ -122,11 +126,12 @@ def build_kernels(
     compiler, jobs = find_compiler(cache), jobs or default_jobs()
     session = _Session(cache, compiler, jobs, data_ptr_address, progress, len(sources))
     keys: list[str] = []
-    kernels: dict[str, tuple[_Target, Kernel]] = {}
+    kernels: dict[str, _Wanted] = {}
     for source in sources:
         target = _Target(resolve(source.isa), source.extra_flags, side)
+        parameters(source)  # checks it
         key = kernel_key(source, target.isa, compiler, side)
-        kernels[key] = target, Kernel.of(source, key)
+        kernels[key] = target, CppUnit(f"wir_k_{key[:20]}", source)
         keys.append(key)
     loaded = _loaded(session, kernels)
     pairs = zip(sources, (loaded[key] for key in keys), strict=True)
@@ -158,9 +163,15 @@ def _target_part(isa: Isa, compiler: Compiler, extra_flags: tuple[str, ...]) -> 
 
 @functools.cache
 def environment() -> str:
-    """Return the versions that every kernel depends on, joined."""
+    """Return what every kernel and its binding depend on, joined."""
+    return "\0".join((header_environment(), digest_of(HEADERS)))
+
+
+@functools.cache
+def header_environment() -> str:
+    """Return the versions that every kernel and its precompiled header depend on, joined."""
     soabi = str(sysconfig.get_config_var("SOABI"))
-    return "\0".join((str(_FORMAT), str(BINDING_VERSION), soabi, *versions()))
+    return "\0".join((str(_FORMAT), soabi, *versions()))
 
 
 def prepare(isa: str = "", *, cache: DiskCache | None = None, wait: bool = False) -> None:
@@ -183,8 +194,8 @@ def prepare(isa: str = "", *, cache: DiskCache | None = None, wait: bool = False
         chosen = cache or default_cache()
         session = _Session(chosen, find_compiler(chosen), jobs=1, address=0)
         recipe = session.recipe(_Target(resolve(isa), ()))
-        if not recipe.headers.exists(recipe.compiler, recipe.flags):
-            recipe.headers.get(recipe.compiler, recipe.flags)
+        if not recipe.tools.headers[PREFIX].exists(recipe.tools.compiler, recipe.flags):
+            recipe.precompiled()
 
     if wait:
         make()
@@ -192,7 +203,7 @@ def prepare(isa: str = "", *, cache: DiskCache | None = None, wait: bool = False
         in_background("header", make)
 
 
-def _loaded(session: _Session, kernels: Mapping[str, tuple[_Target, Kernel]]) -> dict[str, _Loaded]:
+def _loaded(session: _Session, kernels: Mapping[str, _Wanted]) -> dict[str, _Loaded]:
     """Load the kernels, by key, building those that are not on disk."""
     loaded = _find(session, kernels)
     missing = [key for key in kernels if key not in loaded]
@@ -200,7 +211,7 @@ def _loaded(session: _Session, kernels: Mapping[str, tuple[_Target, Kernel]]) ->
     if missing:
         with session.cache.locked(missing):
             loaded |= _find(session, missing)  # another process may have built them meanwhile
-            todo = [kernels[key] for key in missing if key not in loaded]
+            todo = {key: kernels[key] for key in missing if key not in loaded}
             session.advance(len(missing) - len(todo))
             for (target, _), members in _libraries(todo).items():
                 loaded |= _build(session, target, members)
@@ -222,32 +233,31 @@ def _find(session: _Session, keys: Iterable[str]) -> dict[str, _Loaded]:
 
 
 def _libraries(
-    todo: Sequence[tuple[_Target, Kernel]],
-) -> dict[tuple[_Target, str], list[Kernel]]:
+    todo: Mapping[str, _Wanted],
+) -> dict[tuple[_Target, str], dict[str, CppUnit]]:
     """Return the kernels of each library: those of one target together, each solitary one alone.
 
     Kernels are in the order of their keys. A library is named after its kernels, so its name has to
     determine the index of each of them.
     """
-    groups: dict[tuple[_Target, str], list[Kernel]] = {}
-    for target, kernel in sorted(todo, key=lambda item: item[1].key):
-        groups.setdefault((target, kernel.key if kernel.solitary else ""), []).append(kernel)
+    groups: dict[tuple[_Target, str], dict[str, CppUnit]] = {}
+    for key, (target, kernel) in sorted(todo.items(), key=lambda item: item[0]):
+        groups.setdefault((target, key if is_solitary(kernel) else ""), {})[key] = kernel
     return groups
 
 
-def _build(session: _Session, target: _Target, kernels: list[Kernel]) -> dict[str, _Loaded]:
-    cache = session.cache
-    name = hashlib.sha256("".join(kernel.key for kernel in kernels).encode()).hexdigest()
+def _build(session: _Session, target: _Target, kernels: dict[str, CppUnit]) -> dict[str, _Loaded]:
+    cache, recipe = session.cache, session.recipe(target)
+    name = hashlib.sha256("".join(kernels).encode()).hexdigest()
     with cache.scratch() as scratch:
-        library = build_library(
-            kernels, session.recipe(target), _module_name(name), scratch, session.advance
-        )
+        units = tuple(kernels.values())
+        library = build_library(units, recipe, _module_name(name), scratch, session.advance)
         file = cache.put(name, "so", library)
     module = _load(file, name, session.address)
-    for index, kernel in enumerate(kernels):
+    for index, (key, kernel) in enumerate(kernels.items()):
         record = {"library": name, "index": index, "name": kernel.source.name}
-        cache.put(kernel.key, "json", json.dumps(record, sort_keys=True).encode())
-    return {kernel.key: (module, index) for index, kernel in enumerate(kernels)}
+        cache.put(key, "json", json.dumps(record, sort_keys=True).encode())
+    return {key: (module, index) for index, key in enumerate(kernels)}
 
 
 #: The libraries that this process has opened. A library's name determines its content, whichever

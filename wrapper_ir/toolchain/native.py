@@ -10,83 +10,51 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import sysconfig
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import (
-    Compiler,
-    CompilerRunError,
-    find_compiler,
-    include_dirs,
-    link_flags,
-    run,
-    run_linker,
-    versions,
+from wrapper_ir.toolchain.compiler import find_compiler, run_linker
+from wrapper_ir.toolchain.flags import NATIVE, link_flags, native_flags
+from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
+from wrapper_ir.toolchain.kernels import header_environment, load_module
+from wrapper_ir.toolchain.objects import (
+    Tools,
+    Translation,
+    compile_file,
+    compile_files,
+    environment,
 )
-from wrapper_ir.toolchain.kernels import environment, load_module
 from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.processes import pool
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+    from pathlib import Path
 
-
-_NATIVE = Path(__file__).resolve().parent.parent / "native"
-
-#: Raise it when older cache entries must no longer be found.
-_FORMAT = 1
-
-#: A version script for the linker (``-Wl,--version-script=FILE``): the symbols that a library
-#: exports. Without it, template instances of the standard library would be visible as well.
-EXPORTS = "{ global: AOTInductor*; WrapperIR*; local: *; };\n"
+    from wrapper_ir.toolchain.compiler import Compiler
 
 #: Names of the translation units of parts that consist of several files.
-_UNITS = {Part.PROBES: "probes", Part.GRAPHS: "graphs"}
+_UNITS: Final = {Part.PROBES: "probes", Part.GRAPHS: "graphs"}
+
+_HINT: Final = "check that wrapper_ir supports this version of PyTorch and of the compiler"
+
+#: The header that every generated file reads.
+GENERATED: Final = "wir/generated.h"
 
 #: The start of the trailer of every constants file beside a library.
-TRAILER_MAGIC = b"WIRDATA1"
-_TRAILER = struct.Struct("<8sQ32s")
+TRAILER_MAGIC: Final = b"WIRDATA1"
+_TRAILER: Final = struct.Struct("<8sQ32s")
 
 
-def native_include_dirs() -> tuple[Path, ...]:
-    """Return the header directories of generated code: ours, then PyTorch's."""
-    torch = include_dirs()[1:]  # without Python's: AOT libraries do not use it
-    return (_NATIVE / "include", *torch)
-
-
-def native_flags(compiler: Compiler) -> tuple[str, ...]:
-    """Return the flags for the C++ runtime, without include paths.
-
-    They keep the paths of this machine out of objects, so that equal text gives equal bytes.
-    """
-    torch = native_include_dirs()[1:]
-    maps = ((_NATIVE, "wrapper_ir/native"), *((path, "torch") for path in torch))
-    return (*_flags(compiler), *(f"-ffile-prefix-map={path}={name}" for path, name in maps))
-
-
-def _flags(compiler: Compiler) -> tuple[str, ...]:
-    # A third smaller; the few functions that every call runs ask for more themselves.
-    return (*plain_flags(compiler, "-Os"), "-Wall", "-Wextra")
-
-
-def plain_flags(compiler: Compiler, level: str) -> tuple[str, ...]:
-    """Return the flags for files other than kernels, without those about warnings."""
-    # A unique symbol would keep a library from ever being unloaded.
-    gcc_only = () if compiler.clang else ("-fno-gnu-unique",)
-    return (
-        "-std=c++20",
-        level,
-        "-DNDEBUG",
-        "-fPIC",
-        "-fvisibility=hidden",
-        "-fvisibility-inlines-hidden",
-        "-ffunction-sections",
-        "-fdata-sections",
-        *gcc_only,
-    )
+def precompiled(cache: DiskCache) -> dict[str, HeaderStore]:
+    """Return a cache's precompiled headers of kernels and of generated files, by header."""
+    return {
+        PREFIX: HeaderStore(cache, header_environment(), PREFIX),
+        GENERATED: HeaderStore(cache, "\0".join(environment()), GENERATED),
+    }
 
 
 def runtime_objects(
@@ -115,13 +83,14 @@ def runtime_objects(
         CacheDirError: The cache directory cannot be used.
     """
     flags = (*native_flags(compiler), *extra_flags)
-
-    def object_of(unit: tuple[str, tuple[Path, ...]]) -> Path:
-        key = _key(*unit, compiler, extra_flags)
-        return cache.made(key, "o", lambda folder: _compile(*unit, folder, compiler, flags))
-
+    headers = (NATIVE / "src").glob("*.h")
+    files = [
+        _unit(f"{name}_unit.cpp", members, flags, f"the runtime part ({name})", headers=headers)
+        for name, members in native_units(parts).items()
+    ]
     with pool(jobs or default_jobs()) as threads:
-        return tuple(threads.map(object_of, native_units(parts).items()))
+        compiling = compile_files(files, Tools(compiler, cache), threads)
+        return tuple(each.result() for each in compiling)
 
 
 def constants_trailer(size: int, sha256: bytes) -> bytes:
@@ -151,7 +120,7 @@ def native_units(parts: Collection[Part]) -> dict[str, tuple[Path, ...]]:
     The files of a unit are compiled as one; one by one they take four times as long.
     """
     units: dict[str, list[Path]] = {"runtime": []}
-    for file in sorted((_NATIVE / "src").glob("*.cpp")):
+    for file in sorted((NATIVE / "src").glob("*.cpp")):
         unit, required = _unit_of(file.stem)
         if required.issubset(parts):
             units.setdefault(unit, []).append(file)
@@ -173,34 +142,23 @@ def _unit_of(stem: str) -> tuple[str, frozenset[Part]]:
     return "runtime", frozenset()
 
 
-def _compile(
-    name: str, files: Sequence[Path], scratch: Path, compiler: Compiler, flags: Sequence[str]
-) -> Path:
-    includes = [f"-I{path}" for path in (_NATIVE / "src", *native_include_dirs())]
-    target = scratch / f"{name}.o"
-    source = scratch / f"{name}_unit.cpp"  # unlike the name of any file that it includes
-    source.write_text("".join(f'#include "{file.name}"\n' for file in files), encoding="utf-8")
-    mapping = f"-ffile-prefix-map={scratch}=wrapper_ir/native"
-    command = [*compiler.command, *flags, mapping, *includes, "-c", str(source), "-o", str(target)]
-    _run(command, f"the runtime part ({name})")
-    return target
-
-
-def _run(command: Sequence[str], what: str) -> None:
-    try:
-        run(command)
-    except CompilerRunError as error:
-        hint = "check that wrapper_ir supports this version of PyTorch and of the compiler"
-        raise error.explained(what, hint=hint) from error
-
-
-def _key(name: str, files: Sequence[Path], compiler: Compiler, extra_flags: Sequence[str]) -> str:
-    flags = (*_flags(compiler), *extra_flags)  # without those that contain paths
-    headers = sorted([*(_NATIVE / "include").rglob("*.h"), *(_NATIVE / "src").glob("*.h")])
-    parts = [str(_FORMAT), *versions(), compiler.version, *flags, name]
-    for file in (*files, *headers):
-        parts += (file.relative_to(_NATIVE).as_posix(), file.read_text("utf-8"))
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+def _unit(
+    name: str,
+    files: Sequence[Path],
+    flags: tuple[str, ...],
+    what: str,
+    *,
+    headers: Iterable[Path],
+) -> Translation:
+    """Return the translation unit of some of our own files, which read headers beside them."""
+    return Translation(
+        name=name,
+        text="".join(f'#include "{file.relative_to(NATIVE)}"\n' for file in files),
+        flags=flags,
+        what=what,
+        reads=(*files, *sorted(headers)),
+        hints={"": _HINT},
+    )
 
 
 # Extension modules of our own, of one C++ file each. They depend on PyTorch, Python and the
@@ -213,13 +171,13 @@ class Extension:
 
     Attributes:
         name: The module's name.
-        source: The file.
-        texts: Our files and folders that the file includes, whose text is part of the key.
+        source: The file in ``wrapper_ir/native``, beside the headers that it includes.
+        more: Other files that it includes.
     """
 
     name: str
-    source: Path
-    texts: tuple[Path, ...] = ()
+    source: str
+    more: tuple[str, ...] = ()
 
     def load(self) -> Any:  # noqa: ANN401 - a module without types
         """Return the module, compiled now if no process has done so before.
@@ -240,28 +198,25 @@ class Extension:
             LinkError: It does not link.
             CacheDirError: The cache directory cannot be used.
         """
-        compiler = find_compiler(cache)
-        return cache.made(self._key(compiler), "so", lambda folder: self._build(folder, compiler))
+        tools = Tools(find_compiler(cache), cache)
+        unit = self._unit(tools.compiler)
 
-    def _build(self, scratch: Path, compiler: Compiler) -> Path:
-        includes = [f"-I{path}" for path in (*native_include_dirs(), include_dirs()[0])]
-        unit, library = str(scratch / "unit.o"), scratch / f"{self.name}.so"
-        # Without warnings, because it reads headers of PyTorch that have some.
-        flags = [*native_flags(compiler), "-w", *includes, "-c", str(self.source), "-o", unit]
-        _run([*compiler.command, *flags], f"a part of wrapper_ir ({self.source.name})")
-        run_linker([*compiler.command, unit, "-o", str(library), *link_flags(), "-ldl", "-s"])
-        return library
+        def make(folder: Path) -> Path:
+            library = folder / f"{self.name}.so"
+            command = [*tools.compiler.command, str(compile_file(unit, tools, folder))]
+            run_linker([*command, "-o", str(library), *link_flags(), "-ldl", "-s"])
+            return library
 
-    def _key(self, compiler: Compiler) -> str:
-        parts = [str(_FORMAT), self.name, environment(), compiler.version]
-        for file in (self.source, *_files(self.texts)):
-            parts += (file.name, file.read_text("utf-8"))
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        parts = (unit.key(tools.compiler), str(sysconfig.get_config_var("SOABI")))
+        return cache.made(hashlib.sha256("\0".join(parts).encode()).hexdigest(), "so", make)
 
-
-def _files(paths: Iterable[Path]) -> list[Path]:
-    """Return the given files, and the headers in the given folders, sorted."""
-    files: list[Path] = []
-    for path in paths:
-        files += path.rglob("*.h") if path.is_dir() else [path]
-    return sorted(files)
+    def _unit(self, compiler: Compiler) -> Translation:
+        source = NATIVE / self.source
+        return _unit(
+            f"{self.name}_unit.cpp",
+            (source,),
+            # Without warnings, because it reads headers of PyTorch that have some.
+            (*native_flags(compiler), "-w"),
+            f"a part of wrapper_ir ({source.name})",
+            headers=(*source.parent.glob("*.h"), *(NATIVE / each for each in self.more)),
+        )

@@ -1,7 +1,7 @@
-"""Cached object files, and the linker: the tools that AOT libraries are built with.
+"""One C++ file compiled to an object, in the cache or a folder, and the linker.
 
 An object's key is a digest of everything that its bytes depend on: its text and flags, those of our
-headers that it reads, the versions of the compiler and of PyTorch. Neither the key nor the object
+files that it reads, the versions of the compiler and of PyTorch. Neither the key nor the object
 contains a directory: files are compiled in a scratch directory under their bare names, and the
 paths of headers are mapped away. Equal input thus gives equal bytes, and an object compiled for one
 library serves the next.
@@ -9,41 +9,35 @@ library serves the next.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.toolchain.compiler import (
-    Compiler,
-    CompilerRunError,
-    include_flags,
-    run,
-    run_linker,
-    versions,
-)
+from wrapper_ir.toolchain.cache import DiskCache
+from wrapper_ir.toolchain.compiler import Compiler, CompilerRunError, run, run_linker
 from wrapper_ir.toolchain.errors import CompileError, offending_lines
-from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
-from wrapper_ir.toolchain.kernels import environment as kernel_environment
-from wrapper_ir.toolchain.native import EXPORTS, native_include_dirs, plain_flags
+from wrapper_ir.toolchain.flags import NATIVE, include_flags, versions
+from wrapper_ir.toolchain.headers import HeaderStore
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from concurrent.futures import Future
-    from pathlib import Path
 
-    from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.processes import Pool
 
 #: Raise it when older cache entries must no longer be found.
-_FORMAT = 1
-
-#: The header that every generated file reads.
-GENERATED = "wir/generated.h"
+_FORMAT: Final = 2
 
 #: The directory of generated source in debug information.
-_SOURCE_ROOT = "wrapper_ir-generated"
+_SOURCE_ROOT: Final = "wrapper_ir-generated"
+
+EXPORTS: Final = "{ global: AOTInductor*; WrapperIR*; local: *; };\n"
+"""A version script for the linker (``-Wl,--version-script=FILE``): the symbols that a library
+exports. Without it, template instances of the standard library would be visible as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +50,11 @@ class Translation:
         flags: Every flag except include paths; no flag names a path.
         what: Its description in errors, such as ``"kernel 'f'"``.
         headers: Name and text of each file beside it, which it may include in quotes.
+        reads: Our own files that it includes by their paths in ``wrapper_ir/native``. All objects
+            depend on those in ``include``, which are not listed.
         parts: Description and text of each part that compiler messages may point into, by the file
             name in its ``#line``.
+        hints: Hints for errors, each by a text that the compiler's messages then contain.
         header: The header that it reads and whose precompiled form helps, or empty.
         processor: An identifier of this processor if the flags depend on it (``-march=native``).
     """
@@ -67,7 +64,9 @@ class Translation:
     flags: tuple[str, ...]
     what: str
     headers: tuple[tuple[str, str], ...] = ()
+    reads: tuple[Path, ...] = ()
     parts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    hints: Mapping[str, str] = field(default_factory=dict)
     header: str = ""
     processor: str = ""
 
@@ -75,117 +74,126 @@ class Translation:
         """Return the digest of everything that the object depends on."""
         headers = (text for pair in self.headers for text in pair)
         parts = (*environment(), compiler.version, *self.flags, self.processor)
-        return hashlib.sha256(
-            "\0".join((*parts, self.name, self.text, *headers)).encode()
-        ).hexdigest()
+        texts = (self.name, self.text, *headers, digest_of(self.reads) if self.reads else "")
+        return hashlib.sha256("\0".join((*parts, *texts)).encode()).hexdigest()
+
+    def explained(self, error: CompilerRunError) -> CompileError:
+        """Return the user-facing error for a file that does not compile."""
+        what, file, text = self.what, self.name, self.text
+        for part, about in self.parts.items():
+            if offending_lines(part, error.output):
+                file, (what, text) = part, about
+                break
+        hints = (hint for message, hint in self.hints.items() if message in error.output)
+        return error.explained(what, file, text, next(hints, None))
 
 
 @functools.cache
 def environment() -> tuple[str, ...]:
-    """Return the versions and the text of our headers, on which every object depends."""
-    ours = native_include_dirs()[0]
-    texts = (
-        text
-        for file in sorted(ours.rglob("*.h"))
-        for text in (file.relative_to(ours).as_posix(), file.read_text("utf-8"))
-    )
-    return (str(_FORMAT), *versions(), *texts)
+    """Return the versions and a digest of our headers, on which every object depends."""
+    return (str(_FORMAT), *versions(), digest_of(tuple((NATIVE / "include").rglob("*.h"))))
 
 
-def generated_flags(compiler: Compiler) -> tuple[str, ...]:
-    """Return the flags for generated files other than kernels, without include paths.
+@functools.cache
+def digest_of(files: tuple[Path, ...]) -> str:
+    """Return a digest of our own files: their paths and texts."""
+    pairs = ((str(file.relative_to(NATIVE)), file.read_text("utf-8")) for file in sorted(files))
+    return hashlib.sha256("\0".join(part for pair in pairs for part in pair).encode()).hexdigest()
 
-    These files are lists of calls, where a higher optimisation level is not worth its time.
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What files are compiled with.
+
+    Attributes:
+        compiler: The compiler.
+        cache: The cache of objects.
+        headers: The stores of precompiled headers, by header.
     """
-    return (*plain_flags(compiler, "-O1"), "-w")
+
+    compiler: Compiler
+    cache: DiskCache
+    headers: Mapping[str, HeaderStore] = field(default_factory=dict)
 
 
-def compile_objects(
-    translations: Sequence[Translation],
-    *,
-    cache: DiskCache,
-    compiler: Compiler,
-    headers: Mapping[str, HeaderStore],
+def compile_file(file: Translation, tools: Tools, folder: Path | None = None) -> Path:
+    """Compile a C++ file.
+
+    Args:
+        file: The file.
+        tools: The compiler, the cache and precompiled headers.
+        folder: An existing folder for the file and its object. By default the object is one in the
+            cache, made now if absent, and must not be changed.
+
+    Returns:
+        The object.
+
+    Raises:
+        CompileError: The file does not compile.
+        CacheDirError: The cache directory cannot be used.
+    """
+    if folder is None:
+        make = functools.partial(compile_file, file, tools)
+        return tools.cache.made(file.key(tools.compiler), "o", make)
+    for name, text in ((file.name, file.text), *file.headers):
+        (folder / name).write_text(text, encoding="utf-8")
+    target = Path(file.name).with_suffix(".o")
+    command = [
+        *tools.compiler.command,
+        *file.flags,
+        # Names that must be unique are derived from the seed, not from chance.
+        f"-frandom-seed={file.key(tools.compiler)[:16]}",
+        *include_flags(),
+        f"-ffile-prefix-map={folder}={_SOURCE_ROOT}",
+        *("-c", file.name, "-o", str(target)),
+    ]
+    try:
+        _run(command, file, tools, folder)
+    except CompilerRunError as error:
+        raise file.explained(error) from error
+    return folder / target
+
+
+def _run(command: Sequence[str], file: Translation, tools: Tools, folder: Path) -> None:
+    """Run the compiler, without the precompiled header if that fails: it may be damaged."""
+    store = tools.headers.get(file.header)
+    header = None
+    if store is not None and "-g" not in file.flags:
+        header = store.get(tools.compiler, file.flags)
+    if header is not None:
+        with contextlib.suppress(CompilerRunError):
+            run([*command, "-include", str(header)], cwd=folder)
+            return
+    run(command, cwd=folder)
+    if store is not None and header is not None:
+        store.discard(tools.compiler, file.flags)
+
+
+def compile_files(
+    files: Iterable[Translation],
+    tools: Tools,
     pool: Pool,
-    advance: Callable[[], None],
+    advance: Callable[[], None] = lambda: None,
 ) -> list[Future[Path]]:
     """Start to compile the files that are not in the cache.
 
     Args:
-        translations: The files; starting with the costliest is quickest.
-        cache: The cache of objects.
-        compiler: The compiler.
-        headers: The stores of precompiled headers, by header.
+        files: The files; starting with the costliest is quickest.
+        tools: The compiler, the cache and precompiled headers.
         pool: The threads that run compilers, one each.
         advance: Called from any thread when an object is ready.
 
     Returns:
-        For each file, in order, a future of its object, which lies in the cache and must not be
-        changed. Waiting for it may raise CompileError or CacheDirError.
+        For each file, in order, a future of its object. Waiting for it may raise as
+        :func:`compile_file` does.
     """
 
-    def object_of(translation: Translation) -> Path:
-        key = translation.key(compiler)
-        store = headers.get(translation.header)
-        file = cache.made(key, "o", lambda folder: _compile(translation, compiler, store, folder))
+    def object_of(file: Translation) -> Path:
+        made = compile_file(file, tools)
         advance()
-        return file
+        return made
 
-    return [pool.submit(object_of, translation) for translation in translations]
-
-
-def _compile(
-    translation: Translation, compiler: Compiler, store: HeaderStore | None, scratch: Path
-) -> Path:
-    """Compile a file, without the precompiled header if that fails: it may be damaged."""
-    header = None
-    if store is not None and "-g" not in translation.flags:
-        header = store.get(compiler, translation.flags)
-    for name, text in ((translation.name, translation.text), *translation.headers):
-        (scratch / name).write_text(text, encoding="utf-8")
-    command = [
-        *compiler.command,
-        *translation.flags,
-        # Names that must be unique are derived from the seed, not from chance.
-        f"-frandom-seed={translation.key(compiler)[:16]}",
-        *_include_flags(),
-        f"-ffile-prefix-map={scratch}={_SOURCE_ROOT}",
-    ]
-    files = ("-c", translation.name, "-o", "out.o")
-    try:
-        if store is None or header is None:
-            run([*command, *files], cwd=scratch)
-        else:
-            try:
-                run([*command, "-include", str(header), *files], cwd=scratch)
-            except CompilerRunError:
-                store.discard(compiler, translation.flags)
-                run([*command, *files], cwd=scratch)
-    except CompilerRunError as error:
-        raise _explained(translation, error) from error
-    return scratch / "out.o"
-
-
-def _include_flags() -> tuple[str, ...]:
-    ours = native_include_dirs()[0]
-    return (f"-I{ours}", f"-ffile-prefix-map={ours}=wrapper_ir", *include_flags())
-
-
-def precompiled(cache: DiskCache) -> dict[str, HeaderStore]:
-    """Return a cache's precompiled headers of kernels and of generated files, by header."""
-    stamp = "\0".join(environment())
-    return {
-        PREFIX: HeaderStore(cache, kernel_environment()),
-        GENERATED: HeaderStore(cache, stamp, GENERATED, _include_flags()),
-    }
-
-
-def _explained(translation: Translation, error: CompilerRunError) -> CompileError:
-    """Return the user-facing error for a file that does not compile."""
-    for file, (what, text) in translation.parts.items():
-        if offending_lines(file, error.output):
-            return error.explained(what, file, text)
-    return error.explained(translation.what, translation.name, translation.text)
+    return [pool.submit(object_of, file) for file in files]
 
 
 def assemble(compiler: Compiler, file: Path) -> Path:

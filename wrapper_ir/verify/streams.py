@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 from wrapper_ir.analysis.ordering import CALLER, Clocks, Touch, touch
 from wrapper_ir.lines import (
     CPU,
-    Allocate,
     BufferInput,
     BufferValue,
-    ExternKernel,
     Free,
-    KernelCall,
     PartialLineVisitor,
     RecordEvent,
     Synchronize,
     WaitEvent,
+    effects,
 )
-from wrapper_ir.lines.traits import ends, works
+from wrapper_ir.lines.traits import calls, ends, takes_memory, works
 from wrapper_ir.verify import rules
 
 if TYPE_CHECKING:
@@ -89,18 +87,22 @@ class Streams(PartialLineVisitor[str]):
             self.state.report(rules.STREAM_IN_REGION, mnemonic=line.mnemonic, what=what)
 
     def visit_unsupported(self, line: AnyLine) -> str:
-        """Describe the streams that a line names. Other lines name none."""
-        return ""
+        """Check the stream and the memory pool that a line names, if any, and describe them."""
+        if not works(line):
+            return ""
+        device = line.device if calls(line) else self._device_of(effects(line).defines)
+        what = self._check_stream(line.stream, device)
+        if not (takes_memory(line) and line.mempool):
+            return what
+        why = _why_not(line.mempool, self.state.program.mempools, device)
+        if why:
+            self._report(rules.BAD_MEMPOOL, mempool=line.mempool, why=why)
+        return "a memory pool"
 
-    def visit_allocate(self, line: Allocate) -> str:
-        layout = self.state.program.buffers.get(line.out)
-        return self._numbered(line, None if layout is None else layout.device)
-
-    def visit_kernel_call(self, line: KernelCall) -> str:
-        return self._check_stream(line.stream, line.device)
-
-    def visit_extern_kernel(self, line: ExternKernel) -> str:
-        return self._numbered(line, line.device)
+    def _device_of(self, names: Sequence[str]) -> Device | None:
+        """Return the device of the first buffer that has a layout."""
+        layouts = (self.state.program.buffers.get(name) for name in names)
+        return next((layout.device for layout in layouts if layout is not None), None)
 
     def visit_record_event(self, line: RecordEvent) -> str:
         if self._is_declared(line.event):
@@ -129,15 +131,6 @@ class Streams(PartialLineVisitor[str]):
         for stream in line.after:
             what = self._check_stream(stream, None)
         return what
-
-    def _numbered(self, line: Allocate | ExternKernel, device: Device | None) -> str:
-        what = self._check_stream(line.stream, device)
-        if not line.mempool:
-            return what
-        why = _why_not(line.mempool, self.state.program.mempools, device)
-        if why:
-            self._report(rules.BAD_MEMPOOL, mempool=line.mempool, why=why)
-        return "a memory pool"
 
     def _check_stream(self, stream: int, device: Device | None) -> str:
         """Check a line's stream and describe it; empty for the caller's."""

@@ -15,22 +15,23 @@ from tests.emitters.corpus import program
 from tests.emitters.cpp.compiling import check_syntax
 from tests.emitters.test_python_gpus import STATES
 from tests.emitters.test_python_gpus import TEXT as TWO
-from wrapper_ir.aot.build import BuildOptions, build
-from wrapper_ir.aot.gpu_kernels import DeviceCode, chosen_archs
+from wrapper_ir.analysis.capture import why_not_captured
+from wrapper_ir.aot.build.gpu_kernels import DeviceCode, chosen_archs
+from wrapper_ir.aot.build.library import build
+from wrapper_ir.aot.build.options import BuildOptions
 from wrapper_ir.emitters import EmitError
-from wrapper_ir.emitters.cpp.artifact import MAIN_FILE
-from wrapper_ir.emitters.cuda_captures import why_not_captured
+from wrapper_ir.emitters.cpp.sources import MAIN_FILE
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
 from wrapper_ir.toolchain.compiler import find_compiler
-from wrapper_ir.toolchain.native import native_include_dirs
+from wrapper_ir.toolchain.flags import native_include_dirs
 from wrapper_ir.toolchain.objects import assemble
 from wrapper_ir.toolchain.triton import GpuBinary, TritonSource, binary_key, keep_binary
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wrapper_ir.emitters.cpp import CppArtifact
+    from wrapper_ir.aot.emitter import CppArtifact
 
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 
@@ -126,7 +127,7 @@ def test_text_in_caches_is_no_code() -> None:
     assert kernel.source.code.startswith(odd)
     assert odd not in artifact.source
     variables: dict[str, Any] = {}
-    exec(artifact.module_source.partition("\ncall = ")[0], variables)
+    exec(artifact.as_module().source.partition("\ncall = ")[0], variables)
     ((symbol, *fields),) = variables["_gpu_kernels"]
     assert (symbol, TritonSource(*fields)) == (kernel.symbol, kernel.source)
 

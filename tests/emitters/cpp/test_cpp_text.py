@@ -17,9 +17,9 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 import wrapper_ir as wir
 from tests.emitters.corpus import CASES, FILES, PROBED, TEXT_ONLY, program
 from tests.emitters.cpp.compiling import check_syntax, preprocess
+from wrapper_ir.aot.emitter import CppArtifact, CppEmitter
 from wrapper_ir.devices import CUDA
 from wrapper_ir.emitters import EmitError
-from wrapper_ir.emitters.cpp import CppArtifact, CppEmitter
 from wrapper_ir.emitters.cpp.context import make_names
 from wrapper_ir.emitters.cpp.literals import comment, string
 from wrapper_ir.errors import OptionValueError
@@ -57,7 +57,7 @@ def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 
 
 def emitted(made: Program, **options: object) -> CppArtifact:
-    artifact = CppEmitter(**options).emit(made)  # type: ignore[arg-type]
+    artifact = wir.emit(made, "cpp", **options)
     assert isinstance(artifact, CppArtifact)
     return artifact
 
@@ -95,7 +95,7 @@ def test_the_manifest_names_parts_of_the_runtime(
     assert artifact.manifest.parts == needed_parts(parts, alone=True) == parts
     assert (artifact.manifest.device is CUDA) == (Part.GPU in parts)
     listed = f"parts={json.dumps(sorted(map(str, parts)))}"
-    assert (listed in artifact.module_source) == bool(parts)
+    assert (listed in artifact.as_module().source) == bool(parts)
 
 
 def test_words_in_comments_decide_nothing() -> None:

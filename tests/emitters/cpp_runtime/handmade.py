@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wrapper_ir.aot.build import build_loadable
-from wrapper_ir.aot.load import load_library
+from wrapper_ir.aot.build.library import build_loadable
+from wrapper_ir.aot.load.function import load_library
 from wrapper_ir.toolchain.manifest import Sources
 
 __all__ = ["arguments", "expected", "function", "library", "text"]

@@ -227,7 +227,7 @@ def test_kernels_are_unique_by_content() -> None:
 
 
 def test_declaring_twice_does_nothing() -> None:
-    made = support.program("pools")
+    made = wir.prepare(support.program("pools"), "fx")
     assert declare_kernels(made) == declare_kernels(made)
     threads = [threading.Thread(target=declare_kernels, args=(made,)) for _ in range(4)]
     for thread in threads:
@@ -453,7 +453,7 @@ def test_what_is_saved_runs_where_its_kernels_are_declared(tmp_path: Path) -> No
         "root, way = sys.argv[1:]\n"
         "if way == 'export':\n"
         "    from wrapper_ir.emitters.fx import declare_kernels\n"
-        "    declare_kernels(wir.load(root + '/p.wir'))\n"
+        "    declare_kernels(wir.prepare(wir.load(root + '/p.wir'), 'fx'))\n"
         "    run = torch.export.load(root + '/p.pt2').module()\n"
         "else:\n"
         "    run = torch.load(root + '/m.pt', weights_only=False)\n"

@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import click
 
@@ -80,14 +80,18 @@ class Eager:
             return programs.graphs[-1]
 
 
+_DEFAULT: Final = "python"
+"""The emitter that a program is run by unless another one is named."""
+
+
 @click.command(epilog=examples("""
 wrapper-ir bisect good.wir --other bad.wir --random 0
 wrapper-ir bisect good.wir --other bad.wir --inputs inputs.safetensors -o reproducer
 wrapper-ir bisect net.wir --eager model.py:make --random 0    # against ATen, op by op
 """))
 @program_argument
-@target_option("-a", "python", "The first emitter.")
-@target_option("-b", "python", "The second emitter.")
+@target_option("-a", _DEFAULT, "The first emitter.")
+@target_option("-b", _DEFAULT, "The second emitter.")
 @click.option(
     "--other",
     metavar="FILE.wir",
@@ -131,7 +135,7 @@ def bisect(  # noqa: PLR0913 - one parameter per option
         raise click.UsageError("standard input holds one program, not two")
     if output == "-":
         raise click.UsageError("a reproducer is a folder, not standard output")
-    model.check(alone=other is None and b == "python")
+    model.check(alone=other is None and b == _DEFAULT)
     from wrapper_ir.debugging import bisect as find
 
     program = read_program(file, data=True)

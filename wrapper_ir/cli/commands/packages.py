@@ -16,7 +16,7 @@ from wrapper_ir.cli.terminal import human
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wrapper_ir.aot.about import Model
+    from wrapper_ir.aot.package.about import Model
 
 #: The number of constants shown without --constants.
 _MOST_SHOWN = 10
@@ -40,8 +40,8 @@ def inspect(file: str, verify: bool, every: bool, as_json: bool) -> None:
     of a package: a library runs as code, so only load what you trust. With --verify the exit code
     is 1 if a part was damaged.
     """
-    from wrapper_ir.aot.about import models_of
-    from wrapper_ir.aot.archive import opened
+    from wrapper_ir.aot.package.about import models_of
+    from wrapper_ir.aot.package.archive import opened
 
     archive = opened(file)
     models = models_of(archive)
@@ -139,11 +139,11 @@ wrapper-ir check model/ --json | jq '.[] | .file, .line'
 def check(folder: str, as_json: bool) -> None:
     """Check whether the source in an exported folder still matches the program in it.
 
-    The program is rendered again, and both texts are compared statement by statement; comments and
-    formatting do not count. Each edit is shown with its place and with the kernel or the line of
+    The program is rendered again, and both texts are compared line by line; lines that are empty or
+    comments do not count. Each edit is shown with its place and with the kernel or the line of
     the program there. Nothing is compiled or run. The exit code is 1 if something was edited.
     """
-    from wrapper_ir.aot.checking import check_folder
+    from wrapper_ir.aot.source.checking import check_folder
 
     edits = check_folder(folder)
     if as_json:

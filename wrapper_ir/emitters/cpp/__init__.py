@@ -1,9 +1,13 @@
-"""The C++ emitter: data tables and one function over PyTorch's C shim."""
+"""C++ text of programs: data tables and one function over PyTorch's C shim.
+
+The emitter itself is :class:`wrapper_ir.aot.emitter.CppEmitter`, as its artifacts build, load and
+export what is rendered here.
+"""
 
 from __future__ import annotations
 
-from wrapper_ir.emitters.cpp.artifact import CppArtifact
-from wrapper_ir.emitters.cpp.emitter import CppEmitter
+from wrapper_ir.emitters.cpp.renderer import CppRenderer
+from wrapper_ir.emitters.cpp.sources import CppSources
 from wrapper_ir.toolchain.source import KernelUnit
 
-__all__ = ["CppArtifact", "CppEmitter", "KernelUnit"]
+__all__ = ["CppRenderer", "CppSources", "KernelUnit"]

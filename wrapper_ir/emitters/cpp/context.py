@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.devices import accelerators_of
+from wrapper_ir.analysis.handed_over import placed_results
+from wrapper_ir.analysis.streams import needs_queues
+from wrapper_ir.analysis.symbols import free_region_symbols
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CppExprs
@@ -17,9 +21,9 @@ from wrapper_ir.emitters.cpp.literals import (
     side_of,
     statement,
 )
-from wrapper_ir.emitters.facts import accelerators_of, needs_queues, placed_results
 from wrapper_ir.emitters.names import NamePlan
 from wrapper_ir.emitters.regions import TextRun, wanted_names
+from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.memory import Free
@@ -29,10 +33,10 @@ from wrapper_ir.toolchain.parts import Part
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from wrapper_ir.analysis.capture import Piece
+    from wrapper_ir.analysis.kept import Kept
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.cpp.products import Products
-    from wrapper_ir.emitters.cpp.statics import Statics
-    from wrapper_ir.emitters.cuda_captures import Piece
     from wrapper_ir.emitters.regions import Key
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.expr import Dim
@@ -116,7 +120,7 @@ class Context(TextRun):
     """One run of the emitter.
 
     Attributes:
-        statics: Memory and views that are kept between calls.
+        kept: Memory and views that last from call to call.
         accelerator: The device besides the host that the program runs on (the first of several), or
             None.
         side: The C++ side of the accelerator's kind.
@@ -131,7 +135,7 @@ class Context(TextRun):
     def __init__(  # noqa: PLR0913 - all but three are named
         self,
         program: Program,
-        statics: Statics,
+        kept: Kept,
         problems: Problems,
         *,
         takes_out: bool,
@@ -146,7 +150,11 @@ class Context(TextRun):
         super().__init__(
             program, problems, names, unit=UNIT, takes_out=takes_out, profiles=profiles
         )
-        self.statics = statics
+        self.kept = kept
+        #: Symbols that something depends on. A number that is passed in and is not among them may
+        #: be anything: an exported model has one where it was given None.
+        inside = Region((), program.body, program.results)
+        self.symbols = frozenset(free_region_symbols(inside, program))
         self.products = products
         self.graphs = graphs
         #: The pieces that are captured one by one, by the position of their switches.

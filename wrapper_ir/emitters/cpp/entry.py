@@ -44,12 +44,12 @@ class Entry:
         self._context = context
         self._renderer = renderer
         self._program = program = context.program
-        self._touched = frozenset(context.statics.storages.touched_inputs)
+        self._touched = frozenset(context.kept.storages.touched_inputs)
         self._beginning = find_beginning(program)
         self._symbols = set(self._beginning.symbols)
         self.end = self._beginning.end
         #: Inputs some of whose sizes are not known yet.
-        self._pending = list(context.statics.storages.touched_inputs)
+        self._pending = list(context.kept.storages.touched_inputs)
         self._known = self._take_known()
 
     def _take_known(self) -> list[str]:
@@ -74,7 +74,7 @@ class Entry:
                     "const wir::Object",
                     f"{{inputs[{position}].object}}",
                 )
-            elif param.symbol in self._context.statics.symbols:
+            elif param.symbol in self._context.symbols:
                 type_ = self._renderer.symbol_type(param.symbol)
                 self._renderer.define_symbol(param.symbol, slot_value(position, type_))
                 info = self._program.symbols[param.symbol]

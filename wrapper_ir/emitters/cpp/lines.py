@@ -14,8 +14,7 @@ from wrapper_ir.emitters.cpp.control import ControlLines
 from wrapper_ir.emitters.cpp.exprs import CType
 from wrapper_ir.emitters.cpp.literals import call, table
 from wrapper_ir.emitters.cpp.region import RegionBase
-from wrapper_ir.emitters.cpp.state import Place
-from wrapper_ir.emitters.cpp.statics import same_view
+from wrapper_ir.emitters.cpp.state import Place, same_view
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.layout import CPU, DType, LayoutKind
@@ -64,7 +63,7 @@ class MemoryLines(RegionBase):
 
     @override
     def visit_allocate_pool(self, line: AllocatePool) -> None:
-        if line.out in self.context.statics.growing:
+        if line.out in self.context.kept.growing:
             self._grow(line)
         else:
             self._allocate(line)
@@ -74,7 +73,7 @@ class MemoryLines(RegionBase):
         self.mark(line)
         self.uses_state = True
         arena = self.declared.state.arena(line.out)
-        heap = ", state.heap" if self.context.statics.needs_heap else ""
+        heap = ", state.heap" if self.context.kept.needs_heap else ""
         value = f"{arena}.at_least({self.count(self.layout(line.out).nbytes)}{heap})"
         name = self.context.buffer(line.out)
         value = self.shown(line, f"allocate {line.out}", value)
@@ -134,7 +133,7 @@ class MemoryLines(RegionBase):
         They wait for an event after those of the program, which is recorded anew each time.
         """
         event = self.context.spare_event
-        lives = self.context.statics.storages.lives.of(line.buffer)
+        lives = self.context.kept.storages.lives.of(line.buffer)
         for home in sorted({life.stream for life in lives}):
             for stream in line.after:
                 self.put(f"call.queues->record({event}, {stream});")

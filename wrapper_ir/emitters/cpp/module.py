@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.handed_over import spent_inputs
+from wrapper_ir.analysis.streams import has_users_queues, is_branched, needs_queues
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.context import PROGRAM
 from wrapper_ir.emitters.cpp.entry import Entry
@@ -16,12 +18,6 @@ from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
 from wrapper_ir.emitters.cpp.literals import UNIT, device_index, device_parts, statement
 from wrapper_ir.emitters.cpp.tables import Tables
-from wrapper_ir.emitters.facts import (
-    has_users_queues,
-    is_branched,
-    needs_queues,
-    spent_inputs,
-)
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
 from wrapper_ir.lines.kernels import KernelDefinition
 from wrapper_ir.lines.walk import Path
@@ -83,11 +79,11 @@ class _Module:
             self.declared,
             self._program.region,
             CodeWriter(UNIT),
-            context.statics.storages.last,
+            context.kept.storages.last,
             framed=self._is_long,
         )
         self._renderer.show_origins = origins
-        self._renderer.spent = spent_inputs(self._program, context.statics.storages)
+        self._renderer.spent = spent_inputs(self._program, context.kept.storages)
 
     def files(self) -> dict[str, CodeWriter]:
         """Return the program's files."""
@@ -101,7 +97,7 @@ class _Module:
 
     def _parts(self) -> list[CodeWriter]:
         """Return the bodies of the functions that the program's own lines become."""
-        if self._context.statics.needs_heap:
+        if self._context.kept.needs_heap:
             self.declared.state.heap()
         entry = Entry(self._context, self._renderer)
         parts = [self._next_part()]
@@ -147,7 +143,7 @@ class _Module:
             self._create(file, create)
         file.line(f"void run({_RUN}) {{")
         with file.indent():
-            if self._context.statics.needs_heap or self._renderer.uses_state:
+            if self._context.kept.needs_heap or self._renderer.uses_state:
                 file.line("State& state = *static_cast<State*>(opaque);")
             self._serve(file)
         file.extend(body)
@@ -232,7 +228,7 @@ class _Module:
                 kind = side.user_queues
             file.line(f"{kind} queues({', '.join(args)});")
             file.line("call.queues = &queues;")
-        if self._context.statics.needs_heap:
+        if self._context.kept.needs_heap:
             file.line("const wir::Heap::Call serving(state.heap);")
 
     def _queues(self, *, has_users: bool) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ from wrapper_ir.toolchain.parts import Part
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from wrapper_ir.analysis.capture import Piece
     from wrapper_ir.emitters.cpp.context import Context
-    from wrapper_ir.emitters.cuda_captures import Piece
     from wrapper_ir.lines.control import Input
 
 

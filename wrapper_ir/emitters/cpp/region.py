@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from wrapper_ir.analysis.streams import needs_streams, pool_of, stream_of, users_object
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CExpr, CType, convert, symbol_type
 from wrapper_ir.emitters.cpp.literals import call
@@ -18,7 +19,6 @@ from wrapper_ir.emitters.cpp.state import (
     needs_handle,
     place_of,
 )
-from wrapper_ir.emitters.facts import needs_streams, pool_of, stream_of, users_object
 from wrapper_ir.emitters.regions import Storages, TextWalker
 from wrapper_ir.lines.expr import Dim, UnsupportedExprError, dim
 from wrapper_ir.lines.kernels import KernelCall

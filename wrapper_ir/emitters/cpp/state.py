@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from wrapper_ir.analysis.kept import source_of
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import parameter_type
 from wrapper_ir.emitters.cpp.literals import call, device_index, device_type
-from wrapper_ir.emitters.cpp.statics import same_view, source_of
 from wrapper_ir.emitters.kernel_types import ELEMENTS
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.effects import effects
@@ -26,9 +26,9 @@ from wrapper_ir.lines.memory import (
 from wrapper_ir.toolchain.parts import Part
 
 if TYPE_CHECKING:
+    from wrapper_ir.analysis.kept import View
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.emitters.cpp.products import Products
-    from wrapper_ir.emitters.cpp.statics import KeptView
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.kernels import Param
     from wrapper_ir.lines.layout import Layout
@@ -144,7 +144,7 @@ class StateMembers:
 
     def has(self, name: str) -> bool:
         """Return whether a buffer lives in the state."""
-        return name in self._constants or self._context.statics.is_kept(name)
+        return name in self._constants or self._context.kept.is_ready(name)
 
     def handle(self, name: str) -> Place:
         """Return a buffer as a tensor of its layout."""
@@ -154,13 +154,13 @@ class StateMembers:
 
     def shown(self, name: str) -> Place:
         """Return a tensor of a buffer's storage without a new member, perhaps of another layout."""
-        if name in self._context.statics.views and name not in self._handles:
+        if name in self._context.kept.views and name not in self._handles:
             return replace(self.base(name), exact=False)
         return self.handle(name)
 
     def base(self, name: str) -> Place:
         """Return a tensor of a buffer's storage, perhaps of another layout."""
-        view = self._context.statics.views.get(name)
+        view = self._context.kept.views.get(name)
         if view is None or name in self._handles:
             return self.handle(name)
         source = self.base(source_of(view))
@@ -226,7 +226,7 @@ class StateMembers:
 
     def _look_up(self, name: str) -> str:
         program = self._context.program
-        view, layout = self._context.statics.views.get(name), program.layout(name)
+        view, layout = self._context.kept.views.get(name), program.layout(name)
         if isinstance(view, Reuse) and same_view(program.layout(view.donor), layout):
             return self.pointer(view.donor)
         base = self.base(name)
@@ -237,10 +237,10 @@ class StateMembers:
         return f"state.{member}"
 
     def _make(self, name: str) -> Place:
-        view = self._context.statics.views.get(name)
+        view = self._context.kept.views.get(name)
         if view is not None:
             return self._make_view(name, view)
-        if name in self._context.statics.arenas:
+        if name in self._context.kept.arenas:
             return Place(self.arena(name), DType.UINT8, exact=False, in_state=True)
         layout = self._context.program.layout(name)
         member = self._context.buffer(name)
@@ -255,7 +255,7 @@ class StateMembers:
             self._kept_bytes += layout.nbytes
         return self._place(member, layout)
 
-    def _make_view(self, name: str, view: KeptView) -> Place:
+    def _make_view(self, name: str, view: View) -> Place:
         program = self._context.program
         layout, source = program.layout(name), source_of(view)
         if isinstance(view, Reuse) and same_view(program.layout(source), layout):
@@ -291,6 +291,11 @@ class StateMembers:
         writer = self._context.section("create")
         with writer.indent():
             self._context.put(writer, text)
+
+
+def same_view(old: Layout, new: Layout) -> bool:
+    """Return whether two layouts of one storage describe the same tensor."""
+    return old.offset == new.offset and replace(old, offset=0) == replace(new, offset=0)
 
 
 def make_view(

@@ -132,12 +132,12 @@ class Tables:
         self._constants = constant_table(context.program)
         self._number_types = symbol_types(context.program)
         self._stored = stored_inputs(context.program)
-        self._lasting = context.statics.storages.lasting_results(context.program)
+        self._lasting = context.kept.storages.lasting_results(context.program)
 
     def write(self, writer: CodeWriter) -> None:
         """Write the tables."""
         program, context = self._program, self._context
-        written = mutated_inputs(program, context.statics.storages.lives)
+        written = mutated_inputs(program, context.kept.storages.lives)
         inputs = [
             self._input(param, written=position in written)
             for position, param in enumerate(program.inputs)
@@ -295,7 +295,7 @@ class Tables:
         name, kind = literals.string(param.symbol), type_.kind
         if symbol_kind is SymbolKind.NONE:
             kind, fixed = "kNone", ", true"
-        elif param.symbol not in self._context.statics.symbols:
+        elif param.symbol not in self._context.symbols:
             kind, fixed = "kNone", ""  # any value will do
         else:
             fixed = self._fixed(param.symbol, type_)

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.fx.emitter import FxEmitter, declare_kernels
+from wrapper_ir.lazy import names_of
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.fx.artifact import FxArtifact
 
 __all__ = ["FxArtifact", "FxEmitter", "declare_kernels"]
 
-
-def __getattr__(name: str) -> object:
-    """Import the artifact on first use, since it needs torch, unlike the emitter's options."""
-    if name == "FxArtifact":
-        from wrapper_ir.emitters.fx.artifact import FxArtifact  # noqa: PLC0415
-
-        return FxArtifact
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+if not TYPE_CHECKING:
+    # It needs torch, unlike the emitter's options.
+    __getattr__ = names_of(__name__, {".artifact": ("FxArtifact",)})

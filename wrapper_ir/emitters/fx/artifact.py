@@ -14,10 +14,10 @@ from torch import fx
 from torch._ops import HigherOrderOperator, OpOverload
 from typing_extensions import override
 
+from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.devices import named
 from wrapper_ir.emitters.base import MissingConstantError
-from wrapper_ir.emitters.facts import only_accelerator
 from wrapper_ir.emitters.functions import as_function
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.checks import spec_of, specs_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,7 +35,6 @@ from wrapper_ir.lines.args import (
 )
 from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.expr import Dim, dim
-from wrapper_ir.lines.layout import DType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -139,23 +138,6 @@ def _keeps_layout(op: str, storage: Storage, layout: Layout) -> bool:
     return op in PRODUCTS and layout.is_contiguous
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    """A copy that an op writes in place of a buffer.
-
-    Attributes:
-        buffer: The buffer.
-        tensor: The tensor to copy back to.
-        copy: The copy.
-        dtype: The dtype to view the copy as before copying back; ``None`` for its own.
-    """
-
-    buffer: str
-    tensor: fx.Node
-    copy: fx.Node
-    dtype: DType | None = None
-
-
 class CallLines(RegionBase):
     """Renders definitions and calls."""
 
@@ -202,25 +184,11 @@ class CallLines(RegionBase):
             reason = f"its signature has {len(kernel.types)} types for {len(line.args)} arguments"
             self.unsupported(line, reason)
             return
-        back: list[_Copy] = []
-        args = [self._launched_with(line, arg, back) for arg in line.args]
+        args = [self._kernel_arg(line, arg) for arg in line.args]
         # Torch's tools expect a grid of three sizes.
         grid = (*self.numbers(line.grid), 1, 1)[:3]
         named = dict(zip(kernel.types, args, strict=True))
         self.call(LAUNCH, **launch_kwargs(kernel, grid, named))
-        self._copy_back(back)
-
-    def _launched_with(self, line: KernelCall, arg: Arg, back: list[_Copy]) -> Any:
-        """Return an argument of a Triton kernel.
-
-        A buffer written as another dtype than that of its memory becomes a copy that is copied
-        back, see :meth:`_passed`.
-        """
-        if isinstance(arg, BufferArg) and arg.access.writes:
-            memory = self.bound[arg.buffer].storage
-            if self.layout(arg.buffer).dtype is not memory.dtype:
-                return self._typed_copy(arg.buffer, back)
-        return self._kernel_arg(line, arg)
 
     def _kernel_arg(self, line: KernelCall, arg: Arg) -> Any:
         """Return an argument of a kernel that is passed as it is."""
@@ -239,44 +207,33 @@ class CallLines(RegionBase):
         if op is None:
             self.unsupported(line, f"torch has no op '{line.op}' in this process")
             return
-        back: list[_Copy] = []
-        args = [self._passed(line, arg, back) for arg in line.args]
+        args = [self._passed(line, arg) for arg in line.args]
         args[1:1] = [method] if method else []
-        kwargs = {name: self._passed(line, arg, back) for name, arg in line.kwargs}
+        kwargs = {name: self._passed(line, arg) for name, arg in line.kwargs}
         whole = [r for r in line.results if isinstance(r, ResultBuffer) and r.path == ()]
         preferred = whole[0].out if whole else None
         node = self.call(op, *args, name=preferred, **kwargs)
-        self._copy_back(back)
         names = () if method else tuple(r.name for r in op._schema.returns)  # noqa: SLF001
         self.results(line, line.results, node, names)
-        copied = {each.buffer for each in back}
         for result in line.results:
-            if not isinstance(result, ResultBuffer):
-                continue
-            self.fresh.difference_update(result.of)
-            if result.relation is Relation.FRESH:
-                if not begins_work(line):  # a copy of it would be made before it is there
+            if isinstance(result, ResultBuffer):
+                self.fresh.difference_update(result.of)
+                # A copy of what is not there yet would be made too early.
+                if result.relation is Relation.FRESH and not begins_work(line):
                     self.fresh.add(result.out)
-            elif copied.intersection(result.of) and (storage := self._storage_of(result)):
-                # The op returned the copy that it wrote.
-                view = self.view(storage, self.layout(result.out), 0, result.out)
-                self.bind(result.out, view, storage)
 
     # Arguments.
 
-    def _passed(self, line: ExternKernel, arg: Arg, back: list[_Copy]) -> Any:
+    def _passed(self, line: ExternKernel, arg: Arg) -> Any:
         """Return an argument of a library op that may write to it.
 
-        A view in another dtype than that of its storage is replaced by a copy that is copied back,
-        because torch's functionalization of ops with ``out=`` assumes that it has the storage's
-        dtype. Functionalization replaces a whole buffer that is written by a new tensor in whatever
-        layout the op returns, but writes a view back into the old buffer.
+        Functionalization replaces a whole buffer that is written by a new tensor in whatever layout
+        the op returns, but writes a view back into the old buffer.
 
-        An op that writes after it returns gets the buffer itself: a copy would be copied back
-        before the op has written it, and nothing would wait for the op.
+        An op that writes after it returns gets the buffer itself, which is waited for.
         """
         if isinstance(arg, ListArg):
-            return [self._passed(line, item, back) for item in arg.items]
+            return [self._passed(line, item) for item in arg.items]
         if not isinstance(arg, BufferArg) or arg.access is Access.READ or begins_work(line):
             return self.arg(line, arg)
         bound, layout = self.bound[arg.buffer], self.layout(arg.buffer)
@@ -285,37 +242,12 @@ class CallLines(RegionBase):
             # the op gets, which the op may resize.
             return bound.node
         storage = bound.storage
-        if layout.dtype is storage.dtype:
-            if not bound.is_direct:
-                # Torch cannot functionalize a write through a chain of views.
-                return self.view(storage, layout, 0, arg.buffer)
-            if bound.node is not storage.node or _keeps_layout(line.op, storage, layout):
-                return bound.node
-            if layout.extent == layout.numel:
-                return self.view(storage, layout, 0, arg.buffer)
-            # An op may compute differently for a layout with gaps, so the copy keeps them.
-            copy = self.empty(replace(layout, offset=0), f"{arg.buffer}_copy")
-            self.call(_aten.copy_.default, copy, bound.node)
-            back.append(_Copy(arg.buffer, bound.node, copy))
-            return copy
-        return self._typed_copy(arg.buffer, back)
-
-    def _typed_copy(self, buffer: str, back: list[_Copy]) -> fx.Node:
-        """Copy a buffer that views memory of another dtype, to be copied back later."""
-        storage, layout = self.bound[buffer].storage, self.layout(buffer)
-        start = dim(layout.offset * layout.dtype.itemsize)
-        row = self.typed_row(storage, layout.dtype, start, extent_of(layout))
-        copy = self.call(_aten.clone.default, row.typed)
-        back.append(_Copy(buffer, row.row, copy, storage.dtype))
-        own = Storage(copy, layout.dtype, is_whole=True)
-        return self.view(own, replace(layout, offset=row.skipped), 0, buffer)
-
-    def _copy_back(self, copies: Sequence[_Copy]) -> None:
-        for each in copies:
-            source = each.copy
-            if each.dtype is not None:
-                source = self.call(_aten.view.dtype, source, torch_dtype(each.dtype))
-            self.call(_aten.copy_.default, each.tensor, source)
+        is_whole = bound.is_direct and bound.node is storage.node
+        # Torch cannot functionalize a write through a chain of views.
+        is_view = bound.is_direct and not is_whole
+        if is_view or (is_whole and _keeps_layout(line.op, storage, layout)):
+            return bound.node
+        return self.view(storage, layout, 0, arg.buffer)
 
     def arg(self, line: AnyLine, arg: Arg) -> Any:
         """Return an argument of a call."""

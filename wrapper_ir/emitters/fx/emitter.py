@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
-from wrapper_ir.lines.program import Stage
 from wrapper_ir.options import declared
+from wrapper_ir.options.legal import Legal
 from wrapper_ir.options.schema import Option
-from wrapper_ir.planning import plan_memory
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.fx.artifact import FxArtifact
@@ -38,6 +37,11 @@ class FxEmitter(Emitter):
     """
 
     name: ClassVar[str] = "fx"
+    # Torch assumes that a view that an op with `out=` writes has the type of its base, and puts a
+    # new tensor in the op's layout in place of a whole one.
+    legal: ClassVar[Legal] = Legal(
+        mixed_pools=False, retyped_reuse=False, retyped_writes="kernels", written_gaps=False
+    )
 
     checks: str = CHECKS.field()
     values: bool = VALUES.field()
@@ -58,8 +62,8 @@ def declare_kernels(program: Program) -> KernelSet:
     ``torch.export.save`` wrote. It compiles nothing.
 
     Args:
-        program: The program that the graph was emitted from. If its devices name passes, it is the
-            one after these, such as ``wir.prepare(program, "fx")``.
+        program: The program that the graph was rendered from: the artifact's ``program``, or
+            ``wir.prepare(program, "fx")``.
 
     Raises:
         EmitError: The program cannot be rendered as a graph.
@@ -67,8 +71,7 @@ def declare_kernels(program: Program) -> KernelSet:
     from wrapper_ir.emitters.fx.artifact import FxArtifact  # noqa: PLC0415 - torch, as above
     from wrapper_ir.emitters.fx.kernels import KERNELS, KernelSet  # noqa: PLC0415 - torch, as above
 
-    planned = program if program.stage is Stage.PLANNED else plan_memory(program)
-    artifact = FxEmitter(values=False).emit(planned)
+    artifact = FxEmitter(values=False).emit(program)
     assert isinstance(artifact, FxArtifact)
     kernels = getattr(artifact.graph_module, KERNELS)
     assert isinstance(kernels, KernelSet)

@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -15,19 +14,8 @@ from wrapper_ir.emitters.fx.control import ControlLines
 from wrapper_ir.emitters.fx.region import (
     RegionBase,
     Storage,
-    extent_of,
 )
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.expr import Dim, ceil_divided, dim, free_symbols
-from wrapper_ir.lines.layout import Layout
-from wrapper_ir.lines.memory import (
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
-    Free,
-    Reinterpret,
-    Reuse,
-)
+from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.symbols import (
     AssertApart,
@@ -45,7 +33,15 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.fx.context import Context
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.layout import DType
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.memory import (
+        Allocate,
+        AllocateFromPool,
+        AllocatePool,
+        Free,
+        Reinterpret,
+        Reuse,
+    )
     from wrapper_ir.lines.program import AnyLine
     from wrapper_ir.lines.trace import Comment, Probe
 
@@ -62,41 +58,26 @@ class MemoryLines(RegionBase):
 
     def __init__(self, context: Context, region: Region) -> None:
         super().__init__(context, region)
-        self._pools: dict[tuple[str, DType], Storage] = {}
+        self._pools: dict[str, Storage] = {}
 
     @override
     def visit_allocate(self, line: Allocate) -> None:
         layout = self.layout(line.out)
         node = self.empty(layout, line.out, line)
-        self.bind(line.out, node, Storage(node, layout.dtype, is_whole=True, line=line))
+        self.bind(line.out, node, Storage(node, layout.dtype, is_whole=True))
         if line.zeroed:
             self.call(_aten.zero_.default, node)
 
     @override
     def visit_allocate_pool(self, line: AllocatePool) -> None:
-        """Allocate one storage for each dtype of the pool's slices.
-
-        Slices of one dtype overlap as planned. Views of the same bytes as another dtype would be
-        correct in the emitted graph, but wrong once torch has functionalized it.
-        """
-        spans: dict[DType, list[tuple[Dim, Dim]]] = {}
-        for other in self.region.body:
-            if isinstance(other, AllocateFromPool) and other.pool == line.out:
-                layout = self.layout(other.out)
-                size = dim((layout.offset + extent_of(layout)) * layout.dtype.itemsize)
-                spans.setdefault(layout.dtype, []).append((other.offset, dim(other.offset + size)))
-        pool = self.layout(line.out)
-        for dtype, slices in spans.items():
-            start, end = _hull(slices)
-            count = dim(sympy.Max(0, ceil_divided(dim(end - start), dtype.itemsize)))
-            layout = Layout(dtype, pool.device, (count,), (1,))
-            node = self.empty(layout, f"{line.out}_{dtype.torch_name}", line)
-            self._pools[line.out, dtype] = Storage(node, dtype, start, is_whole=True, line=line)
+        layout = self.layout(line.out)
+        node = self.empty(layout, line.out, line)
+        self._pools[line.out] = Storage(node, layout.dtype, is_whole=True)
 
     @override
     def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
         layout = self.layout(line.out)
-        pool = self._pools.get((line.pool, layout.dtype))
+        pool = self._pools.get(line.pool)
         if pool is None:
             self.unsupported(line, f"pool '{line.pool}' belongs to another region")
             return
@@ -114,43 +95,10 @@ class MemoryLines(RegionBase):
         donor = self.bound.pop(line.donor)
         old, new = self.layout(line.donor), self.layout(line.out)
         storage = donor.storage
-        if new.dtype is not storage.dtype:
-            self._reuse_as(line, storage)
-        elif replace(old, offset=new.offset) == new and old.offset == new.offset:
+        if old == new:
             self.bind(line.out, donor.node, storage)
         else:
             self.bind(line.out, self.view(storage, new, 0, line.out), storage)
-
-    def _reuse_as(self, line: Reuse, storage: Storage) -> None:
-        """Replace a storage that is reused in another dtype by a new one.
-
-        The old contents are copied if anything might read them.
-        """
-        layout = self.layout(line.out)
-        total = dim(layout.offset + extent_of(layout))
-        row = replace(layout, size=(total,), stride=(1,), offset=0)
-        if self._is_overwritten(line.out):
-            whole = self.empty(row, line.out, storage.line)
-        else:
-            whole = self.window(storage, layout.dtype, 0, total)
-            if storage.line is not None and storage.line.space:
-                copy = self.empty(row, line.out, storage.line)
-                whole = self.call(_aten.copy_.default, copy, whole)
-            else:
-                whole = self.call(_aten.clone.default, whole)
-        fresh = Storage(whole, layout.dtype, is_whole=True, line=storage.line)
-        self.bind(line.out, self.view(fresh, layout, 0, line.out), fresh)
-
-    def _is_overwritten(self, name: str) -> bool:
-        """Return whether the next line that touches a buffer writes it without reading it."""
-        for line in self.region.body[self.path[-1].position + 1 :]:
-            line_effects = effects(line, self.context.program)
-            if name in line_effects.touched or name in line_effects.peeks:
-                return name in line_effects.writes and name not in (
-                    *line_effects.reads,
-                    *line_effects.uses,
-                )
-        return False
 
     @override
     def visit_reinterpret(self, line: Reinterpret) -> None:
@@ -158,14 +106,6 @@ class MemoryLines(RegionBase):
         storage = self.bound[line.source].storage
         node = self.view(storage, self.layout(line.out), 0, line.out)
         self.bind(line.out, node, storage)
-
-
-def _hull(spans: list[tuple[Dim, Dim]]) -> tuple[Dim, Dim]:
-    """Return the start and the end of all spans together."""
-    starts, ends = zip(*spans, strict=True)
-    if all(isinstance(n, int) for n in (*starts, *ends)):
-        return min(starts), max(ends)
-    return 0, dim(sympy.Max(*ends))
 
 
 # Symbols, and checks of symbols and layouts.

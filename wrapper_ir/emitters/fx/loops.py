@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["loop_in_place", "stacked_loop_in_place"]
-
 
 def loop_in_place(
     condition: Callable[..., Any],

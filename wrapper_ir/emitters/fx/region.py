@@ -58,7 +58,6 @@ class Storage:
         is_whole: True if the tensor has storage offset 0. This holds for allocations of the graph,
             not in general for tensors from outside.
         numel: The tensor's number of elements, if it has no gaps.
-        line: The line that allocated it, if known. A replacement is allocated in the same way.
     """
 
     node: fx.Node
@@ -66,7 +65,6 @@ class Storage:
     start: Dim = 0
     is_whole: bool = False
     numel: Dim | None = None
-    line: Allocate | AllocatePool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,18 +234,16 @@ class RegionBase(RegionWalker["Context"]):
 
     # Views.
 
-    def empty(
-        self, layout: Layout, name: str, line: Allocate | AllocatePool | None = None
-    ) -> fx.Node:
+    def empty(self, layout: Layout, name: str, line: Allocate | AllocatePool) -> fx.Node:
         """Allocate uninitialized memory, in the way that ``line`` allocates it."""
         size, stride = self.numbers(layout.size), self.numbers(layout.stride)
         dtype = torch_dtype(layout.dtype)
-        allocator = None if line is None else self._own_allocator(line)
+        allocator = self._own_allocator(line)
         if allocator is not None:
             node = self.call(allocator, size, stride, dtype, name=name)
         else:
             keywords = {"dtype": dtype, "device": torch.device(str(layout.device))}
-            if line is not None and line.memory is MemoryKind.PINNED:
+            if line.memory is MemoryKind.PINNED:
                 keywords["pin_memory"] = True
             node = self.call(_aten.empty_strided.default, size, stride, name=name, **keywords)
         self.context.values.tensor(node, layout)
@@ -290,28 +286,21 @@ class RegionBase(RegionWalker["Context"]):
             return flat
         return self.call(_aten.slice.Tensor, flat, 0, self.number(first), self.number(last))
 
-    def typed_row(self, storage: Storage, dtype: DType, start: Dim, count: Dim) -> TypedRow:
-        """Return a row that covers ``count`` elements of a dtype, ``start`` bytes into the storage.
+    def window(self, storage: Storage, dtype: DType, start: Dim, count: Dim) -> fx.Node:
+        """Return ``count`` elements of a dtype as a 1-d view, ``start`` bytes into the storage.
 
-        It consists of whole elements of the storage's own dtype.
+        The view is of a row of whole elements of the storage's own dtype.
         """
         begin, old, new = dim(start - storage.start), storage.dtype.itemsize, dtype.itemsize
         first, last = _divided(begin, old), ceil_divided(dim(begin + count * new), old)
         row = self.row(storage, first, last)
-        skipped = _divided(dim(begin - first * old), new)
-        typed = row
         if dtype is not storage.dtype:
-            typed = self.call(_aten.view.dtype, row, torch_dtype(dtype))
-        length = _divided(dim((last - first) * old), new)
-        return TypedRow(row, typed, skipped, is_exact=skipped == 0 and length == count)
-
-    def window(self, storage: Storage, dtype: DType, start: Dim, count: Dim) -> fx.Node:
-        """Return ``count`` elements of a dtype as a 1-d view, ``start`` bytes into the storage."""
-        row = self.typed_row(storage, dtype, start, count)
-        if row.is_exact:
-            return row.typed
-        first, last = self.numbers((row.skipped, dim(row.skipped + count)))
-        return self.call(_aten.slice.Tensor, row.typed, 0, first, last)
+            row = self.call(_aten.view.dtype, row, torch_dtype(dtype))
+        skipped = _divided(dim(begin - first * old), new)
+        if skipped == 0 and _divided(dim((last - first) * old), new) == count:
+            return row
+        edges = self.numbers((skipped, dim(skipped + count)))
+        return self.call(_aten.slice.Tensor, row, 0, *edges)
 
     def view(self, storage: Storage, layout: Layout, base: Dim, name: str) -> fx.Node:
         """Return a view of a storage.
@@ -350,23 +339,6 @@ class RegionBase(RegionWalker["Context"]):
             first = sympy.Min(_divided(begin, layout.dtype.itemsize), storage.numel)
             return dim(storage.start + first * layout.dtype.itemsize)
         return dim(storage.start + begin * sympy.Min(1, extent_of(layout)))
-
-
-@dataclass(frozen=True, slots=True)
-class TypedRow:
-    """A 1-d view of a storage, seen as another dtype.
-
-    Attributes:
-        row: The view in the storage's own dtype.
-        typed: The same view in the other dtype.
-        skipped: The number of elements of ``typed`` before the requested ones.
-        is_exact: True if ``typed`` consists of the requested elements alone.
-    """
-
-    row: fx.Node
-    typed: fx.Node
-    skipped: Dim
-    is_exact: bool
 
 
 def type_text(layout: Layout) -> str:

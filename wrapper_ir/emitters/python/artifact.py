@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.analysis.schemas import refuse_differences
-from wrapper_ir.emitters.base import MissingOpError, ModuleText, SourceFiles
-from wrapper_ir.emitters.cuda_captures import hand_graphs_on
+from wrapper_ir.emitters.artifact import ModuleText, SourceFiles
+from wrapper_ir.emitters.base import MissingOpError
 from wrapper_ir.emitters.values import constant_values
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.kernels import TorchOp
@@ -54,11 +54,6 @@ class PythonArtifact:
         """
         values = constant_values(self.program)
         return {variable: values[name] for variable, name in self.constants.items()}
-
-    @property
-    def module_source(self) -> str:
-        """The text that caches store: the module itself."""
-        return self.source
 
     def as_module(self) -> ModuleText:
         """Return the module for caches: the text, and which variables hold constants."""
@@ -116,6 +111,7 @@ class PythonArtifact:
         ``out=[...]``: for each result a tensor to write it to, or ``None``.
         """
         from wrapper_ir.emitters.functions import as_function  # noqa: PLC0415 - as above
+        from wrapper_ir.runtime.calls import hand_graphs_on  # noqa: PLC0415 - as above
 
         module = self.load_module()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from keyword import kwlist, softkwlist
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.cuda_captures import pieces
-from wrapper_ir.emitters.facts import only_accelerator
+from wrapper_ir.analysis.capture import pieces
+from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
@@ -19,8 +19,8 @@ from wrapper_ir.lines.program import GraphRole
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from wrapper_ir.analysis.kept import Kept
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.facts import Facts
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.kernels import KernelDefinition
     from wrapper_ir.lines.layout import Layout
@@ -74,7 +74,7 @@ class Context(TextRun):
     """One run of the emitter.
 
     Attributes:
-        facts: The facts gathered about the program.
+        kept: Memory and views that last from call to call.
         graphs: The options for CUDA graphs; None if calls are not captured.
         checks: When metadata is checked.
         origins: Whether comments say where in the model the code comes from.
@@ -85,7 +85,7 @@ class Context(TextRun):
     def __init__(  # noqa: PLR0913 - all but three are named
         self,
         program: Program,
-        facts: Facts,
+        kept: Kept,
         problems: Problems,
         *,
         graphs: Captures | None,
@@ -105,7 +105,7 @@ class Context(TextRun):
         self.origins = origins
         #: The pieces that are captured one by one, by the position of their switches.
         self.pieces = pieces(program, graphs) if graphs else {}
-        self.facts = facts
+        self.kept = kept
         self.files: dict[str, str] | None = {} if apart else None
         self.exprs = PythonExprs(self.symbol)
         self.used: set[str] = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.cuda_captures import capture_facts
+from wrapper_ir.emitters.captures import capture_facts
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import Node, call, keyword, list_of, statement, tuple_of
 

@@ -51,6 +51,13 @@ class PythonEmitter(Captures, Emitter):
     profile: bool = take.PROFILE.field()
 
     @override
+    def legalisation(self) -> tuple[str, ...]:
+        # An unchecked input of the wrong size could make an op resize a kept buffer for good.
+        host = self.keep_buffers if self.checks == "always" else 0
+        kept = f"host={host},arena={self.arena}"
+        return (*super().legalisation(), f"keep-storage{{{kept}}}")
+
+    @override
     def render(self, program: Program, problems: Problems) -> PythonArtifact:
         """Render a planned and verified program."""
         # Reading the options above loads nothing of what renders.
@@ -59,7 +66,6 @@ class PythonEmitter(Captures, Emitter):
         return build_artifact(
             program,
             problems,
-            keep_buffers=self.keep_buffers,
             arena=self.arena,
             given=self.given,
             graphs=self.graphs,

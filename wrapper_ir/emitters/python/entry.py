@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wrapper_ir.analysis.handed_over import placed_results
+from wrapper_ir.analysis.kept import source_of
 from wrapper_ir.analysis.stored import stored_inputs
-from wrapper_ir.emitters.facts import free_region_symbols, placed_results
+from wrapper_ir.analysis.symbols import free_region_symbols
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import Node, call, statement, tuple_of
 from wrapper_ir.emitters.python.region import params_of
@@ -37,7 +39,7 @@ def keep_arenas(context: Context, renderer: RegionRenderer) -> list[str]:
         The variables of the file that hold them.
     """
     program = context.program
-    for pool, views in context.facts.arenas.items():
+    for pool, views in context.kept.arenas.items():
         variable = context.buffer(pool)
         kept = renderer.kept_pools[pool] = context.names.fresh(f"kept_{variable}")
         device, nbytes = program.layout(pool).device, program.layout(pool).nbytes
@@ -57,7 +59,7 @@ def keep_arenas(context: Context, renderer: RegionRenderer) -> list[str]:
 
 def keep_heap(context: Context) -> str | None:
     """Define the heap that serves library ops and results, if it pays off; return its variable."""
-    if not context.facts.needs_heap:
+    if not context.kept.needs_heap:
         return None
     variable = context.names.fresh("kept_heap")
     context.define("kept", variable, call(context.helper("KeptHeap")))
@@ -103,7 +105,7 @@ class Entry:
         self._beginning = find_beginning(context.program)
         self.end = self._beginning.end
         is_checked = context.checks != "never"
-        self._checked = context.facts.storages.touched_inputs if is_checked else ()
+        self._checked = context.kept.storages.touched_inputs if is_checked else ()
         renderer.checked = frozenset(n for n in self._checked if self._beginning.knows(n))
         #: Buffers that are results, by position; callers may provide memory for them.
         self._results = {
@@ -115,10 +117,10 @@ class Entry:
 
     def _give(self) -> None:
         """Announce to the renderer the buffers that exist before the lines that define them."""
-        renderer, facts = self._renderer, self._context.facts
-        for position, name in enumerate(facts.kept_buffers):
+        renderer, lasting = self._renderer, self._context.kept
+        for position, name in enumerate(lasting.buffers):
             renderer.given[name] = f"spare[{position}]"
-        renderer.given.update(dict.fromkeys(facts.kept_views))
+        renderer.given.update(dict.fromkeys(lasting.views))
         renderer.takes_out = self._context.takes_out
         placed = placed_results(self._program) if renderer.takes_out else {}
         for name, position in placed.items():
@@ -234,24 +236,22 @@ class Entry:
                     self._renderer.check_out(position, layout)
 
     def _take_views(self) -> None:
-        context, views = self._context, self._context.facts.kept_views
+        context, views = self._context, self._context.kept.views
         if not views:
             return
         specs: list[Node] = []
         for line in views.values():
-            layout, old = self._program.layout(line.out), self._program.layout(line.source)
+            layout, old = self._program.layout(line.out), self._program.layout(source_of(line))
             size, stride = context.dims(layout.size), context.dims(layout.stride)
             assert isinstance(layout.offset, int)
             assert isinstance(old.offset, int)
             specs.append(tuple_of([size, stride, str(layout.offset - old.offset)]))
         context.define("kept", "kept_views", call(context.helper("KeptViews"), *specs))
-        sources = [context.buffer(line.source) for line in views.values()]
+        sources = [context.buffer(source_of(line)) for line in views.values()]
         self._renderer.unpack(list(map(context.buffer, views)), call("kept_views.of", *sources))
 
     def _take_spare(self) -> None:
-        context, layouts = self._context, map(
-            self._program.layout, self._context.facts.kept_buffers
-        )
+        context, layouts = self._context, map(self._program.layout, self._context.kept.buffers)
         specs = [
             tuple_of([context.dims(e.size), context.dims(e.stride), literals.dtype(e.dtype)])
             for e in layouts
@@ -262,5 +262,5 @@ class Entry:
 
     def leave(self) -> None:
         """Write the lines before the return statement."""
-        if self._context.facts.kept_buffers:
+        if self._context.kept.buffers:
             self._writer.line("scratch.give(spare)")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.handed_over import spent_inputs
+from wrapper_ir.analysis.kept import kept_around_calls
 from wrapper_ir.analysis.liveness import StorageMap
-from wrapper_ir.emitters.base import CONSTANTS_FILE, WRAPPER, SourceFiles
-from wrapper_ir.emitters.facts import example_symbols, gather, spent_inputs
+from wrapper_ir.analysis.ops import PRODUCTS
+from wrapper_ir.analysis.symbols import example_symbols
+from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, SourceFiles
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import FOLDER, Context
 from wrapper_ir.emitters.python.cuda_graphs import render_graphs
@@ -27,8 +30,8 @@ from wrapper_ir.emitters.python.region import begin_streams
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title, prose
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
 from wrapper_ir.lines.program import ConstantKind, Program
-from wrapper_ir.lines.walk import Path
-from wrapper_ir.planning.kept import keep_storage
+from wrapper_ir.lines.traits import calls_op
+from wrapper_ir.lines.walk import Path, regions_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,7 +63,6 @@ def build_artifact(  # noqa: PLR0913 - the emitter's options
     program: Program,
     problems: Problems,
     *,
-    keep_buffers: int,
     arena: str,
     given: Mapping[str, object],
     graphs: Captures | None,
@@ -74,16 +76,12 @@ def build_artifact(  # noqa: PLR0913 - the emitter's options
     ``given`` are the options that are not at their defaults.
     """
     is_checked = checks == "always"
-    # An unchecked input of the wrong size could make an op resize a kept buffer for good.
-    host = keep_buffers if is_checked else 0
-    storages = StorageMap(program)
-    kept = keep_storage(program, host, arena=arena, storages=storages)
-    facts = gather(kept, storages, arena=arena, is_checked=is_checked)
+    kept = kept_around_calls(program, StorageMap(program), arena=arena, is_checked=is_checked)
 
     def rendered(*, apart: bool) -> tuple[CodeWriter, Context]:
         context = Context(
+            program,
             kept,
-            facts,
             problems,
             graphs=graphs,
             checks=checks,
@@ -112,13 +110,13 @@ def render_module(context: Context) -> CodeWriter:
         context.define("folder", FOLDER, call(context.helper("SourceFolder"), "__file__"))
     definitions = {section.source: section(context) for section in _DEFINITIONS}
     body = CodeWriter()
-    last = context.facts.storages.last
+    last = context.kept.storages.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
     renderer.show_origins = context.origins
-    renderer.spent = spent_inputs(context.program, context.facts.storages)
+    renderer.spent = spent_inputs(context.program, context.kept.storages)
     _constants(context)
     kept = keep_arenas(context, renderer)
-    if context.facts.kept_buffers:
+    if context.kept.buffers:
         kept.append("scratch")
     graphs = render_graphs(context)
     if graphs is not None:
@@ -235,7 +233,7 @@ def _call(context: Context, renderer: RegionRenderer, body: CodeWriter, graphs: 
     if (device := context.accelerator) is not None:
         body.line(f"@{context.imported(device.kind.python.guard)}({context.device(device)})")
     # Autograd must see writes to memory that the caller provides.
-    if context.facts.may_pass_autograd and not context.takes_out:
+    if _may_pass_autograd(context) and not context.takes_out:
         body.line(f"@{context.helper('past_autograd')}")
     body.line("def call(args, out=None):" if context.takes_out else "def call(args):")
     with body.indent():
@@ -257,6 +255,23 @@ def _call(context: Context, renderer: RegionRenderer, body: CodeWriter, graphs: 
         renderer.end_block()
         entry.leave()
         renderer.returned()
+
+
+#: With fewer library ops, bypassing autograd costs more than it saves.
+_WORTH_PASSING: Final = 4
+
+
+def _may_pass_autograd(context: Context) -> bool:
+    """Return whether all library ops are plain ones, and bypassing autograd pays for them."""
+    program, storages = context.program, context.kept.storages
+    ops = [line.op for line in program.body if calls_op(line)]
+    if len(ops) < _WORTH_PASSING or not PRODUCTS.issuperset(ops):
+        return False
+    if any(map(regions_of, program.body)):
+        return False
+    outer = {i.name for i in program.inputs if isinstance(i, BufferInput)} | set(program.constants)
+    written = storages.lives.storages(storages.written_by_ops)
+    return written.isdisjoint(storages.lives.storages(outer))
 
 
 # The code that runs the file as a script.

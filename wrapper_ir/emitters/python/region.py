@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.facts import is_branched, stream_of
+from wrapper_ir.analysis.streams import is_branched, stream_of
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import (
     LINE_LENGTH,
@@ -23,17 +23,15 @@ from wrapper_ir.emitters.regions import Storages, TextWalker
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, Region, ScalarInput
 from wrapper_ir.lines.kernels import (
-    ExternKernel,
-    KernelCall,
     RecordEvent,
     Stream,
     Synchronize,
     WaitEvent,
 )
 from wrapper_ir.lines.layout import CPU
-from wrapper_ir.lines.memory import Allocate, Free
-from wrapper_ir.lines.trace import Probe, When
-from wrapper_ir.lines.traits import ends, works
+from wrapper_ir.lines.memory import Free
+from wrapper_ir.lines.trace import When
+from wrapper_ir.lines.traits import ends, shows, takes_memory, works
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -213,18 +211,15 @@ class StreamLines(RegionBase):
     def _wanted(self, index: int) -> _Block | None:
         """Return the block for a line; None if it can stay in the open one."""
         line = self.region.body[index]
-        match line:
-            case Allocate() | ExternKernel():
-                return _Block(line.stream, line.mempool)
-            case KernelCall():  # it allocates nothing, so any memory pool will do
-                is_inside = line.stream == self._block.stream
-                return self._block if is_inside else _Block(line.stream)
-            case Probe(when=When.BEFORE):  # in the block of the call that it precedes
-                return self._wanted(index + 1) if index + 1 < len(self.region.body) else None
-            case RecordEvent() | WaitEvent() | Synchronize():
-                return _CALLERS
-            case _:
-                return None if stream_of(line) is None else _CALLERS
+        if takes_memory(line):
+            return _Block(line.stream, line.mempool)
+        if works(line):  # it allocates nothing, so any memory pool will do
+            is_inside = line.stream == self._block.stream
+            return self._block if is_inside else _Block(line.stream)
+        if shows(line) and line.when is When.BEFORE:  # in the block of the call that it precedes
+            return self._wanted(index + 1) if index + 1 < len(self.region.body) else None
+        is_anywhere = stream_of(line) is None and not line.runs.orders
+        return None if is_anywhere else _CALLERS
 
     def _begin_block(self, block: _Block) -> None:
         inside = []

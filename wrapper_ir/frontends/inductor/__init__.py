@@ -9,8 +9,7 @@ Inductor registers backends for a device; see ``registration``.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wrapper_ir.frontends.inductor.errors import (
     CaptureError,
@@ -30,6 +29,7 @@ from wrapper_ir.frontends.inductor.session import (
 )
 from wrapper_ir.frontends.inductor.settings import Settings
 from wrapper_ir.frontends.releases import UntriedTorchWarning
+from wrapper_ir.lazy import names_of
 
 if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.capturing import capture
@@ -57,18 +57,8 @@ __all__ = [
     "uninstall",
 ]
 
-
-_LAZY = {
-    "FixedSizeWarning": "exported",
-    "LostSizesWarning": "exported",
-    "capture": "capturing",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a lazy name on first use, and cache it."""
-    module = _LAZY.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-    return found
+if not TYPE_CHECKING:
+    __getattr__ = names_of(
+        __name__,
+        {".exported": ("FixedSizeWarning", "LostSizesWarning"), ".capturing": ("capture",)},
+    )

@@ -49,6 +49,7 @@ from wrapper_ir.frontends.inductor.session import (
     use_session,
 )
 from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.options.declared import CPP_EMITTER
 from wrapper_ir.options.schema import options_of
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
         OptionError: The C++ emitter lacks an option of the installation.
     """
     values = {option.name: getattr(settings, option.name) for option in options_of(Settings)}
-    values |= {**dict(settings.emitter_options), **options, "emitter": "cpp"}
+    values |= {**dict(settings.emitter_options), **options, "emitter": CPP_EMITTER}
     return Settings.from_options(values)
 
 
@@ -164,6 +165,7 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any
     Without a target they go to Inductor's cache, into a folder named after their contents.
     """
     from wrapper_ir.aot import export as shipping  # noqa: PLC0415 - only to build
+    from wrapper_ir.aot.package.writer import write_parts  # noqa: PLC0415 - likewise
 
     artifact, prepared = artifact_of(program, settings)
     target = Path(delivery.target)
@@ -176,7 +178,7 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any
         staging = Path(scratch, "made")
         staging.mkdir()
         how: Any = {"packaged": delivery.is_package, "name": delivery.name}
-        parts, _ = shipping.write_parts(staging, artifact, options, delivery.metadata, **how)
+        parts, _ = write_parts(staging, artifact, options, delivery.metadata, **how)
         # The library, the third of them, identifies its constants.
         digest = hashlib.sha256(b"".join(map(_digest, parts[:3])))
         folder = root / digest.hexdigest()

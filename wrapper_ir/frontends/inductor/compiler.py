@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wrapper_ir.devices import CPP, kind_of
+from wrapper_ir.emitters.base import faults_of
+from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.inductor.compat import (
     InductorError,
@@ -46,10 +48,8 @@ def compile_graph(
     if not kinds or any(kind.runs(CPP) for kind in kinds):
         prepare()
     prepare_launcher(kinds)
-    if settings.emitter == "cpp":
-        from wrapper_ir.aot.load import prepare_module  # noqa: PLC0415
-
-        prepare_module()
+    with faults_of(emitter_class(settings.emitter), "preparing to load its programs"):
+        make_emitter(settings.emitter, dict(settings.emitter_options)).prepare_loading()
 
     def inner_compile(*args: Any, **kwargs: Any) -> Any:
         with registered(session), _config(settings, machine):

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from wrapper_ir.emitters import HasModule, ModuleText, emitter_class, faults_of, make_emitter
-from wrapper_ir.emitters.base import TakesLong
+from wrapper_ir.emitters.artifact import TakesLong
 from wrapper_ir.frontends.inductor.compat import V, ValueWithLineMap, trace_structured
 from wrapper_ir.frontends.inductor.small_sizes import least_sizes
 from wrapper_ir.options.declared import level_name
@@ -27,7 +28,7 @@ from wrapper_ir.runtime.calls import pass_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wrapper_ir.emitters.base import Artifact
+    from wrapper_ir.emitters.artifact import Artifact
     from wrapper_ir.frontends.inductor.convert.graph import Passing
     from wrapper_ir.frontends.inductor.session import Session
     from wrapper_ir.frontends.inductor.settings import Settings
@@ -73,20 +74,14 @@ def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program
         EmitError: The emitter cannot render something in the program.
         UnsupportedError: The memory strategy is not available.
     """
-    rendered = [program]
-
-    def show(prepared: Program) -> None:
-        rendered.append(prepared)
-        _show(program, prepared)
-
-    return _emitted(program, settings, show), rendered[-1]
+    return _emitted(program, settings, partial(_show, program))
 
 
 def _emitted(
     program: Program, settings: Settings, show: Callable[[Program], None] | None = None
-) -> Artifact:
+) -> tuple[Artifact, Program]:
     from wrapper_ir.api import emitted
-    from wrapper_ir.debug_printer.spec import make_printer
+    from wrapper_ir.passes.printer import make_printer
 
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
     emitter = make_emitter(settings.emitter, dict(settings.emitter_options))
@@ -117,7 +112,7 @@ def _stand_in(program: Program, settings: Settings, emitter: str) -> ModuleText 
     names = {option.name for option in options_of(emitter_class(emitter))}
     options = tuple(pair for pair in settings.emitter_options if pair[0] in names)
     try:
-        made = _emitted(program, replace(settings, emitter=emitter, emitter_options=options))
+        made, _ = _emitted(program, replace(settings, emitter=emitter, emitter_options=options))
     except EmitError:
         return None
     return made.as_module() if isinstance(made, HasModule) else None

@@ -161,7 +161,7 @@ def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
     is_set = "cpp_wrapper" in values
     cpp_wrapper: object = values.pop("cpp_wrapper", bool(inductor_config.cpp_wrapper))
     take.CPP_WRAPPER.check(cpp_wrapper)
-    if not cpp_wrapper or values.setdefault("emitter", "cpp") == "cpp":
+    if not cpp_wrapper or values.setdefault("emitter", take.CPP_EMITTER) == take.CPP_EMITTER:
         return values
     if is_set:
         take.CPP_WRAPPER.check_beside(cpp_wrapper, values)

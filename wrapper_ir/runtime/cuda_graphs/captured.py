@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 
 from wrapper_ir.runtime._private import tensor_guard
+from wrapper_ir.runtime.apart import extent, span
 from wrapper_ir.runtime.cuda_graphs.places import (
     Addresses,
     copy,
     copy_dense,
-    extent,
     is_dense,
     is_expanded,
     is_sparse_in_memory,
@@ -423,9 +423,7 @@ class CudaGraphs:
         others = {n: arg for n, arg in enumerate(args) if isinstance(arg, Tensor)}
         others |= {-1 - n: constant for n, constant in enumerate(self._constants())}
         spans = {
-            n: (each.data_ptr(), each.data_ptr() + extent(each))
-            for n, each in others.items()
-            if each.device == device and each.numel()
+            n: span(each) for n, each in others.items() if each.device == device and each.numel()
         }
         return any(
             n != written and start < spans[written][1] and spans[written][0] < end

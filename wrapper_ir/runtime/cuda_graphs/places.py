@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import struct
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime._private import data_ptr_address, reinterpret_tensor
+from wrapper_ir.runtime.apart import elements, extent
 from wrapper_ir.toolchain.native import Extension
 
 if TYPE_CHECKING:
@@ -22,18 +22,6 @@ _GAPS: Final = 4
 
 _SMALL: Final = 16 * 1024 * 1024
 """Bytes up to which gaps do not matter."""
-
-
-def elements(size: Sequence[int], stride: Sequence[int]) -> int:
-    """Return the number of elements from a tensor's first to its last."""
-    if 0 in size:
-        return 0
-    return 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-
-
-def extent(tensor: Tensor) -> int:
-    """Return the number of bytes from a tensor's first element to the end of its last."""
-    return elements(tensor.shape, tensor.stride()) * tensor.element_size()
 
 
 def is_dense(size: Sequence[int], stride: Sequence[int]) -> bool:
@@ -101,9 +89,7 @@ def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:
 
 # The addresses at which a captured graph expects tensors.
 
-_EXTENSION: Final = Extension(
-    "wir_addresses", Path(__file__).resolve().parents[2] / "native" / "cuda" / "addresses.cpp"
-)
+_EXTENSION: Final = Extension("wir_addresses", "cuda/addresses.cpp")
 
 _FEW: Final = 4
 """Up to this many addresses, a comparison in Python is as fast."""

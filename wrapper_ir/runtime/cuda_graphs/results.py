@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from wrapper_ir.runtime._private_cuda import empty_strided_cuda
-from wrapper_ir.runtime.cuda_graphs.places import copy_dense, extent, is_dense
+from wrapper_ir.runtime.apart import span
+from wrapper_ir.runtime.cuda_graphs.places import copy_dense, is_dense
 from wrapper_ir.runtime.views import reinterpret_as
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class _Planner:
         start = min(tensor.data_ptr() for tensor in group)
         start -= start % 16
         if storage not in self._copies:
-            end = max(tensor.data_ptr() + extent(tensor) for tensor in group)
+            end = max(span(tensor)[1] for tensor in group)
             offset = start - result.data_ptr()
             whole = reinterpret_as(result, torch.uint8, (end - start,), (1,), offset)
             self._copies[storage] = self._add(whole)

@@ -16,23 +16,12 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from wrapper_ir.devices import kind_of
+from wrapper_ir.runtime.apart import extent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
-
-__all__ = [
-    "SHORT_DTYPES",
-    "Statistics",
-    "checksum",
-    "index_of_largest",
-    "private_copy",
-    "readable",
-    "statistics",
-    "statistics_of",
-    "value_ranges",
-]
 
 #: Short names of element types, as in the text form of programs.
 SHORT_DTYPES: Final[dict[torch.dtype, str]] = {
@@ -257,13 +246,11 @@ def private_copy(tensor: Tensor) -> Tensor:
         return detached.clone()
     if detached.dtype is torch.float4_e2m1fn_x2:  # torch cannot copy these
         return private_copy(detached.view(torch.uint8)).view(detached.dtype)
-    sizes = list(zip(detached.stride(), detached.shape, strict=True))
+    sizes = zip(detached.stride(), detached.shape, strict=True)
     if any(step == 0 for step, size in sizes if size > 1):
         return detached.clone(memory_format=torch.contiguous_format)
-    extent = 1 + sum(step * (size - 1) for step, size in sizes) if detached.numel() else 0
-    with_gaps = extent != detached.numel()
-    itemsize = detached.element_size()
-    make = torch.zeros if with_gaps else torch.empty
-    content = make(extent * itemsize, dtype=torch.uint8, device="cpu")
+    nbytes = extent(detached)
+    make = torch.empty if nbytes == detached.numel() * detached.element_size() else torch.zeros
+    content = make(nbytes, dtype=torch.uint8, device="cpu")
     copy = content.view(detached.dtype).as_strided(detached.shape, detached.stride())
     return copy.copy_(detached)

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["DebugSession", "current", "debug_session", "line_writer", "output_address"]
-
 _DEFAULT_DIR: Final = "wrapper_ir_debug"
 _INDEX: Final = "index.jsonl"
 _STATS: Final = "stats.jsonl"

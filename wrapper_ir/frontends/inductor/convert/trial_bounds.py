@@ -26,8 +26,6 @@ from wrapper_ir.frontends.inductor.compat import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["FROM_MEMORY", "depends_on_values", "stays_in_bounds"]
-
 #: Kinds of symbols in index expressions that stand for values read from memory.
 FROM_MEMORY: Final = (SymT.TMP, SymT.INDIRECT)
 

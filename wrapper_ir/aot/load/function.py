@@ -1,0 +1,251 @@
+"""An emitted program as a Python function: build its library, open it, bind its constants.
+
+The constants of a function are the tensors in ``Program.data`` themselves: the next call sees
+writes to one, and other memory in one (``weight.data = ...``). Any number of threads may call a
+function at once; each call has a state of its own, and the GIL is released while the program runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from wrapper_ir.aot.errors import Reporter, input_specs
+from wrapper_ir.aot.load.extension import extension_module
+from wrapper_ir.aot.load.wrappers import captured, unboxed, with_objects
+from wrapper_ir.aot.package.library import load_error
+from wrapper_ir.devices import CPU
+from wrapper_ir.errors import OptionValueError
+from wrapper_ir.options.schema import made_with
+from wrapper_ir.runtime import check_object
+from wrapper_ir.runtime._private import registered_op
+from wrapper_ir.runtime.living import register
+from wrapper_ir.runtime.probes import make_probe
+from wrapper_ir.runtime.probes.session import output_address
+from wrapper_ir.toolchain.manifest import Manifest, Sources
+from wrapper_ir.toolchain.parts import Part
+from wrapper_ir.toolchain.source import CppSource, CppUnit
+from wrapper_ir.toolchain.triton import units_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from pathlib import Path
+
+    from wrapper_ir.emitters.cpp.sources import CppSources
+
+    BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
+    Constants = tuple[Any, ...] | Callable[[], tuple[Any, ...]]
+
+
+DEFAULT_RUNNERS: Final = 4
+
+
+def load(
+    artifact: CppSources, num_runners: int = DEFAULT_RUNNERS, **options: object
+) -> Callable[..., tuple[Any, ...]]:
+    """Return ``callable(*inputs) -> tuple of results``, which does not bump version counters.
+
+    Args:
+        artifact: The program.
+        num_runners: The number of states kept for concurrent calls. Any number of further calls may
+            run: each makes a state and drops it afterwards.
+        **options: The fields of :class:`wrapper_ir.aot.build.options.BuildOptions`.
+
+    Raises:
+        MissingConstantError: The value of a constant is missing.
+        InputLayoutError: A constant does not have the layout that the program was made for.
+        SchemaDifferenceError: The program declares an op unlike the one that is registered.
+    """
+    function: Callable[..., tuple[Any, ...]]
+    function = _load(artifact, num_runners, options, boxed=False)
+    return function
+
+
+def load_boxed(
+    artifact: CppSources, num_runners: int = DEFAULT_RUNNERS, **options: object
+) -> BoxedCall:
+    """Return a function like that of :func:`load` that takes one list, which it empties."""
+    function: BoxedCall = _load(artifact, num_runners, options, boxed=True)
+    return function
+
+
+def _load(
+    artifact: CppSources, num_runners: int, options: Mapping[str, object], *, boxed: bool
+) -> Any:  # noqa: ANN401 - a callable of one form or the other
+    if type(num_runners) is not int or num_runners < 1:
+        raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
+    # Only to build; the other two are imported with an artifact already.
+    from wrapper_ir.analysis.schemas import refuse_differences  # noqa: PLC0415
+    from wrapper_ir.aot.build.library import build_loadable  # noqa: PLC0415
+    from wrapper_ir.aot.build.options import BuildOptions  # noqa: PLC0415
+    from wrapper_ir.emitters.values import constant_values  # noqa: PLC0415
+
+    program = artifact.program
+    _register_ops(artifact.manifest.parts)
+    refuse_differences(program, registered_op)
+    values = constant_values(program)
+    constants = tuple(values[name] for name in program.constants)
+    library = build_loadable(artifact, made_with(BuildOptions, options, owner="load"))
+    captures = artifact.graphs is not None and not program.objects
+    function = load_library(
+        library, constants, name=program.name, keep=num_runners, boxed=boxed or captures
+    )
+    if artifact.graphs is not None and captures:
+        function = captured(function, artifact.graphs, values)
+        return function if boxed else unboxed(function, program.name)
+    if not program.objects:
+        return function
+    for name, item in program.objects.items():
+        check_object(program.data[name], name, item.class_name)
+    objects = tuple(values[name] for name in program.objects)
+    return with_objects(function, lambda: objects, len(program.inputs), boxed=boxed)
+
+
+def _register_ops(parts: Collection[str]) -> None:
+    """Register the ops that a program calls and that the runtime package has in Python."""
+    if Part.OWN_OPS in parts:
+        import wrapper_ir.runtime.own_ops  # noqa: F401, PLC0415 - registers them
+
+
+def load_library(
+    file: Path,
+    constants: Constants,
+    *,
+    name: str,
+    keep: int = DEFAULT_RUNNERS,
+    boxed: bool = False,
+    symbol: str = "wir_program_info",
+) -> Any:  # noqa: ANN401 - a callable of one form or the other
+    """Return the function of a library that was built before.
+
+    Args:
+        file: The library.
+        constants: The tensors, in program order; or a function that returns them, which runs at the
+            first call.
+        name: The function's name.
+        keep: The number of states that are kept between calls.
+        boxed: Whether the function takes one list, which it empties.
+        symbol: The symbol of the program, in a library that holds several.
+
+    Raises:
+        LibraryLoadError: The file is not the library of a program.
+        InputLayoutError: A constant does not have the layout that the program was made for.
+    """
+    module = extension_module()
+    library = _open(module, file, symbol)
+    _, inputs, outputs, constant_specs, probes = module.describe(library)
+    specs = input_specs(inputs)
+    reporter = Reporter(name, specs, input_specs(outputs), input_specs(constant_specs))
+    if isinstance(constants, tuple):
+        reporter.check_constants(constants)
+    what = "one list, which it empties" if boxed else f"its {len(specs)} inputs"
+    function = module.bind(
+        library,
+        constants,
+        reporter,
+        boxed=boxed,
+        keep=keep,
+        name=name if name.isidentifier() else "program",
+        doc=f"Run the program '{name}' on {what}; gives a tuple of its results.",
+        probes=tuple(_probe_function(*probe) for probe in probes),
+        output=output_address(),
+    )
+    register(function)  # for wir.release_kept_memory()
+    return function
+
+
+def boxed_call(  # noqa: PLR0913 - called by a module's text
+    name: str,
+    files: Mapping[str, str],
+    kernels: Sequence[tuple[Any, ...]],
+    constants: Sequence[str],
+    variables: Mapping[str, Any],
+    gpu_kernels: Sequence[tuple[Any, ...]] = (),
+    *,
+    device: str = CPU.type,
+    parts: Sequence[str] = (),
+    objects: Sequence[str] = (),
+    inputs: int = 0,
+    apart: bool = False,
+) -> BoxedCall:
+    """Return the function of a module that :mod:`wrapper_ir.aot.source.module_text` wrote.
+
+    Args:
+        name: The program's name.
+        files: The generated files.
+        kernels: The kernels, each as a tuple of its symbol and the fields of its source.
+        constants: Names of the program's constants.
+        variables: The module's variables, which hold the constants by the first call.
+        gpu_kernels: The Triton kernels, in the same form.
+        device: Torch's type of the device that it runs on.
+        parts: The parts of the runtime that the generated files use.
+        objects: Names of the program's objects.
+        inputs: The number of inputs of a program with objects.
+        apart: Whether to compile each kernel alone, so that editing one recompiles no other.
+
+    Raises:
+        WrapperIRError: The library cannot be built or loaded.
+    """
+    from wrapper_ir.aot.build.library import build_loadable  # noqa: PLC0415 - only to build
+
+    _register_ops(parts)
+    units = tuple(CppUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
+    manifest = Manifest(frozenset(map(Part, parts)), type=device)
+    sources = Sources(files, units, units_of(gpu_kernels), manifest)
+    library = build_loadable(sources, kernels_apart=apart)
+    function: BoxedCall = load_library(
+        library,
+        (lambda: tuple(variables[each] for each in constants)) if constants else (),
+        name=name,
+        boxed=True,
+    )
+    if objects:
+        function = with_objects(
+            function, lambda: tuple(variables[each] for each in objects), inputs, boxed=True
+        )
+    return function
+
+
+_opening = threading.Lock()
+_open_libraries: dict[tuple[str, str], Any] = {}
+
+
+def _open(module: Any, file: Path, symbol: str) -> Any:  # noqa: ANN401 - a capsule
+    """Open a library, once per process."""
+    with _opening:
+        key = (str(file), symbol)
+        if key not in _open_libraries:
+            try:
+                _open_libraries[key] = module.open(*key)
+            except ImportError as error:
+                raise load_error(key[0], error) from error
+        return _open_libraries[key]
+
+
+#: Levels of probes, indexed by ``wir::ProbeLevel``.
+_LEVELS: Final = ("save", "print", "names", "check", "stats", "compare", "hook", "check_nan")
+
+#: The number of ``wir::ProbeOperand::Kind::kTensor``.
+_TENSOR: Final = 0
+
+
+def _probe_function(
+    label: str,
+    after: bool,  # noqa: FBT001 - the fields of a struct
+    level: int,
+    source: str,
+    operands: Sequence[tuple[str, int]],
+) -> Callable[..., None]:
+    """Return the function that a probe calls, with its tensors and then its numbers.
+
+    Args:
+        label: Number and name of the probed call.
+        after: Whether the probe comes after the call or before it.
+        level: Number of the level.
+        source: The call's place in the model's source.
+        operands: Name and kind of each value.
+    """
+    buffers = tuple(name for name, kind in operands if kind == _TENSOR)
+    scalars = tuple(name for name, kind in operands if kind != _TENSOR)
+    when = "after" if after else "before"
+    return make_probe(label, when, _LEVELS[level], buffers, scalars, source=source)

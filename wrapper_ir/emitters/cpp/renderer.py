@@ -1,0 +1,194 @@
+"""From a planned program to C++, under the options of the C++ emitter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wrapper_ir.analysis.capture import pieces
+from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
+from wrapper_ir.analysis.kept import kept_in_state
+from wrapper_ir.analysis.liveness import StorageMap
+from wrapper_ir.devices import registered
+from wrapper_ir.emitters.captures import capture_facts
+from wrapper_ir.emitters.cpp.context import FOLDING, Context
+from wrapper_ir.emitters.cpp.module import render_files
+from wrapper_ir.emitters.cpp.products import Products
+from wrapper_ir.emitters.cpp.sources import CppSources
+from wrapper_ir.emitters.writer import CodeWriter, SourceMap
+from wrapper_ir.lines.base import Trait
+from wrapper_ir.lines.control import BufferInput, ObjectInput
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.layout import CPU, DType
+from wrapper_ir.lines.program import FrozenMap
+from wrapper_ir.lines.traits import binds, is_view
+from wrapper_ir.lines.walk import walk
+from wrapper_ir.options import declared as take
+from wrapper_ir.options.gpu import PRODUCTS, Captures
+from wrapper_ir.toolchain.manifest import Manifest
+
+if TYPE_CHECKING:
+    from wrapper_ir.emitters.base import Problems
+    from wrapper_ir.lines.program import Program
+
+
+_KEEP: Final = 1024 * 1024
+
+_QUANTISED: Final = (DType.QINT32, DType.QINT8, DType.QUINT8)
+
+
+@dataclass(frozen=True)
+class CppRenderer(Captures):
+    """Renders C++ that calls the program's kernels and library ops over PyTorch's C shim.
+
+    Attributes:
+        origins: Whether comments say where in the model the code comes from.
+        arena: Whether pools last for a ``"call"``, or are ``"kept"`` for the next one and grown if
+            a call needs more; there is one set for each call that may run at a time.
+        keep_buffers: How many bytes of memory that never leaves a call may be kept for the next
+            one, and 4 times as many on a GPU; 0 for none. It is kept once for each call that may
+            run at a time.
+        out: Whether callers may provide memory for results: ``function(*inputs, out=[...])``.
+        products: Who computes matrix products on a GPU: ``"cublas"`` calls cuBLAS just as PyTorch's
+            ops would, for the same bits in less time; ``"aten"`` calls these ops.
+        profile: Whether PyTorch's profiler is shown each call of a kernel or op, by its name, and
+            each allocation, by its buffer's name.
+
+    The options for CUDA graphs are those of :class:`Captures`.
+    """
+
+    origins: bool = take.ORIGINS.field()
+    arena: str = take.ARENA.field()
+    keep_buffers: int = take.KEEP_BUFFERS.field(_KEEP)
+    out: bool = take.OUT.field()
+    products: str = PRODUCTS.field()
+    profile: bool = take.PROFILE.field()
+
+    def sources(self, program: Program, problems: Problems) -> CppSources:
+        """Return a planned and verified program in C++; record what C++ cannot express."""
+        context = self._context(_objects_as_inputs(program), program, problems)
+        _refuse_devices(context.program, problems)
+        if problems.found:  # rendering assumes supported devices
+            return CppSources({}, (), source="", source_map=SourceMap(()), program=program)
+        writers, declared = render_files(context, origins=self.origins)
+        kernels = {unit.symbol: unit for unit in declared.callees.units}
+        launched = {unit.symbol: unit for unit in declared.launched.units}
+        if program.folding is not None:
+            folding = self._folding(program.folding, problems)
+            more, declared = render_files(folding, origins=self.origins)
+            writers |= more
+            kernels |= {unit.symbol: unit for unit in declared.callees.units}
+            launched |= {unit.symbol: unit for unit in declared.launched.units}
+            context.parts |= folding.parts
+        texts = {name: writer.text() for name, writer in writers.items()}
+        whole = CodeWriter()
+        for name, writer in writers.items():
+            if len(writers) > 1:
+                whole.line(f"// {name}")
+                whole.blank()
+            whole.extend(writer)
+        levels = dict.fromkeys(row.line.level.value for row in context.probes)
+        return CppSources(
+            {**context.own_headers, **texts},
+            tuple(kernels.values()),
+            tuple(launched.values()),
+            Manifest(
+                frozenset(context.parts),
+                tuple(levels),
+                CPU.type if context.accelerator is None else context.accelerator.type,
+            ),
+            source=whole.text(),
+            source_map=whole.source_map(),
+            program=program,
+            maps={name: writer.source_map() for name, writer in writers.items()},
+            graphs=context.graphs,
+        )
+
+    def _folding(self, program: Program, problems: Problems) -> Context:
+        """Return the state of a run for the program that computes folded constants.
+
+        It runs once for each set of constants, so it keeps nothing and is not captured.
+        """
+        _refuse_devices(program, problems)
+        return Context(
+            program,
+            kept_in_state(program, StorageMap(program)),
+            problems,
+            takes_out=False,
+            products=Products(program, direct=False),
+            graphs=None,
+            pieces={},
+            objects={},
+            profiles=self.profile,
+            unit=FOLDING,
+        )
+
+    def _context(self, program: Program, original: Program, problems: Problems) -> Context:
+        """Return the state of a run for a program whose objects are inputs."""
+        storages, is_one = StorageMap(program), is_on_one_stream(program)
+        is_kept = self.arena == "kept"
+        options = self.graphs
+        found = {} if options is None else pieces(program, options)
+        return Context(
+            program,
+            kept_in_state(program, storages, keep_arenas=is_kept, accelerated=is_one),
+            problems,
+            takes_out=self.out,
+            products=Products(program, direct=self.products == "cublas" and is_one),
+            graphs=None if options is None or found else capture_facts(program, options),
+            pieces=found,
+            objects=original.objects,
+            profiles=self.profile,
+        )
+
+
+def _objects_as_inputs(program: Program) -> Program:
+    """Return the program with its objects as additional, last inputs."""
+    if not program.objects:
+        return program
+    objects = (ObjectInput(name, item.class_name) for name, item in program.objects.items())
+    return program.replace(inputs=(*program.inputs, *objects), objects=FrozenMap())
+
+
+def _refuse_devices(program: Program, problems: Problems) -> None:
+    """Record the lines that touch buffers on devices that C++ programs cannot run on.
+
+    Quantised tensors are supported only between ops: one may define them and another use them.
+    Tensors without data (``meta``) may be inputs as well.
+    """
+    _refuse_mixtures(program, problems)
+    away = {name for name, each in program.buffers.items() if each.device.kind.cpp is None}
+    quantised = {name for name, layout in program.buffers.items() if layout.dtype in _QUANTISED}
+    if not away and not quantised:
+        return
+    inputs = {item.name for item in program.inputs if isinstance(item, BufferInput)}
+    without_data = {name for name in away if program.layout(name).device.type == "meta"}
+    for path, line in walk(program):
+        found = effects(line, program)
+        passes_on = Trait.ANY_KIND in line.traits
+        looks = passes_on or is_view(line) or binds(line)
+        for name in (*found.defines, *found.touched):
+            if name in without_data and looks and (passes_on or name not in found.reads):
+                continue
+            if name in quantised - inputs and passes_on:
+                continue
+            if name in away:
+                device = program.layout(name).device
+                where = " and ".join(kind.plural for kind in registered() if kind.cpp is not None)
+                reason = f"'{name}' is on {device}; C++ programs run on {where} (docs/devices.md)"
+                problems.add(line, path, reason)
+            elif name in quantised:
+                problems.add(line, path, f"'{name}' is quantised, which C++ does not support yet")
+
+
+def _refuse_mixtures(program: Program, problems: Problems) -> None:
+    """Record the first line on a second type of device: a call has the guard of only one."""
+    first, *others = dict.fromkeys(each.type for each in accelerators_of(program)) or ("",)
+    for path, line in walk(program) if others else ():
+        found = effects(line, program)
+        for name in (*found.defines, *found.touched):
+            if program.layout(name).device.type in others:
+                reason = f"'{name}' is on {program.layout(name).device}, and others on {first}; "
+                reason += "a C++ program runs on one type of device besides the CPU"
+                problems.add(line, path, reason)
+                return

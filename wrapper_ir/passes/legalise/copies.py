@@ -1,0 +1,183 @@
+"""Copies round calls that write a buffer in a way that a target cannot render.
+
+The call writes a copy, which is copied back right after it. If the call reads the buffer, or leaves
+some of the copied bytes as they are, the contents are copied in before it.
+
+A view of another element type than its memory's is copied in whole elements of the memory: the row
+of these that covers it is copied as the view's type, and copied back as the memory's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, NamedTuple
+
+from wrapper_ir.analysis.legality import AS_ANOTHER_TYPE, Memories, illegal_writes
+from wrapper_ir.analysis.ops import overwritten
+from wrapper_ir.lines.args import BufferArg, ListArg, Relation, ResultBuffer
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.expr import ceil_divided, dim
+from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.memory import Allocate, Reinterpret
+from wrapper_ir.lines.traits import allocates_one, calls_kernel, calls_op, is_slice, takes_memory
+from wrapper_ir.passes.legalise.draft import Draft, divided, extent_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import TypeAlias
+
+    from wrapper_ir.lines.args import Arg, OpResult
+    from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.kernels import ExternKernel, KernelCall
+    from wrapper_ir.lines.program import AnyLine, Program
+    from wrapper_ir.options.legal import Legal
+
+    Call: TypeAlias = ExternKernel | KernelCall
+
+
+def copy_round_writes(program: Program, legal: Legal) -> Program:
+    """Let calls write copies of what they may not write themselves."""
+    draft = Draft(program)
+    return draft.rewritten(lambda region: _lines(region, draft, legal))
+
+
+def _lines(region: Region, draft: Draft, legal: Legal) -> Iterator[AnyLine]:
+    program = draft.program
+    memories = Memories(region, program)
+    blank: set[str] = set()
+    for line in region.body:
+        found = effects(line, program)
+        wrong = illegal_writes(line, program, memories, legal)
+        if wrong and (calls_op(line) or calls_kernel(line)):
+            copies = {}
+            for name, why in wrong.items():
+                make = _typed if why == AS_ANOTHER_TYPE else _plain
+                is_read = name in found.reads and name not in overwritten(found)
+                is_blank = memories.of(name).owner in blank
+                copies[name] = make(line, name, memories, draft, _Contents(is_read, is_blank))
+            yield from _with_copies(line, copies)
+        else:
+            yield line
+        memories.learn(line)
+        blank.difference_update(memories.of(name).owner for name in found.writes)
+        if is_slice(line) or (allocates_one(line) and not line.zeroed):
+            blank.add(line.out)
+        elif any(memories.of(donor).owner in blank for donor in found.takes):
+            blank.update(found.defines)
+
+
+class _Contents(NamedTuple):
+    """The contents of a buffer that a call writes: whether it reads them, and if there are none."""
+
+    are_read: bool
+    are_unset: bool
+
+
+class _Copy(NamedTuple):
+    """The buffer that is written in place of another, and the lines before and after the call."""
+
+    written: str
+    before: tuple[AnyLine, ...]
+    after: tuple[AnyLine, ...]
+
+
+def _plain(line: Call, name: str, _: Memories, draft: Draft, contents: _Contents) -> _Copy:
+    """Copy a buffer with its strides, since an op may compute differently where there are gaps.
+
+    The copy is a view, which keeps its layout whatever the op would give.
+    """
+    layout = dataclasses.replace(draft.layout(name), offset=0)
+    row = dataclasses.replace(layout, size=(extent_of(layout),), stride=(1,))
+    copy, written = draft.buffer(f"{name}_copy", row), draft.buffer(f"{name}_written", layout)
+    before: list[AnyLine] = [_allocated(line, copy), Reinterpret(written, copy, origin=line.origin)]
+    if contents.are_read and not contents.are_unset:
+        before.append(draft.copy(line, written, name))
+    return _Copy(written, tuple(before), (draft.copy(line, name, written),))
+
+
+def _typed(line: Call, name: str, memories: Memories, draft: Draft, contents: _Contents) -> _Copy:
+    """Copy the elements of the memory that a view of another type covers, as that type."""
+    layout, memory = draft.layout(name), memories.of(name)
+    dtype, owner = memory.dtype, memory.owner
+    old, new = dtype.itemsize, layout.dtype.itemsize
+    start, count = dim(layout.offset * new), extent_of(layout)
+    first, last = divided(start, old), ceil_divided(dim(start + count * new), old)
+    skipped = divided(dim(start - first * old), new)
+    whole = Layout(layout.dtype, layout.device, (divided(dim((last - first) * old), new),), (1,))
+    copy = draft.buffer(f"{name}_copy", whole)
+    before: list[AnyLine] = [_allocated(line, copy)]
+    covers = skipped == 0 and count == layout.numel and whole.size == (count,)
+    if not contents.are_unset and (contents.are_read or not covers):
+        begin = divided(dim(first * old), new)
+        given = draft.buffer(f"{name}_given", dataclasses.replace(whole, offset=begin))
+        before += [Reinterpret(given, owner, origin=line.origin), draft.copy(line, copy, given)]
+    written, wanted = copy, dataclasses.replace(layout, offset=skipped)
+    if wanted != whole:
+        written = draft.buffer(f"{name}_written", wanted)
+        before.append(Reinterpret(written, copy, origin=line.origin))
+    row = Layout(dtype, layout.device, (dim(last - first),), (1,), first)
+    target = draft.buffer(f"{name}_row", row)
+    source = draft.buffer(f"{name}_back", dataclasses.replace(row, offset=0))
+    after = (
+        Reinterpret(target, owner, origin=line.origin),
+        Reinterpret(source, copy, origin=line.origin),
+        draft.copy(line, target, source),
+    )
+    return _Copy(written, tuple(before), after)
+
+
+def _allocated(line: Call, copy: str) -> Allocate:
+    mempool = line.mempool if takes_memory(line) else 0
+    return Allocate(copy, stream=line.stream, mempool=mempool, origin=line.origin)
+
+
+def _with_copies(line: Call, copies: Mapping[str, _Copy]) -> Iterator[AnyLine]:
+    """Yield a call that writes copies, with what goes before and after it.
+
+    What an op returns of a buffer that it wrote is a view of the copy. The program gets one of the
+    buffer in its place.
+    """
+    names = {name: copy.written for name, copy in copies.items()}
+    changed = dataclasses.replace(line, args=tuple(_with_written(arg, names) for arg in line.args))
+    views: list[AnyLine] = []
+    if calls_op(changed):
+        kwargs = tuple((key, _with_written(arg, names)) for key, arg in changed.kwargs)
+        kept = []
+        for result in changed.results:
+            source = _viewed(result)
+            if source in names:
+                assert isinstance(result, ResultBuffer)
+                views.append(Reinterpret(result.out, source, origin=line.origin))
+            else:
+                kept.append(_of_copies(result, names))
+        changed = dataclasses.replace(changed, kwargs=kwargs, results=tuple(kept))
+    for copy in copies.values():
+        yield from copy.before
+    yield changed
+    for copy in copies.values():
+        yield from copy.after
+    yield from views
+
+
+def _with_written(arg: Arg, names: Mapping[str, str]) -> Arg:
+    """Return an argument with copies in place of the buffers that the call writes."""
+    match arg:
+        case ListArg():
+            return ListArg(tuple(_with_written(item, names) for item in arg.items))
+        case BufferArg() if arg.access.writes and arg.buffer in names:
+            return dataclasses.replace(arg, buffer=names[arg.buffer])
+        case _:
+            return arg
+
+
+def _viewed(result: OpResult) -> str:
+    """Return the only buffer that a result is a view of; empty if there is none."""
+    if not isinstance(result, ResultBuffer) or result.relation is not Relation.ALIAS:
+        return ""
+    return result.of[0] if len(result.of) == 1 else ""
+
+
+def _of_copies(result: OpResult, names: Mapping[str, str]) -> OpResult:
+    if not isinstance(result, ResultBuffer) or names.keys().isdisjoint(result.of):
+        return result
+    return dataclasses.replace(result, of=tuple(names.get(name, name) for name in result.of))

@@ -1,0 +1,95 @@
+"""What rewrites add to a program: buffers, and the op that copies them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+import sympy
+
+from wrapper_ir.lines.args import Access, BufferArg
+from wrapper_ir.lines.expr import FloorDiv, dim, quotient
+from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
+from wrapper_ir.lines.program import FrozenMap
+from wrapper_ir.lines.traits import takes_memory, works
+from wrapper_ir.lines.walk import map_regions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.expr import Dim
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import AnyLine, Program
+
+_COPY: Final = "aten::copy_"
+_DEFINITION: Final = KernelDefinition(
+    _COPY,
+    (),
+    TorchOp(f"{_COPY}(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"),
+)
+
+
+class Draft:
+    """The buffers and declarations of a program that is being rewritten."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._buffers = dict(program.buffers)
+        self._copies = False
+
+    def buffer(self, wanted: str, layout: Layout) -> str:
+        """Add a buffer under a name that is free, and return the name."""
+        name, number = wanted, 0
+        while name in self._buffers or name in self.program.objects:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._buffers[name] = layout
+        return name
+
+    def remove(self, name: str) -> None:
+        """Remove a buffer that no line defines any more."""
+        del self._buffers[name]
+
+    def layout(self, name: str) -> Layout:
+        """Return the layout of a buffer."""
+        return self._buffers[name]
+
+    def copy(self, line: AnyLine, to: str, source: str) -> ExternKernel:
+        """Return the line that copies one buffer to another, on the stream of a line."""
+        self._copies = True
+        return ExternKernel(
+            _COPY,
+            (BufferArg(to, Access.READ_WRITE), BufferArg(source)),
+            device=self._buffers[to].device,
+            stream=line.stream if works(line) else 0,
+            mempool=line.mempool if takes_memory(line) else 0,
+            origin=line.origin,
+        )
+
+    def rewritten(self, rewrite: Callable[[Region], Iterable[AnyLine]]) -> Program:
+        """Return the program with the lines of each region replaced, inner regions first."""
+        program = self.program
+
+        def inside(region: Region) -> Region:
+            body = tuple(map_regions(line, inside) for line in region.body)
+            body = tuple(rewrite(dataclasses.replace(region, body=body)))
+            return region if body == region.body else dataclasses.replace(region, body=body)
+
+        body = inside(program.region).body
+        if body == program.body:
+            return program
+        new = (_DEFINITION,) if self._copies and _COPY not in program.kernels else ()
+        return program.replace(body=(*new, *body), buffers=FrozenMap(self._buffers))
+
+
+def extent_of(layout: Layout) -> Dim:
+    """Return a layout's extent in elements, which is at least 0 for all values of its symbols."""
+    extent = layout.extent
+    return extent if isinstance(extent, int) else dim(sympy.Max(0, extent))
+
+
+def divided(value: Dim, divisor: int) -> Dim:
+    """Return ``value / divisor``, which is an integer in valid programs."""
+    exact = quotient(value, divisor)
+    return dim(FloorDiv(value, divisor)) if exact is None else exact
