@@ -51,7 +51,7 @@ class Way:
         options: Options of the backend.
         environment: Environment variables of the process.
         out: Whether results go into tensors that the caller provides.
-        keep_freed: Whether ``wir.keep_freed_memory()`` is called first.
+        keep_freed: Whether ``wir.keep_malloc_memory()`` is called first.
         usual: Whether it runs when no way is named.
     """
 
@@ -82,8 +82,8 @@ WAYS: dict[str, Way] = {
     "cpp, kept, out": Way(**_ours("cpp", arena="kept"), out=True),
     "python, kept, freed": Way(**_ours("python", arena="kept"), keep_freed=True, usual=False),
     "cpp, kept, freed": Way(**_ours("cpp", arena="kept"), keep_freed=True, usual=False),
-    "python, call, pools": Way(**_ours("python", memory="pool"), usual=False),
-    "cpp, call, pools": Way(**_ours("cpp", memory="pool"), usual=False),
+    "python, call, pools": Way(**_ours("python", strategy="pool"), usual=False),
+    "cpp, call, pools": Way(**_ours("cpp", strategy="pool"), usual=False),
     "python, call, freed": Way(**_ours("python"), keep_freed=True, usual=False),
     "inductor, freed": Way(STOCK, keep_freed=True, usual=False),
     "inductor, pools combined": Way(

@@ -37,7 +37,7 @@ def main() -> None:
     if given["keep_freed"]:
         import wrapper_ir as wir
 
-        assert wir.keep_freed_memory()
+        assert wir.keep_malloc_memory()
     call, release = prepared(given)
     answer(memory(call, release))
     for line in sys.stdin:
@@ -75,7 +75,7 @@ def release_all() -> None:
     """Free the memory that our programs keep."""
     import wrapper_ir as wir
 
-    wir.release()
+    wir.release_kept_memory()
 
 
 def memory(call: Callable[[], Any], release: Callable[[], object]) -> dict[str, Any]:

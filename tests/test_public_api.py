@@ -177,6 +177,16 @@ def test_type_checkers_see_what_users_see() -> None:
     assert seen == expected
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("release", "release_kept_memory"), ("keep_freed_memory", "keep_malloc_memory")],
+)
+def test_older_names_work_with_a_warning(old: str, new: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"wir.{old} is called wir.{new} now"):
+        found = getattr(wrapper_ir, old)
+    assert found is getattr(wrapper_ir, new)
+
+
 LAZY = (
     *("emitters.fx", "emitters.python", "frontends", "frontends.inductor", "runtime", "testing"),
     "toolchain",

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from wrapper_ir.api import export as export
     from wrapper_ir.api import lower as lower
     from wrapper_ir.api import prepare as prepare
-    from wrapper_ir.api import release as release
+    from wrapper_ir.api import release_kept_memory as release_kept_memory
     from wrapper_ir.build import Builder as Builder
     from wrapper_ir.debug_printer import DebugPrinter as DebugPrinter
     from wrapper_ir.debug_printer import insert_probes as insert_probes
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines import *  # noqa: F403 - its __all__ is public here as a whole
     from wrapper_ir.options.process import settings as settings
     from wrapper_ir.passes import plan_memory as plan_memory
-    from wrapper_ir.runtime.heap import keep_freed_memory as keep_freed_memory
+    from wrapper_ir.runtime.heap import keep_malloc_memory as keep_malloc_memory
     from wrapper_ir.text import load as load
     from wrapper_ir.text import parse as parse
     from wrapper_ir.text import print_program as print_program
@@ -84,7 +85,15 @@ _DEFINED_IN = {
     "aot.source.checking": ("check_folder",),
     "aot.meanwhile": ("wait_for_builds",),
     "aot.package.loader": ("load_package",),
-    "api": ("compile", "cuda_graph_status", "emit", "export", "lower", "prepare", "release"),
+    "api": (
+        "compile",
+        "cuda_graph_status",
+        "emit",
+        "export",
+        "lower",
+        "prepare",
+        "release_kept_memory",
+    ),
     "build": ("Builder",),
     "debug_printer": ("DebugPrinter", "insert_probes"),
     "devices": ("register_device",),
@@ -97,13 +106,16 @@ _DEFINED_IN = {
     "interpreter": ("interpret",),
     "options.process": ("settings",),
     "passes": ("plan_memory",),
-    "runtime.heap": ("keep_freed_memory",),
+    "runtime.heap": ("keep_malloc_memory",),
     "text": ("load", "parse", "print_program"),
     "verify": ("VerificationError", "diagnose", "verify"),
 }
 
 #: Public name -> the module that defines it.
 _EXPORTS = {name: f"wrapper_ir.{each}" for each, names in _DEFINED_IN.items() for name in names}
+
+#: Older name -> public name.
+_RENAMED = {"keep_freed_memory": "keep_malloc_memory", "release": "release_kept_memory"}
 
 #: Submodules available as attributes without importing them first.
 _SUBMODULES = (
@@ -134,6 +146,10 @@ _declared = names_of(
 
 def _look_up(name: str) -> object:
     """Look up a public name in the module that defines it, and cache it here (PEP 562)."""
+    if name in _RENAMED:
+        new = _RENAMED[name]
+        warnings.warn(f"wir.{name} is called wir.{new} now", DeprecationWarning, stacklevel=2)
+        return getattr(sys.modules[__name__], new)
     if name in _EXPORTS or name in _SUBMODULES or name.startswith("_") or name not in _line_names():
         return _declared(name)
     found: object = getattr(importlib.import_module(_LINES), name)

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from wrapper_ir.passes.printer import DebugPrinter
     from wrapper_ir.runtime.cuda_graphs import GraphStatus
 
-__all__ = ["compile", "cuda_graph_status", "emit", "export", "lower", "prepare", "release"]
+__all__ = [
+    "compile",
+    "cuda_graph_status",
+    "emit",
+    "export",
+    "lower",
+    "prepare",
+    "release_kept_memory",
+]
 
 
 def lower(program: Program, target: str | None = None, **options: object) -> Program:
@@ -177,7 +185,7 @@ def compile(
     return Hooked(function, printer.hook)
 
 
-def release() -> int:
+def release_kept_memory() -> int:
     """Free the memory that loaded programs keep between calls; return the number of bytes.
 
     This includes programs held by ``torch.compile``. To release a single program, call ``release``

@@ -13,6 +13,7 @@ of a program's constants is read with the program. Torch is imported only if the
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
@@ -32,6 +33,17 @@ METADATA: Final = "wrapper_ir"
 #: Within it, the key of the name of the file that the tensors belong to. Two top-level keys would
 #: have no fixed order.
 OWNER: Final = "of"
+
+#: Within it, the key of the hash of all that is stored, which the text of the program names.
+IDENTITY: Final = "hash"
+
+_NAMED: Final = re.compile(r'^values "([^"\n]*)"', re.MULTILINE)
+
+REPLACED: Final = (
+    "put back the file that was saved with the program; if other values are meant, delete the line "
+    "'values' from the program's text, or save them: program.replace(data=values).save(path)"
+)
+"""The hint where values are not those that a program's text names."""
 
 #: Types that all versions of the format support. Others are stored as bytes.
 _NATIVE: Final = frozenset(
@@ -58,6 +70,12 @@ class Layout(NamedTuple):
     dtype: str
     size: tuple[int, ...]
     stride: tuple[int, ...]
+
+
+def identity_in(text: str) -> str:
+    """Return the hash of the values that a program's text names, without parsing it."""
+    found = _NAMED.search(text)
+    return "" if found is None else found[1]
 
 
 def layout_of(tensor: Tensor) -> Layout:

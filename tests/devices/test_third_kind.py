@@ -207,7 +207,7 @@ def test_a_class_of_its_own_for_kernels_is_pythons_alone(in_cpp: devices.DeviceK
     devices.register_device(dataclasses.replace(in_cpp, python=own, cpp=cpp), over=in_cpp)
     program = wir.parse(CONSTANT)
     assert "from npu import Kernels" in wir.emit(program).source
-    with pytest.raises(wir.WrapperIRError, match="from emitted Python; its kind has a class"):
+    with pytest.raises(wir.WrapperIRError, match="from emitted Python; its DeviceKind has a class"):
         wir.emit(program, "cpp")
 
 

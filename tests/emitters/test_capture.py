@@ -146,11 +146,11 @@ def test_dropout_of_attention_in_training(role: str, rate: str, is_refused: bool
 
 def test_programs_without_a_gpu() -> None:
     program = wir.parse("wir 2\nprogram @p inference planned\ninput %x : f32[4] @cpu\nreturn %x\n")
-    assert why_not_captured(program) == ("nothing of it is on a GPU",)
+    assert why_not_captured(program) == ("the program has no GPU buffers",)
     function = wir.compile(program, cuda_graph=True)
     x = torch.ones(4)
     assert function(x)[0] is x
-    assert function.cuda_graphs.status.reasons == {"nothing of it is on a GPU": 1}
+    assert function.cuda_graphs.status.reasons == {"the program has no GPU buffers": 1}
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_programs_in_cpp_are_wrapped_likewise() -> None:
         (module["call"], lambda f: f([x])),
     ):
         assert torch.equal(result(function)[0], x)
-        assert function.cuda_graphs.status.reasons == {"nothing of it is on a GPU": 1}
+        assert function.cuda_graphs.status.reasons == {"the program has no GPU buffers": 1}
         assert function.release() == 0
 
 
@@ -223,7 +223,7 @@ def test_exported_libraries_capture_by_themselves(tmp_path: Path) -> None:
     for _ in range(2):
         assert torch.equal(runner.run([x])[0], x)
     (status,) = statuses_of(library)
-    assert dict(status.reasons) == {"nothing of it is on a GPU": 2}
+    assert dict(status.reasons) == {"the program has no GPU buffers": 2}
     assert status.refused
     assert status in wir.cuda_graph_status()
 

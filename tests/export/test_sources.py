@@ -173,6 +173,20 @@ def test_values_may_come_later(room: Path) -> None:
         wir.export(captured().replace(data={}), room / "moved", "python")
 
 
+def test_values_of_another_model_are_refused(room: Path) -> None:
+    folder = wir.export(captured(), room / "model", "python")
+    other = captured()
+    values = {name: value + 1 for name, value in other.data.items()}
+    other.replace(data=values).save(room / "program.wir")
+    (folder / "program.safetensors").write_bytes((room / "program.safetensors").read_bytes())
+    with pytest.raises(ConstantsError, match="not the values that were saved with the program"):
+        loaded()
+    other.replace(data=values).save(folder / "program.wir")
+    _, x, shift = nested()
+    expected = wir.compile(other.replace(data=values))(x, shift)
+    assert torch.equal(loaded().run(x, shift)[0], expected[0])
+
+
 def test_constants_that_are_no_tensors_in_files_are_left_to_libraries(tmp_path: Path) -> None:
     program = captured()
     objects = wir.parse(

@@ -119,7 +119,7 @@ def test_ours_first() -> None:
     assert outcome(stock) == STOCK_FROM_CACHE
 
 
-@pytest.mark.parametrize("other", [{"memory": "none"}, {"origins": True}], ids=str)
+@pytest.mark.parametrize("other", [{"strategy": "none"}, {"origins": True}], ids=str)
 def test_other_options_are_other_entries(other: dict[str, Any]) -> None:
     assert outcome(ours()) == MADE_BY_US
     assert outcome(ours(**other)) == MADE_BY_US
@@ -218,7 +218,7 @@ def test_an_installation_keeps_to_itself() -> None:
         assert outcome(stock) == MADE_BY_US
         assert outcome(stock) == OURS_FROM_CACHE
     assert outcome(stock) == STOCK_FROM_CACHE
-    with install(memory="none"):
+    with install(strategy="none"):
         assert outcome(stock) == MADE_BY_US
     assert outcome(ours()) == OURS_FROM_CACHE  # of the same options
 
@@ -285,7 +285,7 @@ def test_dynamo_s_cache_of_functions_keeps_installations_apart() -> None:
         assert found(ours())
         with install():
             assert found()
-        with install(memory="none"):
+        with install(strategy="none"):
             assert not found()
 
 

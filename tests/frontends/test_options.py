@@ -26,7 +26,7 @@ from wrapper_ir.options.schema import options_of
 def test_defaults() -> None:
     settings = Settings.from_options(None)
     assert settings == Settings.from_options({})
-    assert (settings.emitter, settings.memory, settings.on_unsupported) == (
+    assert (settings.emitter, settings.strategy, settings.on_unsupported) == (
         "python",
         None,  # as the planner has it: "reuse", or "pool" where arenas are kept
         "raise",
@@ -34,15 +34,21 @@ def test_defaults() -> None:
 
 
 def test_options_of_the_emitter_are_options_too() -> None:
-    settings = Settings.from_options({"origins": True, "checks": "always", "memory": "none"})
-    assert settings.memory == "none"
+    settings = Settings.from_options({"origins": True, "checks": "always", "strategy": "none"})
+    assert settings.strategy == "none"
     assert dict(settings.emitter_options) == {"origins": True, "checks": "always"}
-    assert settings != Settings.from_options({"memory": "none"})
+    assert settings != Settings.from_options({"strategy": "none"})
 
 
 def test_the_emitter_has_its_own_defaults() -> None:
     assert Settings.from_options({}).emitter_options == ()
     assert Settings.from_options({"emitter": "python"}) == Settings.from_options(None)
+
+
+def test_an_older_name_of_an_option_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="'memory' is called 'strategy' now"):
+        settings = Settings.from_options({"memory": "none"})
+    assert settings == Settings.from_options({"strategy": "none"})
 
 
 def test_an_unknown_option_is_refused_by_name_with_the_list() -> None:
@@ -52,22 +58,22 @@ def test_an_unknown_option_is_refused_by_name_with_the_list() -> None:
     assert "'emiter'" in text
     names = "arena, build, checks, cpp_wrapper, cuda_graph, cuda_graph_branches, cuda_graph_cuts"
     names += ", cuda_graph_limit, cuda_graph_results"
-    names += ", debug, debug_filter, debug_poison, emitter, keep_buffers, memory, mode"
-    assert f"{names}, on_unsupported, origins, out, profile" in text
+    names += ", debug, debug_filter, debug_poison, emitter, keep_buffers, mode"
+    assert f"{names}, on_unsupported, origins, out, profile, strategy" in text
     assert "did you mean 'emitter'?" in text
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"memory": "arena"},
+        {"strategy": "arena"},
         {"arena": "always"},
-        {"arena": "kept", "memory": "reuse"},
+        {"arena": "kept", "strategy": "reuse"},
         {"on_unsupported": "ignore"},
         {"origins": 1},
         {"debug_poison": 1},
         {"emitter": 3},
-        {"memory": ["reuse"]},
+        {"strategy": ["reuse"]},
     ],
     ids=str,
 )
@@ -79,8 +85,8 @@ def test_an_illegal_value_is_refused(options: dict[str, Any]) -> None:
 def test_install_takes_the_same_options() -> None:
     with pytest.raises(OptionError, match="emiter"):
         install(emiter="python")
-    with pytest.raises(OptionValueError, match="memory"):
-        install(memory="arena")
+    with pytest.raises(OptionValueError, match="strategy"):
+        install(strategy="arena")
     assert current_session() is None
 
 
@@ -215,8 +221,8 @@ def test_options_of_inductor_that_mean_nothing_here_are_refused(
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [
-        ({"allow_buffer_reuse": False}, {"memory": "none"}),
-        ({"memory_planning": True}, {"memory": "pool"}),
+        ({"allow_buffer_reuse": False}, {"strategy": "none"}),
+        ({"memory_planning": True}, {"strategy": "pool"}),
         ({"memory_planning": False}, {}),
         ({"triton.cudagraphs": True}, {"cuda_graph": True}),
         ({"cpp.enable_kernel_profile": True}, {"profile": True}),
@@ -234,13 +240,13 @@ def test_settings_of_inductor_that_decide_about_the_wrapper_are_heeded(
 ) -> None:
     def memory(options: dict[str, Any], **changes: Any) -> str | None:
         with torch._inductor.config.patch(changes):
-            return Settings.from_options(options).with_inductors().memory
+            return Settings.from_options(options).with_inductors().strategy
 
     settings._tell.cache_clear()
     assert memory({}) is None
     assert memory({}, memory_planning=True) == "pool"
     assert memory({}, allow_buffer_reuse=False) == "none"
-    assert memory({"memory": "reuse"}, memory_planning=True) == "reuse"
+    assert memory({"strategy": "reuse"}, memory_planning=True) == "reuse"
     assert memory({"arena": "kept"}, allow_buffer_reuse=False) is None
     assert not caplog.messages
     assert memory({}, size_asserts=False) is memory({}, size_asserts=False) is None
@@ -342,8 +348,8 @@ def test_what_no_text_stands_for_is_no_value() -> None:
 
 
 def test_options_that_do_not_go_together() -> None:
-    assert Settings.from_options({"arena": "kept", "memory": "pool"}).arena == "kept"
+    assert Settings.from_options({"arena": "kept", "strategy": "pool"}).arena == "kept"
     with pytest.raises(OptionValueError, match=r"'arena' cannot be 'kept'.*'none'"):
-        Settings.from_options({"arena": "kept", "memory": "none"})
+        Settings.from_options({"arena": "kept", "strategy": "none"})
     with pytest.raises(OptionValueError, match="'out' cannot be True"):
         Settings.from_options({"out": True})

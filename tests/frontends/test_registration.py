@@ -67,11 +67,11 @@ def test_a_block_sends_compilations_through_us_and_gives_back_what_it_found() ->
 
 def test_calls_without_a_block() -> None:
     before = snapshot()
-    install(memory="none")
+    install(strategy="none")
     try:
         session = current_session()
         assert session is not None
-        assert session.settings.memory == "none"
+        assert session.settings.strategy == "none"
     finally:
         uninstall()
     assert same_objects(before, snapshot())
@@ -81,8 +81,8 @@ def test_calls_without_a_block() -> None:
 
 def test_blocks_nest_and_the_innermost_counts() -> None:
     before = snapshot()
-    with install(memory="reuse") as outer:
-        with install(memory="none") as inner:
+    with install(strategy="reuse") as outer:
+        with install(strategy="none") as inner:
             assert current_session() is inner.session
         assert current_session() is outer.session
         assert programs_of(lambda x: x.cos() + 1, torch.ones(4)) == 1
@@ -93,7 +93,7 @@ def test_blocks_nest_and_the_innermost_counts() -> None:
 def test_ending_an_outer_installation_ends_the_inner_ones() -> None:
     before = snapshot()
     outer = install()
-    install(memory="none")
+    install(strategy="none")
     outer.uninstall()
     assert current_session() is None
     assert same_objects(before, snapshot())
@@ -103,7 +103,7 @@ def test_ending_an_outer_installation_ends_the_inner_ones() -> None:
 
 def test_tables_are_given_back_after_an_exception() -> None:
     before = snapshot()
-    with pytest.raises(ZeroDivisionError), install(), install(memory="none"):
+    with pytest.raises(ZeroDivisionError), install(), install(strategy="none"):
         raise ZeroDivisionError
     assert same_objects(before, snapshot())
     assert current_session() is None

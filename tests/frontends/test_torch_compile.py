@@ -124,13 +124,13 @@ def test_training_and_inference_keep_arenas() -> None:
             torch.testing.assert_close(ours, theirs)
         with torch.no_grad():
             torch.testing.assert_close(kept(x), net(x))
-    wir.release()
+    wir.release_kept_memory()
     with torch.no_grad():
         first = kept(torch.ones(4, 8))
         before = first.clone()
         kept(torch.zeros(4, 8))
     assert torch.equal(first, before)
-    assert wir.release() >= 4 * 16 * 4
+    assert wir.release_kept_memory() >= 4 * 16 * 4
 
 
 THREADS = """

@@ -144,7 +144,7 @@ def test_through_torch_compile(emitter: str) -> None:
             compiled = torch.compile(model, backend="wrapper_ir", options=options)
             results.append([compiled(x + n) for n in range(6)])
             assert wir.cuda_graph_status()[-1].replays >= 3
-            wir.release()
+            wir.release_kept_memory()
     assert alike(*results)
 
 

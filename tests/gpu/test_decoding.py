@@ -40,7 +40,7 @@ def model() -> Iterator[nn.Module]:
     torch.manual_seed(0)
     with torch.no_grad():
         yield nn.Sequential(Adapted(), Adapted()).to("cuda", torch.bfloat16)
-    wir.release()
+    wir.release_kept_memory()
 
 
 @pytest.fixture(params=["python", "cpp"])

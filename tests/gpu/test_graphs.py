@@ -286,7 +286,7 @@ def test_pieces(halt: str, is_dynamic: bool, emitter: str) -> None:
         torch.testing.assert_close(eager, replayed, rtol=1e-3, atol=1e-3)
     # Inductor may have got rid of the number.
     assert halt == "number" or replays_of_pieces() >= before + 10
-    wir.release()
+    wir.release_kept_memory()
 
 
 class Dropping(Halting):

@@ -15,7 +15,7 @@ from tests.models.harness import OURS, STOCK
 both = pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 
 #: Option sets that must give different code for one and the same graph.
-OPTION_SETS = ({"memory": "reuse"}, {"memory": "none"}, {"memory": "none", "origins": True})
+OPTION_SETS = ({"strategy": "reuse"}, {"strategy": "none"}, {"strategy": "none", "origins": True})
 
 
 def graphs(training: bool) -> int:

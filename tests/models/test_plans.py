@@ -17,11 +17,11 @@ FEW_TRAINING: set[str] = set()
 
 #: Options of ours, each run against reuse in Python.
 PLANS = (
-    {"memory": "pool"},
+    {"strategy": "pool"},
     {"arena": "kept"},
-    {"memory": "pool", "emitter": "cpp"},
+    {"strategy": "pool", "emitter": "cpp"},
     {"arena": "kept", "emitter": "cpp"},
-    {"memory": "pool", "emitter": "fx"},
+    {"strategy": "pool", "emitter": "fx"},
 )
 
 pytestmark = [

@@ -53,7 +53,7 @@ def test_the_measured_peak_is_the_reported_one(strategy: str, arena: str, dynami
     (got,) = run(x)
     negative = torch.neg(x)
     assert torch.equal(got, torch.relu(x) * negative * x * negative)
-    wir.release()
+    wir.release_kept_memory()
     assert peak_bytes(lambda: run(x)) == result.report.peak_bytes
 
 
@@ -112,7 +112,7 @@ def check_run(target: str, source: wir.Program, expected: float, strategy: str, 
     first, second = run(x), run(x)
     assert first[0].item() == second[0].item() == expected
     del first, second
-    wir.release()
+    wir.release_kept_memory()
     assert peak_bytes(lambda: run(x)) == result.report.peak_bytes
 
 

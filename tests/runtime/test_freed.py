@@ -18,10 +18,10 @@ def faults():
 
 faults()
 found = [faults()]
-if not wir.keep_freed_memory():
+if not wir.keep_malloc_memory():
     raise SystemExit
-found += [min(faults() for _ in range(8)), (wir.release(), faults())[1]]
-assert wir.keep_freed_memory(keep=False)
+found += [min(faults() for _ in range(8)), (wir.release_kept_memory(), faults())[1]]
+assert wir.keep_malloc_memory(keep=False)
 print(*found)
 """
 

@@ -68,7 +68,7 @@ def test_nothing_is_kept_for_an_owner_that_is_gone() -> None:
     gone = weakref.ref(arena.memory.untyped_storage())
     kept.give(arena)
     del arena
-    wir.release()
+    wir.release_kept_memory()
     kept.give(kept.take())
     gc.disable()
     try:

@@ -44,7 +44,7 @@ def why_not_captured(program: Program) -> tuple[str, ...]:
     devices = {layout.device for layout in program.buffers.values()}
     gpus = sorted(str(device) for device in devices if device.kind.captures)
     if not gpus:
-        return ("nothing of it is on a GPU",)
+        return ("the program has no GPU buffers",)
     if len(gpus) > 1:
         return (_several(gpus),)
     obstacles = Obstacles(program)
@@ -216,5 +216,5 @@ def _of_kernel(kernel: KernelDefinition) -> str:
     if isinstance(kernel.source, CppKernel):
         return f"the kernel '{kernel.name}' runs on the CPU"
     if isinstance(kernel.source, DeviceKernel):
-        return f"nobody says that launches of '{kernel.name}' can be captured"
+        return f"kernel '{kernel.name}' is not declared capturable"
     return ""

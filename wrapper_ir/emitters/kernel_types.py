@@ -104,6 +104,6 @@ def launch_problem(
         return problem
     if language is not CPP or launchers or kind.calls_plainly or (in_cpp and kind.around_kernels):
         return None
-    how = "its kind has a class for that" if kind.python.kernels else "its kind says how"
+    how = f"its DeviceKind {'has a class for that' if kind.python.kernels else 'defines how'}"
     targets = "Python" if in_cpp else "Python and C++"
     return f"kernels on {device} are called only from emitted {targets}; {how}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from wrapper_ir.emitters.base import Emitter, faults_of
 from wrapper_ir.errors import WrapperIRError, nearest
-from wrapper_ir.options.schema import check_values, options_of
+from wrapper_ir.options.schema import check_values, options_of, renamed
 from wrapper_ir.plugins import EMITTERS, plugins
 
 if TYPE_CHECKING:
@@ -173,6 +173,7 @@ def make_emitter(name: str, options: Mapping[str, Any]) -> Emitter:
         EmitterFaultError: The constructor of a third-party emitter failed.
     """
     cls = emitter_class(name)
+    options = renamed(options_of(cls), options)
     check_values(options_of(cls), options, owner=f"emitter '{name}'")
     with faults_of(cls, "reading its options"):
         return cls(**options)

@@ -187,7 +187,7 @@ class OwnMemory(NamedTuple):
             return f"devices of the kind '{self.kind.type}' have no {self.name}"
         if allocator:
             return ""
-        return f"its kind names nothing that allocates the {self.name} in {where}"
+        return f"its DeviceKind declares no allocator for the {self.name} in {where}"
 
     @property
     def python(self) -> str:

@@ -20,19 +20,20 @@ ARENA: Final = Option(
     choices=("call", "kept"),
     excludes=(
         Exclusion(
-            *("kept", "memory", ("pool",)),
+            *("kept", "strategy", ("pool",)),
             expected="'call' if memory is planned by {}: there are no arenas to keep",
         ),
     ),
 )
 
-MEMORY: Final = Option(
-    "memory",
+STRATEGY: Final = Option(
+    "strategy",
     str,
     None,
     "how storage is planned: reuse freed storage (reuse), place storages in arenas (pool), or only"
     " free them early (none); the default is reuse, or pool for kept arenas",
     choices=("reuse", "pool", "none"),
+    formerly="memory",
 )
 
 # Emitters.

@@ -13,6 +13,7 @@ import enum
 import os
 import types
 import typing
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
@@ -72,6 +73,7 @@ class Option:
         accepts: Returns whether a value is legal; replaces the check of type and choices.
         excludes: Restrictions that its values impose on other options.
         variable: The environment variable that sets its default; empty if there is none.
+        formerly: An older name, which still works, with a warning.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Option:
     accepts: Callable[[object], bool] | None = None
     excludes: tuple[Exclusion, ...] = ()
     variable: str = ""
+    formerly: str = ""
 
     def field(self, default: object = REQUIRED) -> Any:  # noqa: ANN401 - as dataclasses.field
         """Return a dataclass field for this option, optionally with a different default."""
@@ -206,6 +209,17 @@ def _option(field: dataclasses.Field[object], kinds: Mapping[str, object]) -> Op
     )
 
 
+def renamed(options: Iterable[Option], values: Mapping[str, T]) -> dict[str, T]:
+    """Return values by the current names of their options, with a warning for each older name."""
+    current = {option.formerly: option.name for option in options if option.formerly}
+    result = dict(values)
+    for old in current.keys() & values.keys():
+        text = f"the option {old!r} is called {current[old]!r} now"
+        warnings.warn(text, DeprecationWarning, stacklevel=3)
+        result.setdefault(current[old], result.pop(old))
+    return result
+
+
 def check_values(options: Iterable[Option], values: Mapping[str, object], *, owner: str) -> None:
     """Check values by the names of their options.
 
@@ -295,8 +309,8 @@ def read_options(
     """
     known = {option.name: option for option in options}
     values: dict[str, object] = {}
-    for key, word in words:
-        name = key.replace("-", "_")
+    names = ((key.replace("-", "_"), word) for key, word in words)
+    for name, word in renamed(known.values(), dict(names)).items():
         if name not in known:
             raise OptionError(option=name, legal=known, owner=owner)
         values[name] = known[name].read(word)

@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from wrapper_ir.outputs import replacing, sidecar
 from wrapper_ir.runtime.checks import TensorSpec, check_layout
 from wrapper_ir.runtime.errors import ConstantsError, InputLayoutError
-from wrapper_ir.tensors_file import OWNER, Layout, Packed, Reader, owner_of
+from wrapper_ir.tensors_file import IDENTITY, OWNER, REPLACED, Layout, Packed, Reader, owner_of
 
 if TYPE_CHECKING:
     import os
@@ -98,7 +98,7 @@ def load_constants(
 
 
 def load_program_constants(
-    file: Path, expected: Sequence[TensorSpec], names: Mapping[str, str]
+    file: Path, expected: Sequence[TensorSpec], names: Mapping[str, str], identity: str = ""
 ) -> dict[str, torch.Tensor]:
     """Read constants of a program from the file that ``Program.save`` writes beside it.
 
@@ -106,17 +106,22 @@ def load_program_constants(
         file: The file.
         expected: The specs of the constants, by their new names.
         names: The names in the program of constants that are renamed.
+        identity: The hash of the values, as the program's text gives it. If empty, any that fit
+            are accepted.
 
     Returns:
         The tensors, in the order of ``expected``. Names of one tensor in the program share one.
 
     Raises:
-        ConstantsError: The file is missing or damaged, lacks a constant, or has one whose dtype or
-            size is not as expected.
+        ConstantsError: The file is missing or damaged, belongs to other values, lacks a constant,
+            or has one whose dtype or size is not as expected.
     """
     found: dict[str, torch.Tensor] = {}
     made: dict[tuple[str, TensorSpec], torch.Tensor] = {}
     with _opened(file, "Program.save writes it, beside the program's own file") as reader:
+        if identity and reader.about.get(IDENTITY, "") != identity:
+            reason = "they are not the values that were saved with the program"
+            raise ConstantsError(file=str(file), reason=reason, hint=REPLACED)
         for spec in expected:
             name = names.get(spec.name, spec.name)
             key = (reader.same.get(name, name), replace(spec, name=""))

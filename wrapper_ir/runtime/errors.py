@@ -39,10 +39,7 @@ class SymbolError(WrapperIRError, RuntimeError, AssertionError):
 
     code = "WIR2153"
     template = "the program needs {relation}, but {values}"
-    default_hint = (
-        "give inputs for which that holds, or make another program, for a range or from an example "
-        "that has these sizes"
-    )
+    default_hint = "pass inputs that satisfy it, or recapture with the varying sizes dynamic"
 
 
 class ConstantsError(WrapperIRError):
@@ -99,10 +96,12 @@ class ResultLayoutError(WrapperIRError, AssertionError):
     """
 
     code = "WIR2156"
-    template = "'{op}' returned a result of another {difference}: expected {expected}, got {got}"
+    template = (
+        "'{op}' returned a result with a different {difference}: expected {expected}, got {got}"
+    )
     default_hint = (
-        "make the program again, with the torch version and settings it runs under; if the op is"
-        " your own, its fake kernel (torch.library.register_fake) must describe what it returns"
+        "recapture with the torch version and settings in use; if the op is your own, its fake"
+        " kernel (torch.library.register_fake) must describe what it returns"
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 #: The names that the reference describes.
-__all__ = ["keep_freed_memory"]
+__all__ = ["keep_malloc_memory"]
 
 
 class _Heap:
@@ -216,12 +216,13 @@ class _Freed:
 _freed: Final = _Freed()
 
 
-def keep_freed_memory(*, keep: bool = True) -> bool:
+def keep_malloc_memory(*, keep: bool = True) -> bool:
     """Make the C library keep freed memory for later allocations, in the whole process.
 
     This pays off if library ops or results are large: convolutions, a head over a large vocabulary.
-    The process then holds its peak memory, plus fragmentation, until ``wir.release()`` returns what
-    is free. It works with glibc; other allocators loaded in its place have their own settings.
+    The process then holds its peak memory, plus fragmentation, until ``wir.release_kept_memory()``
+    returns what is free. It works with glibc; other allocators loaded in its place have their own
+    settings.
     Threads other than the main one gain little, because glibc always maps blocks above 64 MiB for
     them from the system.
 

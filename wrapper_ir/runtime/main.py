@@ -22,6 +22,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.outputs import INDEX, PROGRAM_FILE, beside
 from wrapper_ir.runtime.constants import load_constants, load_program_constants
 from wrapper_ir.runtime.errors import ConstantsError
+from wrapper_ir.tensors_file import identity_in
 from wrapper_ir.toolchain.errors import IsaError
 from wrapper_ir.toolchain.isa import lacking, resolve
 
@@ -89,12 +90,15 @@ class SourceFolder:
             names: Names in the program, for constants whose variable is named differently.
 
         Raises:
-            ConstantsError: The file is missing or damaged, or does not fit.
+            ConstantsError: The file is missing or damaged, does not fit, or is not the one that
+                was saved with the program.
         """
         missing = [spec for spec in specs if module.get(spec.name) is None]
         if missing:
             file = beside(self._path / PROGRAM_FILE)
-            module.update(load_program_constants(file, missing, names or {}))
+            has_program = (self._path / PROGRAM_FILE).exists()
+            identity = identity_in(self.text(PROGRAM_FILE)) if has_program else ""
+            module.update(load_program_constants(file, missing, names or {}, identity))
 
     def _refusal(self, reason: str, hint: str | None = None) -> SourceFolderError:
         return SourceFolderError(folder=str(self._path), reason=reason, hint=hint)

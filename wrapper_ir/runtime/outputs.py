@@ -39,7 +39,7 @@ class OutLayoutError(WrapperIRError, ValueError):
     """
 
     code = "WIR2171"
-    template = "{name} has the wrong {difference}: the result is {expected}, given was {got}"
+    template = "{name} has the wrong {difference}: the result is {expected}, but got {got}"
     default_hint = "give a tensor like the one that the program returns without out="
 
 

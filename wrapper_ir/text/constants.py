@@ -18,12 +18,14 @@ import hashlib
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from wrapper_ir.lines import Arg, BufferArg, Constant, ListArg, Packing, Program, ScalarArg
 from wrapper_ir.lines.program import PACKING_OPS, ConstantKind
 from wrapper_ir.tensors_file import (
+    IDENTITY,
     OWNER,
+    REPLACED,
     Layout,
     Packed,
     Reader,
@@ -36,14 +38,6 @@ from wrapper_ir.text.errors import ConstantsError
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-#: The key of the hash of all that is stored, in the metadata.
-IDENTITY: Final = "hash"
-
-_REPLACED: Final = (
-    "put back the file that was saved with the program; if other values are meant, delete the line "
-    "'values' from the program's text, or save them: program.replace(data=values).save(path)"
-)
 
 
 class Values:
@@ -188,7 +182,7 @@ class _Loader:
     def load(self, reader: Reader, identity: str) -> dict[str, Any]:
         """Return all values in the file, in the order of the program's constants."""
         if identity and reader.about.get(IDENTITY, "") != identity:
-            self.fail("they are not the values that were saved with the program", _REPLACED)
+            self.fail("they are not the values that were saved with the program", REPLACED)
         names = set(reader.names)
         strays = sorted(names - set(self._program.constants))
         if strays:

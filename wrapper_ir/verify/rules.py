@@ -442,7 +442,7 @@ BAD_OP_DECLARATION = _rule(
     1064,
     "bad-op-declaration",
     "an op is declared under its schema's name, without parameters of its own; a method under "
-    "that of the class that its first argument is of",
+    "the class of its first argument",
     "{name} is declared {why}",
     "an op is declared under its schema's qualified name, and the schema gives its parameters",
 )

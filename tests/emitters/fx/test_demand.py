@@ -119,7 +119,7 @@ def test_c20_planned_pools_are_in_graphs() -> None:
     program = wir.plan_memory(wir.capture(Model(function), (x,)), "pool")
     assert any(isinstance(line, AllocatePool) for line in program.body)
     check(program, x, expected=(function(x),))
-    assert torch.equal(compiled(function, x, memory="pool"), function(x))
+    assert torch.equal(compiled(function, x, strategy="pool"), function(x))
 
 
 def test_c21_an_8x8_program_refuses_16x16() -> None:

@@ -129,7 +129,7 @@ def test_results_of_ops_are_checked() -> None:
     )
     text = text.replace("\nreturn", '\n  assert_layout %a, "aten.relu"\nreturn')
     function = wir.compile(wir.parse(text), "fx")
-    with pytest.raises(ResultLayoutError, match=r"'aten.relu' returned a result of another stride"):
+    with pytest.raises(ResultLayoutError, match=r"'aten.relu' returned .* a different stride"):
         function(torch.randn(8, 8))
 
 

@@ -150,7 +150,7 @@ def load_library(
         probes=tuple(_probe_function(*probe) for probe in probes),
         output=output_address(),
     )
-    register(function)  # for wir.release()
+    register(function)  # for wir.release_kept_memory()
     return function
 
 

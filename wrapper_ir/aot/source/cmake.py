@@ -111,9 +111,9 @@ endif()
 
 _ROWS: Final = {
     "program*.cpp": "the program in C++: tables of what goes in and out, and one function",
-    "CMakeLists.txt": "how a library is built of it, and of what follows",
+    "CMakeLists.txt": "builds a library from these files",
     "kernels*.cpp": "which kernels are compiled together",
-    "cpu.cpp": "by which the library refuses processors that it was not built for",
+    "cpu.cpp": "rejects unsupported CPUs",
     "runtime/": "the runtime part, the same for every program",
 }
 """Descriptions of the files that every folder has."""

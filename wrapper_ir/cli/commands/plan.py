@@ -32,7 +32,7 @@ from wrapper_ir.cli.files import (
     write_text,
 )
 from wrapper_ir.cli.terminal import duration, err, human, out, table_of
-from wrapper_ir.options.declared import ARENA, MEMORY
+from wrapper_ir.options.declared import ARENA, STRATEGY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +106,7 @@ wrapper-ir plan program.wir -o planned.wir
 """))
 @program_argument
 @flag(
-    *(MEMORY, "--strategy"),
+    *(STRATEGY, "--strategy"),
     metavar="NAME",
     help="reuse (the default; pool for kept arenas), pool or none.",
 )

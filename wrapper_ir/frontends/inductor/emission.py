@@ -85,7 +85,7 @@ def _emitted(
 
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
     emitter = make_emitter(settings.emitter, dict(settings.emitter_options))
-    return emitted(program, emitter, printer, strategy=settings.memory, show=show)
+    return emitted(program, emitter, printer, strategy=settings.strategy, show=show)
 
 
 def _module_of(artifact: Artifact, program: Program, settings: Settings) -> ModuleText | None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 #: Inductor's options that affect the wrapper -> an option of ours, and its values.
 MAPPED: Final[Mapping[str, tuple[str, Mapping[bool, Any]]]] = {
     CAPTURES[0]: (CAPTURES[1], {True: True, False: False}),
-    "allow_buffer_reuse": ("memory", {False: "none"}),
-    "memory_planning": ("memory", {True: "pool"}),
+    "allow_buffer_reuse": ("strategy", {False: "none"}),
+    "memory_planning": ("strategy", {True: "pool"}),
     "cpp.enable_kernel_profile": ("profile", {True: True, False: False}),
 }
 

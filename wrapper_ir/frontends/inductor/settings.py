@@ -21,7 +21,7 @@ from wrapper_ir.frontends.inductor.inductor_options import (
 )
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.machine import pinned
-from wrapper_ir.options.schema import NO_OPTION, check_values, options_of
+from wrapper_ir.options.schema import NO_OPTION, check_values, options_of, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ class Settings:
     Attributes:
         emitter: Name of a registered emitter, such as ``python``; ``WRAPPER_IR_EMITTER`` sets the
             default.
-        memory: Strategy of the memory planner; the default is ``pool`` if arenas are kept between
+        strategy: Strategy of the memory planner; the default is ``pool`` if arenas are kept between
             calls (the emitters' option ``arena``), otherwise ``reuse``.
         on_unsupported: ``raise``, or ``stock``: Inductor's own wrapper, with a warning, for a graph
             that fails to compile; a compiled graph that fails in a call raises.
@@ -54,7 +54,7 @@ class Settings:
     """
 
     emitter: str = take.EMITTER.field()
-    memory: str | None = take.MEMORY.field()
+    strategy: str | None = take.STRATEGY.field()
     on_unsupported: str = take.ON_UNSUPPORTED.field()
     build: str = take.BUILD.field()
     debug: str | int = take.DEBUG.field()
@@ -87,17 +87,19 @@ class Settings:
         emitter = values["emitter"]
         take.EMITTER.check(emitter)
         emitter_options = options_of(emitter_class(emitter))
-        names = [option.name for option in (*BACKEND_OPTIONS, *emitter_options)]
+        known = (*BACKEND_OPTIONS, *emitter_options)
+        values = renamed(known, values)
+        names = [option.name for option in known]
         values, inductor = split_options(values, names, emitter)
         settings = cls(**{each.name: values.pop(each.name) for each in _OWN if each.name in values})
         for name in _asked_for(inductor):
             if name in names:
                 values.setdefault(name, True)
-        check_values((*BACKEND_OPTIONS, *emitter_options), values, owner="the backend 'wrapper_ir'")
+        check_values(known, values, owner="the backend 'wrapper_ir'")
         make_emitter(emitter, values)  # refuses values that only the emitter can check
         _check_plain(values)
-        if settings.memory is not None:
-            take.ARENA.check_beside(values.get("arena"), {"memory": settings.memory})
+        if settings.strategy is not None:
+            take.ARENA.check_beside(values.get("arena"), {"strategy": settings.strategy})
         if values.get("out"):
             expected = "False: functions of torch.compile take no out="
             raise OptionValueError(option="out", value=True, expected=expected)
@@ -109,13 +111,13 @@ class Settings:
 
         Our own settings take precedence. A setting without meaning here is logged once.
         """
-        memory = self.memory
+        strategy = self.strategy
         for name, value, fate in changed_wrapper_settings():
-            if MAPPED.get(name, ("",))[0] == take.MEMORY.name and self.arena == "call":
-                memory = memory or MAPPED[name][1].get(value)
+            if MAPPED.get(name, ("",))[0] == take.STRATEGY.name and self.arena == "call":
+                strategy = strategy or MAPPED[name][1].get(value)
             elif fate.way == "refused":
                 _tell(f"torch._inductor.config.{name} = {value!r} has no effect: {fate.instead}")
-        return replace(self, memory=memory)
+        return replace(self, strategy=strategy)
 
     @property
     def arena(self) -> str:

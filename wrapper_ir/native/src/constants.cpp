@@ -251,7 +251,7 @@ class Update {
     }
     if (spec.derived) {
       problem(std::string("constant '") + spec.qualified_name +
-              "' is made from others: give those");
+              "' is made from other constants; pass those");
     } else if (fits(spec, value.tensor)) {
       given_[index] = value.tensor;
     } else {

@@ -39,8 +39,8 @@ std::string release(std::uint64_t version) {
 
 void check_program(const ProgramInfo& program) {
   if (program.contract != kContract) {
-    throw Error("WIR2163", "the two halves of the library do not belong together: one keeps to "
-                           "contract " + std::to_string(program.contract) + ", the other to " +
+    throw Error("WIR2163", "generated code and runtime differ in ABI version: " +
+                               std::to_string(program.contract) + " and " +
                                std::to_string(kContract),
                 "build the library again");
   }

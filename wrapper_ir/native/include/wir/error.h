@@ -75,8 +75,7 @@ inline void check(AOTITorchError error) {
                                                                    const std::string& values) {
   throw Error("WIR2153", "the program needs {relation}, but {values}",
               {relation, values.empty() ? "it does not hold" : values},
-              "give inputs for which that holds, or make another program, for a range or from an "
-              "example that has these sizes");
+              "pass inputs that satisfy it, or recapture with the varying sizes dynamic");
 }
 
 }  // namespace wir

@@ -175,11 +175,11 @@ inline std::string dimensions(const Metadata& found, const TensorSpec& spec) {
 }
 
 inline constexpr const char* kOtherResult =
-    "make the program again, with the torch version and settings it runs under; if the op is your "
-    "own, its fake kernel (torch.library.register_fake) must describe what it returns";
+    "recapture with the torch version and settings in use; if the op is your own, its fake kernel "
+    "(torch.library.register_fake) must describe what it returns";
 
 inline constexpr const char* kOtherResultForm =
-    "'{op}' returned a result of another {difference}: expected {expected}, got {got}";
+    "'{op}' returned a result with a different {difference}: expected {expected}, got {got}";
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_result(const char* op,
                                                                  const Metadata& found,

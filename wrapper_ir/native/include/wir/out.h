@@ -18,7 +18,7 @@ inline AtenTensorHandle given(const Call& call, std::size_t result) {
                                                               const Metadata& found,
                                                               const TensorSpec& spec) {
   throw Error("WIR2171",
-              "{name} has the wrong {difference}: the result is {expected}, given was {got}",
+              "{name} has the wrong {difference}: the result is {expected}, but got {got}",
               {"out[" + std::to_string(result) + "]", differences(found, spec), described(spec),
                described(found)},
               "give a tensor like the one that the program returns without out=");
