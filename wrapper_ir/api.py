@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.base import faults_of
@@ -254,10 +255,9 @@ def export(
     from wrapper_ir.aot import export as shipping  # noqa: PLC0415 - only to build
 
     build, rest = shipping.split(options, target)
-    models = shipping.arranged(program, path, shipping.check(path, metadata, target, **build))
+    checked = shipping.check(path, metadata, target, **build)
+    models = shipping.arranged(program, path, checked)
     printer = None if debug is None else make_printer(debug)
-    artifacts = {
-        name: [_emitted(each, target, rest, printer) for each in variants]
-        for name, variants in models.items()
-    }
-    return shipping.export(artifacts, path, metadata=metadata, **build)
+    emit_one = partial(_emitted, target=target, options=rest, printer=printer)
+    artifacts = {name: [*map(emit_one, variants)] for name, variants in models.items()}
+    return shipping.write(artifacts, path, checked, metadata)

@@ -149,7 +149,7 @@ def test_what_the_export_assumed_is_checked(again: Any) -> None:
 def test_texts_are_read_and_never_run(
     model: nn.Module, exported: ExportedProgram, text: str, legal: bool
 ) -> None:
-    from wrapper_ir.frontends.inductor.exported import exported_guards
+    from wrapper_ir.frontends.inductor.export_guards import exported_guards
 
     changed = reloaded(exported)
     changed._guards_code = [text]

@@ -61,13 +61,34 @@ _ENDINGS: Final = (".pt2", ".so", "")
 
 
 def export(
-    artifact: Artifact | Mapping[str, Sequence[Artifact]],
+    artifact: Artifact,
     path: str | os.PathLike[str],
     *,
     metadata: Mapping[str, str] | None = None,
     **options: Any,  # noqa: ANN401 - BuildOptions checks each
 ) -> Path:
-    """Write a program to a file or folder, depending on the ending of the path.
+    """Write a program that is rendered; see :func:`write`.
+
+    Args:
+        artifact: The program; ``artifact.program.data`` holds the constants' values.
+        path: The file or folder to write.
+        metadata: Further metadata for a ``.pt2`` package.
+        **options: The fields of ``BuildOptions``.
+
+    Raises:
+        WrapperIRError: As for :func:`check` and :func:`write`.
+    """
+    checked = check(path, metadata, **options)
+    return write({MODEL_NAME: [artifact]}, path, checked, metadata)
+
+
+def write(
+    models: Mapping[str, Sequence[Artifact]],
+    path: str | os.PathLike[str],
+    options: BuildOptions,
+    metadata: Mapping[str, str] | None = None,
+) -> Path:
+    """Write programs to a file or folder, depending on the ending of the path.
 
     ``.pt2`` is a package that ``torch._inductor.aoti_load_package`` and
     ``torch::inductor::AOTIModelPackageLoader`` take. ``.so`` is the library alone, for
@@ -77,35 +98,31 @@ def export(
     ``PATH.debug``.
 
     Args:
-        artifact: The emitted program; ``artifact.program.data`` holds the constants' values. Or
-            several by name, each in variants, whose constants have the same layout.
-        path: The file or folder to write.
+        models: The programs by name, each in variants, whose constants have the same layout.
+        path: The file or folder to write, which was checked.
+        options: The build options.
         metadata: Further metadata for a ``.pt2`` package.
-        **options: The fields of ``BuildOptions``.
 
     Returns:
         The path that was written.
 
     Raises:
-        OptionError: There is no such option.
-        UnsupportedError: The artifact is not in C++, or the program has probes that need Python.
-        ExportPathError: The path has another ending, or cannot be written.
+        UnsupportedError: An artifact is not in C++, or a program has probes that need Python.
+        ExportPathError: The path cannot be written.
         WrapperIRError: As for :func:`wrapper_ir.aot.build.library.build`.
     """
-    build_options = check(path, metadata, **options)
-    models = artifact if isinstance(artifact, Mapping) else {MODEL_NAME: [artifact]}
     target, kind = Path(path), ending(path)
     for each in itertools.chain.from_iterable(models.values()):
         if kind or isinstance(each, CppSources):
             shippable(each)
     with _scratch(target) as scratch:
         if kind == ".pt2":
-            write_package(models, target, scratch, build_options, metadata or {})
+            write_package(models, target, scratch, options, metadata or {})
         elif kind == ".so":
             ((single,),) = models.values()
-            _library(shippable(single), target, scratch, build_options)
+            _library(shippable(single), target, scratch, options)
         else:
-            _folder(models, target, scratch, build_options)
+            _folder(models, target, scratch, options)
     return target
 
 

@@ -102,21 +102,33 @@ def load_package(
             device.
         OptionValueError: ``num_runners`` is not an integer of at least 1.
     """
-    if type(num_runners) is not int or num_runners < 1:
-        raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
-    given, file = given_weights(weights), Path(path)
+    file = Path(path)
+    _check(file, model, num_runners)
+    given = given_weights(weights)
     if file.suffix == ".so":
-        if model is not None:
-            expected = "left out: a library has one program"
-            raise OptionValueError(option="model", value=model, expected=expected)
         return _of_library(file, given, device, num_runners, partial=partial)
-    archive = opened(file)
+    variant = _variant(opened(file), model, device, given, partial=partial)
+    return _of_package(variant, {} if given is None else given.tensors, num_runners)
+
+
+def _check(file: Path, model: str | None, runners: object) -> None:
+    """Raise OptionValueError for a number of runners that is none, or a model of a library."""
+    if type(runners) is not int or runners < 1:
+        raise OptionValueError(option="num_runners", value=runners, expected="a number from 1")
+    if file.suffix == ".so" and model is not None:
+        expected = "left out: a library has one program"
+        raise OptionValueError(option="model", value=model, expected=expected)
+
+
+def _variant(
+    archive: Archive, model: str | None, device: str | None, given: Given | None, *, partial: bool
+) -> Model:
+    """Return the first variant of a model that can run here, after a check of its new weights."""
     variant = _fitting(archive, chosen(archive, model), device)
     if given is not None:
-        rows, names = variant.about["constants"], names_in(archive)
-        check_names(file, given, names)
-        check_missing(file, rows, given, partial=partial)
-    return _of_package(variant, {} if given is None else given.tensors, num_runners)
+        check_names(archive.file, given, names_in(archive))
+        check_missing(archive.file, variant.about["constants"], given, partial=partial)
+    return variant
 
 
 def _of_library(

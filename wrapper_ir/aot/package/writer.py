@@ -114,9 +114,8 @@ def write_parts(
         archs=DeviceCode.of(sources, options).archs,
     )
     files.append(_write_json(folder / INDEX, index))
-    if library.constants_file is not None:
-        files.append(library.constants_file)
-    return files, library.debug_file
+    beside = () if library.constants_file is None else (library.constants_file,)
+    return [*files, *beside], library.debug_file
 
 
 def _write_json(file: Path, content: Mapping[str, Any]) -> Path:

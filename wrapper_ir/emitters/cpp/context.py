@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.devices import accelerators_of
@@ -166,17 +167,7 @@ class Context(TextRun):
         self.exprs = self.printer("")
         devices = accelerators_of(program)
         self.accelerator = devices[0] if devices else None
-        #: Whether streams belong to several devices, the caller's included.
-        self.mixes_streams = len({*devices, *(each.device for each in program.streams)}) > 1
         self.side = None if self.accelerator is None else side_of(self.accelerator)
-        #: Vendors' headers, name to text.
-        sides = [side for side in (CPU.kind.cpp, self.side) if side is not None]
-        self.own_headers = {name: text for side in sides for name, text in side.headers.items()}
-        #: The number of events, with one after the program's own if freeing memory needs it.
-        ends_early = any(isinstance(line, Free) and line.after for line in program.body)
-        self.spare_event = len(program.events) + ends_early
-        #: Whether a tensor of the program is complex.
-        self.has_complex = any(each.dtype.is_complex for each in program.buffers.values())
         #: Headers of the runtime that the files include, and its parts that they use.
         self.headers: set[str] = {"generated"}
         self.parts: set[Part] = set()
@@ -190,6 +181,29 @@ class Context(TextRun):
         self._arrays: dict[tuple[int, ...], str] = {}
         self._options: dict[tuple[DType, Device], str] = {}
         self._specs: dict[tuple[Layout, bool], str] = {}
+
+    @cached_property
+    def mixes_streams(self) -> bool:
+        """Whether streams belong to several devices, the caller's included."""
+        streams = (each.device for each in self.program.streams)
+        return len({*accelerators_of(self.program), *streams}) > 1
+
+    @cached_property
+    def own_headers(self) -> dict[str, str]:
+        """Vendors' headers, name to text."""
+        sides = [side for side in (CPU.kind.cpp, self.side) if side is not None]
+        return {name: text for side in sides for name, text in side.headers.items()}
+
+    @cached_property
+    def spare_event(self) -> int:
+        """The number of events, with one after the program's own if freeing memory needs it."""
+        ends_early = any(isinstance(line, Free) and line.after for line in self.program.body)
+        return len(self.program.events) + ends_early
+
+    @cached_property
+    def has_complex(self) -> bool:
+        """Whether a tensor of the program is complex."""
+        return any(each.dtype.is_complex for each in self.program.buffers.values())
 
     @property
     def namespace(self) -> str:

@@ -196,14 +196,7 @@ def bind_arguments(
     if torch.Tag.inplace_view in getattr(op, "tags", ()) and not is_torchs(str(op.name())):
         raise MisfitError("it changes the shape or the storage of the tensor that it is given")
     schema = parse_schema(source_of(op).schema)
-    positional = schema.positional
-    if len(args) > len(positional):
-        count = len(positional)
-        raise MisfitError(f"it takes {count} positional arguments but {len(args)} were given")
-    given = {**{p.name: value for p, value in zip(positional, args, strict=False)}, **kwargs}
-    unknown = sorted(given.keys() - {declared.name for declared in schema.args})
-    if unknown:
-        raise MisfitError(f"the schema has no argument {', '.join(unknown)}")
+    positional, given = schema.positional, _given(schema, args, kwargs)
     named = [a for a in schema.args if a.keyword_only and a.name in given]
     last = max((i for i, p in enumerate(positional) if p.name in given), default=-1)
     if any(declared.name not in given for declared in positional[:last]):
@@ -222,6 +215,19 @@ def bind_arguments(
         tuple(converted(each, given[each.name]) for each in positional[: last + 1]),
         tuple((each.name, converted(each, given[each.name])) for each in named),
     )
+
+
+def _given(schema: OpSchema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a call by the names of their arguments."""
+    positional = schema.positional
+    if len(args) > len(positional):
+        count = len(positional)
+        raise MisfitError(f"it takes {count} positional arguments but {len(args)} were given")
+    given = {**{p.name: value for p, value in zip(positional, args, strict=False)}, **kwargs}
+    unknown = sorted(given.keys() - {declared.name for declared in schema.args})
+    if unknown:
+        raise MisfitError(f"the schema has no argument {', '.join(unknown)}")
+    return given
 
 
 def _typed(value: Any, base: str) -> Any:

@@ -4,6 +4,15 @@
 are made, and ``capture`` makes one program from a model. All of them use the slots in which
 Inductor registers backends for a device; see ``registration``.
 
+Round an export and ahead-of-time compilation there are six modules:
+
+- ``capture_model`` is ``capture``: it exports a model and makes its program.
+- ``aot_compile`` serves ``torch._inductor.aot_compile``: libraries and packages, made like that.
+- ``aot_lowering`` has Inductor lower a graph ahead of time, for both.
+- ``export_guards`` reads what ``torch.export`` assumed of sizes, and warns of what is lost.
+- ``dropped_facts`` keeps what Inductor drops on the way, and gives it back to the program.
+- ``output_code`` makes the module text that Inductor expects, stores in caches and executes.
+
 ``capture`` is imported on first use (PEP 562): ``torch.compile`` does not need it.
 """
 
@@ -32,8 +41,8 @@ from wrapper_ir.frontends.releases import UntriedTorchWarning
 from wrapper_ir.lazy import names_of
 
 if TYPE_CHECKING:
-    from wrapper_ir.frontends.inductor.capturing import capture
-    from wrapper_ir.frontends.inductor.exported import FixedSizeWarning, LostSizesWarning
+    from wrapper_ir.frontends.inductor.capture_model import capture
+    from wrapper_ir.frontends.inductor.export_guards import FixedSizeWarning, LostSizesWarning
 
 __all__ = [
     "CaptureError",
@@ -60,5 +69,8 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__ = names_of(
         __name__,
-        {".exported": ("FixedSizeWarning", "LostSizesWarning"), ".capturing": ("capture",)},
+        {
+            ".capture_model": ("capture",),
+            ".export_guards": ("FixedSizeWarning", "LostSizesWarning"),
+        },
     )

@@ -200,7 +200,7 @@ def _create_wrapper(session: Session, *args: Any, **kwargs: Any) -> Any:
 def _with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(stock)
     def compile_fx_aot(*args: Any, **kwargs: Any) -> Any:
-        from wrapper_ir.frontends.inductor.artifacts import (  # noqa: PLC0415 - see above
+        from wrapper_ir.frontends.inductor.aot_compile import (  # noqa: PLC0415 - see above
             with_library_emission,
         )
 

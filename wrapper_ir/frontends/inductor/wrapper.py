@@ -27,9 +27,9 @@ from wrapper_ir.frontends.inductor.compat import (
 )
 from wrapper_ir.frontends.inductor.convert.graph import convert_graph, passing_of
 from wrapper_ir.frontends.inductor.cuda import keep_whole
-from wrapper_ir.frontends.inductor.emission import emit_module
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import AlternativesNote, ControlNote
+from wrapper_ir.frontends.inductor.output_code import emit_module
 from wrapper_ir.frontends.inductor.session import (
     Session,
     may_refuse,

@@ -18,8 +18,9 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.common.apart import with_apart_inputs
 from wrapper_ir.frontends.common.ranges import assume_traced_sizes, exported_ranges
 from wrapper_ir.frontends.common.tensors import renamed
-from wrapper_ir.frontends.inductor.ahead import lower_graph, read_names, with_values
-from wrapper_ir.frontends.inductor.captured import (
+from wrapper_ir.frontends.inductor.aot_lowering import lower_graph, read_names, with_values
+from wrapper_ir.frontends.inductor.compat import cache_dir, compile_lock, inductor_config
+from wrapper_ir.frontends.inductor.dropped_facts import (
     noted_guards,
     take_numbers,
     take_strings,
@@ -29,9 +30,7 @@ from wrapper_ir.frontends.inductor.captured import (
     with_packing,
     without_bounds,
 )
-from wrapper_ir.frontends.inductor.compat import cache_dir, compile_lock, inductor_config
-from wrapper_ir.frontends.inductor.emission import artifact_of
-from wrapper_ir.frontends.inductor.exported import (
+from wrapper_ir.frontends.inductor.export_guards import (
     free_sizes,
     shape_env_of,
     warn_of_fixed_sizes,
@@ -40,6 +39,7 @@ from wrapper_ir.frontends.inductor.exported import (
 from wrapper_ir.frontends.inductor.folding import inner_compiler
 from wrapper_ir.frontends.inductor.identity import is_bisected_away
 from wrapper_ir.frontends.inductor.inductor_options import delivery_of
+from wrapper_ir.frontends.inductor.output_code import artifact_of
 from wrapper_ir.frontends.inductor.session import (
     announce,
     current_session,

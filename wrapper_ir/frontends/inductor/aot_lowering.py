@@ -15,8 +15,8 @@ import torch
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.common.tensors import with_other_names
-from wrapper_ir.frontends.inductor.captured import PackedBy, noted_packing
 from wrapper_ir.frontends.inductor.compat import InductorError
+from wrapper_ir.frontends.inductor.dropped_facts import PackedBy, noted_packing
 from wrapper_ir.frontends.inductor.errors import CaptureError, UnsupportedLineError
 from wrapper_ir.frontends.inductor.folding import folding_apart, with_folding
 from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program

@@ -15,8 +15,14 @@ from torch.utils import _pytree as pytree
 from wrapper_ir.frontends.common.apart import with_apart_inputs
 from wrapper_ir.frontends.common.ranges import assume_traced_sizes, exported_ranges
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
-from wrapper_ir.frontends.inductor.ahead import lower_graph, read_names, with_values
-from wrapper_ir.frontends.inductor.captured import (
+from wrapper_ir.frontends.inductor.aot_lowering import lower_graph, read_names, with_values
+from wrapper_ir.frontends.inductor.compat import (
+    aot_compile,
+    compile_lock,
+    forget_last_trace,
+    inductor_config,
+)
+from wrapper_ir.frontends.inductor.dropped_facts import (
     checked_examples,
     noted_guards,
     take_numbers,
@@ -27,14 +33,8 @@ from wrapper_ir.frontends.inductor.captured import (
     with_packing,
     with_truth_values,
 )
-from wrapper_ir.frontends.inductor.compat import (
-    aot_compile,
-    compile_lock,
-    forget_last_trace,
-    inductor_config,
-)
 from wrapper_ir.frontends.inductor.errors import CaptureError
-from wrapper_ir.frontends.inductor.exported import (
+from wrapper_ir.frontends.inductor.export_guards import (
     example_leaves,
     exported_guards,
     free_sizes,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wrapper_ir.frontends.common.ranges import Range
-    from wrapper_ir.frontends.inductor.exported import Guard
+    from wrapper_ir.frontends.inductor.export_guards import Guard
 
 
 # Arguments and results that are not tensors.
