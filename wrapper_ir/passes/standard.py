@@ -180,12 +180,18 @@ class Legalise(Legal):
         """Return the program without what is not legal; one that is not planned is unchanged."""
         if program.stage is not Stage.PLANNED:
             return program
-        from wrapper_ir.passes.legalise import copy_round_writes, replace_reuse, split_pools
+        from wrapper_ir.passes.legalise import (
+            copy_round_writes,
+            replace_reuse,
+            separate_loops,
+            split_pools,
+        )
         from wrapper_ir.planning import insert_frees
 
         result = program if self.mixed_pools else split_pools(program)
         result = result if self.retyped_reuse else replace_reuse(result)
         result = copy_round_writes(result, self)
+        result = result if self.shared_loops else separate_loops(result)
         # A result that may be a copy keeps it alive, and a slice its part of a pool.
         return program if result is program else insert_frees(result, free_inputs=False)
 

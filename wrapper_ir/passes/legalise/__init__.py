@@ -6,7 +6,8 @@ the verifier, the printer, the diff and every emitter see it.
 """
 
 from wrapper_ir.passes.legalise.copies import copy_round_writes
+from wrapper_ir.passes.legalise.loops import separate_loops
 from wrapper_ir.passes.legalise.pools import split_pools
 from wrapper_ir.passes.legalise.reuse import replace_reuse
 
-__all__ = ["copy_round_writes", "replace_reuse", "split_pools"]
+__all__ = ["copy_round_writes", "replace_reuse", "separate_loops", "split_pools"]
