@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines import Program
 
-NOTHING = Legal(mixed_pools=False, retyped_reuse=False, retyped_writes="none", written_gaps=False)
-"""What the least able target renders."""
-
-FULL = Legalise(mixed_pools=False, retyped_reuse=False, retyped_writes="none", written_gaps=False)
+FULL = Legalise(
+    mixed_pools=False,
+    retyped_reuse=False,
+    retyped_writes="none",
+    written_gaps=False,
+    shared_loops=False,
+)
+"""The pass for the least able target."""
 
 COPY = "extern aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"
 ADD = "extern aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)"
@@ -63,7 +67,7 @@ def same(program: Program, other: Program, *inputs: Any) -> None:
 def test_results_stay_the_same_to_the_last_bit(name: str) -> None:
     made = support.program(name)
     program = obeying([FULL], made)
-    assert list(illegal(program, NOTHING)) == []
+    assert list(illegal(program, FULL)) == []
     verify(program)
     check_plan(program)
     if program is not made and name not in support.ABSENT:
@@ -72,7 +76,7 @@ def test_results_stay_the_same_to_the_last_bit(name: str) -> None:
 
 def test_nothing_changes_where_everything_is_legal() -> None:
     assert Legal().passes == ()
-    assert PythonEmitter().legalisation() == ()
+    assert not any(each.startswith("legalise") for each in PythonEmitter().legalisation())
     for name in EXTRA:
         made = support.program(name)
         assert Legalise()(made) is made
@@ -208,6 +212,33 @@ def test_names_that_are_taken_are_not_given_again() -> None:
     same(done, made, *torch.randn(2, 2, 4)[:, :, :2])
 
 
+def test_a_loop_shares_no_memory() -> None:
+    """What it carries is captured, too, and its body hands one thing on and swaps two."""
+    lines = """\
+  (%a, %b) = while (%x, %y) with (%x) : (f32[4] @cpu alias(%x, %y), f32[4] @cpu alias(%x, %y))
+    condition (%a0 : f32[4] @cpu, %b0 : f32[4] @cpu, %c0 : f32[4] @cpu) {
+      %p0 = aten::any(%c0) : bool[] @cpu
+      yield %p0
+    }
+    body (%a1 : f32[4] @cpu, %b1 : f32[4] @cpu, %c1 : f32[4] @cpu) {
+      yield %b1, %a1
+    }"""
+    externs = ["extern aten::any(Tensor self) -> Tensor"]
+    made = parsed("input %x : f32[4] @cpu\ninput %y : f32[4] @cpu", externs, lines, "%a, %b")
+    done = obeying([FULL], made)
+    verify(done)
+    assert body(done) == [
+        "%x_copy = allocate : f32[4] @cpu",
+        "aten::copy_(inout %x_copy, %x)",
+        "%p0 = aten::any(%c0) : bool[] @cpu",
+        "%b1_copy = allocate : f32[4] @cpu",
+        "aten::copy_(inout %b1_copy, %b1)",
+        "%a1_copy = allocate : f32[4] @cpu",
+        "aten::copy_(inout %a1_copy, %a1)",
+    ]
+    same(done, made, torch.zeros(4), torch.ones(4))
+
+
 # What emitters declare.
 
 
@@ -227,7 +258,7 @@ def plain() -> Iterator[str]:
 
 
 def test_an_emitter_of_a_package_declares_what_is_legal(plain: str) -> None:
-    assert Plain().legalisation() == ("legalise{mixed_pools=false,retyped_writes=none}",)
+    assert "legalise{mixed_pools=false,retyped_writes=none}" in Plain().legalisation()
     made = support.program("written_views")
     source = wir.emit(made, plain).source
     assert "bits_copy" in source

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
+from wrapper_ir.analysis.liveness import Liveness
+from wrapper_ir.analysis.loops import shares
 from wrapper_ir.analysis.ops import PRODUCTS, begins_work, reads_otherwise
 from wrapper_ir.lines.args import BufferArg, buffers_in
 from wrapper_ir.lines.control import BufferInput
@@ -19,6 +21,7 @@ from wrapper_ir.lines.traits import (
     calls_kernel,
     calls_op,
     is_slice,
+    loops,
     op_of,
     retakes,
 )
@@ -183,9 +186,13 @@ def illegal(program: Program, legal: Legal) -> Iterator[tuple[Path, AnyLine, str
     """Yield the lines that are not legal, with their paths and the reasons."""
     for holder, name, region in walk_regions(program):
         memories = Memories(region, program)
+        has_loops = not legal.shared_loops and any(map(loops, region.body))
+        lives = Liveness(region, program) if has_loops else None
         for index, line in enumerate(region.body):
             for reason in _reasons(line, program, memories, legal):
                 yield holder.then(name, index), line, reason
+            if lives is not None and loops(line) and shares(line, index, region, lives, program):
+                yield holder.then(name, index), line, "what it carries shares memory"
             memories.learn(line)
 
 

@@ -31,6 +31,13 @@ WRITTEN_GAPS: Final = Option(
     help="library ops may write whole buffers that may have gaps",
 )
 
+SHARED_LOOPS: Final = Option(
+    "shared_loops",
+    bool,
+    default=True,
+    help="loops may carry memory that another operand shares, and hand on what they are given",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Legal:
@@ -48,12 +55,15 @@ class Legal:
             ``"all"``, only ``"kernels"`` that have no grid, or ``"none"``. Others write a copy.
         written_gaps: Library ops may write a whole buffer whose elements are not provably next to
             each other. If not, they write a copy.
+        shared_loops: Loops may carry memory that another operand shares, and their bodies may
+            return what they are given. If not, they get copies, unless a write would tell.
     """
 
     mixed_pools: bool = MIXED_POOLS.field()
     retyped_reuse: bool = RETYPED_REUSE.field()
     retyped_writes: str = RETYPED_WRITES.field()
     written_gaps: bool = WRITTEN_GAPS.field()
+    shared_loops: bool = SHARED_LOOPS.field()
 
     @property
     def passes(self) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ region uses become operands of its line. A symbol that is the size of a tensor o
 it. All other numbers, including results of regions, are passed in 0-d tensors: torch can trace
 these, but neither constants among the operands nor numbers that differ between branches.
 
-Torch requires that a loop body returns no input, so a value that it passes through is copied. Torch
-also has an op for loops that stack the values of all iterations. If a write would tell such a copy
-from the memory that the program carries, the loop calls a function of ours
+Torch requires that a loop body returns no input, and that the operands share no memory: a pass sees
+to that. Torch also has an op for loops that stack the values of all iterations. If a write would
+tell a copy from the memory that the program carries, the loop calls a function of ours
 (:mod:`wrapper_ir.emitters.fx.loops`).
 """
 
@@ -24,6 +24,7 @@ from torch import fx
 from typing_extensions import override
 
 from wrapper_ir.analysis.liveness import Liveness
+from wrapper_ir.analysis.loops import is_told_apart
 from wrapper_ir.emitters.fx.calls import CallLines
 from wrapper_ir.emitters.fx.graph_module import WrapperGraphModule
 from wrapper_ir.emitters.fx.loops import loop_in_place, stacked_loop_in_place
@@ -152,8 +153,6 @@ class ControlLines(CallLines):
         carried = self._operands(line, params[:count], line.carried, body)
         captured = self._operands(line, params[count:], line.captured, body)
         captured += self._given(body)
-        if body.is_loop:
-            self._separate(carried, captured)
         shared = () if body.is_loop or line.stacked else (tuple(shared_results(line)),)
         runner = _runner(line, body)
         node = self.call(runner, *graphs, tuple(carried), tuple(captured), *shared)
@@ -163,31 +162,9 @@ class ControlLines(CallLines):
             self._outcome(line.results, node)
 
     def _is_told_apart(self, line: While) -> bool:
-        """Return whether a write tells what a loop carries from a copy of it.
-
-        Either the loop writes it, or a later line writes memory that a result may share with it.
-        """
-        lives, program = Liveness(self.region, self.context.program), self.context.program
-        later = self.region.body[self.path[-1].position :]
-        written = {
-            life for each in later for n in effects(each, program).writes for life in lives.of(n)
-        }
-        found = effects(line, program)
-        carried = [arg.buffer for arg in line.carried if isinstance(arg, BufferArg)]
-        in_loop = {life for name in found.writes for life in lives.of(name)}
-        shared = {life for alias in found.aliases for life in lives.of(alias.name)}
-        held = {life for name in carried for life in lives.of(name)}
-        return not held.isdisjoint(in_loop) or not shared.isdisjoint(written)
-
-    def _separate(self, carried: list[Any], captured: list[Any]) -> None:
-        """Copy initial values that share memory with other operands, as torch's op requires."""
-        memory = {bound.node: bound.storage.node for bound in self.bound.values()}
-        owners = {memory.get(node, node) for node in captured}
-        for position, node in enumerate(carried):
-            owner = memory.get(node, node)
-            if owner in owners:
-                carried[position] = self.call(_aten.clone.default, node)
-            owners.add(owner)
+        program = self.context.program
+        lives = Liveness(self.region, program)
+        return is_told_apart(line, self.path[-1].position, self.region, lives, program)
 
     def _rounds(self, line: While, node: fx.Node) -> None:
         """Bind the results of a loop that stacks the values of all iterations."""
@@ -294,8 +271,7 @@ class ControlLines(CallLines):
         if graph.step == "condition":
             self.finish(self.value(self.region.results[0]))
             return
-        results = [self._left(value, is_loop=graph.is_loop) for value in self.region.results]
-        self.finish(tuple(results))
+        self.finish(tuple(map(self._left, self.region.results)))
 
     def _take(self, graph: _Graph) -> None:
         """Add the inputs of a region's graph, and read the symbols from them."""
@@ -316,13 +292,11 @@ class ControlLines(CallLines):
             self.symbols[name] = node
             self.context.values.symbol(node, name)
 
-    def _left(self, value: Value, *, is_loop: bool) -> Any:
+    def _left(self, value: Value) -> Any:
         """Return the node of a region's result, in the form that its graph returns."""
         node = self.value(value)
         if isinstance(value, ScalarValue):
             return self._scalar_tensor(node, self._kind_of(value.value))
-        if is_loop and isinstance(node, fx.Node) and node.op == "placeholder":
-            return self.call(_aten.clone.default, node)
         return node
 
     def _kind_of(self, value: Scalar) -> SymbolKind:

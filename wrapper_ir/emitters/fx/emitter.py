@@ -38,9 +38,13 @@ class FxEmitter(Emitter):
 
     name: ClassVar[str] = "fx"
     # Torch assumes that a view that an op with `out=` writes has the type of its base, and puts a
-    # new tensor in the op's layout in place of a whole one.
+    # new tensor in the op's layout in place of a whole one. Loops may not share memory.
     legal: ClassVar[Legal] = Legal(
-        mixed_pools=False, retyped_reuse=False, retyped_writes="kernels", written_gaps=False
+        mixed_pools=False,
+        retyped_reuse=False,
+        retyped_writes="kernels",
+        written_gaps=False,
+        shared_loops=False,
     )
 
     checks: str = CHECKS.field()

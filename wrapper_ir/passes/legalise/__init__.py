@@ -32,6 +32,7 @@ class Legalise(Legal):
             return program
         # ruff: noqa: PLC0415 - the planner is large, and most targets have nothing to lower
         from wrapper_ir.passes.legalise.copies import copy_round_writes
+        from wrapper_ir.passes.legalise.loops import separate_loops
         from wrapper_ir.passes.legalise.pools import split_pools
         from wrapper_ir.passes.legalise.reuse import replace_reuse
         from wrapper_ir.planning import insert_frees
@@ -39,5 +40,6 @@ class Legalise(Legal):
         result = program if self.mixed_pools else split_pools(program)
         result = result if self.retyped_reuse else replace_reuse(result)
         result = copy_round_writes(result, self)
+        result = result if self.shared_loops else separate_loops(result)
         # A result that may be a copy keeps it alive, and a slice its part of a pool.
         return program if result is program else insert_frees(result, free_inputs=False)

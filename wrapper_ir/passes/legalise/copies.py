@@ -86,7 +86,7 @@ def _plain(line: Call, name: str, _: Memories, draft: Draft, contents: _Contents
 
     The copy is a view, which keeps its layout whatever the op would give.
     """
-    layout = dataclasses.replace(draft.layout(name), offset=0)
+    layout = draft.own(name)
     row = dataclasses.replace(layout, size=(extent_of(layout),), stride=(1,))
     copy, written = draft.buffer(f"{name}_copy", row), draft.buffer(f"{name}_written", layout)
     before: list[AnyLine] = [_allocated(line, copy), Reinterpret(written, copy, origin=line.origin)]

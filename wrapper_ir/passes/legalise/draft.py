@@ -55,6 +55,10 @@ class Draft:
         """Return the layout of a buffer."""
         return self._buffers[name]
 
+    def own(self, name: str) -> Layout:
+        """Return the layout of a buffer in memory of its own."""
+        return dataclasses.replace(self._buffers[name], offset=0)
+
     def copy(self, line: AnyLine, to: str, source: str) -> ExternKernel:
         """Return the line that copies one buffer to another, on the stream of a line."""
         self._copies = True
