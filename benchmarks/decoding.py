@@ -189,6 +189,7 @@ def measure_apart(way: str, seconds: float) -> dict[str, Any]:
     if done.returncode:
         return {"error": done.stderr.strip().splitlines()[-1][:80]}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(way, found, file=sys.stderr, flush=True)  # not lost if the rest is cut off
     return found
 
 
