@@ -35,7 +35,12 @@ TORCH_FREE = (
 )
 
 #: May import torch inside functions, which run only when there is a tensor.
-ON_TENSORS_ONLY = ("tensors_file", "text/constants")
+ON_TENSORS_ONLY = (
+    "tensors_file/layouts",
+    "tensors_file/packing",
+    "tensors_file/reading",
+    "text/constants",
+)
 
 #: Private parts of torch with one importer, ``frontends/inductor``.
 PRIVATE_TORCH = ("torch._inductor", "torch._dynamo", "torch._functorch", "torch.utils._sympy")

@@ -9,23 +9,32 @@ the CPU or to the requested device.
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError, safe_open
 
 from wrapper_ir.outputs import replacing, sidecar
-from wrapper_ir.runtime.checks import TensorSpec, check_layout
-from wrapper_ir.runtime.errors import ConstantsError, InputLayoutError
-from wrapper_ir.tensors_file import IDENTITY, OWNER, REPLACED, Layout, Packed, Reader, owner_of
+from wrapper_ir.runtime.errors import ConstantsError
+from wrapper_ir.tensors_file import (
+    IDENTITY,
+    OWNER,
+    REPLACED,
+    Layout,
+    Packed,
+    Reader,
+    TensorsFileError,
+    in_layout,
+    owner_of,
+)
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import torch
+
+    from wrapper_ir.runtime.checks import TensorSpec
 
 
 def save_constants(
@@ -76,25 +85,11 @@ def load_constants(
         The tensors by name, in the order of ``expected``. Names saved from one tensor share one.
 
     Raises:
-        ConstantsError: The file is missing or damaged, lacks a constant, or has one whose dtype,
-            size or stride is not as expected.
+        ConstantsError: The file is missing or damaged, lacks a constant, or has one whose dtype or
+            size is not as expected.
     """
     file = Path(module_file).resolve().parent / name
-    found: dict[str, torch.Tensor] = {}
-    made: dict[tuple[str, str], torch.Tensor] = {}
-    with _opened(file, f"keep it beside {module_file}") as reader:
-        specs = {spec.name: spec for spec in expected}
-        for each in specs or sorted(reader.names):
-            root, spec = reader.same.get(each, each), specs.get(each)
-            if not reader.has(root):
-                raise ConstantsError(file=str(file), reason=f"there is no constant {each!r}")
-            key = (root, "cpu" if spec is None else str(spec.device))
-            if key not in made:
-                made[key] = reader.value(root).to(key[1])
-            found[each] = made[key]
-            if spec is not None:
-                _check(file, made[key], spec)
-    return found
+    return _load(file, tuple(expected), {}, f"keep it beside {module_file}")
 
 
 def load_program_constants(
@@ -116,42 +111,55 @@ def load_program_constants(
         ConstantsError: The file is missing or damaged, belongs to other values, lacks a constant,
             or has one whose dtype or size is not as expected.
     """
+    home = "Program.save writes it, beside the program's own file"
+    return _load(file, expected, names, home, identity)
+
+
+def _load(
+    file: Path,
+    expected: Sequence[TensorSpec],
+    names: Mapping[str, str],
+    home: str,
+    identity: str = "",
+) -> dict[str, torch.Tensor]:
+    """Read the constants of these specs, or all; ``home`` is the hint if there is no file."""
     found: dict[str, torch.Tensor] = {}
-    made: dict[tuple[str, TensorSpec], torch.Tensor] = {}
-    with _opened(file, "Program.save writes it, beside the program's own file") as reader:
-        if identity and reader.about.get(IDENTITY, "") != identity:
-            reason = "they are not the values that were saved with the program"
-            raise ConstantsError(file=str(file), reason=reason, hint=REPLACED)
-        for spec in expected:
-            name = names.get(spec.name, spec.name)
-            key = (reader.same.get(name, name), replace(spec, name=""))
-            if key not in made:
-                size, stride = (tuple(int(n or 0) for n in row) for row in (spec.size, spec.stride))
-                layout = Layout(str(spec.dtype).removeprefix("torch."), size, stride)
-                value = reader.value(key[0], layout)
-                made[key] = value if spec.device is None else value.to(spec.device)
-            found[spec.name] = made[key]
+    made: dict[object, torch.Tensor] = {}
+    try:
+        with safe_open(file, framework="pt", device="cpu") as opened:
+            reader = Reader(opened)
+            if identity and reader.about.get(IDENTITY, "") != identity:
+                reason = "they are not the values that were saved with the program"
+                raise ConstantsError(file=str(file), reason=reason, hint=REPLACED)
+            wanted: dict[str, TensorSpec | None] = {spec.name: spec for spec in expected}
+            for name, spec in (wanted or dict.fromkeys(sorted(reader.names))).items():
+                root = names.get(name, name)
+                root = reader.same.get(root, root)
+                key = (root, *((spec.size, spec.stride, spec.device) if spec else ()))
+                if key not in made:
+                    made[key] = _value(reader, root, spec)
+                found[name] = made[key]
+    except FileNotFoundError as error:
+        raise ConstantsError(file=str(file), reason="there is no such file", hint=home) from error
+    except TensorsFileError as error:
+        hint = "the file belongs to another version of the module" if expected else None
+        raise ConstantsError(
+            file=str(file), reason=f"cannot be read: {error}", hint=hint
+        ) from error
+    except (SafetensorError, OSError, ValueError, RuntimeError, TypeError) as error:
+        raise ConstantsError(file=str(file), reason=f"cannot be read: {error}") from error
     return found
 
 
-@contextlib.contextmanager
-def _opened(file: Path, hint: str) -> Iterator[Reader]:
-    """Open a file of tensors; what goes wrong in the block is an error about the file."""
-    try:
-        with safe_open(file, framework="pt", device="cpu") as opened:
-            yield Reader(opened)
-    except FileNotFoundError as error:
-        raise ConstantsError(file=str(file), reason="there is no such file", hint=hint) from error
-    except (SafetensorError, OSError, ValueError, RuntimeError, TypeError) as error:
-        raise ConstantsError(file=str(file), reason=f"cannot be read: {error}") from error
-
-
-def _check(file: Path, tensor: torch.Tensor, spec: TensorSpec) -> None:
-    try:
-        check_layout(tensor, spec.name, spec.dtype, spec.device, spec.size, spec.stride)
-    except InputLayoutError as error:
-        raise ConstantsError(
-            file=str(file),
-            reason=f"constant {error.message.removeprefix('input ')}",
-            hint="the file belongs to another version of the module",
-        ) from error
+def _value(reader: Reader, name: str, spec: TensorSpec | None) -> torch.Tensor:
+    """Return a constant in the layout and on the device of its spec."""
+    value: torch.Tensor
+    if spec is None:
+        value = reader.value(name)
+        return value
+    size, stride = (tuple(int(n or 0) for n in row) for row in (spec.size, spec.stride))
+    layout = Layout(str(spec.dtype).removeprefix("torch."), size, stride)
+    value = reader.value(name, layout)
+    if value.stride() != stride:  # a view of shared memory
+        value = in_layout(value, layout)
+    return value if spec.device is None else value.to(spec.device)

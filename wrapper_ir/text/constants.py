@@ -31,7 +31,7 @@ from wrapper_ir.tensors_file import (
     Reader,
     Tensor,
     TensorsFileError,
-    misfit_of,
+    check_fits,
 )
 from wrapper_ir.text.errors import ConstantsError
 
@@ -69,8 +69,7 @@ class Values:
         ]
         try:
             for name in names:
-                if misfit := misfit_of(program.data[name], _layout(program, name)):
-                    self._fail(f"'{name}' {misfit}")
+                check_fits(name, program.data[name], _layout(program, name))
             self._packed = Packed({name: program.data[name] for name in names})
         except TensorsFileError as error:
             raise ConstantsError(file=self._shown, reason=str(error)) from error
