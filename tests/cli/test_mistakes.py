@@ -37,7 +37,7 @@ MISTAKES: dict[str, tuple[int, tuple[str, ...]]] = {
     "emit small.wir -O chekcs=always": (2, ("WIR0002", "did you mean 'checks'?")),
     "emit small.wir -O checks=sometimes": (2, ("WIR0003", "'sometimes'", "first_call")),
     "emit small.wir -O origins=maybe": (2, ("WIR0003", "'maybe'", "true or false")),
-    "emit small.wir -O keep_buffers=1.5": (2, ("WIR0003", "'1.5'", "a whole number")),
+    "emit small.wir -O scratch_bytes=1.5": (2, ("WIR0003", "'1.5'", "a whole number")),
     "emit small.wir --target fx -O arena=kept": (2, ("WIR0002", "no option 'arena'")),
     "emit small.wir -O =always": (2, ("WIR4007", "'=always'")),
     "emit small.wir -o nowhere/w.py": (2, ("WIR4006", "cannot write 'nowhere/w.py'")),

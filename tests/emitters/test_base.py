@@ -104,7 +104,7 @@ def test_unknown_options_are_refused() -> None:
     ("option", "value"),
     [
         *(("checks", "sometimes"), ("origins", 1), ("arena", "long")),
-        *(("keep_buffers", "64k"), ("keep_buffers", True), ("keep_buffers", -1)),
+        *(("scratch_bytes", "64k"), ("scratch_bytes", True), ("scratch_bytes", -1)),
     ],
 )
 def test_values_of_options_are_checked(option: str, value: Any) -> None:
@@ -117,7 +117,7 @@ def test_the_python_emitter_is_installed() -> None:
     assert emitter_class("python") is PythonEmitter
     kinds = ("", "_limit", "_branches", "_cuts", "_results")
     graphs = tuple(f"cuda_graph{kind}" for kind in kinds)
-    own = ("origins", "checks", "keep_buffers", "arena", "out")
+    own = ("origins", "checks", "scratch_bytes", "arena", "out")
     assert set(option_names(PythonEmitter)) == {*own, *graphs, "profile"}
 
 

@@ -47,8 +47,8 @@ NAMES = [*corpus.CASES, *EXTRA]
 
 #: Emitted so that no memory is kept, which is allocated before the lines of a call.
 OPTIONS: dict[str, dict[str, Any]] = {
-    "python": {"keep_buffers": 0},
-    "cpp": {"keep_buffers": 0},
+    "python": {"scratch_bytes": 0},
+    "cpp": {"scratch_bytes": 0},
     "fx": {},
 }
 

@@ -82,7 +82,7 @@ def test_results_of_calls_are_seen_after_the_range(emitter: str) -> None:
 
 
 @pytest.mark.parametrize("emitter", EMITTERS)
-@pytest.mark.parametrize("options", [{"keep_buffers": 0}, {"arena": "kept"}], ids=str)
+@pytest.mark.parametrize("options", [{"scratch_bytes": 0}, {"arena": "kept"}], ids=str)
 def test_memory_has_the_names_of_buffers(emitter: str, options: dict[str, Any]) -> None:
     """What a range allocates is the profiler's to count; kept memory is allocated once."""
     x = torch.randn(64, 64)

@@ -101,7 +101,7 @@ def same(ours: Any, theirs: Any) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_corpus_computes_the_same(name: str) -> None:
     made = program(name)
-    kept = wir.compile(planned_to_be_kept(name), arena="kept", keep_buffers=0)
+    kept = wir.compile(planned_to_be_kept(name), arena="kept", scratch_bytes=0)
     plain = wir.compile(made)
     for seed in range(3):
         torch.manual_seed(seed)

@@ -293,9 +293,12 @@ def test_results_are_never_memory_that_is_used_again() -> None:
 
 def test_scratch_is_kept_for_inference_only_and_within_bounds() -> None:
     assert "scratch" in artifact(linear()).source
-    assert "scratch" not in artifact(linear(), keep_buffers=0).source
-    assert "scratch" not in artifact(linear(), keep_buffers=47).source
-    assert "scratch" in artifact(linear(), keep_buffers=48).source
+    assert "scratch" not in artifact(linear(), scratch_bytes=0).source
+    assert "scratch" not in artifact(linear(), scratch_bytes=47).source
+    assert "scratch" in artifact(linear(), scratch_bytes=48).source
+    with pytest.warns(DeprecationWarning, match="'keep_buffers' is called 'scratch_bytes' now"):
+        older = wir.emit(linear(), "python", keep_buffers=48)
+    assert older.source == wir.emit(linear(), "python", scratch_bytes=48).source
     for role in (GraphRole.FORWARD, GraphRole.BACKWARD):
         assert "scratch" not in artifact(linear().replace(role=role)).source
 

@@ -206,15 +206,15 @@ def scratch(device: str = "cpu", role: str = "inference") -> Program:
     ("target", "device", "options", "is_kept"),
     [
         ("python", "cpu", {}, True),
-        ("python", "cpu", {"keep_buffers": 0}, False),
-        ("python", "cpu", {"keep_buffers": 63}, False),
+        ("python", "cpu", {"scratch_bytes": 0}, False),
+        ("python", "cpu", {"scratch_bytes": 63}, False),
         ("python", "cpu", {"checks": "first_call"}, False),  # an op might resize it for good
         ("python", "cuda:0", {}, False),  # left to torch's allocator
         ("cpp", "cpu", {}, True),
-        ("cpp", "cpu", {"keep_buffers": 0}, False),
+        ("cpp", "cpu", {"scratch_bytes": 0}, False),
         ("cpp", "cuda:0", {}, True),
-        ("cpp", "cuda:0", {"keep_buffers": 16}, True),  # four times as many on a GPU
-        ("cpp", "cuda:0", {"keep_buffers": 15}, False),
+        ("cpp", "cuda:0", {"scratch_bytes": 16}, True),  # four times as many on a GPU
+        ("cpp", "cuda:0", {"scratch_bytes": 15}, False),
         ("fx", "cpu", {}, False),
     ],
 )
@@ -245,7 +245,7 @@ def test_emitters_only_render_what_is_marked(target: str) -> None:
     planned = wir.plan_memory(scratch())
     bare = make_emitter(target, {}).emit(planned).source
     kept = make_emitter(target, {}).emit(run_passes(planned, ["keep-storage{host=64}"])).source
-    assert bare == wir.emit(planned, target, keep_buffers=0).source
+    assert bare == wir.emit(planned, target, scratch_bytes=0).source
     assert kept == wir.emit(planned, target).source != bare
 
 

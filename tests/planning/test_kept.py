@@ -262,7 +262,7 @@ def test_scratch_memory_is_marked_and_what_anybody_may_look_at_later_is_not() ->
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_both_languages_keep_what_is_marked_and_nothing_else(*, by_hand: bool) -> None:
     source = wir.parse(SCRATCH)
-    options = {} if by_hand else {"keep_buffers": 128}  # no room for the pool
+    options = {} if by_hand else {"scratch_bytes": 128}  # no room for the pool
     if by_hand:
         marks = SCRATCH.replace("%pool = allocate_pool :", "%pool = allocate_pool kept :")
         source = wir.parse(marks.replace("%b = allocate zeroed :", "%b = allocate zeroed kept :"))

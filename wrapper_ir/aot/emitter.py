@@ -121,7 +121,7 @@ class CppEmitter(CppRenderer, Emitter):
 
     @override
     def legalisation(self) -> tuple[str, ...]:
-        kept = f"host={self.keep_buffers},device={self.keep_buffers},arena={self.arena}"
+        kept = f"host={self.scratch_bytes},device={self.scratch_bytes},arena={self.arena}"
         return (*super().legalisation(), f"keep-storage{{{kept}}}")
 
     @override

@@ -50,13 +50,14 @@ CHECKS: Final = Option(
     choices=("always", "first_call", "never"),
 )
 
-KEEP_BUFFERS: Final = Option(
-    "keep_buffers",
+SCRATCH_BYTES: Final = Option(
+    "scratch_bytes",
     int,
     0,
     "bytes of scratch memory kept between calls; 0 for none",
     least=0,
     expected="a number of bytes",
+    formerly="keep_buffers",
 )
 
 OUT: Final = Option(

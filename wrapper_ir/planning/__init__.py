@@ -241,5 +241,5 @@ def _chosen(strategy: str | None, arena: str) -> tuple[str, Callable[[Program], 
     name = strategy if strategy is not None else "pool" if arena == "kept" else "reuse"
     if name not in STRATEGIES:
         raise OptionError(option=name, legal=STRATEGIES, owner="the memory planner")
-    ARENA.check_beside(arena, {"memory": name})
+    ARENA.check_beside(arena, {"strategy": name})
     return name, STRATEGIES[name] if arena == "call" else _kept

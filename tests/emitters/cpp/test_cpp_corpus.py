@@ -67,7 +67,7 @@ def test_computes_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["pools", "reuse", "constants", "dynamic_shapes"])
 def test_the_same_without_kept_buffers(name: str) -> None:
-    compare(name, (program(name), program(name)), keep_buffers=0)
+    compare(name, (program(name), program(name)), scratch_bytes=0)
 
 
 @pytest.mark.parametrize("name", ["cond_nested", "views", "symbols", "constants", "pools"])

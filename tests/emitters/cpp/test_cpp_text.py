@@ -161,13 +161,13 @@ def test_options() -> None:
         CppEmitter(origins="yes")  # type: ignore[arg-type]
     with pytest.raises(OptionValueError, match="out"):
         CppEmitter(out=1)  # type: ignore[arg-type]
-    with pytest.raises(OptionValueError, match="keep_buffers"):
-        CppEmitter(keep_buffers=True)
+    with pytest.raises(OptionValueError, match="scratch_bytes"):
+        CppEmitter(scratch_bytes=True)
     with pytest.raises(OptionValueError, match="one of 'call', 'kept'"):
         CppEmitter(arena="forever")
     made = program("pools")
     assert "state.a_ptr" in emitted(made).source
-    assert "state." not in emitted(made, keep_buffers=0).source
+    assert "state." not in emitted(made, scratch_bytes=0).source
 
 
 def test_the_source_map_leads_from_text_to_lines() -> None:

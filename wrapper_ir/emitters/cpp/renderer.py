@@ -45,7 +45,7 @@ class CppRenderer(Captures):
         origins: Whether comments say where in the model the code comes from.
         arena: Whether pools last for a ``"call"``, or are ``"kept"`` for the next one and grown if
             a call needs more; there is one set for each call that may run at a time.
-        keep_buffers: How many bytes of memory that never leaves a call may be kept for the next
+        scratch_bytes: How many bytes of memory that never leaves a call may be kept for the next
             one, and 4 times as many on a GPU; 0 for none. It is kept once for each call that may
             run at a time.
         out: Whether callers may provide memory for results: ``function(*inputs, out=[...])``.
@@ -59,7 +59,7 @@ class CppRenderer(Captures):
 
     origins: bool = take.ORIGINS.field()
     arena: str = take.ARENA.field()
-    keep_buffers: int = take.KEEP_BUFFERS.field(_KEEP)
+    scratch_bytes: int = take.SCRATCH_BYTES.field(_KEEP)
     out: bool = take.OUT.field()
     products: str = PRODUCTS.field()
     profile: bool = take.PROFILE.field()

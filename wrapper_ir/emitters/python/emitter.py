@@ -30,7 +30,7 @@ class PythonEmitter(Captures, Emitter):
             was made for. ``first_call`` is for callers that have guards of their own. It skips
             checks of fixed properties in later calls; sizes that depend on symbols and assertions
             of the program itself are checked in every call.
-        keep_buffers: How many bytes of memory that never leaves a call may be kept for the next
+        scratch_bytes: How many bytes of memory that never leaves a call may be kept for the next
             one, for inference programs whose inputs are checked in every call; 0 for none.
         arena: How long the program's arenas last: for a ``call``, or ``kept`` for the next one. A
             program without planned memory is then planned accordingly.
@@ -45,7 +45,7 @@ class PythonEmitter(Captures, Emitter):
 
     origins: bool = take.ORIGINS.field()
     checks: str = take.CHECKS.field()
-    keep_buffers: int = take.KEEP_BUFFERS.field(_KEEP)
+    scratch_bytes: int = take.SCRATCH_BYTES.field(_KEEP)
     arena: str = take.ARENA.field()
     out: bool = take.OUT.field()
     profile: bool = take.PROFILE.field()
@@ -53,7 +53,7 @@ class PythonEmitter(Captures, Emitter):
     @override
     def legalisation(self) -> tuple[str, ...]:
         # An unchecked input of the wrong size could make an op resize a kept buffer for good.
-        host = self.keep_buffers if self.checks == "always" else 0
+        host = self.scratch_bytes if self.checks == "always" else 0
         kept = f"host={host},arena={self.arena}"
         return (*super().legalisation(), f"keep-storage{{{kept}}}")
 
