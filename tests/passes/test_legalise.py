@@ -12,6 +12,7 @@ import wrapper_ir as wir
 from tests.emitters import corpus
 from tests.emitters.fx import support
 from tests.emitters.fx.programs import EXTRA
+from tests.fuzz import kernels
 from tests.fuzz.compare import PLANS, compare, interpreted, planned, run
 from tests.fuzz.maker import make
 from wrapper_ir.analysis import legality
@@ -65,6 +66,7 @@ def same(program: Program, other: Program, *inputs: Any) -> None:
 # All programs.
 
 
+@pytest.mark.usefixtures("corpus_kernels")
 @pytest.mark.parametrize("name", [*corpus.CASES, *EXTRA])
 def test_results_stay_the_same_to_the_last_bit(name: str) -> None:
     made = support.program(name)
@@ -78,6 +80,7 @@ def test_results_stay_the_same_to_the_last_bit(name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 def test_made_up_programs_stay_the_same() -> None:
+    kernels.warm()
     plans, changed = list(PLANS), 0
     for seed in range(16):
         made = make(seed)
