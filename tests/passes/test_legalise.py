@@ -12,6 +12,9 @@ import wrapper_ir as wir
 from tests.emitters import corpus
 from tests.emitters.fx import support
 from tests.emitters.fx.programs import EXTRA
+from tests.fuzz import kernels
+from tests.fuzz.compare import PLANS, compare, interpreted, planned, run
+from tests.fuzz.maker import make
 from wrapper_ir.analysis import legality
 from wrapper_ir.analysis.legality import illegal
 from wrapper_ir.emitters import EmitError, Legal, unregister_emitter
@@ -63,6 +66,7 @@ def same(program: Program, other: Program, *inputs: Any) -> None:
 # All programs.
 
 
+@pytest.mark.usefixtures("corpus_kernels")
 @pytest.mark.parametrize("name", [*corpus.CASES, *EXTRA])
 def test_results_stay_the_same_to_the_last_bit(name: str) -> None:
     made = support.program(name)
@@ -72,6 +76,25 @@ def test_results_stay_the_same_to_the_last_bit(name: str) -> None:
     check_plan(program)
     if program is not made and name not in support.ABSENT:
         same(program, support.program(name), *support.inputs(name))
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+def test_made_up_programs_stay_the_same() -> None:
+    kernels.warm()
+    plans, changed = list(PLANS), 0
+    for seed in range(16):
+        made = make(seed)
+        before = planned(made.program, plans[seed % len(plans)])
+        after = obeying([FULL], before)
+        if after is not before:
+            changed += 1
+            verify(after)
+            check_plan(after)
+            assert list(illegal(after, FULL)) == []
+            inputs = made.inputs()
+            runs = [run(each, interpreted, inputs) for each in (after, before)]
+            assert compare(before, *runs) == "", seed
+    assert changed > 4
 
 
 def test_nothing_changes_where_everything_is_legal() -> None:
