@@ -38,7 +38,7 @@ from wrapper_ir.lines.control import RegionLine
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wrapper_ir.emitters.base import Artifact
+    from wrapper_ir.emitters.artifact import Artifact
     from wrapper_ir.lines import AnyLine
 
 pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")

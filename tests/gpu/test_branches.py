@@ -12,7 +12,8 @@ from torch import Tensor, nn
 import wrapper_ir as wir
 from tests.emitters.corpus import constants
 from wrapper_ir.lines import Program, WaitEvent
-from wrapper_ir.planning import branch, plan_memory
+from wrapper_ir.passes.branch import branch
+from wrapper_ir.planning import plan_memory
 
 BLOCK = Path(__file__).parents[1] / "programs" / "not_cpu" / "decoder_block.wir"
 LAYERS = 4

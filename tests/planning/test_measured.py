@@ -9,8 +9,7 @@ import torch
 
 import wrapper_ir as wir
 from tests.models.memory import peak_bytes
-from tests.planning.test_offsets import is_possible
-from wrapper_ir.planning import check_plan, plan
+from wrapper_ir.planning import Interval, check_plan, plan
 
 CHAIN = """\
 wir 2
@@ -114,6 +113,36 @@ def check_run(target: str, source: wir.Program, expected: float, strategy: str, 
     del first, second
     wir.release_kept_memory()
     assert peak_bytes(lambda: run(x)) == result.report.peak_bytes
+
+
+def is_possible(given: list[Interval], height: int) -> bool:
+    """Whether a plan of at most ``height`` exists, by exhaustion.
+
+    Intervals are dropped onto what is there in each order; of one set of placed intervals, equal
+    skylines are the same.
+    """
+    needed = [(a, b, s) for a, b, s in given if s and b > a]
+    times = sorted({a for a, _, _ in needed})
+    spans = [[k for k, t in enumerate(times) if a <= t < b] for a, b, _ in needed]
+    left = [
+        sum(n[2] for n, span in zip(needed, spans, strict=True) if k in span) for k in range(99)
+    ]
+    states = {(0, (0,) * len(times), tuple(left[: len(times)]))}
+    for _ in needed:
+        after = set()
+        for placed, sky, rest in states:
+            for i, span in enumerate(spans):
+                if placed >> i & 1:
+                    continue
+                top = max(sky[k] for k in span) + needed[i][2]
+                raised, remains = list(sky), list(rest)
+                for k in span:
+                    raised[k] = top
+                    remains[k] -= needed[i][2]
+                if all(a + b <= height for a, b in zip(raised, remains, strict=True)):
+                    after.add((placed | 1 << i, tuple(raised), tuple(remains)))
+        states = after
+    return bool(states)
 
 
 @pytest.mark.parametrize("seed", range(30))
