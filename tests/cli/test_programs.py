@@ -187,7 +187,7 @@ def test_emit_gives_what_the_emitter_gives(room: Path, invoke: Invoke) -> None:
 
 def test_emit_passes_options_on(room: Path, invoke: Invoke) -> None:
     expected = wir.emit(wir.parse(PROGRAM), "python", checks="never", scratch_bytes=0).source
-    words = ("-O", "checks=never", "-O", "keep-buffers=0")
+    words = ("-O", "checks=never", "-O", "scratch-bytes=0")
     assert invoke("emit", "small.wir", *words).stdout == expected
     assert expected != wir.emit(wir.parse(PROGRAM), "python").source
     kept = wir.emit(wir.parse(PROGRAM), "python", arena="kept", out=True).source

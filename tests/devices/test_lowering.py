@@ -89,7 +89,7 @@ def test_captured_programs_are_lowered_on_their_way_to_an_emitter() -> None:
 def test_every_way_to_a_plan_is_a_way_to_its_lowering() -> None:
     program = wir.capture(model(), (X,))
     assert ops(wir.plan_memory(program)) == []
-    assert wir.prepare(program, keep_buffers=0) == wir.plan_memory(program)
+    assert wir.prepare(program, scratch_bytes=0) == wir.plan_memory(program)
     assert wir.emit(program).source == wir.emit(wir.prepare(program)).source
     assert "loops_mm" in str(wir.diff(program, wir.prepare(program)))
 

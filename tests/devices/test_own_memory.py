@@ -176,7 +176,7 @@ def test_other_targets_than_its_allocators_refuse_it_by_name() -> None:
         ("python", program, "layout 'opaque tiled' in Python"),
         ("fx", in_spaces, "memory space 'fast' in Python"),
     ):
-        with pytest.raises(wir.WrapperIRError, match=f"nothing that allocates the {name}"):
+        with pytest.raises(wir.WrapperIRError, match=f"no allocator for the {name}"):
             wir.emit(make(), target)
     with pytest.raises(wir.WrapperIRError, match="the layout 'opaque tiled' is not supported"):
         interpret(program(), torch.randn(3, 5))
@@ -184,7 +184,7 @@ def test_other_targets_than_its_allocators_refuse_it_by_name() -> None:
 
 @pytest.mark.usefixtures("tiles")
 def test_in_cpp_it_takes_an_allocator_for_cpp() -> None:
-    with pytest.raises(wir.WrapperIRError, match=r"nothing that allocates the layout .* in C\+\+"):
+    with pytest.raises(wir.WrapperIRError, match=r"no allocator for the layout .* in C\+\+"):
         wir.emit(program(), "cpp")
 
 

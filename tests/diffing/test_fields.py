@@ -10,7 +10,7 @@ from wrapper_ir import lines as ir
 from wrapper_ir.diffing.canonical_form import renaming
 from wrapper_ir.diffing.keys import Fields, ProgramKeys, new_keys, roles_of
 from wrapper_ir.diffing.model import FieldChange
-from wrapper_ir.lines.base import Callee, Def, Kill, Line, Role
+from wrapper_ir.lines.base import Callee, Def, Kill, Line, Role, Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,8 @@ class Blend(Line):
     """``%out = blend @kernel %old, args, weight``."""
 
     mnemonic: ClassVar[str] = "blend"
+    syntax: ClassVar[str] = "{out} = blend {kernel} {old}, {args}, {weight}"
+    runs: ClassVar[Runs] = Runs.STREAM
     out: Def
     kernel: Callee
     old: Kill

@@ -118,8 +118,11 @@ def dynamic_rows(compiled: Compile) -> Any:
     group = dist.group.WORLD
 
     def each(v: Tensor) -> tuple[Tensor, ...]:
-        turned, parts = v.t(), [v.t(), v[:, ::2], v * 2]
-        given = turned if DEVICE.type == "cpu" else v  # NCCL broadcasts no memory with gaps
+        turned, given, parts = v.t(), v.t(), [v.t(), v[:, ::2], v * 2]
+        if (
+            DEVICE.type != "cpu"
+        ):  # NCCL broadcasts no memory with gaps, nor does it reduce lists of it
+            given, parts = v, [each.contiguous() for each in parts]
         return (
             collectives.all_reduce(v * 2, "sum", group) + 1,
             collectives.all_reduce(turned, "max", group) + 1,

@@ -273,7 +273,7 @@ def test_the_callers_own_constants_are_folded(library: Path) -> None:
 
 def test_folded_constants_are_nobodys_to_give_or_take(library: Path) -> None:
     native = Native(library)
-    with pytest.raises(NativeError, match="'_FOLDED_CONST_relu' is made from others"):
+    with pytest.raises(NativeError, match="'_FOLDED_CONST_relu' is made from other constants"):
         native.update(UPDATE, {"_FOLDED_CONST_relu": torch.ones(4, 4)}, False, False)
     runner = torch._C._aoti.AOTIModelContainerRunnerCpu(str(library), 1)
     assert runner.extract_constants_map(False).keys() == model().state_dict().keys()

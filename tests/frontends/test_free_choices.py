@@ -138,5 +138,5 @@ def test_what_code_relies_on_is_checked_and_named() -> None:
         )
     run, x = wir.compile(program), whole(3, 4)
     torch.testing.assert_close(run(x)[0], x.diagonal() + 1)
-    with pytest.raises(wir.WrapperIRError, match=r"(?s)as Inductor assumed, but .*another program"):
+    with pytest.raises(wir.WrapperIRError, match=r"(?s)as Inductor assumed, but .*recapture"):
         run(whole(4, 3))

@@ -175,7 +175,7 @@ def test_debug_files_have_ours_beside_stock_s(who: str) -> None:
     assert ours.keys() - stock == {"program.wir", "plan.wir", "plan.diff"}
     assert not stock.keys() - ours
     program, plan = wir.parse(ours["program.wir"]), wir.parse(ours["plan.wir"])
-    assert wir.plan_memory(program) == plan
+    assert wir.prepare(program, "cpp" if who == "cpp" else "python") == plan
     assert {origin.handle for origin in plan.origins} - {""} == set(seen(who).stacks)
     assert "logical -> planned" in ours["plan.diff"]
     assert "Written by wrapper_ir" in ours["output_code.py"]

@@ -6,7 +6,5 @@ imports the two names below; ``extension`` is the C++ module that binds librarie
 
 from __future__ import annotations
 
-from wrapper_ir.aot.load.function import boxed_call
-from wrapper_ir.aot.load.wrappers import captured
-
-__all__ = ["boxed_call", "captured"]
+from wrapper_ir.aot.load.function import boxed_call as boxed_call
+from wrapper_ir.aot.load.wrappers import captured as captured

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.analysis.loops import handed_on, is_told_apart, shared_carried
-from wrapper_ir.lines.args import BufferArg, BufferValue, ResultBuffer, buffers_in
+from wrapper_ir.lines.args import BufferArg, BufferValue, Relation, ResultBuffer, buffers_in
 from wrapper_ir.lines.memory import Allocate
 from wrapper_ir.lines.traits import loops
 from wrapper_ir.passes.legalise.draft import Draft
@@ -48,10 +48,14 @@ def _lines(region: Region, draft: Draft) -> Iterator[AnyLine]:
             carried[position] = dataclasses.replace(arg, buffer=copy)
             copies.setdefault(arg.buffer, []).append(copy)
         left = {arg.buffer for arg in buffers_in((*carried, *line.captured))}
-        results = tuple(_of_copies(result, copies, left) for result in line.results)
+        results = [_of_copies(result, copies, left) for result in line.results]
+        for position in handed_on(line, program):
+            results[position] = _perhaps_new(results[position])
         body = _handing_on_copies(line, draft)
         if copies or body is not line.body:
-            line = dataclasses.replace(line, carried=tuple(carried), results=results, body=body)
+            line = dataclasses.replace(
+                line, carried=tuple(carried), results=tuple(results), body=body
+            )
         yield line
 
 
@@ -61,6 +65,13 @@ def _of_copies(result: CallResult, copies: dict[str, list[str]], left: set[str])
         return result
     of = [(n,) * (n in left) + tuple(copies.get(n, ())) for n in result.of]
     return dataclasses.replace(result, of=tuple(dict.fromkeys(itertools.chain(*of))))
+
+
+def _perhaps_new(result: CallResult) -> CallResult:
+    """Return the result of a body that copies: the operand's memory only if no round is run."""
+    if not isinstance(result, ResultBuffer) or result.relation is Relation.FRESH:
+        return result
+    return dataclasses.replace(result, relation=Relation.MAY_ALIAS)
 
 
 def _handing_on_copies(line: While, draft: Draft) -> Region:
