@@ -46,7 +46,9 @@ class _Outcomes:
 def run(nodes: Iterable[str]) -> dict[str, dict[str, set[str]]]:
     """Run tests, and return those of each mutant by outcome."""
     outcomes = _Outcomes()
-    options = ("-q", "--no-header", "--tb=no", "-p", "no:cacheprovider")
+    # The library is imported by now, and pytest would rewrite the assertions of editable plugins.
+    late = "ignore::pytest.PytestAssertRewriteWarning"
+    options = ("-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-W", late)
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         pytest.main([*options, *nodes], plugins=[outcomes])
