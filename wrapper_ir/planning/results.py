@@ -14,6 +14,7 @@ does with memory that it is given is up to it.
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
@@ -102,7 +103,7 @@ class _Checks:
             for name in found.kills:
                 pending.pop(name, None)
             if calls_op(line):
-                rest = body[position + 1 :]
+                rest = partial(_after, body, position)
                 results, outs = _unchecked(self._program, line, self._needed, rest)
                 if (results or outs) and not self._is_fixed(line):
                     pending.update(dict.fromkeys(results, line))
@@ -171,8 +172,13 @@ def _needed(program: Program) -> set[str]:
     return needed
 
 
+def _after(body: Sequence[AnyLine], position: int) -> Iterator[AnyLine]:
+    """Iterate over the lines after one, without a copy: programs have as many calls as lines."""
+    return map(body.__getitem__, range(position + 1, len(body)))
+
+
 def _unchecked(
-    program: Program, line: ExternKernel, needed: set[str], rest: Sequence[AnyLine]
+    program: Program, line: ExternKernel, needed: set[str], rest: Callable[[], Iterable[AnyLine]]
 ) -> tuple[list[str], list[str]]:
     """Return the results and the output buffers of a call that nothing checks.
 
@@ -194,9 +200,9 @@ def _unchecked(
     return unchecked(results), unchecked(outs)
 
 
-def _is_checked(name: str, rest: Iterable[AnyLine]) -> bool:
+def _is_checked(name: str, rest: Callable[[], Iterable[AnyLine]]) -> bool:
     """Return whether a buffer's layout is checked before anything else depends on it."""
-    for line in rest:
+    for line in rest():
         if checks_layout(line) and line.buffer == name:
             return True
         if name in effects(line).touched and not binds(line):
@@ -204,7 +210,9 @@ def _is_checked(name: str, rest: Iterable[AnyLine]) -> bool:
     return False
 
 
-def _ranges(program: Program, line: ExternKernel, rest: Sequence[AnyLine]) -> Iterator[AnyLine]:
+def _ranges(
+    program: Program, line: ExternKernel, rest: Callable[[], Iterable[AnyLine]]
+) -> Iterator[AnyLine]:
     """Yield checks of the numbers that an op returns, where the program states their ranges."""
     for result in line.results:
         if not isinstance(result, ResultSymbol):
@@ -218,10 +226,10 @@ def _ranges(program: Program, line: ExternKernel, rest: Sequence[AnyLine]) -> It
                 yield check
 
 
-def _is_asserted(check: AssertSymbol, name: str, rest: Iterable[AnyLine]) -> bool:
+def _is_asserted(check: AssertSymbol, name: str, rest: Callable[[], Iterable[AnyLine]]) -> bool:
     """Return whether lines assert all that a check of a symbol does, before others use it."""
     left = _parts(check.condition)
-    for line in rest:
+    for line in rest():
         if asserts(line):
             left -= _parts(line.condition)
         elif name in effects(line).uses_symbols:
