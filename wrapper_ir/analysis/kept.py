@@ -34,7 +34,7 @@ the same size on: `kLeast` in native/src/heap.cpp."""
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What lasts from call to call.
+    """The memory and views that last from call to call.
 
     Attributes:
         storages: The program's storage map.

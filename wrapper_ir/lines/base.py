@@ -108,7 +108,7 @@ class Trait(enum.Enum):
 
 
 class Runs(enum.Enum):
-    """Where a line is carried out. Each class of lines states it, so that nothing is assumed.
+    """The place where a line is carried out. Each class states it, so that nothing is assumed.
 
     Streams, events and the capture of calls follow from it.
     """

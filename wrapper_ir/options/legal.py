@@ -41,7 +41,7 @@ SHARED_LOOPS: Final = Option(
 
 @dataclass(frozen=True, slots=True)
 class Legal:
-    """What a target can render; the default is everything.
+    """The parts of planned programs that a target can render; the default is everything.
 
     An emitter declares it (``Emitter.legal``). The pass ``legalise`` takes it as options and lowers
     the rest. What is still illegal when a program is rendered is rejected by name.

@@ -103,7 +103,7 @@ def digest_of(files: tuple[Path, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What files are compiled with.
+    """The compiler, cache and precompiled headers that files are compiled with.
 
     Attributes:
         compiler: The compiler.

@@ -74,7 +74,7 @@ def _load(
 ) -> Any:  # noqa: ANN401 - a callable of one form or the other
     if type(num_runners) is not int or num_runners < 1:
         raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
-    # Only to build; the other two are imported with an artifact already.
+    # Modules of caches and folders load libraries without these.
     from wrapper_ir.analysis.schemas import refuse_differences  # noqa: PLC0415
     from wrapper_ir.aot.build.library import build_loadable  # noqa: PLC0415
     from wrapper_ir.aot.build.options import BuildOptions  # noqa: PLC0415

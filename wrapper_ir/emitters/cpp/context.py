@@ -184,7 +184,7 @@ class Context(TextRun):
 
     @cached_property
     def mixes_streams(self) -> bool:
-        """Whether streams belong to several devices, the caller's included."""
+        """True if streams belong to several devices, the caller's included."""
         streams = (each.device for each in self.program.streams)
         return len({*accelerators_of(self.program), *streams}) > 1
 
@@ -202,7 +202,7 @@ class Context(TextRun):
 
     @cached_property
     def has_complex(self) -> bool:
-        """Whether a tensor of the program is complex."""
+        """True if a tensor of the program is complex."""
         return any(each.dtype.is_complex for each in self.program.buffers.values())
 
     @property
