@@ -168,7 +168,7 @@ class Choosing(nn.Module):
         self.w = nn.Parameter(torch.randn(4, 4))
 
     def forward(self, x: Tensor) -> Tensor:
-        noise = (self.w + torch.rand(4, 4) > 9).float()
+        noise = (self.w + torch.rand_like(self.w) > 9).float()
         made = (x, self.w @ self.w + noise)
         return torch.cond(x.sum() > 1, lambda a, w: a @ w, lambda a, w: a - w[0], made)
 
