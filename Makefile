@@ -136,6 +136,7 @@ sweep: setup ## workloads of real sizes against stock Inductor, for SECONDS=60 f
 bench: setup ## every benchmark, each bound beside what was found (about half an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/overhead.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/binding.py
+	$(BIN)/python -m benchmarks.whole_call
 	$(BIN)/python benchmarks/compile_time.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/planner.py

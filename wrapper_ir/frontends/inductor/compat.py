@@ -77,6 +77,7 @@ try:
     from torch._dynamo.source import CurrentStreamSource
     from torch._dynamo.utils import dynamo_timed
     from torch._functorch import config as functorch_config
+    from torch._functorch._aot_autograd import runtime_wrappers
     from torch._functorch._aot_autograd.aot_autograd_result import (
         GenericAOTAutogradResult as CachedResult,
     )
@@ -88,11 +89,12 @@ try:
         PlainAOTOutput,
         TangentAOTInput,
     )
-    from torch._functorch._aot_autograd.runtime_wrappers import AOTDispatchAutograd
+    from torch._functorch._aot_autograd.runtime_wrappers import AOTDispatchAutograd, RuntimeWrapper
     from torch._guards import TracingContext
     from torch._inductor import aot_compile, ir, list_mode_options
     from torch._inductor import compile_fx as inductor_entry
     from torch._inductor import config as inductor_config
+    from torch._inductor import debug as inductor_debug
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.bounds import ValueRangeAnalysis
     from torch._inductor.codecache import BypassFxGraphCache as FxGraphBypass
@@ -116,6 +118,7 @@ try:
     from torch._inductor.dependencies import MemoryDep
     from torch._inductor.exc import InductorError
     from torch._inductor.ops_handler import DefaultHandler
+    from torch._inductor.output_code import CompiledFxGraph
     from torch._inductor.runtime.cache_dir_utils import cache_dir, triton_cache_dir
     from torch._inductor.scheduler import BaseScheduling
     from torch._inductor.select_algorithm import extern_kernels
@@ -142,6 +145,12 @@ Mixin: Any = object
 
 #: Modules that write scripts to reproduce a failure.
 repro_writers = (after_aot, after_dynamo, aoti)
+
+#: What AOTAutograd wraps a compiled graph in to store it in a cache; nothing where it does not.
+SerializableCompiledFunction: Any = getattr(runtime_wrappers, "SerializableCompiledFunction", ())
+
+#: Marks dimensions of a result as dynamic for the next graph; None where a release does it inline.
+mark_dynamic: Any = getattr(runtime_wrappers, "mark_dynamo_propagated_dynamic_indices", None)
 
 _CONDITIONAL: Any = getattr(ir, "Conditional", ())
 _SWITCH: Any = getattr(ir, "Switch", ())

@@ -31,6 +31,7 @@ from wrapper_ir.frontends.inductor.compat import (
     AOTDispatchAutograd,
     CachedResult,
     CompilePackage,
+    RuntimeWrapper,
     SerializedFxCompile,
     ShapeEnv,
     V,
@@ -60,6 +61,7 @@ from wrapper_ir.frontends.inductor.overlaps import (
     with_plain_gradients,
 )
 from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
+from wrapper_ir.frontends.inductor.straight import noting_graph, with_straight_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -215,12 +217,18 @@ def _is_made() -> bool:
 
 _with_devices = partial(with_devices, _is_made)
 
+
+def _with_our_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
+    return _with_devices(with_overlaps(_is_made, with_straight_calls(_is_made, stock)))
+
+
 #: Replaced functions of torch: module or class, name, and a function from theirs to ours.
 _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
-    (inductor_entry, "compile_fx", lambda stock: _with_devices(with_overlaps(_is_made, stock))),
+    (inductor_entry, "compile_fx", _with_our_calls),
     (inductor_entry, "compile_fx_inner", _with_devices),
     (inductor_entry, "compile_fx_aot", _with_library_emission),
     (CachedResult, "wrap_post_compile", noting_metadata),
+    (RuntimeWrapper, "post_compile", noting_graph),
     (AOTDispatchAutograd, "process_runtime_tangent", with_plain_gradients),
     (CompilePackage, "source_id_from_fn", package_keys),
     (SerializedFxCompile, "serialize_compile", partial(with_context, registered)),

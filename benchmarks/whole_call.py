@@ -1,0 +1,336 @@
+"""Time whole calls: what a user pays from calling the compiled model to holding its result.
+
+    python benchmarks/whole_call.py              # every subject
+    python benchmarks/whole_call.py add mlp      # some
+    python benchmarks/whole_call.py --control    # with stock against itself
+
+One process, one thread, the processor time of the calling thread. In every round each way makes
+one batch of calls, in an order that turns; figures are medians of rounds. The ways:
+
+    eager, stock, stock C++   without a compiler; torch.compile with Inductor's two wrappers
+    ours, ours C++            torch.compile with us
+    dynamo                    torch.compile with a backend that does nothing but hand over a result
+    bare, bare C++            the emitted function alone, as Inductor would call it
+
+``over`` is what ours takes beyond Dynamo alone and the bare program, in microseconds: what lies
+between them.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Set before torch is imported, because torch creates its thread pools then.
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import argparse
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from benchmarks.common import OURS, STOCK, machine, show, verdict
+from tests.models.watch import watch_inductor
+
+if TYPE_CHECKING:
+    from torch._inductor.output_code import CompiledFxGraph
+
+Call = Callable[[], object]
+Made = tuple[Callable[..., Any], tuple[Tensor, ...]]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, and what its calls may take.
+
+    Attributes:
+        make: Returns a function and its arguments.
+        about: What it is.
+        training: Whether gradients are tracked.
+        of_stock: The largest ratio of our C++ to stock's Python, or None.
+    """
+
+    make: Callable[[], Made]
+    about: str
+    training: bool = False
+    of_stock: float | None = None
+
+
+def add() -> Made:
+    """Return the smallest function."""
+    return lambda x: x + 1, (torch.randn(4, 4),)
+
+
+def tracked() -> Made:
+    """Return a small function whose weight has gradients; its backward is not run."""
+    w = torch.randn(4, 4, requires_grad=True)
+    return lambda x: (x * w).relu() + 1, (torch.randn(4, 4),)
+
+
+def of_module(model: nn.Module, *args: Tensor) -> Made:
+    """Return a module as a function."""
+    return lambda *given: model(*given), args
+
+
+def mlp() -> Made:
+    """Return eight 64-wide linear layers with ReLU and a softmax at the end, batch 4."""
+    layers: list[nn.Module] = []
+    for _ in range(8):
+        layers += [nn.Linear(64, 64), nn.ReLU()]
+    return of_module(nn.Sequential(*layers[:-1], nn.Softmax(-1)).eval(), torch.randn(4, 64))
+
+
+def encoder() -> Made:
+    """Return torch's own encoder at inference."""
+    layer = nn.TransformerEncoderLayer(64, 4, 256, batch_first=True)
+    model = nn.TransformerEncoder(layer, 6, enable_nested_tensor=False).eval()
+    return of_module(model, torch.randn(1, 8, 64))
+
+
+class Recommender(nn.Module):
+    """Looks twenty features up, and lets a small perceptron judge them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(100, 16) for _ in range(20))
+        self.top = nn.Sequential(nn.Linear(320, 64), nn.ReLU(), nn.Linear(64, 1))
+
+    def forward(self, features: Tensor) -> Tensor:
+        found = [table(features[:, at]) for at, table in enumerate(self.tables)]
+        result: Tensor = self.top(torch.cat(found, 1)).sigmoid()
+        return result
+
+
+def recommender() -> Made:
+    """Return the model of twenty tables, batch 8."""
+    return of_module(Recommender().eval(), torch.randint(100, (8, 20)))
+
+
+class Block(nn.Module):
+    """One block of a decoder: norms, attention, a gated perceptron."""
+
+    def __init__(self, width: int = 128, heads: int = 4) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before, self.between = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.up = nn.Linear(width, 4 * width, bias=False)
+        self.down = nn.Linear(2 * width, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        parts = self.qkv(self.before(x)).view(batch, length, 3, self.heads, -1)
+        q, k, v = parts.permute(2, 0, 3, 1, 4)
+        found = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(found.transpose(1, 2).reshape(batch, length, width))
+        gate, up = self.up(self.between(x)).chunk(2, -1)
+        result: Tensor = x + self.down(functional.silu(gate) * up)
+        return result
+
+
+def block() -> Made:
+    """Return a decoder's block, 16 tokens."""
+    return of_module(Block().eval(), torch.randn(1, 16, 128))
+
+
+class Scales(nn.Module):
+    """Adds four hundred parameters of four numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ParameterList(nn.Parameter(torch.randn(4)) for _ in range(400))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for part in self.parts:
+            x = x + part
+        return x
+
+
+def many() -> Made:
+    """Return the model of four hundred parameters."""
+    return of_module(Scales().eval(), torch.randn(4, 4))
+
+
+SUBJECTS = {
+    "mlp": Subject(mlp, "8 x Linear(64, 64), batch 4", of_stock=0.43),
+    "add": Subject(add, "x + 1", of_stock=0.75),
+    "tracked": Subject(tracked, "(x * w).relu() + 1, forward alone", True, of_stock=0.45),
+    "encoder": Subject(encoder, "6 x TransformerEncoderLayer(64)"),
+    "recommender": Subject(recommender, "20 embeddings, perceptron"),
+    "block": Subject(block, "a decoder's block, 16 tokens"),
+    "many": Subject(many, "400 parameters of 4 numbers"),
+    "mlp training": Subject(mlp, "the same, forward and backward", True),
+    "block training": Subject(block, "the same, forward and backward", True),
+}
+
+#: How each way compiles.
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "stock": (STOCK, {}),
+    "stock C++": (STOCK, {"cpp_wrapper": True}),
+    "ours": (OURS, {}),
+    "ours C++": (OURS, {"emitter": "cpp", "build": "wait"}),
+}
+CONTROL = "stock again"
+
+#: The most that ours may take beyond Dynamo alone and the bare program, in microseconds.
+OVER = {"ours": 3.0, "ours C++": 2.0}
+
+
+def apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same function with a code object of its own: each has one list of guards."""
+    assert isinstance(function, FunctionType)
+    code = function.__code__.replace()
+    return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
+
+
+def nothing(result: object) -> Callable[..., Any]:
+    """Return a backend that computes nothing: every call returns the same."""
+
+    def backend(_: torch.fx.GraphModule, __: list[Any]) -> Callable[..., Any]:
+        return lambda *args: (result,)
+
+    return backend
+
+
+def calls_of(subject: Subject, control: bool) -> dict[str, Call]:
+    """Return one call of a subject, by way."""
+    function, args = subject.make()
+    backward = subject.training and "backward" in subject.about
+    made: dict[str, Call] = {}
+
+    def whole(compiled: Callable[..., Any]) -> Call:
+        if backward:
+            return lambda: compiled(*args).sum().backward()
+        return lambda: compiled(*args)
+
+    made["eager"] = whole(function)
+    ways = {**WAYS, CONTROL: WAYS["stock"]} if control else WAYS
+    for way, (backend, options) in ways.items():
+        compiled = torch.compile(apart(function), backend=backend, options=options, fullgraph=True)
+        with watch_inductor() as seen:
+            made[way] = whole(compiled)
+            made[way]()
+        if backend == OURS and not backward:
+            made[way.replace("ours", "bare")] = bare(seen.graphs[0], made[way])
+    if not backward:
+        result = function(*args)
+        made["dynamo"] = whole(torch.compile(apart(function), backend=nothing(result)))
+    return made
+
+
+def bare(graph: CompiledFxGraph, call: Call) -> Call:
+    """Return the emitted function's call, with the arguments that it gets in ``call``."""
+    passed: list[list[Any]] = []
+    emitted = graph.current_callable
+
+    def noting(inputs: list[Any]) -> object:
+        passed.append(list(inputs))
+        return emitted(inputs)
+
+    graph.current_callable = noting
+    try:
+        call()
+    finally:
+        graph.current_callable = emitted
+    (inputs,) = passed
+
+    def alone() -> object:
+        with torch.no_grad():
+            return emitted(inputs.copy())
+
+    return alone if torch.is_grad_enabled() else lambda: emitted(inputs.copy())
+
+
+def batches(calls: dict[str, Call], rounds: int, seconds: float) -> dict[str, list[float]]:
+    """Return seconds a call of each round, by way."""
+
+    def batch(call: Call, count: int) -> float:
+        start = time.thread_time()
+        for _ in range(count):
+            call()
+        return (time.thread_time() - start) / count
+
+    counts = {}
+    for way, call in calls.items():
+        batch(call, 30)
+        counts[way] = max(1, int(seconds / batch(call, 30)))
+    found: dict[str, list[float]] = {way: [] for way in calls}
+    gc.collect()
+    gc.disable()
+    try:
+        ways = list(calls)
+        for _ in range(rounds):
+            for way in ways:
+                found[way].append(batch(calls[way], counts[way]))
+            ways = ways[1:] + ways[:1]
+    finally:
+        gc.enable()
+    return found
+
+
+def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Time one subject in every way."""
+    subject = SUBJECTS[name]
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    with torch.set_grad_enabled(subject.training):
+        calls = calls_of(subject, options.control)
+        found = batches(calls, options.rounds, options.batch_ms / 1e3)
+    median = {way: statistics.median(times) * 1e6 for way, times in found.items()}
+    over = {
+        way: statistics.median(
+            a - b - c for a, b, c in zip(found[way], found["dynamo"], found[bare_], strict=True)
+        )
+        * 1e6
+        for way, bare_ in (("ours", "bare"), ("ours C++", "bare C++"))
+        if "dynamo" in found
+    }
+    pairs = zip(found["ours C++"], found["stock"], strict=True)
+    ratio = statistics.median(ours / stock for ours, stock in pairs)
+    return {"subject": name, "us": median, "over_us": over, "of_stock": ratio}
+
+
+def rows(found: dict[str, Any]) -> Iterator[str]:
+    """Format one record."""
+    yield found["subject"]
+    for way in COLUMNS:
+        yield f"{found['us'][way]:.1f}" if way in found["us"] else "-"
+    for way, bound in OVER.items():
+        over = found["over_us"].get(way)
+        yield "-" if over is None else f"{over:.1f}"
+        yield verdict(over or 0, None if over is None else bound)
+    yield f"{found['of_stock']:.2f}"
+    yield verdict(found["of_stock"], SUBJECTS[found["subject"]].of_stock)
+
+
+COLUMNS = ("eager", *WAYS, CONTROL, "dynamo", "bare", "bare C++")
+
+
+def main() -> None:
+    """Run the requested subjects."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=f"of {list(SUBJECTS)}")
+    parser.add_argument("--rounds", type=int, default=60, help="batches of each way")
+    parser.add_argument("--batch-ms", type=float, default=4.0, help="length of a batch")
+    parser.add_argument("--control", action="store_true", help="stock a second time")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    found = [measure(name, options) for name in options.subjects or SUBJECTS]
+    titles = ("us a call", *COLUMNS, "over", "kept", "over C++", "kept", "C++/stock", "kept")
+    record = {"machine": machine(), "subjects": found}
+    show("Whole calls", titles, map(tuple, map(rows, found)), record, as_json=options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""Calls that go from Dynamo straight to the emitted function.
+
+Between the two, torch has five functions: AOTAutograd's flattening, its runtime wrapper, the code
+that it generates for that, its watch over the first call, and ``CompiledFxGraph.__call__``. For a
+graph without gradients nearly all that they do is decided when the graph is compiled, and from the
+second call on most of it is nothing. What remains is known here: gradients are off while it runs,
+autocast too, and what the graph writes to counts as written.
+
+The first call goes through torch's functions, which look at what custom ops return and write
+Inductor's notes on tuning. So does every call while a profiler runs, because their names are in its
+records, and every call of a graph that needs more than that (``needs``).
+"""
+
+from __future__ import annotations
+
+import contextvars
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.autograd import profiler
+from torch.autograd.graph import increment_version
+
+from wrapper_ir.frontends.inductor.compat import (
+    CompiledFxGraph,
+    SerializableCompiledFunction,
+    inductor_debug,
+    mark_dynamic,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_is_grad_enabled = torch.is_grad_enabled
+_set_grad_enabled: Any = torch._C._set_grad_enabled
+_without_autocast = torch._C._DisableAutocast
+
+#: Holds RECORD_GRAPH_EXECUTION, in releases that have it.
+_debugging = vars(inductor_debug)
+
+
+class _Graph(NamedTuple):
+    """What AOTAutograd has wrapped for one of Dynamo's graphs.
+
+    Attributes:
+        wrapper: Its runtime wrapper.
+        compiled: The compiled graph inside.
+        written: The positions of the arguments that the graph writes to and autograd counts.
+        has_autocast: Whether it was compiled under autocast, which is off while it runs.
+        dynamic: Positions of results, and their dimensions that Dynamo may take as dynamic when it
+            compiles for them.
+    """
+
+    wrapper: Callable[..., Any]
+    compiled: Any
+    written: tuple[int, ...]
+    has_autocast: bool
+    dynamic: tuple[tuple[int, set[int]], ...]
+
+
+#: The graph that was wrapped last in this context, if a straight call will do for it.
+_wrapped: contextvars.ContextVar[_Graph | None] = contextvars.ContextVar("wrapped", default=None)
+
+
+def needs(wrapper: Any, metadata: Any) -> str:
+    """Return what a graph needs that only torch's wrappers do, or an empty string.
+
+    Args:
+        wrapper: AOTAutograd's ``RuntimeWrapper``.
+        metadata: Its ``ViewAndMutationMeta`` for the graph.
+    """
+    reasons = {
+        "gradients are recorded": wrapper.trace_joint,
+        "arguments are written to after the call": metadata.num_mutated_inp_runtime_indices,
+        "results are views of arguments or of one another": metadata.num_outputs_aliased,
+        "bases of results are returned": metadata.num_intermediate_bases,
+        "sizes of results are marked as dynamic": metadata.dynamic_outputs and not mark_dynamic,
+        "the call changes whether gradients are recorded": metadata.grad_enabled_mutation
+        is not None,
+        "ops with effects are kept in order": metadata.tokens,
+    }
+    return next((reason for reason, applies in reasons.items() if applies), "")
+
+
+def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the method with which AOTAutograd makes its runtime wrapper, to note what is inside."""
+
+    @wraps(stock)
+    def post_compile(
+        self: Any, compiled_fn: Any, aot_config: Any, *, runtime_metadata: Any
+    ) -> Callable[..., Any]:
+        made: Callable[..., Any] = stock(
+            self, compiled_fn, aot_config, runtime_metadata=runtime_metadata
+        )
+        inside = compiled_fn
+        while isinstance(inside, SerializableCompiledFunction):
+            inside = inside.compiled_fn
+        found = None
+        if isinstance(inside, CompiledFxGraph) and not needs(self, runtime_metadata):
+            is_counted = aot_config.keep_inference_input_mutations
+            written = runtime_metadata.mutated_graph_handled_indices_seen_by_autograd
+            dynamic = tuple(
+                (position, info.dynamic_dims)
+                for position, info in enumerate(runtime_metadata.output_info)
+                if runtime_metadata.dynamic_outputs and info.dynamic_dims is not None
+            )
+            written = tuple(written) if is_counted else ()
+            found = _Graph(made, inside, written, self.disable_amp, dynamic)
+        _wrapped.set(found)
+        return made
+
+    return post_compile
+
+
+def with_straight_calls(
+    is_ours: Callable[[], bool], stock: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Wrap Inductor's function for one of Dynamo's graphs so that ours are called straight."""
+
+    @wraps(stock)
+    def compile_graph(*args: Any, **kwargs: Any) -> Any:
+        if not is_ours():
+            return stock(*args, **kwargs)
+        before = _wrapped.set(None)
+        try:
+            compiled = stock(*args, **kwargs)
+            graph = _wrapped.get()
+        finally:
+            _wrapped.reset(before)
+        # Outermost is what keeps Dynamo out, then AOTAutograd's flattening. What stands between it
+        # and the runtime wrapper (for subclasses, for arguments passed twice) has work to do.
+        flattening = getattr(compiled, "_torchdynamo_orig_callable", compiled)
+        if graph is None or getattr(flattening, "__wrapped__", None) is not graph.wrapper:
+            return compiled
+        return _straight(compiled, graph)
+
+    return compile_graph
+
+
+def _straight(stock: Callable[..., Any], graph: _Graph) -> Callable[..., Any]:
+    """Return the function for Dynamo to call in the place of ``stock``."""
+    compiled, written, dynamic = graph.compiled, graph.written, graph.dynamic
+    is_first = True
+
+    def run(args: tuple[Any, ...]) -> Any:
+        if written:
+            increment_version([args[position] for position in written])
+        if graph.has_autocast:
+            with _without_autocast():
+                results = compiled.current_callable([*args])
+        else:
+            results = compiled.current_callable([*args])
+        for position, dimensions in dynamic:
+            mark_dynamic(results[position], dimensions)
+        return results
+
+    @wraps(stock)
+    def call(*args: Any) -> Any:
+        nonlocal is_first
+        if is_first or profiler._is_profiler_enabled or _debugging.get("RECORD_GRAPH_EXECUTION"):
+            results = stock(*args)
+            is_first = False
+            return results
+        if _is_grad_enabled():
+            _set_grad_enabled(False)  # noqa: FBT003 - torch's
+            try:
+                return run(args)
+            finally:
+                _set_grad_enabled(True)  # noqa: FBT003 - torch's
+        return run(args)
+
+    return call
