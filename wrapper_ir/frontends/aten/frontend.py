@@ -24,12 +24,11 @@ from wrapper_ir.frontends.aten.sources import (
     source_of_module,
 )
 from wrapper_ir.frontends.aten.state import POISON, GraphWalk, Ref, State, UnsupportedNodeError
-from wrapper_ir.frontends.common.apart import with_apart_inputs
+from wrapper_ir.frontends.common.exported import with_apart_inputs, with_other_names
 from wrapper_ir.frontends.common.expressions import bound_of, is_about_layout
 from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.frontends.common.regions import copied, copy
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
-from wrapper_ir.frontends.common.tensors import with_other_names
 from wrapper_ir.lines.args import BufferValue, Value
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.effects import effects

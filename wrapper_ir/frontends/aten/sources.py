@@ -24,8 +24,8 @@ from torch.utils import _pytree as pytree
 from wrapper_ir.frontends.aten import numbers
 from wrapper_ir.frontends.aten.errors import ExportError, NotAnAtenGraphError
 from wrapper_ir.frontends.aten.state import is_guard, target_of
+from wrapper_ir.frontends.common.exported import Range, exported_ranges
 from wrapper_ir.frontends.common.ops import is_op
-from wrapper_ir.frontends.common.ranges import Range, exported_ranges
 from wrapper_ir.lines.program import ConstantKind
 
 if TYPE_CHECKING:

@@ -12,10 +12,13 @@ import torch
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
-from wrapper_ir.frontends.common.apart import with_apart_inputs
-from wrapper_ir.frontends.common.ranges import assume_traced_sizes, exported_ranges
+from wrapper_ir.frontends.common.exported import (
+    assume_traced_sizes,
+    exported_ranges,
+    with_apart_inputs,
+)
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
-from wrapper_ir.frontends.inductor.aot_lowering import lower_graph, read_names, with_values
+from wrapper_ir.frontends.inductor.aot_compile import lower_graph, read_names, with_values
 from wrapper_ir.frontends.inductor.compat import (
     aot_compile,
     compile_lock,

@@ -13,8 +13,8 @@ import sympy
 import torch
 
 from wrapper_ir.build.draft import range_checks
+from wrapper_ir.frontends.common.exported import memory_key
 from wrapper_ir.frontends.common.expressions import is_about_layout, to_scalar
-from wrapper_ir.frontends.common.tensors import memory_key
 from wrapper_ir.frontends.inductor.compat import ConstantFolder
 from wrapper_ir.frontends.inductor.convert.values import tensor_layout
 from wrapper_ir.frontends.inductor.errors import CaptureError
@@ -36,7 +36,7 @@ from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol, ComputeSymbol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wrapper_ir.frontends.common.ranges import Range
+    from wrapper_ir.frontends.common.exported import Range
     from wrapper_ir.frontends.inductor.export_guards import Guard
 
 

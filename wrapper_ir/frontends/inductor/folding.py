@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.utils import _pytree as pytree
 
-from wrapper_ir.frontends.common.tensors import memory_key
+from wrapper_ir.frontends.common.exported import memory_key
 from wrapper_ir.frontends.inductor.compat import (
     ConstantFolder,
     StorageWeakRef,

@@ -1,11 +1,5 @@
 """Identity of the compiler of a graph, for cache keys and for tools that look for faults.
 
-The compiler of a forward also compiles its backward. An installation belongs to a context, but a
-backward is compiled when it first runs: after the block or in one of autograd's threads, where
-there is no installation, or inside the block for a forward from before it. AOTAutogradCache stores
-both together under the facts of the forward. So the session of an installation is tied to the
-trace that both share, and the first query decides.
-
 AOTAutogradCache and FxGraphCache answer before any of our code runs, from a key that knows nothing
 of wrappers: after a stock compilation of the same model they would return stock's result to us, and
 vice versa. Both keys contain the ``uuid`` of the pass in a device's registration slot
@@ -22,7 +16,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import uuid
-import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -37,11 +30,10 @@ from wrapper_ir.frontends.inductor.compat import (
     CompilerBisector,
     CustomGraphModulePass,
     FxGraphBypass,
-    TracingContext,
     dynamo_config,
 )
 from wrapper_ir.frontends.inductor.overlaps import overlapping
-from wrapper_ir.frontends.inductor.session import Session, current_session, open_recorders
+from wrapper_ir.frontends.inductor.session import Session, current_session, maker, open_recorders
 from wrapper_ir.options.schema import options_of
 
 if TYPE_CHECKING:
@@ -55,42 +47,6 @@ if TYPE_CHECKING:
 
 class CacheBypass(FxGraphBypass, AOTAutogradBypass):
     """Raised in place of a key: both caches then silently bypass themselves."""
-
-
-#: Traces compiled in an installation, with its session.
-_makers: weakref.WeakKeyDictionary[TracingContext, Session] = weakref.WeakKeyDictionary()
-
-#: Traces whose backward may be compiled after the installation has ended.
-_held: weakref.WeakSet[TracingContext] = weakref.WeakSet()
-
-
-def maker() -> Session | None:
-    """Return the session that compiles the current graph, or None if Inductor compiles it alone."""
-    session = current_session()
-    trace = TracingContext.try_get()
-    if trace is None or (session is not None and session.hold is None):
-        return session
-    owner = _makers.get(trace)
-    if owner is None and session is not None and not _is_backward(trace):
-        owner = _makers[trace] = session
-    if owner is not None and owner.hold and trace not in _held and _is_training(trace):
-        _held.add(trace)
-        owner.hold(trace)
-    return owner
-
-
-def _is_training(trace: TracingContext) -> bool:
-    """Return whether a graph has a backward, that is, whether it has any tangents."""
-    return trace.fw_metadata is not None and bool(trace.fw_metadata.traced_tangents)
-
-
-def _is_backward(trace: TracingContext) -> bool:
-    """Return whether a backward is being compiled.
-
-    AOTAutograd describes a forward in the trace before compiling it, and collects output strides
-    there only during that compilation.
-    """
-    return trace.fw_metadata is not None and trace.output_strides is None
 
 
 class IdentityPass(CustomGraphModulePass):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from wrapper_ir.errors import OptionError, OptionValueError, nearest
 from wrapper_ir.frontends.inductor.compat import inductor_config, list_mode_options
-from wrapper_ir.frontends.inductor.cuda import CAPTURES
+from wrapper_ir.frontends.inductor.devices import CAPTURES
 from wrapper_ir.options.declared import MODE
 from wrapper_ir.options.schema import Option
 

@@ -19,13 +19,16 @@ import contextlib
 import functools
 import inspect
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.devices import is_registered
+from wrapper_ir.errors import OptionValueError
 from wrapper_ir.frontends.inductor.choices import with_free_choices
 from wrapper_ir.frontends.inductor.compat import (
     AOTDispatchAutograd,
@@ -39,27 +42,39 @@ from wrapper_ir.frontends.inductor.compat import (
     inductor_entry,
     repro_writers,
 )
-from wrapper_ir.frontends.inductor.device_scheduling import (
+from wrapper_ir.frontends.inductor.devices import (
     answer_for_device,
     codegens,
     entry,
     with_devices,
 )
-from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
+from wrapper_ir.frontends.inductor.errors import (
+    InstallOrderError,
+    UnsupportedConfigError,
+    UnsupportedDeviceError,
+)
 from wrapper_ir.frontends.inductor.identity import (
     IdentityPass,
     Scripts,
     is_bisected_away,
-    maker,
     package_keys,
 )
-from wrapper_ir.frontends.inductor.other_processes import with_context
 from wrapper_ir.frontends.inductor.overlaps import (
     noting_metadata,
     with_overlaps,
     with_plain_gradients,
 )
-from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
+from wrapper_ir.frontends.inductor.session import (
+    Session,
+    announce,
+    maker,
+    open_recorders,
+    refuse,
+    set_session,
+    use_session,
+    with_context,
+)
+from wrapper_ir.frontends.inductor.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -312,3 +327,82 @@ def _refusal(device: str, setting: str | None) -> WrapperIRError | None:
     if not is_registered(device):
         return UnsupportedDeviceError(device=device)
     return None if setting is None else UnsupportedConfigError(setting=setting)
+
+
+# ``install``: in its block every compilation by Inductor is ours, whoever starts it.
+
+
+class Installation:
+    """The state between ``install()`` and ``uninstall()``; as a context manager it ends itself."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._undo = contextlib.ExitStack()
+        acquire()
+        self._undo.callback(release)
+        self._undo.callback(set_session, set_session(session))
+        _stack.set((*_stack.get(), self))
+
+    def uninstall(self) -> None:
+        """Restore what ``install`` replaced, for this and all inner installations; only once."""
+        stack = _stack.get()
+        if self in stack:
+            inner = stack[stack.index(self) + 1 :]
+            for installation in reversed(inner):
+                installation.uninstall()
+            _stack.set(stack[: stack.index(self)])
+        self._undo.close()
+
+    def __enter__(self) -> Installation:
+        """Return the installation, which is already in effect."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Uninstall, also after an exception."""
+        self.uninstall()
+
+
+_stack: ContextVar[tuple[Installation, ...]] = ContextVar("wrapper_ir.installations", default=())
+
+
+def install(emitter: str | None = None, **options: Any) -> Installation:
+    """Route every compilation by Inductor in this context through us, from now on.
+
+    Use it as a context manager, or end it with ``uninstall()``. Installations nest; the innermost
+    wins. Other threads are not affected: their compilations remain Inductor's own. A function that
+    Dynamo has already compiled is not compiled again. A backward is compiled by whatever compiled
+    its forward, whenever and in whichever thread it first runs.
+
+    Args:
+        emitter: Name of the emitter; the default comes from ``wir.settings`` or the environment.
+        **options: As for ``torch.compile(..., backend="wrapper_ir", options=...)``, except for
+            those that would be passed on to Inductor.
+
+    Raises:
+        OptionError: There is no such option.
+        OptionValueError: The option exists, but not with that value.
+    """
+    chosen = {} if emitter is None else {"emitter": emitter}
+    settings = Settings.from_options({**chosen, **options})
+    for name, value in settings.inductor:  # a backward may come after the block
+        expected = "the option left out: set it in torch._inductor.config or in torch.compile"
+        raise OptionValueError(option=name, value=value, expected=expected)
+    return Installation(Session(settings, hold=_hold, recorders=open_recorders()))
+
+
+def _hold(trace: object) -> None:
+    """Stay registered while a trace is alive, because its backward may still be compiled."""
+    acquire()
+    weakref.finalize(trace, release_unawaited)
+
+
+def uninstall() -> None:
+    """End the innermost installation of this context.
+
+    Raises:
+        InstallOrderError: There is none.
+    """
+    installations = _stack.get()
+    if not installations:
+        raise InstallOrderError
+    installations[-1].uninstall()

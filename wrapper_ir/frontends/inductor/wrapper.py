@@ -26,7 +26,7 @@ from wrapper_ir.frontends.inductor.compat import (
     ir,
 )
 from wrapper_ir.frontends.inductor.convert.graph import convert_graph, passing_of
-from wrapper_ir.frontends.inductor.cuda import keep_whole
+from wrapper_ir.frontends.inductor.devices import keep_whole
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import AlternativesNote, ControlNote
 from wrapper_ir.frontends.inductor.output_code import emit_module

@@ -16,7 +16,7 @@ from wrapper_ir.build.draft import at_start
 from wrapper_ir.frontends.common.ops import call_of
 from wrapper_ir.frontends.common.regions import RegionDraft, copied, passed, relaid
 from wrapper_ir.frontends.inductor.compat import Choice, V, choice_of, ir
-from wrapper_ir.frontends.inductor.convert.arguments import convert_results, to_arg
+from wrapper_ir.frontends.inductor.convert.operators import convert_results, to_arg
 from wrapper_ir.frontends.inductor.convert.state import Scope
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (

@@ -11,7 +11,7 @@ import sympy
 
 from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, ir
-from wrapper_ir.frontends.inductor.convert.examples import can_be_tried, example
+from wrapper_ir.frontends.inductor.convert.triton_trials import can_be_tried, example
 from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import (

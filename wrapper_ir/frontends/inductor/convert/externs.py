@@ -14,15 +14,13 @@ from torch.utils._pytree import tree_leaves
 from wrapper_ir.frontends.common.ops import Bound, Path, call_of, to_device
 from wrapper_ir.frontends.common.symbols import Binding, UnknownWayError, bind_along, bindings_of
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
-from wrapper_ir.frontends.inductor.convert.arguments import (
+from wrapper_ir.frontends.inductor.convert.operators import (
     Method,
     bind_arguments,
     convert_object,
     function_of,
-    method_of,
-)
-from wrapper_ir.frontends.inductor.convert.operators import (
     hooked_name,
+    method_of,
     states_of,
 )
 from wrapper_ir.frontends.inductor.convert.streams import (

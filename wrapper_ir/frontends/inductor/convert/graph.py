@@ -25,14 +25,14 @@ from wrapper_ir.frontends.inductor.compat import (
     gives_data,
     ir,
 )
-from wrapper_ir.frontends.inductor.convert.arguments import (
+from wrapper_ir.frontends.inductor.convert.lines import convert_lines
+from wrapper_ir.frontends.inductor.convert.operators import (
     OBJECTS,
+    add_checks,
     convert_results,
     object_input,
     traced_object,
 )
-from wrapper_ir.frontends.inductor.convert.lines import convert_lines
-from wrapper_ir.frontends.inductor.convert.operators import add_checks
 from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
 from wrapper_ir.frontends.inductor.convert.streams import refuse_races
 from wrapper_ir.frontends.inductor.convert.values import known_values

@@ -35,7 +35,7 @@ from wrapper_ir.frontends.inductor.convert.operators import (
     print_arguments,
 )
 from wrapper_ir.frontends.inductor.convert.values import op_called
-from wrapper_ir.frontends.inductor.cuda import MEMPOOL_BLOCK, STREAM_BLOCK
+from wrapper_ir.frontends.inductor.devices import MEMPOOL_BLOCK, STREAM_BLOCK
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import CallNote, PartNote
 from wrapper_ir.lines import expr as ours

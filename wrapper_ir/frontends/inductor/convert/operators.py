@@ -1,29 +1,282 @@
-"""Calls of operators of our own, in place of Python functions that Inductor's wrapper calls.
-
-The operators are in ``wrapper_ir.runtime.own_ops``, which is imported for the first call of one.
-"""
+"""Arguments of library ops in schema order, and ops in place of what else Inductor calls."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+import torch
+
+from wrapper_ir.frontends.common import ops
 from wrapper_ir.frontends.common.ops import call_of
-from wrapper_ir.frontends.inductor.compat import inductor_config, ir
-from wrapper_ir.frontends.inductor.convert.arguments import is_tensor
+from wrapper_ir.frontends.inductor.compat import extern_kernels, inductor_config, ir
+from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.lines.args import BufferArg, BufferValue, StringArg
-from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.args import (
+    Access,
+    Arg,
+    BufferArg,
+    BufferValue,
+    DTypeArg,
+    NoneArg,
+    NoneValue,
+    ObjectArg,
+    ScalarArg,
+    ScalarValue,
+    StringArg,
+    Value,
+)
+from wrapper_ir.lines.control import BufferInput, ObjectInput
+from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.layout import CPU, DType, Layout
+from wrapper_ir.lines.program import ObjectConstant
+from wrapper_ir.lines.schema import GENERATOR, SchemaArg, SchemaError
+from wrapper_ir.runtime import class_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    import torch
-
+    from wrapper_ir.frontends.common.ops import Bound
     from wrapper_ir.frontends.inductor.convert.state import Scope
     from wrapper_ir.lines.args import Value
     from wrapper_ir.lines.control import Input
     from wrapper_ir.lines.kernels import ExternKernel
+
+
+def bind_arguments(
+    scope: Scope,
+    op: torch._ops.OpOverload | Method,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    origin: int | None,
+) -> Bound:
+    """Bind an op's arguments to its schema.
+
+    Raises:
+        UnsupportedLineError: An argument has no place in the schema, or no form in the IR.
+    """
+
+    def convert(value: Any, declared: SchemaArg, access: Access) -> Arg:
+        del declared
+        if isinstance(value, BufferArg):  # a view that Inductor does not know
+            return replace(value, access=access)
+        return to_arg(scope, value, origin, access) or _plain(scope, value)
+
+    try:
+        return ops.bind_arguments(op, args, kwargs, convert)
+    except (ops.MisfitError, SchemaError) as error:
+        raise UnsupportedLineError(kind="call of an op", text=str(op), why=str(error)) from None
+
+
+def is_tensor(value: Any) -> bool:
+    """Return whether one of Inductor's values is a tensor."""
+    return isinstance(value, (ir.MutableBox, ir.ReinterpretView, ir.Buffer))
+
+
+def to_arg(
+    scope: Scope, value: Any, origin: int | None = None, access: Access = Access.READ
+) -> BufferArg | ScalarArg | NoneArg | None:
+    """Return a tensor, a number or None as an argument, or None if the value is something else."""
+    if value is None or isinstance(value, ir.NoneAsConstantBuffer):
+        return NoneArg()
+    if is_tensor(value):
+        return BufferArg(scope.reference(value, origin), access)
+    if isinstance(value, ir.ShapeAsConstantBuffer):
+        value = value.expr
+    return ScalarArg(scope.scalar(value)) if isinstance(value, ops.NUMBERS) else None
+
+
+def convert_results(scope: Scope, outputs: list[Any]) -> tuple[Value, ...]:
+    """Return the results in order. A result that is a view becomes a buffer by a last line."""
+    return tuple(_result(scope, node) for node in outputs)
+
+
+def _result(scope: Scope, node: Any) -> Value:
+    match to_arg(scope, node):
+        case BufferArg(buffer=name):
+            return BufferValue(name)
+        case ScalarArg(value=value):
+            return ScalarValue(value)
+        case NoneArg():
+            return NoneValue()
+        case None:
+            raise UnsupportedLineError(
+                kind="graph output",
+                text=type(node).__name__,
+                why="it is neither a tensor, a number nor None",
+            )
+
+
+def _plain(scope: Scope, value: Any) -> Arg:
+    """Return an argument that is neither a tensor nor a number."""
+    if isinstance(value, OBJECTS):
+        return ObjectArg(convert_object(scope, value))
+    if isinstance(value, torch.dtype):
+        return DTypeArg(to_dtype(value))
+    arg = ops.plain_argument(value)
+    if arg is not None:
+        return arg
+    raise UnsupportedLineError(
+        kind="argument of an op", text=type(value).__name__, why="the IR has no such argument"
+    )
+
+
+# Objects of custom classes and calls of their methods; random number generators.
+
+#: Inductor's nodes for them.
+OBJECTS: Final = (ir.TorchBindObject, ir.GeneratorState)
+
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of a custom class, with the interface of an op in torch's registry.
+
+    Attributes:
+        class_name: The class, ``namespace::Class``.
+        _schema: Torch's schema of the method; the object is the first argument.
+    """
+
+    class_name: str
+    _schema: Any
+
+    def name(self) -> str:
+        """Return the name that calls use: ``namespace::Class.method``."""
+        return f"{self.class_name}.{self._schema.name}"
+
+    @property
+    def source(self) -> TorchOp:
+        """Its declaration under that name."""
+        return TorchOp(f"{self.class_name}.{self._schema}", is_method=True)
+
+
+def method_of(receiver: Any, name: str) -> Method:
+    """Return a method of one of Inductor's objects by name."""
+    value = real_object(receiver.get_name(), receiver.get_value())
+    return Method(class_of(value), value._get_method(name).schema)
+
+
+def traced_object(value: Any) -> Any:
+    """Return the real object behind a fake one that Inductor traced with, or the value itself."""
+    return getattr(value, "real_obj", value)
+
+
+def real_object(name: str, value: Any) -> torch.ScriptObject:
+    """Return the real object behind one that Inductor traced with; torch must know its class."""
+    obj = traced_object(value)
+    if not class_of(obj):
+        raise UnsupportedLineError(
+            kind="object",
+            text=f"{name}: {type(obj).__name__}",
+            why="its class is not registered with torch.classes",
+        )
+    return obj  # type: ignore[no-any-return]  # only objects have a class
+
+
+def object_input(scope: Scope, name: str, node: Any) -> ObjectInput:
+    """Return the input for one of Inductor's objects, which a region cannot have."""
+    if scope.is_region:
+        raise _in_region(name)
+    input_name = scope.objects[name] = scope.name(name)
+    scope.draft.reserved.add(input_name)
+    if isinstance(node, ir.GeneratorState):
+        return ObjectInput(input_name, GENERATOR)
+    return ObjectInput(input_name, class_of(real_object(name, node.get_value())))
+
+
+def convert_object(scope: Scope, node: Any) -> str:
+    """Return the name of an object that is passed as an argument, which a region cannot do."""
+    name = node.get_name()
+    if scope.is_region:
+        raise _in_region(name)
+    if name not in scope.objects:
+        value = real_object(name, node.get_value())
+        existing = (n for n in scope.draft.names_of(value) if n in scope.draft.objects)
+        new = next(existing, "") or scope.draft.fresh(_OTHER.sub("_", name))
+        scope.objects[name] = new
+        scope.draft.reserved.add(new)
+        scope.draft.objects[new] = ObjectConstant(class_of(value), name)
+        scope.draft.hold(new, value)
+    return scope.objects[name]
+
+
+def _in_region(name: str) -> UnsupportedLineError:
+    return UnsupportedLineError(
+        kind="object", text=name, why="it is used inside a branch, a loop or another subgraph"
+    )
+
+
+# Python functions that tuning chose and Inductor calls like ops, as the ops that they call.
+#
+# Each is one of ``extern_kernels``. Decisions that such a function makes from layouts at run time
+# are made here. A function that asks a GPU or another library has no form.
+
+
+Call: TypeAlias = "tuple[Any, tuple[Any, ...], Mapping[str, Any]]"
+"""An op, and its arguments: Inductor's nodes, or views that are made for the call."""
+
+Function: TypeAlias = "Callable[[Scope, Any, Any], Iterator[Call]]"
+"""Gives the calls of a function, of its node and of what it writes into."""
+
+
+def function_of(node: Any) -> Function | None:
+    """Return the form of the function that a node calls, or None if it has none here."""
+    name = str(node.python_kernel_name).removeprefix("extern_kernels.")
+    return (
+        _FUNCTIONS.get(name) if node.op_overload is None and hasattr(extern_kernels, name) else None
+    )
+
+
+def _bias_addmm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
+    """Yield ``addmm`` with an expanded bias reduced to one row, which cuBLAS adds on the fly."""
+    bias, *matrices = node.inputs
+    name = scope.reference(bias)
+    layout = scope.layout(name)
+    if layout.stride[0] == 0 or layout.size[0] == 1:
+        name = scope.relaid(name, _chosen(layout, range(1, layout.rank)))
+    args = (BufferArg(name), *matrices)
+    yield torch.ops.aten.addmm.out, args, {**node.kwargs, "out": out}
+
+
+def _conv1x1_via_mm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
+    """Yield a 1x1 convolution as a matrix product, channels last."""
+    x, weight = (scope.reference(item) for item in node.inputs)
+    views = (
+        scope.relaid(x, _chosen(scope.layout(x), (0, 2, 3, 1))),
+        scope.relaid(weight, _chosen(scope.layout(weight), (1, 0))),
+    )
+    result = scope.reference(out)
+    result = scope.relaid(result, _chosen(scope.layout(result), (0, 2, 3, 1)))
+    args = tuple(map(BufferArg, views))
+    yield torch.ops.aten.matmul.out, args, {**node.kwargs, "out": BufferArg(result)}
+
+
+def _scaled_mm_with_output_scale(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
+    """Yield a product of scaled matrices, then its output scale."""
+    *args, scale = node.inputs
+    yield torch.ops.aten._scaled_mm.out, tuple(args), {**node.kwargs, "out": out}
+    yield torch.ops.aten.mul.out, (out, scale), {"out": out}
+
+
+def _chosen(layout: Layout, dims: Any) -> Layout:
+    """Return the layout of a view with the given dimensions, in that order."""
+    size = tuple(layout.size[dim] for dim in dims)
+    return replace(layout, size=size, stride=tuple(layout.stride[dim] for dim in dims))
+
+
+_FUNCTIONS: Final[Mapping[str, Function]] = {
+    "bias_addmm": _bias_addmm,
+    "conv1x1_via_mm": _conv1x1_via_mm,
+    "scaled_mm_with_output_scale": _scaled_mm_with_output_scale,
+}
+
+
+# Calls of operators of our own, in place of Python functions that Inductor's wrapper calls.
+#
+# The operators are in ``wrapper_ir.runtime.own_ops``, which is imported for the first call of one.
+
 
 # Inductor's checks for NaN and infinity (``nan_asserts``).
 #

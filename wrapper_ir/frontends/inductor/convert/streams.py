@@ -19,7 +19,7 @@ from wrapper_ir.frontends.inductor.compat import (
     user_objects,
     user_streams,
 )
-from wrapper_ir.frontends.inductor.cuda import numbered
+from wrapper_ir.frontends.inductor.devices import numbered
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import (

@@ -1,9 +1,4 @@
-"""Schedulings: what makes the kernels of a device, and leaves typed notes on them.
-
-Inductor has a scheduling for C++ and one for Triton. For a device that it does not know, the kind
-names the scheduling: one of those, a vendor's class derived from one of them, or none, which makes
-every node a library op.
-"""
+"""Devices as Inductor knows them: their schedulings, and its names for what only CUDA has."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.utils._pytree import tree_leaves
 
-from wrapper_ir.devices import kind_of, named, registered
+from wrapper_ir.devices import CUDA, kind_of, named, registered
 from wrapper_ir.frontends.inductor.compat import (
     BaseScheduling,
     CppScheduling,
@@ -29,11 +24,20 @@ from wrapper_ir.frontends.inductor.compat import (
     triton_tools,
 )
 from wrapper_ir.frontends.inductor.errors import SchedulingError, UnsupportedTorchError
+from wrapper_ir.options.gpu import GRAPHS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Set
 
     from wrapper_ir.devices import DeviceKind
+    from wrapper_ir.lines.layout import Device
+
+
+# Schedulings: what makes the kernels of a device, and leaves typed notes on them.
+#
+# Inductor has a scheduling for C++ and one for Triton. For a device that it does not know, the kind
+# names the scheduling: one of those, a vendor's class derived from one of them, or none, which
+# makes every node a library op.
 
 _CPP: Final = "cpp"
 _TRITON: Final = "triton"
@@ -265,3 +269,35 @@ def _triton() -> Any:
         return importlib.import_module("torch._inductor.codegen.triton").TritonScheduling
     except (ImportError, AttributeError) as error:
         raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
+
+
+# Inductor's names for what only CUDA has: graphs, stream blocks, devices by number.
+#
+# Inductor would put a CUDA graph around each partition of a graph; we capture whole calls.
+
+
+#: Inductor's option, and ours for the same.
+CAPTURES: Final = ("triton.cudagraphs", GRAPHS.name)
+
+#: Lines that open and close the block of a stream, and of a memory pool.
+STREAM_BLOCK: Final = ("EnterCudaStreamContextLine", "ExitCudaStreamContextLine")
+MEMPOOL_BLOCK: Final = ("EnterCudaMemPoolContextLine", "ExitCudaMemPoolContextLine")
+
+_REASON: Final = "wrapper_ir does not partition graphs; its option cuda_graph captures whole calls"
+
+
+def numbered(index: int) -> Device:
+    """Return the device that such a block names by its number."""
+    from wrapper_ir.lines.layout import Device  # noqa: PLC0415 - names above are wanted without
+
+    return Device(CUDA.type, index)
+
+
+def keep_whole(graph: Any) -> None:
+    """Tell Inductor that a graph has no partitions, which it would look for in the finished module.
+
+    It then puts no CUDA graphs around them, and logs the reason.
+    """
+    if graph.partition_maps:
+        graph.partition_maps = None
+        graph.disable_cudagraphs_reason = _REASON
