@@ -46,10 +46,9 @@ from wrapper_ir.frontends.inductor.export_guards import (
     warn_of_fixed_sizes,
     warn_of_lost_sizes,
 )
-from wrapper_ir.frontends.inductor.notes import compiling_for
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
-from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.frontends.inductor.settings import Settings, compiling_for
 from wrapper_ir.frontends.inductor.triton import hint_for_export
 from wrapper_ir.lines.control import ScalarInput
 from wrapper_ir.lines.program import FrozenMap, Program

@@ -5,11 +5,9 @@ The mixin that records them for C++ is here; the one for Triton is in ``triton``
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sympy
 import torch
@@ -21,15 +19,10 @@ from wrapper_ir.frontends.inductor.compat import (
     Placeholder,
     SymT,
     V,
-    inductor_config,
-    pick_vec_isa,
-    processor,
     symbol_is_type,
 )
-from wrapper_ir.frontends.inductor.settings import pinned_settings
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import ScalarType
-from wrapper_ir.options.declared import ISA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -265,60 +258,3 @@ def nodes_of(nodes: Sequence[Any]) -> tuple[Any, ...]:
     """Return the IR nodes of scheduled nodes."""
     ir_nodes = (inner.node for node in nodes for inner in node.get_nodes())
     return tuple(node for node in ir_nodes if node is not None)
-
-
-# Inductor's settings for C++ kernels that the toolchain does not know.
-#
-# The toolchain's own flags are Inductor's defaults, so a kernel stores only deviations from them,
-# and the instruction set that its text was written for. It stores no paths: a program is the same
-# text on every machine with that instruction set.
-
-
-NATIVE: Final = "native"
-"""The best instruction set that this processor has."""
-
-#: Bits of a vector, by level of the target processors. Without vectors, a width that no instruction
-#: set has keeps Inductor from vectorising.
-_WIDTHS: Final = {"x86-64-v2": 1, "x86-64-v3": 256, "x86-64-v4": 512}
-
-_LEVEL: contextvars.ContextVar[str] = contextvars.ContextVar("_LEVEL", default="")
-
-
-@contextlib.contextmanager
-def compiling_for(isa: str) -> Iterator[None]:
-    """Make Inductor write kernels for one instruction set, whatever this processor has.
-
-    Args:
-        isa: ``native``, or a level of the x86-64 psABI.
-
-    Raises:
-        OptionValueError: It is neither.
-    """
-    ISA.check(isa)
-    if isa == NATIVE:
-        with inductor_config.patch(pinned_settings()):
-            yield
-        return
-    token = _LEVEL.set(isa)
-    try:
-        with inductor_config.patch({**pinned_settings(), "cpp.simdlen": _WIDTHS[isa]}):
-            yield
-    finally:
-        _LEVEL.reset(token)
-
-
-def kernel_flags() -> tuple[str, tuple[str, ...]]:
-    """Return the name of the instruction set, and the flags that follow the toolchain's own."""
-    cpp = inductor_config.cpp
-    flags = []
-    if cpp.enable_unsafe_math_opt_flag:
-        flags.append("-funsafe-math-optimizations")
-    contract = cpp.enable_floating_point_contract_flag
-    if contract and contract != "off":
-        flags.append(f"-ffp-contract={contract}")
-    level = _LEVEL.get()
-    if level:
-        return level, tuple(flags)
-    if processor():
-        flags.append(f"-march={processor()}")
-    return str(pick_vec_isa()), tuple(flags)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import contextvars
 import functools
 import logging
 from dataclasses import dataclass, field, replace
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import OptionValueError
-from wrapper_ir.frontends.inductor.compat import inductor_config
+from wrapper_ir.frontends.inductor.compat import inductor_config, pick_vec_isa, processor
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError
 from wrapper_ir.frontends.inductor.inductor_options import (
     MAPPED,
@@ -184,3 +186,51 @@ def pinned_settings() -> dict[str, Any]:
     """Return Inductor's settings for the machine that this context pins, if it pins one."""
     machine = pinned.get()
     return {} if machine is None else {"cpp.simdlen": machine.bits, "cpp.threads": machine.threads}
+
+
+# Inductor's settings for C++ kernels that the toolchain does not know.
+#
+# The toolchain's own flags are Inductor's defaults, so a kernel stores only deviations from them,
+# and the instruction set that its text was written for. It stores no paths: a program is the same
+# text on every machine with that instruction set.
+
+
+#: Bits of a vector, by level of the target processors. Without vectors, a width that no instruction
+#: set has keeps Inductor from vectorising.
+_WIDTHS: Final = {"x86-64-v2": 1, "x86-64-v3": 256, "x86-64-v4": 512}
+
+_LEVEL: contextvars.ContextVar[str] = contextvars.ContextVar("_LEVEL", default="")
+
+
+@contextlib.contextmanager
+def compiling_for(isa: str) -> Iterator[None]:
+    """Make Inductor write kernels for one instruction set, whatever this processor has.
+
+    Raises:
+        OptionValueError: It is neither ``native`` nor a level of the x86-64 psABI.
+    """
+    take.ISA.check(isa)
+    width = {"cpp.simdlen": _WIDTHS[isa]} if isa in _WIDTHS else {}
+    token = _LEVEL.set(isa if width else "")
+    try:
+        with inductor_config.patch({**pinned_settings(), **width}):
+            yield
+    finally:
+        _LEVEL.reset(token)
+
+
+def kernel_flags() -> tuple[str, tuple[str, ...]]:
+    """Return the name of the instruction set, and the flags that follow the toolchain's own."""
+    cpp = inductor_config.cpp
+    flags = []
+    if cpp.enable_unsafe_math_opt_flag:
+        flags.append("-funsafe-math-optimizations")
+    contract = cpp.enable_floating_point_contract_flag
+    if contract and contract != "off":
+        flags.append(f"-ffp-contract={contract}")
+    level = _LEVEL.get()
+    if level:
+        return level, tuple(flags)
+    if processor():
+        flags.append(f"-march={processor()}")
+    return str(pick_vec_isa()), tuple(flags)

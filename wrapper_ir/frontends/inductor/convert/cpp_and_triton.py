@@ -22,8 +22,8 @@ from wrapper_ir.frontends.inductor.notes import (
     KernelNote,
     SizeNote,
     TritonNote,
-    kernel_flags,
 )
+from wrapper_ir.frontends.inductor.settings import kernel_flags
 from wrapper_ir.frontends.inductor.triton_tuning import (
     Pinned,
     fastest,
