@@ -57,27 +57,17 @@ def call_op(walk: GraphWalk, node: Node) -> Any:
     Raises:
         UnsupportedNodeError: An argument, a result or an effect of the op cannot be expressed.
     """
-    args = [walk.value(arg) for arg in node.args]
-    kwargs = {name: walk.value(arg) for name, arg in node.kwargs.items()}
-    return emit_call(walk, node, node.target, args, kwargs)
+    return emit_call(walk, node, node.target, walk.value(node.args), walk.value(node.kwargs))
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The expected result of a call.
+    """The expected result of a call."""
 
-    Attributes:
-        name: The name of a single result, and the prefix of the names of parts.
-        value: Torch's fake value of the result.
-        names: The names of parts, by path.
-        used: Paths of the parts that are used; None if the result is used as a whole.
-        bindings: Torch's symbols that the call binds.
-    """
-
-    name: str
-    value: Any
-    names: Mapping[Path, str] = field(default_factory=dict)
-    used: AbstractSet[Path] | None = None
+    name: str  #: of a single result, and the prefix of the names of parts
+    value: Any  #: torch's fake value
+    names: Mapping[Path, str] = field(default_factory=dict)  #: of parts
+    used: AbstractSet[Path] | None = None  #: parts; None if the result is used as a whole
     bindings: Sequence[Binding] = ()
 
 
@@ -109,10 +99,8 @@ def emit_call(
         raise UnsupportedNodeError("it changes the shape of its argument in place")
     call = _Call(walk.state, bound, expected)
     value = call.results(expected.value)
-    results, device = tuple(call.defined), call.device()
-    line = call_of(
-        walk.state.draft, bound.op, bound.args, bound.kwargs, results=results, device=device
-    )
+    defined, where = tuple(call.defined), call.device()
+    line = call_of(walk.state.draft, bound.op, bound.args, bound.kwargs, defined, device=where)
     held = call.held(node.name)
     values = tuple(held.get(name, "") for name in effects(line).written)
     walk.emit(dataclasses.replace(line, origin=walk.state.origin(node, values=values)))
@@ -140,12 +128,7 @@ def _argument(state: State, value: Any, declared: SchemaArg, access: Access) -> 
 
 
 class _Call:
-    """Definer of the results of one call.
-
-    Attributes:
-        defined: The results of the line.
-        leaves: The values of the result's leaves, by path.
-    """
+    """Definer of the results of one call."""
 
     def __init__(self, state: State, bound: Bound, expected: Expected) -> None:
         self._state = state
@@ -153,6 +136,7 @@ class _Call:
         self._expected = expected
         self._needed = {binding.path for binding in expected.bindings}
         self.defined: list[CallResult] = []
+        #: The values of the result's leaves.
         self.leaves: dict[Path, Any] = {}
 
     def results(self, value: Any, path: Path = ()) -> Any:
@@ -243,7 +227,7 @@ def auto_functionalized(walk: GraphWalk, node: Node) -> Any:
     if not is_op(op) or not isinstance(whole, (list, tuple)):
         raise UnsupportedNodeError("its op is unknown")
     schema = parse_schema(source_of(op).schema)
-    given = {name: walk.value(value) for name, value in node.kwargs.items()}
+    given = dict(walk.value(node.kwargs))
     bases = list(given.pop("_all_bases", []))
     clones = [_cloned(walk, node, base, index) for index, base in enumerate(bases)]
     kwargs: dict[str, Any] = {}
@@ -251,14 +235,12 @@ def auto_functionalized(walk: GraphWalk, node: Node) -> Any:
         if declared.name in given:
             kwargs[declared.name] = given[declared.name]
         elif declared.type.writes:
-            kwargs[declared.name] = _target(
-                given, declared.name, clones, is_list=declared.type.is_list
-            )
+            is_list = declared.type.is_list
+            kwargs[declared.name] = _target(given, declared.name, clones, is_list=is_list)
     count = len(whole) - len(bases)
     value = tuple(whole[:count])
     returned: Any = value if schema.returns_tuple else value[0] if value else None
-    expected = Expected(node.name, returned)
-    found = emit_call(walk, node, op, (), kwargs, expected)
+    found = emit_call(walk, node, op, (), kwargs, Expected(node.name, returned))
     firsts = list(found) if schema.returns_tuple and found is not None else [found]
     return [*firsts[:count], *clones] if schema.returns else [*([None] * count), *clones]
 
@@ -272,17 +254,12 @@ def _cloned(walk: GraphWalk, node: Node, base: Any, index: int) -> Any:
 
 
 def _target(given: Mapping[str, Any], name: str, clones: list[Any], *, is_list: bool) -> Any:
-    """Return the clone that replaces a written argument.
-
-    Raises:
-        UnsupportedNodeError: The argument is only a part of the cloned tensor.
-    """
-    if is_list:
-        length = given.get(f"_{name}_length")
-        if length is None:
-            return None
-        return [_clone(given, f"{name}_{item}", clones) for item in range(length)]
-    return _clone(given, name, clones)
+    """Return the clone that replaces a written argument, which must be the whole tensor."""
+    if not is_list:
+        return _clone(given, name, clones)
+    length = given.get(f"_{name}_length")
+    items = range(length or 0)
+    return None if length is None else [_clone(given, f"{name}_{item}", clones) for item in items]
 
 
 def _clone(given: Mapping[str, Any], name: str, clones: list[Any]) -> Any:

@@ -72,13 +72,7 @@ class RegionBuilder:
     """Builder of the regions of one line.
 
     Numbers are not passed, because regions see the symbols bound before them. The values that a
-    loop carries are always passed.
-
-    Args:
-        walk: The walk that the line belongs to.
-        node: The node of the line.
-        given: The operands of the regions.
-        carried: The number of leading operands that a loop carries.
+    loop carries, the first ``carried`` ones of the operands ``given``, are always passed.
     """
 
     def __init__(self, walk: GraphWalk, node: Node, given: Sequence[Any], carried: int = 0) -> None:
@@ -179,12 +173,12 @@ class RegionBuilder:
 
 
 def _cond(walk: GraphWalk, node: Node) -> Any:
-    predicate, then, orelse, *rest = (walk.value(arg) for arg in node.args)
+    predicate, then, orelse, *rest = walk.value(node.args)
     return _choice(walk, node, Cond, operand(predicate), (then, orelse), *rest)
 
 
 def _switch(walk: GraphWalk, node: Node) -> Any:
-    given, cases, *rest = (walk.value(arg) for arg in node.args)
+    given, cases, *rest = walk.value(node.args)
     selector = operand(given)
     if isinstance(selector, BufferArg):
         dtype = walk.state.draft.buffers[selector.buffer].dtype
@@ -218,7 +212,7 @@ def _choice(
 
 
 def _while(walk: GraphWalk, node: Node) -> Any:
-    condition, body, carried, captured = (walk.value(arg) for arg in node.args)
+    condition, body, carried, captured = walk.value(node.args)
     whole = node.meta.get("val")
     if isinstance(whole, (list, tuple)) and len(whole) == len(carried):
         pairs = zip(carried, whole, strict=True)
@@ -264,9 +258,9 @@ def _defined(
         raise UnsupportedNodeError("its number of results differs from its graphs'")
     results: list[CallResult] = []
     given: list[Any] = []
-    count = sum(not isinstance(value, NoneValue) for value in inner)
+    is_single = len(values) == 1
     for index, (value, inside) in enumerate(zip(values, inner, strict=True)):
-        path = () if count == 1 and len(values) == 1 else (index,)
+        path = () if is_single else (index,)
         wanted = expected.names.get((index,)) or f"{node.name}_{index}"
         if isinstance(inside, NoneValue):
             given.append(None)
@@ -309,16 +303,12 @@ def _inlined(position: int) -> Convert:
     """Return the converter of an op that calls the graph at ``position`` on the later arguments."""
 
     def convert(walk: GraphWalk, node: Node) -> Any:
-        module, *given = (walk.value(arg) for arg in node.args[position:])
+        module, *given = walk.value(node.args[position:])
         if position == 0 and given and isinstance(given[0], str):
             given = given[1:]  # the name of the region
         return walk.inline(module, given)
 
     return convert
-
-
-def _tracepoint(walk: GraphWalk, node: Node) -> Any:
-    return [walk.value(arg) for arg in node.args]
 
 
 Convert = Callable[["GraphWalk", "Node"], Any]
@@ -332,6 +322,6 @@ HIGHER_ORDER: Final[Mapping[str, Convert]] = {
     "wrap": _inlined(0),
     "invoke_subgraph": _inlined(0),
     "tag_activation_checkpoint": _inlined(0),
-    "_export_tracepoint": _tracepoint,
+    "_export_tracepoint": lambda walk, node: walk.value(node.args),
     "auto_functionalized_v2": auto_functionalized,
 }

@@ -15,6 +15,7 @@ from wrapper_ir.build.solving import Equation, bind_given
 from wrapper_ir.frontends.aten.control import to_value
 from wrapper_ir.frontends.aten.errors import NotAModelError, UnsupportedGraphError
 from wrapper_ir.frontends.aten.graph import constant, convert_node
+from wrapper_ir.frontends.aten.numbers import kind_of
 from wrapper_ir.frontends.aten.sources import (
     Place,
     PlaceKind,
@@ -24,7 +25,7 @@ from wrapper_ir.frontends.aten.sources import (
     source_of_module,
 )
 from wrapper_ir.frontends.aten.state import POISON, GraphWalk, Ref, State, UnsupportedNodeError
-from wrapper_ir.frontends.common.exported import with_apart_inputs, with_other_names
+from wrapper_ir.frontends.common.exported import tied, with_apart_inputs, with_other_names
 from wrapper_ir.frontends.common.expressions import bound_of, is_about_layout
 from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.frontends.common.regions import copied, copy
@@ -234,7 +235,7 @@ def _finished(program: Program, draft: ProgramDraft) -> Program:
     for _, line in walk(program):
         touched.update(effects(line, program).touched)
     names = [name for name in program.constants if name in touched]
-    ties = _ties({name: draft.data[name] for name in names})
+    ties = tied({name: draft.data[name] for name in names})
     constants = {
         name: Constant(
             program.constants[name].qualified_name,
@@ -252,33 +253,18 @@ def _finished(program: Program, draft: ProgramDraft) -> Program:
     )
 
 
-def _ties(data: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    """Return the constants that share an earlier constant's memory, with that constant."""
-    first: dict[Any, str] = {}
-    ties = {}
-    for name, tensor in data.items():
-        if tensor.numel():
-            owner = first.setdefault((tensor.device, tensor.data_ptr()), name)
-            if owner != name:
-                ties[name] = owner
-    return ties
-
-
 # The beginning of a program: its inputs, the symbols that their shapes bind, and checks.
 
 
 class Beginning:
-    """Converter of a graph's placeholders to inputs, lines that bind symbols, and checks.
-
-    Attributes:
-        values: The value of each placeholder, by the node's name.
-        names: The model's names for torch's symbols that are arguments.
-    """
+    """Converter of a graph's placeholders to inputs, lines that bind symbols, and checks."""
 
     def __init__(self, state: State, places: Sequence[Place]) -> None:
         self._state = state
         self._draft = state.draft
+        #: The value of each placeholder, by the node's name.
         self.values: dict[str, Any] = {}
+        #: The model's names for torch's symbols that are arguments.
         self.names: dict[str, str] = {}
         #: Sizes and strides with their sources, to be bound once all inputs are defined.
         self._equations: list[Equation] = []
@@ -317,8 +303,7 @@ class Beginning:
     def _number(self, place: Place, known: Any) -> Any:
         state = self._state
         if isinstance(known, SYMBOLIC):
-            kind = SymbolKind.FLOAT if isinstance(known, torch.SymFloat) else SymbolKind.INT
-            expr = state.scalar(known)
+            kind, expr = kind_of(known), state.scalar(known)
             if isinstance(expr, sympy.Symbol) and expr.name not in state.draft.bound:
                 self._draft.inputs.append(ScalarInput(state.bind(expr.name, kind)))
                 self.names[expr.name] = place.name

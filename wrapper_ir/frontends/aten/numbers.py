@@ -169,7 +169,7 @@ def noted_by(node: Node) -> list[Binding]:
 
 def bind_item(walk: GraphWalk, node: Node) -> Any:
     """Convert the reading of a tensor's only element on the host."""
-    (tensor,) = (walk.value(arg) for arg in node.args)
+    (tensor,) = walk.value(node.args)
     state, value = walk.state, node.meta.get("val")
     if isinstance(value, (bool, int, float)):
         return value  # the tensor always holds this number
@@ -213,7 +213,7 @@ def bind_metadata(walk: GraphWalk, node: Node) -> None:
     """
     state = walk.state
     value: Any = node.meta["val"]
-    tensor, *rest = (walk.value(arg) for arg in node.args)
+    tensor, *rest = walk.value(node.args)
     expr = value.node.expr
     is_new = expr.is_Symbol and expr.name not in (state.draft.bound | state.known.keys())
     if not is_new or not isinstance(tensor, Ref):

@@ -19,7 +19,7 @@ from wrapper_ir.frontends.common.ops import MisfitError, to_device
 from wrapper_ir.frontends.common.origins import origin_of
 from wrapper_ir.frontends.common.symbols import UnknownWayError
 from wrapper_ir.lines.args import Relation
-from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, scalar
+from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, quotient, scalar
 from wrapper_ir.lines.layout import Device, DType, Layout
 from wrapper_ir.lines.program import AnyLine, SymbolInfo, SymbolKind
 
@@ -179,11 +179,8 @@ class State:
 class GraphWalk:
     """Converter of one graph into lines of the open region.
 
-    Args:
-        state: The state of the whole conversion.
-        module: The module that holds the graph and the attributes of its ``get_attr`` nodes.
-        convert: Converts a node that is neither a placeholder nor the output, and returns its
-            value. A node that calls a graph walks that graph.
+    ``convert`` converts a node that is neither a placeholder nor the output, and returns its value.
+    A node that calls a graph walks that graph.
     """
 
     def __init__(
@@ -195,12 +192,9 @@ class GraphWalk:
         self._convert = convert
 
     def run(self, given: Sequence[Any]) -> Any:
-        """Convert every node and return the graph's output.
+        """Convert every node, given the placeholders' values, and return the graph's output.
 
         A node that cannot be converted is reported to the state. Its users are skipped.
-
-        Args:
-            given: The values of the placeholders.
         """
         left = iter(given)
         result: Any = None
@@ -214,7 +208,7 @@ class GraphWalk:
         return result
 
     def value(self, arg: Any) -> Any:
-        """Return an argument of a node with nodes replaced by their values."""
+        """Return an argument, or all arguments, with nodes replaced by their values."""
         return torch.fx.node.map_arg(arg, lambda node: self.values[node])
 
     def emit(self, line: AnyLine) -> None:
@@ -274,7 +268,4 @@ def target_of(node: Node) -> str:
 
 def elements(distance: Dim, itemsize: int) -> Dim:
     """Convert a distance in bytes to elements; 0 if it is not a whole number of them."""
-    if isinstance(distance, int):
-        return distance // itemsize if distance % itemsize == 0 else 0
-    quotient = distance / itemsize
-    return dim(quotient) if quotient.is_integer else 0
+    return quotient(distance, itemsize) or 0

@@ -18,7 +18,7 @@ from wrapper_ir.lines.symbols import AssertApart
 from wrapper_ir.lines.traits import asserts, binds, checks_layout, computes, declares
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Container, Mapping
 
     from wrapper_ir.lines.program import AnyLine, Program
 
@@ -33,22 +33,20 @@ if TYPE_CHECKING:
 Range: TypeAlias = tuple[int | None, int | None]
 """The inclusive bounds of a symbol; None where there is none."""
 
-#: The least size that torch traces with.
-_LEAST_TRACED: Final = 2
+LEAST_TRACED: Final = 2
+"""The least size that torch traces with."""
 
 
 def exported_ranges(graph: torch.fx.Graph, ranges: Mapping[Any, Any]) -> dict[str, Range]:
     """Return the range of each symbol that an exported graph promises to accept, by name.
 
-    Args:
-        graph: The graph, whose placeholders have fake values.
-        ranges: Torch's ranges, its ``range_constraints``.
+    Its placeholders have fake values; ``ranges`` are torch's, its ``range_constraints``.
     """
     sizes = {symbol for size in _input_sizes(graph) for symbol in size.node.expr.free_symbols}
     found = {}
     for symbol, values in ranges.items():
         lower, upper = bound_of(values.lower), bound_of(values.upper)
-        found[str(symbol)] = 0 if symbol in sizes and lower == _LEAST_TRACED else lower, upper
+        found[str(symbol)] = 0 if symbol in sizes and lower == LEAST_TRACED else lower, upper
     return found
 
 
@@ -61,10 +59,10 @@ def assume_traced_sizes(graph: torch.fx.Graph) -> None:
     for size in _input_sizes(graph):
         symbol, environment = size.node.expr, size.node.shape_env
         known = environment.var_to_range.get(symbol)
-        if known is None or not (size.node.has_hint() and size.node.hint >= _LEAST_TRACED):
+        if known is None or not (size.node.has_hint() and size.node.hint >= LEAST_TRACED):
             continue
-        if known.lower < _LEAST_TRACED:
-            environment.constrain_symbol_range(symbol, _LEAST_TRACED, known.upper)
+        if known.lower < LEAST_TRACED:
+            environment.constrain_symbol_range(symbol, LEAST_TRACED, known.upper)
 
 
 def _input_sizes(graph: torch.fx.Graph) -> list[Any]:
@@ -111,6 +109,10 @@ def _is_preamble(line: AnyLine) -> bool:
 # The names of a model's tensors besides those of a program's constants.
 
 
+PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
+"""Types of tensors whose memory holds their values."""
+
+
 def with_other_names(
     program: Program,
     values: Mapping[str, Any],
@@ -122,12 +124,9 @@ def with_other_names(
     Further names of a constant's tensor become constants that are tied to it, so that any of these
     names stands for it. The names of tensors that the program does not need are noted.
 
-    Args:
-        program: The program, with the values of its constants.
-        values: The model's tensors by qualified name; anything else is ignored.
-        kinds: The kinds of those that are a parameter or a buffer.
-        folded: The names of tensors whose values are part of other constants. Whoever passes new
-            values for them has to be told that the program would not use them.
+    ``values`` are the model's tensors by qualified name, and anything else, which is ignored.
+    ``folded`` names tensors whose values are part of other constants: whoever passes new values for
+    them has to be told that the program would not use them.
     """
     constants, layouts, data = dict(program.constants), dict(program.buffers), dict(program.data)
     known = {constant.qualified_name for constant in constants.values()} | {*folded}
@@ -141,7 +140,8 @@ def with_other_names(
         if same is None:
             unread += [qualified] if memory_key(value) not in lost else []
             continue
-        name = _free_name(qualified, program, layouts)
+        name = re.sub(r"\W", "_", qualified, flags=re.ASCII)
+        name = unused(name if name[:1].isalpha() else f"_{name}", program, layouts)
         kind = kinds.get(qualified, ConstantKind.TENSOR)
         constants[name] = Constant(qualified, kind, tied_to=constants[same].tied_to or same)
         layouts[name], data[name] = layouts[same], data[same]
@@ -166,16 +166,22 @@ def renamed(program: Program, names: Mapping[str, str]) -> Program:
 
 def memory_key(value: Any) -> object:
     """Return a key that is equal for tensors with the same layout in the same memory."""
-    is_plain = type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout == torch.strided
+    is_plain = type(value) in PLAIN and value.layout == torch.strided
     if not is_plain or not value.numel():
         return id(value)
     return value.device, value.data_ptr(), value.dtype, value.shape, value.stride()
 
 
-def _free_name(qualified: str, program: Program, layouts: Mapping[str, Any]) -> str:
-    """Return a name for a buffer after a tensor's name in the model."""
-    name = re.sub(r"\W", "_", qualified, flags=re.ASCII)
-    name = name if name[:1].isalpha() else f"_{name}"
-    while name in layouts or name in program.symbols or name in program.objects:
+def tied(data: Mapping[str, Any]) -> dict[str, str]:
+    """Return the constants that share an earlier constant's memory, each with that constant."""
+    first: dict[Any, str] = {}
+    plain = {n: value for n, value in data.items() if type(value) in PLAIN and value.numel()}
+    owners = {n: first.setdefault((v.device, v.data_ptr()), n) for n, v in plain.items()}
+    return {name: owner for name, owner in owners.items() if owner != name}
+
+
+def unused(name: str, program: Program, buffers: Container[str]) -> str:
+    """Return a name that no buffer, symbol or object has: the given one, or with underscores."""
+    while name in buffers or name in program.symbols or name in program.objects:
         name += "_"
     return name

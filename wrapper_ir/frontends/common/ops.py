@@ -109,16 +109,7 @@ def call_of(
     results: tuple[OpResult, ...] = (),
     **where: Any,
 ) -> ExternKernel:
-    """Return a call of an op, after declaring the op if necessary.
-
-    Args:
-        draft: The program.
-        op: The op.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
-        results: The results that it defines.
-        **where: Further fields of the line: device, origin.
-    """
+    """Return a call of an op, declared if necessary; ``where`` may hold its device and origin."""
     name = draft.declare(str(op.name()), source_of(op))
     return ExternKernel(name, args, kwargs, results, **where)
 
@@ -130,16 +121,9 @@ def is_op(target: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An op with its arguments bound to its schema.
+    """An op with its arguments bound to its schema."""
 
-    Attributes:
-        op: The overload that takes the arguments.
-        schema: Its schema.
-        args: The positional arguments.
-        kwargs: The keyword arguments.
-    """
-
-    op: Any
+    op: Any  #: the overload that takes the arguments
     schema: OpSchema
     args: tuple[Arg, ...]
     kwargs: tuple[NamedArg, ...]
@@ -181,12 +165,8 @@ def bind_arguments(
 
     If a positional argument is given by name, the defaults before it are filled in.
 
-    Args:
-        op: The op or method.
-        args: Torch's positional values.
-        kwargs: Torch's keyword values.
-        convert: Converts a value that is neither a list nor None, given its declaration in the
-            schema and the op's access to it.
+    ``convert`` converts a value that is neither a list nor None, given its declaration in the
+    schema and the op's access to it.
 
     Raises:
         MisfitError: An argument does not fit the schema.

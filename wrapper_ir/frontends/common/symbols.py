@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import sympy
@@ -40,16 +41,10 @@ Keys: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A symbol whose value the result of a call determines.
-
-    Attributes:
-        symbol: Torch's symbol.
-        path: The path of the leaf in the result.
-        keys: The keys from the leaf to the number.
-    """
+    """A symbol whose value the result of a call determines."""
 
     symbol: sympy.Symbol
-    path: tuple[int, ...]
+    path: tuple[int, ...]  #: of the leaf in the result
     keys: Keys
 
     @property
@@ -74,10 +69,8 @@ class UnknownWayError(Exception):
 def _split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
     """Split a key path into the path of a leaf and the remaining keys."""
     keys = tuple(keypath)
-    count = 0
-    while count < len(keys) and type(keys[count]).__name__ == "SequenceKey":
-        count += 1
-    return tuple(key.idx for key in keys[:count]), keys[count:]
+    leaf = [*takewhile(lambda key: type(key).__name__ == "SequenceKey", keys)]
+    return tuple(key.idx for key in leaf), keys[len(leaf) :]
 
 
 def _way_in(symbol: str, buffer: str, keys: Keys) -> tuple[SymbolSource, Keys]:
@@ -106,13 +99,8 @@ def bind_along(
 ) -> None:
     """Bind a symbol to a source, converted as its keys demand.
 
-    Args:
-        draft: The program.
-        binding: The symbol and the keys to its value.
-        start: A buffer, whose metadata the keys read, or a source.
-        bind: Marks the symbol as bound and returns its name.
-        dim: Converts torch's numbers.
-        origin: The origin of the lines.
+    ``start`` is a source, or a buffer whose metadata the keys read; ``bind`` marks the symbol as
+    bound and returns its name; ``dim`` converts torch's numbers.
 
     Raises:
         UnknownWayError: A key cannot be expressed.
@@ -143,20 +131,15 @@ def bind_along(
 # Names for numbers that a model takes: the model's own instead of torch's ``s86``.
 
 
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def free_names(program: Program, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return the new names of symbols that are legal and unused in a program.
-
-    Args:
-        program: The program.
-        wanted: The desired names, by symbol.
-    """
+    """Return those of the wanted names of symbols that are legal and unused in a program."""
     taken = {*program.symbols, *program.buffers, *program.objects, *program.constants}
     names: dict[str, str] = {}
     for symbol, name in wanted.items():
-        if name not in taken and _IDENTIFIER.fullmatch(name):
+        if name not in taken and IDENTIFIER.fullmatch(name):
             names[symbol] = name
             taken.add(name)
     return names
