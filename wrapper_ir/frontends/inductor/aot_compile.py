@@ -22,6 +22,7 @@ from wrapper_ir.frontends.common.exported import (
     assume_traced_sizes,
     exported_ranges,
     renamed,
+    tied,
     with_apart_inputs,
     with_other_names,
 )
@@ -63,7 +64,7 @@ from wrapper_ir.frontends.inductor.session import (
     use_session,
 )
 from wrapper_ir.frontends.inductor.settings import Settings
-from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
+from wrapper_ir.lines.program import ConstantKind, FrozenMap, Program
 from wrapper_ir.options.declared import CPP_EMITTER
 from wrapper_ir.options.schema import options_of
 
@@ -92,18 +93,11 @@ _CONFIG: Final[Mapping[str, Any]] = {
 
 
 class Lowered(NamedTuple):
-    """A graph that Inductor lowered.
-
-    Attributes:
-        program: The graph's program.
-        graph: Inductor's graph of ATen ops.
-        least: The least values of symbols that the program is right for: ``least_sizes``.
-        packed: How packed tensors were made.
-    """
+    """A graph that Inductor lowered."""
 
     program: Program
     graph: torch.fx.GraphModule
-    least: dict[str, int]
+    least: dict[str, int]  #: values of symbols that the program is right for: ``least_sizes``
     packed: dict[int, PackedBy]
 
 
@@ -164,23 +158,16 @@ def with_values(
 ) -> Program:
     """Return the program with the model's own tensors as the values of its constants.
 
-    Args:
-        program: The program.
-        values: The model's tensors by qualified name.
-        parameters: The names of those that are parameters.
-        buffers: The names of those that are buffers.
-        folded: The names of tensors whose values are part of other constants.
+    All names are qualified; those in ``folded`` are of tensors whose values are part of other
+    constants.
     """
     kinds = {
         **dict.fromkeys(buffers, ConstantKind.BUFFER),
         **dict.fromkeys(parameters, ConstantKind.PARAMETER),
     }
-    constants, data = {}, dict(program.data)
-    owners: dict[tuple[Any, ...], str] = {}
-    for name, constant in program.constants.items():
-        if constant.kind in (ConstantKind.PACKED, ConstantKind.FOLDED):
-            constants[name] = constant
-            continue
+    data, derived = dict(program.data), (ConstantKind.PACKED, ConstantKind.FOLDED)
+    own = {n: each for n, each in program.constants.items() if each.kind not in derived}
+    for name, constant in own.items():
         qualified = constant.qualified_name
         original = values.get(qualified)
         if isinstance(original, torch.Tensor) and original.shape == data[name].shape:
@@ -188,27 +175,21 @@ def with_values(
             data[name] = original.detach()
         if isinstance(data[name], torch.Tensor):
             data[name] = _as_read(data[name], qualified, mutable=constant.mutable)
-        kind = kinds.get(qualified, ConstantKind.TENSOR)
-        owner, tensor = name, data[name]
-        if tensor.numel() and type(tensor) in (torch.Tensor, torch.nn.Parameter):
-            owner = owners.setdefault((tensor.device, tensor.data_ptr()), name)
-        tied_to = None if owner == name else owner  # an earlier constant in the same memory
-        constants[name] = Constant(qualified, kind, constant.mutable, tied_to)
+    ties = tied({name: data[name] for name in own})
+    for name, constant in own.items():
+        kind = kinds.get(constant.qualified_name, ConstantKind.TENSOR)
+        own[name] = replace(constant, kind=kind, tied_to=ties.get(name))
     folding = program.folding
     if folding is not None:
-        pairs = ((n, kinds.get(c.qualified_name, c.kind), c) for n, c in folding.constants.items())
-        taken = {name: replace(constant, kind=kind) for name, kind, constant in pairs}
+        rows = folding.constants.items()
+        taken = {n: replace(c, kind=kinds.get(c.qualified_name, c.kind)) for n, c in rows}
         folding = folding.replace(constants=FrozenMap(taken))
-    program = program.replace(constants=FrozenMap(constants), data=data, folding=folding)
+    program = program.replace(constants=program.constants.set(**own), data=data, folding=folding)
     return with_other_names(program, values, kinds, folded)
 
 
 def _as_read(value: torch.Tensor, name: str, *, mutable: bool) -> torch.Tensor:
-    """Return a tensor of the model's whose memory holds its values, as kernels take it.
-
-    Raises:
-        CaptureError: The model writes to a tensor that negates its memory.
-    """
+    """Return a tensor of the model's whose memory holds its values, as kernels take it."""
     if value.is_complex() or not value.is_neg():  # Inductor knows of complex ones
         return value
     if mutable:
@@ -278,9 +259,6 @@ def _settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
     """Return the settings for a library, with the options of its own compilation merged in.
 
     A library is C++, whatever else the installation emits.
-
-    Raises:
-        OptionError: The C++ emitter lacks an option of the installation.
     """
     values = {option.name: getattr(settings, option.name) for option in options_of(Settings)}
     values |= {**dict(settings.emitter_options), **options, "emitter": CPP_EMITTER}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
@@ -146,12 +147,10 @@ def _separate(examples: Any) -> Any:
     seen: set[int] = set()
 
     def separate(value: Any) -> Any:
-        if type(value) is not torch.Tensor:
-            return value
-        if id(value) not in seen:
-            seen.add(id(value))
-            return value
-        return value.detach().clone().requires_grad_(value.requires_grad)
+        if type(value) is torch.Tensor and id(value) in seen:
+            return value.detach().clone().requires_grad_(value.requires_grad)
+        seen.add(id(value))
+        return value
 
     return pytree.tree_map(separate, examples)
 
@@ -229,14 +228,11 @@ def _spec(tree: pytree.TreeSpec | None) -> str:
     """
     if tree is None:
         return ""
-    try:
+    with contextlib.suppress(NotImplementedError):
         return pytree.treespec_dumps(tree)
-    except NotImplementedError:
-        pass
-    try:
+    with contextlib.suppress(NotImplementedError):
         return pytree.treespec_dumps(_with_plain_tuples(tree))
-    except NotImplementedError:
-        return ""
+    return ""
 
 
 def _with_plain_tuples(tree: Any) -> Any:

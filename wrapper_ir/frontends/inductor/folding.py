@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.utils import _pytree as pytree
 
-from wrapper_ir.frontends.common.exported import memory_key
+from wrapper_ir.frontends.common.exported import memory_key, unused
 from wrapper_ir.frontends.inductor.compat import (
     ConstantFolder,
     StorageWeakRef,
@@ -43,15 +43,10 @@ _PREFIX: Final = "_FOLDED_CONST_"
 
 @dataclass
 class Folding:
-    """The part of a graph that depends on constants alone.
+    """The part of a graph that depends on constants alone."""
 
-    Attributes:
-        results: The names of its results among the main part's constants.
-        product: What Inductor made of it; None if there is nothing to fold.
-    """
-
-    results: list[str] = field(default_factory=list)
-    product: Any = None
+    results: list[str] = field(default_factory=list)  #: their names among the other's constants
+    product: Any = None  #: what Inductor made of it; None if there is nothing to fold
 
 
 _folding: ContextVar[Folding | None] = ContextVar("wrapper_ir.folding", default=None)
@@ -138,10 +133,8 @@ def _part(module: GraphModule, results: Sequence[Node]) -> GraphModule:
 def _like(value: torch.Tensor) -> torch.Tensor:
     """Return a tensor of zeros in the same layout, outside of any mode."""
     with without_modes():
-        made = torch.empty_strided(
-            value.shape, value.stride(), dtype=value.dtype, device=value.device
-        )
-        return made.zero_()
+        how: Any = {"dtype": value.dtype, "device": value.device}
+        return torch.empty_strided(value.shape, value.stride(), **how).zero_()
 
 
 # The program of that part, within the program of the other.
@@ -150,10 +143,7 @@ def _like(value: torch.Tensor) -> torch.Tensor:
 def with_folding(program: Program, folding: Program, names: Sequence[str]) -> Program:
     """Return the program of a main part with the one that computes its folded constants.
 
-    Args:
-        program: The program of the main part.
-        folding: The program of what depends on constants alone.
-        names: The names of its results among the constants of the main part.
+    ``names`` are those of the results of ``folding`` among the constants of the main part.
     """
     results = dict(zip(names, folding.results, strict=True))
     constants, buffers, data = dict(program.constants), dict(program.buffers), dict(program.data)
@@ -173,9 +163,7 @@ def with_folding(program: Program, folding: Program, names: Sequence[str]) -> Pr
         same = named.get(constant.qualified_name) or own.get(memory_key(value))
         sources[name] = Constant((same or constant).qualified_name, constant.kind)
         if same is None:
-            new = name
-            while new in buffers or new in program.symbols or new in program.objects:
-                new += "_"
+            new = unused(name, program, buffers)
             constants[new], buffers[new], data[new] = constant, folding.buffers[name], value
     inner = folding.replace(
         name="folding", results=tuple(taken), constants=FrozenMap(sources), data={}
@@ -255,14 +243,13 @@ def _is_plain(value: Any) -> bool:
 
 def _is_foldable(node: Node, folder: Any) -> bool:
     """Return whether a node has the same tensors as its value whenever it has the same inputs."""
-    if node.target is operator.getitem:
-        return _is_static(node)
     op = node.target
-    if not isinstance(op, torch._ops.OpOverload) or op._schema.is_mutable:
+    if op is operator.getitem:
+        return _is_static(node)
+    if not isinstance(op, torch._ops.OpOverload) or op._schema.is_mutable or node.is_impure():
         return False
-    if torch.Tag.nondeterministic_seeded in op.tags or node.is_impure():
-        return False
-    return _is_static(node) and not folder.is_impure(node)
+    is_random = torch.Tag.nondeterministic_seeded in op.tags
+    return not is_random and _is_static(node) and not folder.is_impure(node)
 
 
 def _is_static(node: Node) -> bool:
@@ -277,7 +264,6 @@ def _is_static(node: Node) -> bool:
 
 
 def _is_view(node: Node) -> bool:
-    op = node.target
-    if not isinstance(op, torch._ops.OpOverload):
-        return False
-    return any(a.alias_info and not a.alias_info.is_write for a in op._schema.arguments)
+    schema = getattr(node.target, "_schema", None)  # which only an op has
+    infos = [each.alias_info for each in (schema.arguments if schema is not None else ())]
+    return any(info is not None and not info.is_write for info in infos)

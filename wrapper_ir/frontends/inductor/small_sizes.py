@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import sympy
 
+from wrapper_ir.frontends.common.exported import LEAST_TRACED
 from wrapper_ir.frontends.inductor.compat import SymT, ValueRanges, bound_sympy, ir, symbol_is_type
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.memory import Reinterpret
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
     Values = Mapping[sympy.Symbol, Any]
@@ -60,8 +60,7 @@ class Index(NamedTuple):
 
     def symbols(self) -> set[sympy.Symbol]:
         """Return the symbols on which it depends, its variables among them."""
-        values = (self.expr, *(count for _, count in self.ranges))
-        return {symbol for value in values for symbol in sympy.sympify(value).free_symbols}
+        return _symbols(self.expr, *(count for _, count in self.ranges))
 
     def _expr(self, values: Values) -> Any:
         # A bare symbol becomes the plain number that stands for it.
@@ -72,6 +71,10 @@ class Index(NamedTuple):
         if min(counts.values(), default=0) < 0:
             raise ValueError("no tensor has less than no elements")
         return counts
+
+
+def _symbols(*values: Any) -> set[sympy.Symbol]:
+    return {symbol for value in values for symbol in sympy.sympify(value).free_symbols}
 
 
 def number(value: Any, values: Values) -> int:
@@ -85,10 +88,6 @@ def number(value: Any, values: Values) -> int:
 # no guard: in ``x[1]`` and ``x[:2]`` nothing asks whether there are two rows. Code for larger sizes
 # is right for 0 and 1 as well, unless it reads rows that are not there. So each access is computed
 # for these sizes, with the example's for all others.
-
-
-#: The least size that torch traces with.
-_TRACED: Final = 2
 
 
 class _Access(NamedTuple):
@@ -120,9 +119,7 @@ class _Access(NamedTuple):
 
     def symbols(self) -> set[sympy.Symbol]:
         """Return the symbols on which it depends, its variables among them."""
-        values = (self.offset, *self.size, *self.stride)
-        own = {symbol for value in values for symbol in sympy.sympify(value).free_symbols}
-        return own | self.place.symbols()
+        return self.place.symbols() | _symbols(self.offset, *self.size, *self.stride)
 
     def _capacity(self, values: Values) -> int:
         size = [number(each, values) for each in self.size]
@@ -134,20 +131,17 @@ class _Access(NamedTuple):
 
 
 def least_sizes(graph: Any, program: Program) -> dict[str, int]:
-    """Return the least value of each symbol at which a graph's code stays within its buffers.
+    """Return the least value of each symbol at which a scheduled graph stays within its buffers.
 
-    A symbol is absent if the code does so at 0, or if the trace did not exclude 0 and 1.
-
-    Args:
-        graph: Inductor's graph, after scheduling.
-        program: Its program, with the same names for symbols.
+    A symbol is absent if it does so at 0, or if the trace did not exclude 0 and 1. The program has
+    the same names for symbols.
     """
     known, environment = graph.sizevars.backed_var_to_val, graph.sizevars.shape_env
     sizes = [
         symbol
         for symbol, value in known.items()
         if symbol_is_type(symbol, SymT.SIZE)
-        and environment.var_to_range[symbol].lower == _TRACED <= value
+        and environment.var_to_range[symbol].lower == LEAST_TRACED <= value
     ]
     if not sizes:
         return {}
@@ -212,12 +206,8 @@ def _of_kernels(graph: Any) -> Iterator[_Access]:
                 if layout is None or not hasattr(dep, "var_names"):
                     continue  # an op's, which takes tensors
                 ranges = zip(dep.var_names, map(plain, dep.size), strict=True)
-                yield _Access(
-                    Index(plain(dep.index), tuple(ranges)),
-                    tuple(layout.size),
-                    tuple(layout.stride),
-                    layout.offset,
-                )
+                place, size = Index(plain(dep.index), tuple(ranges)), tuple(layout.size)
+                yield _Access(place, size, tuple(layout.stride), layout.offset)
 
 
 def _layout(graph: Any, name: str) -> Any:
@@ -238,17 +228,7 @@ def _of_views(program: Program) -> Iterator[_Access]:
             root = roots[line.out] = roots.get(line.source, line.source)
             layout, storage = program.layout(line.out), program.layout(root)
             names = [sympy.Dummy(integer=True) for _ in layout.size]
-            yield _Access(
-                Index(
-                    layout.offset + _sum(names, layout),
-                    tuple(zip(names, layout.size, strict=True)),
-                ),
-                storage.size,
-                storage.stride,
-                storage.offset,
-                (layout.dtype.itemsize, storage.dtype.itemsize),
-            )
-
-
-def _sum(names: Sequence[sympy.Symbol], layout: Layout) -> Any:
-    return sum(name * stride for name, stride in zip(names, layout.stride, strict=True))
+            steps = (name * stride for name, stride in zip(names, layout.stride, strict=True))
+            place = Index(sum(steps, layout.offset), tuple(zip(names, layout.size, strict=True)))
+            itemsizes = layout.dtype.itemsize, storage.dtype.itemsize
+            yield _Access(place, storage.size, storage.stride, storage.offset, itemsizes)

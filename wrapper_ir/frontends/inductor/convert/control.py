@@ -235,11 +235,8 @@ def _lay_out(
 
 def _outputs(node: Any) -> dict[int, Any]:
     """Return the nodes of the results, by position."""
-    outputs = {}
-    for output in node.outputs or ():
-        if isinstance(output, ir.MultiOutput):
-            outputs[int(output.indices[-1][1])] = output
-    return outputs
+    outputs = [each for each in node.outputs or () if isinstance(each, ir.MultiOutput)]
+    return {int(output.indices[-1][1]): output for output in outputs}
 
 
 def _truth(value: Any) -> Any:
@@ -310,11 +307,9 @@ def _param(scope: Scope, name: str, operand: Arg, *, is_passed: bool) -> Input |
 def _gives_back(region: RegionDraft, position: int) -> bool:
     """Return whether the result at a position is the parameter at that position."""
     value, param = region.results[position], region.params[position]
-    return (
-        isinstance(value, BufferValue)
-        and isinstance(param, BufferInput)
-        and value.buffer == param.name
-    )
+    if not isinstance(value, BufferValue) or not isinstance(param, BufferInput):
+        return False
+    return value.buffer == param.name
 
 
 def inline_subgraph(outer: Scope, graph: Any, operands: Sequence[Arg]) -> list[Value]:
@@ -345,11 +340,10 @@ def inline_subgraph(outer: Scope, graph: Any, operands: Sequence[Arg]) -> list[V
 
 def _shared_roots(outer: Scope, names: Sequence[str], operands: Sequence[Arg]) -> set[str]:
     """Return the storages that a subgraph's results share with each other or with an operand."""
-    roots = [outer.draft.owner(name) for name in names]
-    operand_roots = {
-        outer.draft.owner(arg.buffer) for arg in operands if isinstance(arg, BufferArg)
-    }
-    return {root for root in roots if root in operand_roots or roots.count(root) > 1}
+    owner = outer.draft.owner
+    roots = [owner(name) for name in names]
+    of_operands = {owner(arg.buffer) for arg in operands if isinstance(arg, BufferArg)}
+    return {root for root in roots if root in of_operands or roots.count(root) > 1}
 
 
 def _wrapper_of(graph: Any) -> Any:
@@ -368,9 +362,8 @@ def _inner_scope(outer: Scope, graph: Any) -> Scope:
 
 def _learn_shape(scope: Scope, value: Any, layout: Layout) -> None:
     """Bind the symbols in an input's sizes and strides to the values outside."""
-    for inner, actual in zip(value.get_size(), layout.size, strict=True):
-        _learn(scope, inner, actual)
-    for inner, actual in zip(value.get_stride(), layout.stride, strict=True):
+    inside = (*value.get_size(), *value.get_stride())
+    for inner, actual in zip(inside, (*layout.size, *layout.stride), strict=True):
         _learn(scope, inner, actual)
 
 

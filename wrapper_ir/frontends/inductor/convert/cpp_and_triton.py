@@ -112,14 +112,10 @@ def _by_name(line: Any, pinned: Pinned, passed: list[Any]) -> dict[str, Any]:
 
 def _with_first_writes(scope: Scope, note: TritonNote) -> TritonNote:
     """Narrow the access to memory that nothing has written to: it holds nothing to read."""
-    buffers = {
-        param: (
-            dataclasses.replace(buffer, access=Access.WRITE)
-            if buffer.access is Access.READ_WRITE and scope.is_unwritten(buffer.buffer)
-            else buffer
-        )
-        for param, buffer in note.buffers.items()
-    }
+    buffers = dict(note.buffers)
+    for param, buffer in buffers.items():
+        if buffer.access is Access.READ_WRITE and scope.is_unwritten(buffer.buffer):
+            buffers[param] = dataclasses.replace(buffer, access=Access.WRITE)
     return dataclasses.replace(note, buffers=buffers)
 
 
@@ -233,12 +229,8 @@ def convert_choice(scope: Scope, line: Any, note: AlternativesNote) -> None:
     """Convert a call of several equivalent kernels to a call of the chosen one."""
     passed = launch_arguments(line)
     if note.shapes is None:
-        number = fastest(
-            note,
-            [scope.shared.tuners.get(kernel) for kernel in note.kernels],
-            line.device,
-            _examples(scope, note.kernels[0], passed),
-        )
+        tuners = [*map(scope.shared.tuners.get, note.kernels)]
+        number = fastest(note, tuners, line.device, _examples(scope, note.kernels[0], passed))
     else:
         number = nearest(note, list(_shapes(scope, passed)))
     shared, extra = note.taken_by(number, len(passed))
@@ -251,10 +243,8 @@ def convert_choice(scope: Scope, line: Any, note: AlternativesNote) -> None:
 def _shapes(scope: Scope, passed: list[Any]) -> Iterator[tuple[int, ...]]:
     """Yield the expected shapes of the tensors that are passed."""
     for value in passed:
-        name = value if isinstance(value, str) else None
-        if isinstance(value, ir.IRNode):
-            name = scope.reference(value)
-        if name is not None:
+        if isinstance(value, (str, ir.IRNode)):
+            name = value if isinstance(value, str) else scope.reference(value)
             layout = scope.layout(scope.resolve(name))
             yield tuple(int(scope.draft.expected(size)) for size in layout.size)
 
@@ -273,9 +263,7 @@ class UnknownGridError(ValueError):
 def grid_of(grid: LaunchGrid, argument: Callable[[str], Dim]) -> tuple[Dim, ...]:
     """Return one to three sizes, without trailing ones.
 
-    Args:
-        grid: The expressions of Inductor's launcher.
-        argument: Returns the argument for a parameter, or raises ``KeyError``.
+    ``argument`` returns the argument for a parameter, or raises ``KeyError``.
 
     Raises:
         UnknownGridError: An expression has no form here.

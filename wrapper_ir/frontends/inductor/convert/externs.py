@@ -90,7 +90,7 @@ class ExternConverter:
             for op, args, kwargs in function(self._scope, node, target):
                 self.call(node, op, args, kwargs)
             return
-        self.call(node, node_op(node), _plain_args(node), {**node.kwargs, "out": target})
+        self.call(node, node_op(node), plain_args(node), {**node.kwargs, "out": target})
 
     def alloc(self, line: Any) -> None:
         """Convert a call that allocates its own results."""
@@ -98,7 +98,7 @@ class ExternConverter:
         if isinstance(node, ir.FallbackKernel):
             self._fallback(node)
         else:
-            self.call(node, node_op(node), _plain_args(node), node.kwargs, self._results(node))
+            self.call(node, node_op(node), plain_args(node), node.kwargs, self._results(node))
         self.show(node)
 
     def _fallback(self, node: Any) -> None:
@@ -149,10 +149,8 @@ class ExternConverter:
         before = scope.draft.fresh(f"{node.get_name()}_generator")
         scope.draft.reserved.add(before)
         generator = ObjectArg(convert_object(scope, kwargs.pop("rng_state")))
-        origin = scope.origin(node)
-        scope.emit(
-            exchange((generator,), results=(ResultObject(before, GENERATOR),), origin=origin)
-        )
+        origin, result = scope.origin(node), ResultObject(before, GENERATOR)
+        scope.emit(exchange((generator,), results=(result,), origin=origin))
         self.call(node, op, args, kwargs, self._results(node))
         scope.emit(exchange((ObjectArg(before),), origin=origin))
 
@@ -210,7 +208,7 @@ class ExternConverter:
         node_device = _device_of(node)
         device = to_device(node_device) if node_device is not None else CPU
         line = call_of(scope.draft, bound.op, ordered, bound.kwargs, results, device=device)
-        names = self._scope.leaves.get(node.get_name(), {}).values() if defined else ()
+        names = scope.leaves.get(node.get_name(), {}).values() if defined else ()
         scope.emit_call(line, [node], [scope.graph.get_buffer(name) for name in names])
 
     def _with_rows(
@@ -226,8 +224,7 @@ class ExternConverter:
         if not isinstance(bias, BufferArg) or not isinstance(out, BufferArg):
             return args
         vector, matrix = self._scope.layout(bias.buffer), self._scope.layout(out.buffer)
-        fits = vector.size == matrix.size[1:] and matrix.is_static and vector.device == CPU
-        if not fits:
+        if vector.size != matrix.size[1:] or not matrix.is_static or vector.device != CPU:
             return args
         return (BufferArg(self._scope.rows(bias.buffer, matrix.size, origin)), *args[1:])
 
@@ -280,10 +277,9 @@ class ExternConverter:
         for path, leaf_name in leaves.items():
             leaf = self._scope.graph.get_buffer(leaf_name)
             if not isinstance(leaf.layout, ir.Layout):
+                text = f"{leaf_name} of {node.python_kernel_name}"
                 raise UnsupportedLineError(
-                    kind="result of an op",
-                    text=f"{leaf_name} of {node.python_kernel_name}",
-                    why="it is not a tensor",
+                    kind="result of an op", text=text, why="it is not a tensor"
                 )
             buffer = self._scope.define(leaf_name, self._scope.to_layout(leaf.layout))
             results.append(ResultBuffer(buffer, path))
@@ -341,7 +337,8 @@ def node_op(node: Any) -> torch._ops.OpOverload:
     )
 
 
-def _plain_args(node: Any) -> tuple[Any, ...]:
+def plain_args(node: Any) -> tuple[Any, ...]:
+    """Return the positional arguments of a node whose op has no lists among them."""
     return (*node.inputs, *node.constant_args)
 
 

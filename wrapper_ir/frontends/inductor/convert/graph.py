@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from torch.utils._sympy.singleton_int import SingletonInt
 
 from wrapper_ir.build.draft import metadata_of
 from wrapper_ir.build.solving import Equation, bind_given
-from wrapper_ir.frontends.common.expressions import to_dim
+from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.inductor.compat import (
     BackwardState,
     GradAOTOutput,
@@ -63,11 +62,8 @@ if TYPE_CHECKING:
 class Passing:
     """The values that bypass a program, by position.
 
-    Attributes:
-        inputs: Positions among the arguments of the graph.
-        results: Position among the results -> position of the argument that is returned there.
-        constants: Position among the results -> Inductor's name in the module of the object that is
-            returned there, and the object.
+    ``results`` are those of the arguments that are returned, by position among the results;
+    ``constants`` are objects that are, with Inductor's names for them in the module.
     """
 
     inputs: tuple[int, ...] = ()
@@ -110,9 +106,9 @@ def _opaque(graph: Any, value: Any) -> Any:
     """Return the key that identifies an input, or None if lines may use it."""
     if _is_of_python(value):
         return _key(value)
-    if isinstance(value, sympy.Symbol):
-        return value if isinstance(known_values(graph).get(value), SingletonInt) else None
-    return None
+    if not isinstance(value, sympy.Symbol):
+        return None
+    return value if isinstance(known_values(graph).get(value), SingletonInt) else None
 
 
 def _is_of_python(value: Any) -> bool:
@@ -135,14 +131,9 @@ def _key(value: Any) -> Any:
 def convert_graph(
     wrapper: Any, graph: Any, *, is_inference: bool, names: Sequence[str], passing: Passing
 ) -> Program:
-    """Return the program of a scheduled graph.
+    """Return the program of a scheduled graph, from the lines that our wrapper holds.
 
-    Args:
-        wrapper: Our wrapper, which holds the lines.
-        graph: Inductor's graph, alive.
-        is_inference: Whether nothing is kept for a backward.
-        names: Names for the inputs, in order; empty for Inductor's names.
-        passing: The inputs and results that bypass the program.
+    ``names`` are those of the inputs, in order; empty for Inductor's names.
 
     Raises:
         UnsupportedLineError: Something has no typed form.
@@ -204,8 +195,11 @@ def _refuse_clashes(graph: Any) -> None:
 def _missing_checks(scope: Scope, inputs: tuple[Input, ...]) -> list[AssertLayout]:
     """Return checks for the used inputs that no line checks; in torch 2.11 they are all text."""
     checked = {line.buffer for line in scope.body if isinstance(line, AssertLayout)}
-    names = [value.name for value in inputs if isinstance(value, BufferInput)]
-    return [AssertLayout(name) for name in names if name in scope.used - checked]
+    return [AssertLayout(name) for name in _buffers(inputs) if name in scope.used - checked]
+
+
+def _buffers(inputs: tuple[Input, ...]) -> list[str]:
+    return [value.name for value in inputs if isinstance(value, BufferInput)]
 
 
 def _check_alignment(scope: Scope, start: int, inputs: tuple[Input, ...]) -> None:
@@ -213,9 +207,8 @@ def _check_alignment(scope: Scope, start: int, inputs: tuple[Input, ...]) -> Non
 
     Functions of ``torch.compile`` need no check: a function of Inductor's copies such inputs.
     """
-    names = [value.name for value in inputs if isinstance(value, BufferInput)]
     aligned = scope.shared.aligned
-    pending = {name: aligned[name] for name in names if name in aligned}
+    pending = {name: aligned[name] for name in _buffers(inputs) if name in aligned}
     for index, line in enumerate(scope.body):
         if isinstance(line, AssertLayout) and line.buffer in pending:
             scope.body[index] = dataclasses.replace(line, alignment=pending.pop(line.buffer))
@@ -270,16 +263,13 @@ _FLOATS = (sympy.Float, Infinity, NegativeInfinity, NaN)
 def convert_inputs(scope: Scope, left_out: Container[int], *, donates: bool) -> tuple[Input, ...]:
     """Return the inputs in the caller's order, and bind the symbols in their shapes.
 
-    Args:
-        scope: The scope that they belong to.
-        left_out: Positions of inputs that bypass the program.
-        donates: Whether to trust that the caller gives up the inputs that Inductor calls donated.
+    ``donates`` says that the caller gives up the inputs that Inductor calls donated.
     """
     graph = scope.graph
     names = [n for i, n in enumerate(graph.graph_input_names) if i not in left_out]
     values = [(name, graph.graph_inputs.get(name)) for name in names]
-    originals = graph.graph_inputs_original
-    donated = {scope.name(n) for n, v in originals.items() if isinstance(v, ir.DonatedBuffer)}
+    rows = graph.graph_inputs_original.items()
+    donated = {scope.name(name) for name, value in rows if isinstance(value, ir.DonatedBuffer)}
     if not donates:
         scope.lent |= donated
     equations: list[Equation] = []
@@ -347,21 +337,16 @@ def _check_known(scope: Scope, symbol: str, value: sympy.Basic) -> None:
         condition, number = _is_float(ours.real_symbol(symbol), value), str(float(value))
     else:
         return
-    scope.emit(AssertSymbol(ours.scalar(condition), f"{symbol} to be {number}"))
+    scope.emit(AssertSymbol(to_scalar(condition), f"{symbol} to be {number}"))
 
 
 def _is_float(number: sympy.Symbol, value: sympy.Basic) -> sympy.Basic:
-    """Return the condition that a number is a given float, which may have no equation."""
-    largest = sympy.Float(sys.float_info.max)
-    if isinstance(value, Infinity):
-        return number > largest
-    if isinstance(value, NegativeInfinity):
-        return number < -largest
+    """Return the condition that a number is a given float, which may be infinite or none."""
     if isinstance(value, NaN):
         # NaN is on neither side of zero; sympy would simplify an "or" to true.
         sides = [ours.Where(side, sympy.S.One, sympy.S.Zero) for side in (number < 0, number >= 0)]
         return sympy.Eq(sympy.Add(*sides), 0)
-    return sympy.Eq(number, value)
+    return sympy.Eq(number, value, evaluate=False)
 
 
 def _unbound(scope: Scope, value: Any) -> sympy.Symbol | None:
@@ -421,9 +406,8 @@ def allow_any_size(scope: Scope, node: Node) -> None:
     others = [n for n in scope.graph.module.graph.nodes if n is not node and n not in node.users]
     for symbol in layout_at_entry(node).size:
         if isinstance(symbol, sympy.Symbol) and not any(_mentions(n, symbol) for n in others):
-            scope.draft.symbols[symbol.name] = replace(
-                scope.draft.symbols[symbol.name], lower=0, upper=None
-            )
+            info = scope.draft.symbols[symbol.name]
+            scope.draft.symbols[symbol.name] = replace(info, lower=0, upper=None)
 
 
 def _expression(number: int | torch.SymInt) -> sympy.Expr:

@@ -27,6 +27,7 @@ from wrapper_ir.frontends.inductor.convert.externs import (
     bind_item,
     bind_unbacked,
     node_op,
+    plain_args,
 )
 from wrapper_ir.frontends.inductor.convert.memory import allocate, combine_parts, reinterpret, reuse
 from wrapper_ir.frontends.inductor.convert.operators import (
@@ -48,29 +49,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
+    from wrapper_ir.frontends.inductor.convert.streams import Queues
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line with the wrapper's notes on it, or a node that is converted as a whole.
-
-    Attributes:
-        line: Inductor's line.
-        writer: The IR node that wrote it.
-        call: The kernel that it calls.
-        control: A choice, a loop or a call of a subgraph, in place of its lines.
-        part: The result that its text reduces from partial results.
-        handle: For a comment: the next call's handle in Inductor's provenance.
-        waits: Whether its text waits for the GPU.
-    """
+    """A line with the wrapper's notes on it, or a node that is converted as a whole."""
 
     line: Any = None
-    writer: Any = None
-    call: CallNote | None = None
-    control: Any = None
-    part: PartNote | None = None
-    handle: str = ""
-    waits: bool = False
+    writer: Any = None  #: the IR node that wrote the line
+    call: CallNote | None = None  #: the kernel that it calls
+    control: Any = None  #: a choice, a loop or a call of a subgraph, in place of its lines
+    part: PartNote | None = None  #: the result that its text reduces from partial results
+    handle: str = ""  #: of the call after a comment, in Inductor's provenance
+    waits: bool = False  #: whether its text waits for the device
 
 
 def _entries(wrapper: Any) -> Iterator[Entry]:
@@ -174,10 +166,9 @@ class _Lines:
     def _checks_result(self, text: str, node: Any) -> bool:
         """Add the check of a node's result if the text is one, and return whether it is.
 
-        A call that only mutates has no name, and no result whose layout is checked. Since 2.13 the
-        check of a layout is a line of its own.
+        Since 2.13 the check of a layout is a line of its own.
         """
-        if getattr(node, "name", None) is None:
+        if getattr(node, "name", None) is None:  # a call that only mutates
             return False
         name: str = node.get_name()
         if text == f"track_tensor({name}, '{name}')":
@@ -247,7 +238,7 @@ class _Lines:
             self.scope.emit(AssertSymbol(condition, str(node.msg), origin=origin))
 
     def copy_into(self, node: Any) -> None:
-        self._copy(node, *node.inputs, *node.constant_args)
+        self.externs.call(node, torch.ops.aten.copy_.default, plain_args(node), {})
 
     def copy_to_device(self, node: Any) -> None:
         (source,) = node.inputs
@@ -255,9 +246,7 @@ class _Lines:
         target = node.output_view if node.output_view is not None else node
         if node.get_layout().is_pinned:
             non_blocking = False  # Inductor waits for the copy right after it
-        self._copy(node, target, source, non_blocking)
-
-    def _copy(self, node: Any, *args: Any) -> None:
+        args = (target, source, non_blocking)
         self.externs.call(node, torch.ops.aten.copy_.default, args, {})
 
     def check_memory(self, node: Any) -> None:
@@ -283,7 +272,7 @@ class _Lines:
         )
 
     def call_in_place(self, node: Any) -> None:
-        self.externs.call(node, node_op(node), (*node.inputs, *node.constant_args), {})
+        self.externs.call(node, node_op(node), plain_args(node), {})
 
     def select_offset(self, node: Any) -> None:
         """Compute the offset of a selected element; a negative index counts from the end."""
@@ -307,28 +296,15 @@ class _Lines:
         scope.emit(ComputeSymbol(symbol, length, origin=scope.origin(node)))
 
 
-def _enter_device(scope: Scope, line: Any) -> None:
-    scope.shared.queues.enter_device(line)
-
-
-def _enter_stream(scope: Scope, line: Any) -> None:
-    _refuse_in_region(scope, line)
-    scope.shared.queues.enter_stream(line)
-
-
-def _enter_mempool(scope: Scope, line: Any) -> None:
-    _refuse_in_region(scope, line)
-    scope.shared.queues.enter_mempool(line)
-
-
-def _refuse_in_region(scope: Scope, line: Any) -> None:
-    """Refuse a block in a branch, a loop body or a subgraph, unless it is the caller's stream."""
+def _queues(scope: Scope, line: Any) -> Queues:
+    """Return what opens a block, which in a region must be one of the caller's stream."""
     if scope.is_region and getattr(line, "stream_idx", -1) != 0:
         raise UnsupportedLineError(
             kind=type(line).__name__,
             text=_shown(Entry(line)),
             why="branches, loops and subgraphs run on one stream and default memory",
         )
+    return scope.shared.queues
 
 
 def _compute_argument(scope: Scope, line: Any) -> None:
@@ -350,11 +326,13 @@ _LINES: Final[Mapping[str, Callable[[Scope, Any], None]]] = {
     "AllocateLine": allocate,
     "ReuseLine": reuse,
     "ReinterpretLine": reinterpret,
-    "EnterDeviceContextManagerLine": _enter_device,
-    "EnterDeviceContextManagerWithStreamInfoLine": _enter_device,
-    STREAM_BLOCK[0]: _enter_stream,
+    "EnterDeviceContextManagerLine": lambda scope, line: scope.shared.queues.enter_device(line),
+    "EnterDeviceContextManagerWithStreamInfoLine": (
+        lambda scope, line: scope.shared.queues.enter_device(line)
+    ),
+    STREAM_BLOCK[0]: lambda scope, line: _queues(scope, line).enter_stream(line),
     STREAM_BLOCK[1]: lambda scope, line: scope.shared.queues.exit_stream(),
-    MEMPOOL_BLOCK[0]: _enter_mempool,
+    MEMPOOL_BLOCK[0]: lambda scope, line: _queues(scope, line).enter_mempool(line),
     MEMPOOL_BLOCK[1]: lambda scope, line: scope.shared.queues.exit_mempool(),
     "SymbolicCallArgLine": _compute_argument,
     "UnbackedSymbolDefsLine": bind_unbacked,
@@ -413,25 +391,14 @@ def _clamped(index: sympy.Expr, size: sympy.Expr) -> sympy.Expr:
 
 
 def assert_layout(scope: Scope, name: str, op_name: str, writer: Any) -> None:
-    """Check the layout of an input or of an op's result.
-
-    Args:
-        scope: The scope that the check goes into.
-        name: Inductor's name of the buffer.
-        op_name: Inductor's name of the op, ``input`` for an input.
-        writer: The node that made the result.
-    """
+    """Check the layout of an op's result, or of an input, whose op is called ``input``."""
     check = _check(scope, name, op_name, writer)
     if _last_check(scope, check) is None:
         scope.emit(check)
 
 
 def assert_alignment(scope: Scope, name: str, bytes_: int, op_name: str, writer: Any) -> None:
-    """Check an address too, in the same line as the layout if that check is directly before it.
-
-    The address must be a multiple of ``bytes_``. The other arguments are those of
-    ``assert_layout``.
-    """
+    """Check an address too, in the same line as the layout if that check is directly before it."""
     check = _check(scope, name, op_name, writer)
     last = _last_check(scope, check)
     if last is not None:

@@ -125,11 +125,8 @@ _OPS: Final[Mapping[str, tuple[Any, Arg]]] = {
 def combine_parts(scope: Scope, note: PartNote) -> None:
     """Combine the partial results of a buffer, by a sum or a product."""
     if note.reduction not in _OPS:
-        raise UnsupportedLineError(
-            kind="result in parts",
-            text=note.buffer,
-            why=f"its parts are reduced by '{note.reduction}'",
-        )
+        why = f"its parts are reduced by '{note.reduction}'"
+        raise UnsupportedLineError(kind="result in parts", text=note.buffer, why=why)
     op, dim = _OPS[note.reduction]
     node = scope.graph.get_buffer(note.buffer)
     origin = scope.origin(node)

@@ -51,11 +51,7 @@ def bind_arguments(
     kwargs: Mapping[str, Any],
     origin: int | None,
 ) -> Bound:
-    """Bind an op's arguments to its schema.
-
-    Raises:
-        UnsupportedLineError: An argument has no place in the schema, or no form in the IR.
-    """
+    """Bind an op's arguments to its schema; each must have a place there, and a form in the IR."""
 
     def convert(value: Any, declared: SchemaArg, access: Access) -> Arg:
         del declared
@@ -132,15 +128,10 @@ _OTHER: Final = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
 
 @dataclass(frozen=True)
 class Method:
-    """A method of a custom class, with the interface of an op in torch's registry.
+    """A method of a custom class, with the interface of an op in torch's registry."""
 
-    Attributes:
-        class_name: The class, ``namespace::Class``.
-        _schema: Torch's schema of the method; the object is the first argument.
-    """
-
-    class_name: str
-    _schema: Any
+    class_name: str  #: ``namespace::Class``
+    _schema: Any  #: torch's; the object is the first argument
 
     def name(self) -> str:
         """Return the name that calls use: ``namespace::Class.method``."""
@@ -167,11 +158,11 @@ def real_object(name: str, value: Any) -> torch.ScriptObject:
     """Return the real object behind one that Inductor traced with; torch must know its class."""
     obj = traced_object(value)
     if not class_of(obj):
-        raise UnsupportedLineError(
-            kind="object",
-            text=f"{name}: {type(obj).__name__}",
-            why="its class is not registered with torch.classes",
+        text, why = (
+            f"{name}: {type(obj).__name__}",
+            "its class is not registered with torch.classes",
         )
+        raise UnsupportedLineError(kind="object", text=text, why=why)
     return obj  # type: ignore[no-any-return]  # only objects have a class
 
 
@@ -224,9 +215,8 @@ Function: TypeAlias = "Callable[[Scope, Any, Any], Iterator[Call]]"
 def function_of(node: Any) -> Function | None:
     """Return the form of the function that a node calls, or None if it has none here."""
     name = str(node.python_kernel_name).removeprefix("extern_kernels.")
-    return (
-        _FUNCTIONS.get(name) if node.op_overload is None and hasattr(extern_kernels, name) else None
-    )
+    is_one = node.op_overload is None and hasattr(extern_kernels, name)
+    return _FUNCTIONS.get(name) if is_one else None
 
 
 def _bias_addmm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
@@ -242,15 +232,12 @@ def _bias_addmm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
 
 def _conv1x1_via_mm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
     """Yield a 1x1 convolution as a matrix product, channels last."""
-    x, weight = (scope.reference(item) for item in node.inputs)
-    views = (
-        scope.relaid(x, _chosen(scope.layout(x), (0, 2, 3, 1))),
-        scope.relaid(weight, _chosen(scope.layout(weight), (1, 0))),
-    )
-    result = scope.reference(out)
-    result = scope.relaid(result, _chosen(scope.layout(result), (0, 2, 3, 1)))
-    args = tuple(map(BufferArg, views))
-    yield torch.ops.aten.matmul.out, args, {**node.kwargs, "out": BufferArg(result)}
+    last = (0, 2, 3, 1)
+    pairs = zip((*node.inputs, out), (last, (1, 0), last), strict=True)
+    names = [(scope.reference(item), dims) for item, dims in pairs]
+    views = [scope.relaid(name, _chosen(scope.layout(name), dims)) for name, dims in names]
+    x, weight, result = map(BufferArg, views)
+    yield torch.ops.aten.matmul.out, (x, weight), {**node.kwargs, "out": result}
 
 
 def _scaled_mm_with_output_scale(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
@@ -372,19 +359,12 @@ def print_arguments(node: Any) -> tuple[Any, ...]:
 
 
 class States(NamedTuple):
-    """Ops for the state of a device's generator.
-
-    Attributes:
-        get: Returns the state, as a tensor on the host.
-        set: Sets the state to such a tensor.
-        where: Extra arguments of both.
-        layout: The layout of the state.
-    """
+    """Ops that return and set the state of a device's generator, as a tensor on the host."""
 
     get: Any
     set: Any
-    where: tuple[torch.device, ...]
-    layout: Layout
+    where: tuple[torch.device, ...]  #: extra arguments of both
+    layout: Layout  #: of the state
 
 
 def states_of(device: torch.device | None) -> States:

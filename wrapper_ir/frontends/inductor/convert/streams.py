@@ -47,18 +47,15 @@ if TYPE_CHECKING:
 class Queues:
     """Stream and memory pool of the next lines, according to the blocks that Inductor has opened.
 
-    Args:
-        draft: The program, which holds the streams, events and memory pools so far.
-
-    Attributes:
-        device: The device whose lines are being converted.
-        numbers: Inductor's number of a stream there -> the number of the user's object.
+    Their declarations, and those of events, are in the draft.
     """
 
     def __init__(self, draft: ProgramDraft) -> None:
         self.draft = draft
         draft.placed = self._placed
+        #: The device whose lines are being converted.
         self.device: Device = CPU
+        #: Inductor's number of a stream there -> the number of the user's object.
         self.numbers: Mapping[int, int] = {}
 
     @property
@@ -109,17 +106,15 @@ class Queues:
         names = (*line_effects.reads, *line_effects.written)
         if all(self.draft.buffers[name].device != self.device for name in names):
             return line
+        stream, mempool = self.draft.stream, self.draft.mempool
         match line:
             case Allocate():
-                return dataclasses.replace(
-                    line, stream=self.draft.stream, mempool=self.draft.mempool
-                )
+                return dataclasses.replace(line, stream=stream, mempool=mempool)
             case KernelCall() if line.device == self.device:
-                return dataclasses.replace(line, stream=self.draft.stream)
+                return dataclasses.replace(line, stream=stream)
             case ExternKernel():  # a copy to the host says that it is the host's
-                return dataclasses.replace(
-                    line, device=self.device, stream=self.draft.stream, mempool=self.draft.mempool
-                )
+                where: Any = {"device": self.device, "stream": stream, "mempool": mempool}
+                return dataclasses.replace(line, **where)
             case _:
                 return line
 
@@ -134,13 +129,10 @@ def refuse_races(program: Program) -> None:
     """Refuse a program in which a stream works on memory without waiting for another that does."""
     if not program.streams:
         return
-    for diagnostic in diagnose(program):
-        if diagnostic.rule is rules.RACE:
+    for found in diagnose(program):
+        if found.rule is rules.RACE:
             raise UnsupportedLineError(
-                kind="order of streams",
-                text=str(diagnostic.path),
-                why=diagnostic.message,
-                hint=diagnostic.hint,
+                kind="order of streams", text=str(found.path), why=found.message, hint=found.hint
             )
 
 
@@ -157,11 +149,10 @@ def convert_stream_op(
 ) -> None:
     """Convert a call of an op that orders streams, which is refused in a region."""
     name = str(op.name())
+    why = "branches, loops and subgraphs run on one stream" if is_region else ""
     if name in _REFUSED:
         why = "it changes the current stream for everything that comes after it"
-        raise UnsupportedLineError(kind="call of an op", text=name, why=why)
-    if is_region:
-        why = "branches, loops and subgraphs run on one stream"
+    if why:
         raise UnsupportedLineError(kind="call of an op", text=name, why=why)
     _CONVERTED[name](queues, origin, *args)
 

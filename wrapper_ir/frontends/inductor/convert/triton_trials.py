@@ -55,10 +55,8 @@ def stays_in_bounds(
 ) -> bool:
     """Return whether places that depend on values are within bounds if all buffers hold zeros.
 
-    Args:
-        bodies: Inductor's loop bodies of a kernel, in their order.
-        number: The value of a size, or of a symbol of one.
-        extent: Inductor's name of a buffer -> how many elements it has; None if it is local.
+    ``bodies`` are Inductor's loop bodies of a kernel. ``number`` gives the value of a size, and
+    ``extent`` how many elements a buffer has, by Inductor's name for it; None if it is local.
     """
     handler = _OnZeros(number, extent)
     with V.set_ops_handler(handler):
@@ -68,13 +66,10 @@ def stays_in_bounds(
 
 
 class _OnZeros(DefaultHandler):
-    """Runs loop bodies on intervals of values; loads give zero, or what was stored before.
-
-    Attributes:
-        is_inside: Whether all places so far that depend on values were within bounds.
-    """
+    """Runs loop bodies on intervals of values; loads give zero, or what was stored before."""
 
     def __init__(self, number: Callable[[Any], int], extent: Callable[[str], int | None]) -> None:
+        #: Whether all places so far that depend on values were within bounds.
         self.is_inside = True
         self._number, self._extent = number, extent
         self._ranges: dict[sympy.Symbol, Any] = {}
@@ -146,9 +141,7 @@ class _OnZeros(DefaultHandler):
         """Return the range of an expression."""
         return self._bound(index)
 
-    def value_expr(self, index: Any, dtype: Any) -> Any:
-        """Return the range of an expression (torch 2.15)."""
-        return self._bound(index)
+    value_expr: Any = index_expr  # torch 2.15
 
     def indirect_indexing(
         self, value: Any, size: Any, check: Any = True, wrap_neg: Any = True  # noqa: FBT002
@@ -168,17 +161,13 @@ class _OnZeros(DefaultHandler):
     def check_bounds(self, index: Any, size: Any, lower: Any, upper: Any) -> None:
         """Compare an expression with the bounds that the kernel checks."""
         bounds = self._bound(index)
-        if lower and not bounds.lower >= 0:
-            self.is_inside = False
-        if upper and not bounds.upper < self._number(size):
-            self.is_inside = False
+        self.is_inside &= bool(not lower or bounds.lower >= 0)
+        self.is_inside &= bool(not upper or bounds.upper < self._number(size))
 
     def device_assert_async(self, condition: Any, message: str) -> None:
         """Follow an assertion of the user's."""
-        if not (
-            isinstance(condition, ValueRanges) and condition.is_singleton() and condition.lower
-        ):
-            self.is_inside = False
+        is_known = isinstance(condition, ValueRanges) and condition.is_singleton()
+        self.is_inside &= bool(is_known and condition.lower)
 
     def _touch(self, name: str, index: Any) -> None:
         """Compare a place with a buffer's extent, if it depends on values."""
@@ -190,10 +179,8 @@ class _OnZeros(DefaultHandler):
 
     def _bound(self, index: Any) -> Any:
         index = sympy.sympify(index)
-        known = {
-            symbol: sympy.Integer(self._number(symbol))
-            for symbol in index.free_symbols - self._ranges.keys()
-        }
+        others = index.free_symbols - self._ranges.keys()
+        known = {symbol: sympy.Integer(self._number(symbol)) for symbol in others}
         return bound_sympy(index.xreplace(known), self._ranges)
 
 
@@ -209,13 +196,7 @@ class _OnZeros(DefaultHandler):
 
 
 def can_be_tried(scope: Scope, note: TritonNote, passed: Iterable[Any]) -> bool:
-    """Return whether a kernel stays within what :func:`example` makes for a call of it.
-
-    Args:
-        scope: Where the kernel is called.
-        note: The kernel.
-        passed: What Inductor's call passes.
-    """
+    """Return whether a kernel stays within what ``example`` makes of what a call passes."""
     depends = any(map(depends_on_values, note.bodies))
     if any(_is_guessed(scope, value) for value in passed):
         indices = [symbol for at in note.touched for symbol in at.index.free_symbols]
@@ -225,7 +206,7 @@ def can_be_tried(scope: Scope, note: TritonNote, passed: Iterable[Any]) -> bool:
 
 
 def _fits(scope: Scope, note: TritonNote) -> bool:
-    """Return whether all places are within what :func:`example` makes, which holds zeros."""
+    """Return whether all places are within what ``example`` makes, which holds zeros."""
     passed = {buffer.buffer for buffer in note.buffers.values()}
 
     def extent(name: str) -> int | None:
@@ -253,13 +234,7 @@ def _is_guessed(scope: Scope, value: Any) -> bool:
 
 
 def example(scope: Scope, note: TritonNote, value: Any) -> Any:
-    """Return an argument for tuning: zeros in place of a buffer, or a number.
-
-    Args:
-        scope: Where the kernel is called.
-        note: The kernel.
-        value: What Inductor's call passes.
-    """
+    """Return an argument for tuning: zeros in place of a buffer that is passed, or a number."""
     if isinstance(value, ir.IRNode):
         name, dtype, passed = scope.reference(value), value.get_dtype(), value.get_name()
     elif isinstance(value, str):
