@@ -73,9 +73,6 @@ def codegens() -> Iterator[tuple[str, Any]]:
     """Yield the device types that graphs may run on, each with its entry in Inductor's tables.
 
     A device that Inductor does not know gets a new entry, as its kind says.
-
-    Raises:
-        SchedulingError: A kind names a scheduling that does not exist.
     """
     codegen_common.init_backend_registration()
     tables = codegen_common.device_codegens
@@ -106,10 +103,8 @@ def answer_for_device(type_: str) -> Callable[[], None]:
     """Answer Inductor's other questions about a device as for the host, unless a vendor does.
 
     Inductor asks how many processors to split reductions for, and what its own wrapper would write
-    around calls. The current device comes from torch's module for the type.
-
-    Returns:
-        A function that takes the registration back.
+    around calls. The current device comes from torch's module for the type. What is returned takes
+    the registration back.
     """
     host = device_interface.get_interface_for_device("cpu")
 
@@ -172,9 +167,6 @@ def _settings_for(types: Set[str]) -> dict[str, Any]:
     For a device without kernels they are the mode in which nodes are library ops. For a device
     other than the CPU with C++ kernels they name the language, and turn off loop changes meant for
     GPUs: Inductor decides both by comparing the type with ``cpu``.
-
-    Raises:
-        SchedulingError: A kind names a scheduling that does not exist.
     """
     settings: dict[str, Any] = {}
     entries = dict(codegens())
@@ -192,11 +184,7 @@ def _settings_for(types: Set[str]) -> dict[str, Any]:
 
 
 def _check_triton(type_: str) -> None:
-    """Refuse a graph with Triton kernels if Triton cannot compile them here.
-
-    Raises:
-        SchedulingError: Triton is missing, or has no driver for a device of this machine.
-    """
+    """Refuse a graph with Triton kernels if Triton cannot compile them here."""
     try:
         importlib.import_module("triton")
     except ImportError as error:

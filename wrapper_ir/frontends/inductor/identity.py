@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -81,7 +80,8 @@ class IdentityPass(CustomGraphModulePass):
         session = self._maker()
         if session is None:
             return previous
-        _refuse_uncacheable(session)
+        if session.capture:
+            raise CacheBypass("a program is being captured")
         return (
             "wrapper_ir",
             source_digest(),
@@ -90,7 +90,9 @@ class IdentityPass(CustomGraphModulePass):
             _of_device(kind_of(self._device)),
             overlapping(),
             previous,
-            *_of_recording(session),
+            # While programs are recorded, they must be made: no other key is equal. The graph still
+            # enters the caches: an artefact to be saved is what they took.
+            *((uuid4().hex,) if open_recorders(session) else ()),
         )
 
 
@@ -110,28 +112,20 @@ def package_keys(stock: Callable[..., str]) -> Any:
             kinds = [_of_device(kind) for kind in installed()]
             facts = (source_digest(), session.settings, _of_emitter(session.settings), kinds)
         except CacheBypass:
-            facts = uuid.uuid4()  # what has this key is never found again
+            facts = uuid4()  # what has this key is never found again
         return hashlib.sha256(repr((key, facts)).encode()).hexdigest()
 
     return staticmethod(source_id_from_fn)
 
 
 def _of_device(kind: DeviceKind) -> str:
-    """Return the parts of a device's kind that affect emitted text; a vendor's may change.
-
-    Raises:
-        CacheBypass: The code of its passes has no identity.
-    """
+    """Return the parts of a device's kind that affect emitted text; a vendor's may change."""
     facts = (kind.scheduling, kind.languages, kind.memory, kind.python, kind.cpp, kind.queues)
     return repr((*facts, _of_passes((*kind.lowering, *kind.legalisation))))
 
 
 def _of_emitter(settings: Settings) -> str:
-    """Return the identity of a third-party emitter; the settings and our sources are that of ours.
-
-    Raises:
-        CacheBypass: Its code has no identity, or that of its passes.
-    """
+    """Return the identity of a third-party emitter; settings and our sources are that of ours."""
     cls = emitter_class(settings.emitter)
     if is_ours(cls):
         return ""
@@ -146,11 +140,7 @@ def _of_emitter(settings: Settings) -> str:
 
 
 def _of_passes(passes: tuple[str, ...]) -> str:
-    """Return the identity of passes.
-
-    Raises:
-        CacheBypass: They have none.
-    """
+    """Return the identity of passes, which they must have to be cached."""
     if not passes:
         return ""
     # A process that finds all of its graphs in caches does without passes.
@@ -160,19 +150,6 @@ def _of_passes(passes: tuple[str, ...]) -> str:
     if identity is None:
         raise CacheBypass(f"the code of one of the passes {passes} is in no file, or has changed")
     return identity
-
-
-def _of_recording(session: Session) -> tuple[str, ...]:
-    """Return what makes a key unlike all others while programs are recorded, so must be made.
-
-    The graph still enters the caches: an artefact to be saved is what they took.
-    """
-    return (uuid4().hex,) if open_recorders(session) else ()
-
-
-def _refuse_uncacheable(session: Session) -> None:
-    if session.capture:
-        raise CacheBypass("a program is being captured")
 
 
 #: Packages without influence on emitted text. Everything else has some: after an edit there, caches

@@ -58,14 +58,12 @@ _UNKNOWN: Final = "its effect here is not known; torch._inductor.config takes it
 class Fate(NamedTuple):
     """Treatment of one of Inductor's options.
 
-    Attributes:
-        way: ``passed`` on, ``mapped``, or ``refused``; or, for options of libraries made ahead of
-            time, ``library passed``, ``library mapped``, or ``library taken``.
-        instead: For a refused option, what to use instead.
+    Its ``way`` is ``passed`` on, ``mapped``, or ``refused``; or, for options of libraries made
+    ahead of time, ``library passed``, ``library mapped``, or ``library taken``.
     """
 
     way: str
-    instead: str = ""
+    instead: str = ""  #: what to use instead of a refused option
 
 
 @functools.cache
@@ -84,35 +82,20 @@ def fates() -> Mapping[str, Fate]:
 
 
 class Delivery(NamedTuple):
-    """Request for a library.
+    """Request for a library."""
 
-    Attributes:
-        target: The library, or the folder to write to; empty for Inductor's cache.
-        is_package: Whether to return the files of a package, not only the library.
-        with_values: Whether to add the values of constants, for torch to pack.
-        name: The name that the files begin with; empty for ours.
-        checks_lower: Whether calls check the lower bounds of dynamic sizes.
-        checks_upper: Whether calls check the upper bounds of dynamic sizes.
-        in_spec: The tree of arguments, as text.
-        out_spec: The tree of results, as text.
-        metadata: Metadata of the package.
-        build: Options of ``BuildOptions``.
-        inductor: Options that are passed on to Inductor.
-        folds: Whether what depends on constants alone is computed when they are loaded.
-    """
-
-    target: str
-    is_package: bool
-    with_values: bool
-    name: str
-    checks_lower: bool
+    target: str  #: the library, or the folder to write to; empty for Inductor's cache
+    is_package: bool  #: whether to return the files of a package, not only the library
+    with_values: bool  #: whether to add the values of constants, for torch to pack
+    name: str  #: that the files begin with; empty for ours
+    checks_lower: bool  #: whether calls check the lower bounds of dynamic sizes
     checks_upper: bool
-    in_spec: str
+    in_spec: str  #: the tree of arguments, as text
     out_spec: str
-    metadata: Mapping[str, str]
-    build: Mapping[str, Any]
-    inductor: Mapping[str, Any]
-    folds: bool
+    metadata: Mapping[str, str]  #: of the package
+    build: Mapping[str, Any]  #: options of ``BuildOptions``
+    inductor: Mapping[str, Any]  #: options that are passed on to Inductor
+    folds: bool  #: whether what depends on constants alone is computed when they are loaded
 
 
 def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
@@ -207,11 +190,6 @@ def split_options(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split options into ours, with the mapped ones, and those to pass on to Inductor.
 
-    Args:
-        options: The given options.
-        ours: The names of our options, including the emitter's.
-        emitter: The emitter's name, for errors.
-
     Raises:
         OptionError: Neither we nor Inductor have an option of that name.
         OptionValueError: A value has another type than Inductor's, or has no meaning here.
@@ -239,13 +217,7 @@ def split_options(
     return kept, passed
 
 
-def _map(
-    kept: dict[str, Any],
-    name: str,
-    value: Any,
-    ours: Collection[str],
-    emitter: str,
-) -> None:
+def _map(kept: dict[str, Any], name: str, value: Any, ours: Collection[str], emitter: str) -> None:
     """Set our option for one of Inductor's unless it is set; refuse one that the emitter lacks."""
     option, values = MAPPED[name]
     if option in ours and value in values:

@@ -49,34 +49,21 @@ class SizeNote:
 
 @dataclass(frozen=True, slots=True)
 class KernelNote:
-    """A C++ kernel and the arguments of one call, recorded where Inductor defines it.
+    """A C++ kernel and the arguments of one call, recorded where Inductor defines it."""
 
-    Attributes:
-        name: Inductor's name of the kernel, unique within a graph and its subgraphs.
-        code: The source; its function is called ``name``.
-        params: The parameters in order, each with what this call passes.
-        nodes: The IR nodes that the kernel computes.
-    """
-
-    name: str
-    code: str
-    params: tuple[BufferNote | SizeNote, ...]
-    nodes: tuple[Any, ...]
+    name: str  #: unique within a graph and its subgraphs
+    code: str  #: its function is called ``name``
+    params: tuple[BufferNote | SizeNote, ...]  #: each with what this call passes
+    nodes: tuple[Any, ...]  #: the IR nodes that the kernel computes
 
 
 @dataclass(frozen=True, slots=True)
 class ControlNote:
-    """Node or partition behind a run of lines that Inductor wrote as text.
+    """Node or partition behind a run of lines that Inductor wrote as text."""
 
-    Attributes:
-        node: The node with subgraphs that wrote them, None for the call of a partition.
-        end: Index of the line after the last.
-        partition: The wrapper of the partition that they call.
-    """
-
-    node: Any
-    end: int
-    partition: Any = None
+    node: Any  #: the node with subgraphs that wrote them, None for the call of a partition
+    end: int  #: index of the line after the last
+    partition: Any = None  #: the wrapper of the partition that they call
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,47 +72,28 @@ class PartNote:
 
     Inductor calls it a mix-order reduction: the kernel reduces the rows of its input, and at the
     same time the columns, separately for each block of rows. A line of text combines them.
-
-    Attributes:
-        buffer: The result.
-        reduction: Inductor's name of the reduction that combines them: ``sum``, ``prod``.
-        workspace: The buffer that holds the matrices one after another, in float32.
-        position: Index of this matrix.
-        rows: Number of partial results.
-        columns: Elements of each partial result, as many as the result has.
     """
 
     buffer: str
-    reduction: str
-    workspace: str
-    position: int
+    reduction: str  #: Inductor's name of the reduction that combines them: ``sum``, ``prod``
+    workspace: str  #: the buffer that holds the matrices one after another, in float32
+    position: int  #: index of this matrix
     rows: sympy.Expr
-    columns: sympy.Expr
+    columns: sympy.Expr  #: as many as the result has elements
 
 
 @dataclass(frozen=True, slots=True)
 class TritonNote:
-    """A Triton kernel, recorded where Inductor defines it.
+    """A Triton kernel, recorded where Inductor defines it."""
 
-    Attributes:
-        name: Inductor's name of the kernel, unique within a graph and its subgraphs.
-        code: Inductor's text, with the function's name filled in.
-        entry: The function's name: ``name``, or the user's name for it.
-        buffers: Parameter -> the buffer that this call passes for the pointer.
-        nodes: The IR nodes that the kernel computes.
-        touched: Inductor's accesses to memory in it, by loops and index expressions, as far as
-            Inductor knows them.
-        bodies: Inductor's loop bodies in it, in order.
-        real: Name of a buffer in loop bodies -> name of the buffer that has the memory.
-    """
-
-    name: str
-    code: str
-    entry: str
-    buffers: Mapping[str, BufferNote]
-    nodes: tuple[Any, ...]
-    touched: tuple[MemoryDep, ...] = ()
-    bodies: tuple[Any, ...] = ()
+    name: str  #: unique within a graph and its subgraphs
+    code: str  #: Inductor's text, with the function's name filled in
+    entry: str  #: the function's name: ``name``, or the user's name for it
+    buffers: Mapping[str, BufferNote]  #: that this call passes, by parameter
+    nodes: tuple[Any, ...]  #: the IR nodes that the kernel computes
+    touched: tuple[MemoryDep, ...] = ()  #: accesses to memory in it, as far as Inductor knows them
+    bodies: tuple[Any, ...] = ()  #: Inductor's loop bodies in it, in order
+    #: Name of a buffer in loop bodies -> name of the buffer that has the memory.
     real: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -134,17 +102,12 @@ class AlternativesNote:
     """Equivalent kernels, of which Inductor's wrapper would choose one in a call.
 
     A call passes the arguments common to all of them, then the extra ones of each in order.
-
-    Attributes:
-        name: Inductor's joint name for them.
-        kernels: The kernels, in Inductor's order.
-        extra: The number of extra arguments of each, in the same order.
-        shapes: The argument shapes that each was tuned for if shapes decide; None if time does.
     """
 
-    name: str
+    name: str  #: Inductor's joint name for them
     kernels: tuple[TritonNote, ...]
-    extra: tuple[int, ...]
+    extra: tuple[int, ...]  #: the number of extra arguments of each
+    #: The argument shapes that each was tuned for if shapes decide; None if time does.
     shapes: tuple[tuple[tuple[int, ...], ...], ...] | None = None
 
     def taken_by(self, number: int, count: int) -> tuple[slice, slice]:
@@ -156,15 +119,10 @@ class AlternativesNote:
 
 @dataclass(frozen=True, slots=True)
 class ForeignNote:
-    """A kernel in a language that programs do not hold.
-
-    Attributes:
-        name: Inductor's name of the kernel.
-        language: The language, for people.
-    """
+    """A kernel in a language that programs do not hold."""
 
     name: str
-    language: str
+    language: str  #: for people
 
 
 CallNote: TypeAlias = KernelNote | TritonNote | AlternativesNote | ForeignNote

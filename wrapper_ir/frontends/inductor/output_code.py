@@ -39,13 +39,9 @@ if TYPE_CHECKING:
 
 
 def emit_module(program: Program, session: Session, graph: Any, passing: Passing) -> Any:
-    """Return what ``_generate`` must return for a program.
+    """Return what ``_generate`` must return for a program, as the session says.
 
-    Args:
-        program: The program, memory not planned.
-        session: The session, which says what to make of it.
-        graph: Inductor's graph, which passes the constants to the module.
-        passing: The arguments and results that bypass the program.
+    Inductor's graph passes the constants to the module.
 
     Raises:
         EmitError: The emitter cannot render something in the program.
@@ -68,12 +64,7 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
 
 
 def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program]:
-    """Emit a program; return the artifact and the program that it was rendered from.
-
-    Raises:
-        EmitError: The emitter cannot render something in the program.
-        UnsupportedError: The memory strategy is not available.
-    """
+    """Emit a program; return the artifact and the program that it was rendered from."""
     return _emitted(program, settings, partial(_show, program))
 
 
@@ -130,8 +121,11 @@ def _show(program: Program, planned: Program) -> None:
 
         return str(diff(program, planned))
 
-    texts = {"program": program.__str__, "plan": planned.__str__, "diff": changes}
-    for name, text in texts.items():
+    for name, text in {
+        "program": program.__str__,
+        "plan": planned.__str__,
+        "diff": changes,
+    }.items():
         metadata = {"name": f"wrapper_ir_{name}", "encoding": "string"}
         trace_structured("artifact", metadata.copy, payload_fn=text)
     if getattr(V.debug, "_path", None):
@@ -190,17 +184,12 @@ def module_text(program: Program, settings: Settings) -> str:
 
     text = print_program(program, origins=True)
     options = dict(settings.emitter_options)
-    lines = [
-        f'"""{prose(program.name)}: emitted by {prose(settings.emitter)} when it is loaded."""',
-        "",
-        f"from {__name__} import {boxed_call.__name__}",
-        "",
-        f"_program = {source_literal(text)}",
-        "",
-        f"call = {boxed_call.__name__}(_program, {settings.emitter!r}, {options!r}, globals())",
-        "",
-    ]
-    return "\n".join(lines)
+    return (
+        f'"""{prose(program.name)}: emitted by {prose(settings.emitter)} when it is loaded."""\n\n'
+        f"from {__name__} import {boxed_call.__name__}\n\n"
+        f"_program = {source_literal(text)}\n\n"
+        f"call = {boxed_call.__name__}(_program, {settings.emitter!r}, {options!r}, globals())\n"
+    )
 
 
 def boxed_call(

@@ -42,15 +42,10 @@ class OpByOpWarning(UserWarning):
 
 
 class _Lent(NamedTuple):
-    """The tensors that the caller passes anew in each call, and which of them overlap.
-
-    Attributes:
-        positions: Their positions among the arguments.
-        overlapping: The positions of those that overlap with another one.
-    """
+    """The tensors that the caller passes anew in each call, by position among the arguments."""
 
     positions: tuple[int, ...] = ()
-    overlapping: frozenset[int] = frozenset()
+    overlapping: frozenset[int] = frozenset()  #: those that overlap with another one
 
 
 #: Positions of the arguments that overlap in the graph that is being compiled.

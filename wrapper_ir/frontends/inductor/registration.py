@@ -85,13 +85,8 @@ if TYPE_CHECKING:
 class WrapperEntry:
     """Stands in for a wrapper class in a slot, and decides anew for each graph.
 
-    Inductor asks a wrapper class for ``create``; everything else is delegated to the previous
-    class.
-
-    Args:
-        device: The slot's device type.
-        stock: The wrapper class that was registered before.
-        setting: Inductor's setting that selects this slot, if we refuse the slot.
+    Inductor asks a wrapper class for ``create``; everything else is delegated to ``stock``, the
+    class that was registered before. ``setting`` selects this slot, if we refuse the slot.
     """
 
     def __init__(self, device: str, stock: Any, setting: str | None) -> None:

@@ -87,23 +87,16 @@ class Recording(list["Program"]):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A context's request that Inductor's compilations go through us.
-
-    Attributes:
-        settings: The options.
-        capture: Whether only the program is wanted, and nothing is emitted (``capture``).
-        hold: For an installation: called with the trace of each forward that it compiles, because
-            the backward may come after the block. None for a session that is entered again.
-        input_names: Names for the inputs, in order; empty for Inductor's names.
-        recorders: The recordings that were open when the session was made. A backward is compiled
-            when it first runs, on some devices in a thread of its own; the session takes them
-            there.
-    """
+    """A context's request that Inductor's compilations go through us."""
 
     settings: Settings
-    capture: bool = False
+    capture: bool = False  #: whether only the program is wanted, and nothing is emitted
+    #: For an installation: called with the trace of each forward that it compiles, because the
+    #: backward may come after the block. None for a session that is entered again.
     hold: Callable[[object], None] | None = field(default=None, repr=False, compare=False)
-    input_names: tuple[str, ...] = ()
+    input_names: tuple[str, ...] = ()  #: in order; empty for Inductor's names
+    #: The recordings that were open when the session was made. A backward is compiled when it first
+    #: runs, on some devices in a thread of its own; the session takes them there.
     recorders: tuple[Recording, ...] = ()
 
 
@@ -255,15 +248,10 @@ def with_announcement(source: str, error: Exception) -> str:
 
 @dataclass(frozen=True)
 class _Request:
-    """A request to another process that makes its compilation ours there.
+    """A request to another process that makes its compilation ours there."""
 
-    Attributes:
-        stock: Inductor's request.
-        within: Makes the context in which to compile it; picklable.
-    """
-
-    stock: Any
-    within: Within
+    stock: Any  #: Inductor's request
+    within: Within  #: makes the context in which to compile it; picklable
 
     def deserialize(self) -> Any:
         """Return the request as Inductor reads it, with our context in its state."""

@@ -45,9 +45,6 @@ class _Parts(list[Any]):
     """A kernel's partial results, which tell the wrapper which one is being combined.
 
     Inductor iterates over the list after the kernel's call, and writes text for each.
-
-    Args:
-        kernel: One of Inductor's Triton kernels, its workspace included.
     """
 
     def __init__(self, kernel: Any) -> None:
