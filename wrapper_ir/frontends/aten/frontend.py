@@ -13,7 +13,6 @@ from torch.fx import GraphModule
 from wrapper_ir.build.draft import metadata_of, range_checks
 from wrapper_ir.build.solving import Equation, bind_given
 from wrapper_ir.frontends.aten.control import to_value
-from wrapper_ir.frontends.aten.errors import NotAModelError, UnsupportedGraphError
 from wrapper_ir.frontends.aten.graph import constant, convert_node
 from wrapper_ir.frontends.aten.numbers import kind_of
 from wrapper_ir.frontends.aten.sources import (
@@ -24,7 +23,15 @@ from wrapper_ir.frontends.aten.sources import (
     source_of_export,
     source_of_module,
 )
-from wrapper_ir.frontends.aten.state import POISON, GraphWalk, Ref, State, UnsupportedNodeError
+from wrapper_ir.frontends.aten.state import (
+    POISON,
+    GraphWalk,
+    NotAModelError,
+    Ref,
+    State,
+    UnsupportedGraphError,
+    UnsupportedNodeError,
+)
 from wrapper_ir.frontends.common.exported import tied, with_apart_inputs, with_other_names
 from wrapper_ir.frontends.common.expressions import bound_of, is_about_layout
 from wrapper_ir.frontends.common.ops import SYMBOLIC

@@ -22,8 +22,7 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from wrapper_ir.frontends.aten import numbers
-from wrapper_ir.frontends.aten.errors import ExportError, NotAnAtenGraphError
-from wrapper_ir.frontends.aten.state import is_guard, target_of
+from wrapper_ir.frontends.aten.state import ExportError, NotAnAtenGraphError, is_guard, target_of
 from wrapper_ir.frontends.common.exported import Range, exported_ranges
 from wrapper_ir.frontends.common.ops import is_op
 from wrapper_ir.lines.program import ConstantKind

@@ -53,7 +53,6 @@ from wrapper_ir.frontends.inductor.export_guards import (
 )
 from wrapper_ir.frontends.inductor.folding import folding_apart, inner_compiler, with_folding
 from wrapper_ir.frontends.inductor.identity import is_bisected_away
-from wrapper_ir.frontends.inductor.inductor_options import delivery_of
 from wrapper_ir.frontends.inductor.output_code import artifact_of
 from wrapper_ir.frontends.inductor.session import (
     announce,
@@ -63,7 +62,7 @@ from wrapper_ir.frontends.inductor.session import (
     statistics,
     use_session,
 )
-from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.frontends.inductor.settings import Settings, delivery_of
 from wrapper_ir.lines.program import ConstantKind, FrozenMap, Program
 from wrapper_ir.options.declared import CPP_EMITTER
 from wrapper_ir.options.schema import options_of
@@ -71,7 +70,7 @@ from wrapper_ir.options.schema import options_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from wrapper_ir.frontends.inductor.inductor_options import Delivery
+    from wrapper_ir.frontends.inductor.settings import Delivery
 
 
 #: Inductor's settings for a compilation ahead of time.

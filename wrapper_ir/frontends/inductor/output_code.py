@@ -121,11 +121,8 @@ def _show(program: Program, planned: Program) -> None:
 
         return str(diff(program, planned))
 
-    for name, text in {
-        "program": program.__str__,
-        "plan": planned.__str__,
-        "diff": changes,
-    }.items():
+    texts = {"program": program.__str__, "plan": planned.__str__, "diff": changes}
+    for name, text in texts.items():
         metadata = {"name": f"wrapper_ir_{name}", "encoding": "string"}
         trace_structured("artifact", metadata.copy, payload_fn=text)
     if getattr(V.debug, "_path", None):
