@@ -15,18 +15,7 @@ from torch.utils import _pytree as pytree
 
 from wrapper_ir.frontends.aten.numbers import bind_unbacked, kind_of, noted_by
 from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError, to_dtype
-from wrapper_ir.frontends.common.ops import (
-    NUMBERS,
-    SYMBOLIC,
-    Bound,
-    Path,
-    bind_arguments,
-    call_of,
-    is_op,
-    plain_argument,
-    source_of,
-    to_device,
-)
+from wrapper_ir.frontends.common import ops
 from wrapper_ir.frontends.common.symbols import Binding
 from wrapper_ir.lines.args import (
     Access,
@@ -66,15 +55,15 @@ class Expected:
 
     name: str  #: of a single result, and the prefix of the names of parts
     value: Any  #: torch's fake value
-    names: Mapping[Path, str] = field(default_factory=dict)  #: of parts
-    used: AbstractSet[Path] | None = None  #: parts; None if the result is used as a whole
+    names: Mapping[ops.Path, str] = field(default_factory=dict)  #: of parts
+    used: AbstractSet[ops.Path] | None = None  #: parts; None if the result is used as a whole
     bindings: Sequence[Binding] = ()
 
 
 def expected_of(node: Node) -> Expected:
     """Return the expected result of a node's call."""
     parts = {user: user.args[1] for user in node.users if user.target is operator.getitem}
-    names: dict[Path, str] = {(i,): u.name for u, i in parts.items() if isinstance(i, int)}
+    names: dict[ops.Path, str] = {(i,): u.name for u, i in parts.items() if isinstance(i, int)}
     # With a symbolic or negative index, the whole result counts as used.
     is_whole = len(parts) < len(node.users) or any(
         user.args[0] is not node or not isinstance(index, int) or index < 0
@@ -94,13 +83,13 @@ def emit_call(
 ) -> Any:
     """Emit a call of an op. The expected result is by default that of the node."""
     expected = expected or expected_of(node)
-    bound = bind_arguments(op, args, kwargs, partial(_argument, walk.state))
+    bound = ops.bind_arguments(op, args, kwargs, partial(_argument, walk.state))
     if torch.Tag.inplace_view in bound.op.tags:
         raise UnsupportedNodeError("it changes the shape of its argument in place")
     call = _Call(walk.state, bound, expected)
     value = call.results(expected.value)
     defined, where = tuple(call.defined), call.device()
-    line = call_of(walk.state.draft, bound.op, bound.args, bound.kwargs, defined, device=where)
+    line = ops.call_of(walk.state.draft, bound.op, bound.args, bound.kwargs, defined, device=where)
     held = call.held(node.name)
     values = tuple(held.get(name, "") for name in effects(line).written)
     walk.emit(dataclasses.replace(line, origin=walk.state.origin(node, values=values)))
@@ -112,13 +101,13 @@ def _argument(state: State, value: Any, declared: SchemaArg, access: Access) -> 
     try:
         if isinstance(value, Ref):
             return BufferArg(value.name, access)
-        if isinstance(value, NUMBERS):
+        if isinstance(value, ops.NUMBERS):
             return ScalarArg(state.scalar(value))
         if declared.type.base == "Device" and isinstance(value, str):
             return DeviceArg(Device.parse(value))
         if isinstance(value, torch.dtype):
             return DTypeArg(to_dtype(value))
-        found = plain_argument(value)
+        found = ops.plain_argument(value)
         if found is not None:
             return found
         kind = type(value).__name__
@@ -130,16 +119,16 @@ def _argument(state: State, value: Any, declared: SchemaArg, access: Access) -> 
 class _Call:
     """Definer of the results of one call."""
 
-    def __init__(self, state: State, bound: Bound, expected: Expected) -> None:
+    def __init__(self, state: State, bound: ops.Bound, expected: Expected) -> None:
         self._state = state
         self._bound = bound
         self._expected = expected
         self._needed = {binding.path for binding in expected.bindings}
         self.defined: list[CallResult] = []
         #: The values of the result's leaves.
-        self.leaves: dict[Path, Any] = {}
+        self.leaves: dict[ops.Path, Any] = {}
 
-    def results(self, value: Any, path: Path = ()) -> Any:
+    def results(self, value: Any, path: ops.Path = ()) -> Any:
         """Define the result at a path and return it as the value of a node."""
         if path and not self._is_used(path):
             return POISON
@@ -160,11 +149,11 @@ class _Call:
             if isinstance(leaf, Ref)
         }
 
-    def _is_used(self, path: Path) -> bool:
+    def _is_used(self, path: ops.Path) -> bool:
         used = self._expected.used
         return used is None or path[:1] in used or path[:1] in {p[:1] for p in self._needed}
 
-    def _without_value(self, path: Path) -> Any:
+    def _without_value(self, path: ops.Path) -> Any:
         """Return a result for which torch has no fake value."""
         type_ = self._bound.schema.type_at(path)
         if type_ is None or path or not type_.is_tensor or type_.is_optional:
@@ -176,7 +165,7 @@ class _Call:
             raise UnsupportedNodeError("its result's shape is not known (no meta['val'])")
         return None
 
-    def _tensor(self, value: torch.Tensor, path: Path) -> Ref:
+    def _tensor(self, value: torch.Tensor, path: ops.Path) -> Ref:
         state = self._state
         type_ = self._bound.schema.type_at(path)
         relation, of = self._bound.relation(path)
@@ -196,21 +185,21 @@ class _Call:
         self.defined.append(ResultBuffer(name, path, relation, of))
         return Ref(name)
 
-    def _number(self, value: Any, path: Path) -> Any:
+    def _number(self, value: Any, path: ops.Path) -> Any:
         state = self._state
         own = [b for b in self._expected.bindings if b.path == path and not b.keys]
-        if own and isinstance(value, SYMBOLIC):
+        if own and isinstance(value, ops.SYMBOLIC):
             name = state.bind(own[0].name, kind_of(value), unbacked=True)
             self.defined.append(ResultSymbol(name, path))
             return state.draft.symbol(name)
-        if isinstance(value, (bool, int, float, *SYMBOLIC)):
+        if isinstance(value, (bool, int, float, *ops.SYMBOLIC)):
             return state.scalar(value)
         raise UnsupportedNodeError(f"a result of type {type(value).__name__} cannot be expressed")
 
     def device(self) -> Device:
         """Return the device to run on: that of the results, or else that of the arguments."""
         leaves = pytree.tree_leaves(self._expected.value)
-        devices = [to_device(leaf.device) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        devices = [ops.to_device(leaf.device) for leaf in leaves if isinstance(leaf, torch.Tensor)]
         return next(iter((*devices, *map(self._state.device, self._bound.buffers))), CPU)
 
 
@@ -224,9 +213,9 @@ def auto_functionalized(walk: GraphWalk, node: Node) -> Any:
     """
     op: Any = node.args[0]
     whole = node.meta.get("val")
-    if not is_op(op) or not isinstance(whole, (list, tuple)):
+    if not ops.is_op(op) or not isinstance(whole, (list, tuple)):
         raise UnsupportedNodeError("its op is unknown")
-    schema = parse_schema(source_of(op).schema)
+    schema = parse_schema(ops.source_of(op).schema)
     given = dict(walk.value(node.kwargs))
     bases = list(given.pop("_all_bases", []))
     clones = [_cloned(walk, node, base, index) for index, base in enumerate(bases)]

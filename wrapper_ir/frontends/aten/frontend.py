@@ -12,17 +12,10 @@ from torch.fx import GraphModule
 
 from wrapper_ir.build.draft import metadata_of, range_checks
 from wrapper_ir.build.solving import Equation, bind_given
+from wrapper_ir.frontends.aten import sources
 from wrapper_ir.frontends.aten.control import to_value
 from wrapper_ir.frontends.aten.graph import constant, convert_node
 from wrapper_ir.frontends.aten.numbers import kind_of
-from wrapper_ir.frontends.aten.sources import (
-    Place,
-    PlaceKind,
-    Source,
-    export_module,
-    source_of_export,
-    source_of_module,
-)
 from wrapper_ir.frontends.aten.state import (
     POISON,
     GraphWalk,
@@ -32,7 +25,7 @@ from wrapper_ir.frontends.aten.state import (
     UnsupportedGraphError,
     UnsupportedNodeError,
 )
-from wrapper_ir.frontends.common.exported import tied, with_apart_inputs, with_other_names
+from wrapper_ir.frontends.common.exported import Range, tied, with_apart_inputs, with_other_names
 from wrapper_ir.frontends.common.expressions import bound_of, is_about_layout
 from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.frontends.common.regions import copied, copy
@@ -85,12 +78,13 @@ def from_fx(
         VerificationError: The program breaks a rule of the IR, which is a bug of this front end.
     """
     if isinstance(model, ExportedProgram):
-        source = source_of_export(model)
+        source = sources.source_of_export(model)
     elif isinstance(model, GraphModule):
         if example_inputs is None:
-            source = source_of_module(model)
+            source = sources.source_of_module(model)
         else:
-            source = source_of_export(export_module(model, example_inputs, dynamic_shapes))
+            exported = sources.export_module(model, example_inputs, dynamic_shapes)
+            source = sources.source_of_export(exported)
     else:
         raise NotAModelError(kind=type(model).__name__)
     program = _Conversion(source).program(name)
@@ -121,13 +115,13 @@ def capture(
     """
     if isinstance(model, ExportedProgram):
         return from_fx(model, name="captured")
-    return from_fx(export_module(model, args, dynamic_shapes, kwargs), name="captured")
+    return from_fx(sources.export_module(model, args, dynamic_shapes, kwargs), name="captured")
 
 
 class _Conversion:
     """The conversion of one graph to a program."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: sources.Source) -> None:
         self._source = source
         ranges, hints = _symbols(source)
         self._state = State(ranges=ranges, hints=hints)
@@ -153,11 +147,11 @@ class _Conversion:
     def _given(self, beginning: Beginning) -> list[Any]:
         """Return the value of each placeholder."""
         places, values = self._source.places, beginning.values
-        constants = (place for place in places if place.kind is PlaceKind.CONSTANT)
+        constants = (place for place in places if place.kind is sources.PlaceKind.CONSTANT)
         values |= {place.node.name: self._constant(place) for place in constants}
         return [values[place.node.name] for place in places]
 
-    def _constant(self, place: Place) -> Any:
+    def _constant(self, place: sources.Place) -> Any:
         try:
             return Ref(constant(self._state, place.name, place.value, place.constant))
         except UnsupportedNodeError as error:
@@ -170,7 +164,7 @@ class _Conversion:
         module, places = self._source.module, self._source.places
         parameters = dict(module.named_parameters(remove_duplicate=False))
         buffers = dict(module.named_buffers(remove_duplicate=False))
-        constants = [place for place in places if place.kind is PlaceKind.CONSTANT]
+        constants = [place for place in places if place.kind is sources.PlaceKind.CONSTANT]
         values = {place.name: place.value for place in constants} | buffers | parameters
         kinds = {place.name: place.constant for place in constants}
         kinds |= dict.fromkeys(buffers, ConstantKind.BUFFER)
@@ -212,7 +206,7 @@ class _Conversion:
             earlier |= roots(target.name)
 
 
-def _symbols(source: Source) -> tuple[dict[str, tuple[int | None, int | None]], dict[str, int]]:
+def _symbols(source: sources.Source) -> tuple[dict[str, Range], dict[str, int]]:
     """Return the ranges and hints of the symbols in a graph's shapes."""
     ranges, hints = dict(source.ranges), {}
     for node in source.module.graph.nodes:
@@ -266,7 +260,7 @@ def _finished(program: Program, draft: ProgramDraft) -> Program:
 class Beginning:
     """Converter of a graph's placeholders to inputs, lines that bind symbols, and checks."""
 
-    def __init__(self, state: State, places: Sequence[Place]) -> None:
+    def __init__(self, state: State, places: Sequence[sources.Place]) -> None:
         self._state = state
         self._draft = state.draft
         #: The value of each placeholder, by the node's name.
@@ -278,7 +272,7 @@ class Beginning:
         #: Checks of numbers that sizes determine.
         self._late: list[AssertSymbol] = []
         for place in places:
-            if place.kind is PlaceKind.CONSTANT:
+            if place.kind is sources.PlaceKind.CONSTANT:
                 continue
             try:
                 self.values[place.node.name] = self._input(place)
@@ -290,15 +284,15 @@ class Beginning:
             if isinstance(item, BufferInput):
                 self._draft.emit(AssertLayout(item.name))
 
-    def _input(self, place: Place) -> Any:
+    def _input(self, place: sources.Place) -> Any:
         known = place.node.meta.get("val")
-        if place.kind is PlaceKind.FIXED:
+        if place.kind is sources.PlaceKind.FIXED:
             return self._fixed(place)
         if isinstance(known, torch.Tensor):
             return self._tensor(place, known)
         return self._number(place, known)
 
-    def _tensor(self, place: Place, known: torch.Tensor) -> Ref:
+    def _tensor(self, place: sources.Place, known: torch.Tensor) -> Ref:
         state = self._state
         name = state.define(place.name, known)
         origin = state.origin(place.node)
@@ -307,7 +301,7 @@ class Beginning:
         self._equations += [Equation(value, source, origin) for value, source in metadata]
         return Ref(name)
 
-    def _number(self, place: Place, known: Any) -> Any:
+    def _number(self, place: sources.Place, known: Any) -> Any:
         state = self._state
         if isinstance(known, SYMBOLIC):
             kind, expr = kind_of(known), state.scalar(known)
@@ -325,7 +319,7 @@ class Beginning:
             return number
         return self._fixed(place)
 
-    def _fixed(self, place: Place) -> Any:
+    def _fixed(self, place: sources.Place) -> Any:
         """Convert an argument with a fixed value. A number is checked, anything else dropped."""
         value = place.value
         if not isinstance(value, (bool, int, float)):
@@ -339,7 +333,7 @@ class Beginning:
             self._check(sympy.Eq(number, value), message)
         return value
 
-    def _fresh_input(self, place: Place, kind: SymbolKind) -> sympy.Symbol:
+    def _fresh_input(self, place: sources.Place, kind: SymbolKind) -> sympy.Symbol:
         name = self._state.bind_fresh(place.name, kind)
         self._draft.inputs.append(ScalarInput(name))
         return self._draft.symbol(name)

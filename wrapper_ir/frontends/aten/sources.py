@@ -10,14 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch.export.graph_signature import (
-    ConstantArgument,
-    CustomObjArgument,
-    InputKind,
-    OutputKind,
-    TensorArgument,
-    TokenArgument,
-)
+from torch.export import graph_signature as signatures
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
@@ -76,16 +69,16 @@ class Source:
     out_spec: str = ""
 
 
-_CONSTANTS: Final[Mapping[InputKind, ConstantKind]] = {
-    InputKind.PARAMETER: ConstantKind.PARAMETER,
-    InputKind.BUFFER: ConstantKind.BUFFER,
-    InputKind.CONSTANT_TENSOR: ConstantKind.TENSOR,
+_CONSTANTS: Final[Mapping[signatures.InputKind, ConstantKind]] = {
+    signatures.InputKind.PARAMETER: ConstantKind.PARAMETER,
+    signatures.InputKind.BUFFER: ConstantKind.BUFFER,
+    signatures.InputKind.CONSTANT_TENSOR: ConstantKind.TENSOR,
 }
 
 _COPIES: Final = tuple(
-    getattr(OutputKind, name)
+    getattr(signatures.OutputKind, name)
     for name in ("BUFFER_MUTATION", "USER_INPUT_MUTATION", "PARAMETER_MUTATION")
-    if hasattr(OutputKind, name)
+    if hasattr(signatures.OutputKind, name)
 )
 
 
@@ -122,7 +115,7 @@ def source_of_export(exported: ExportedProgram) -> Source:
     for position, output in enumerate(signature.output_specs):
         if output.kind in _COPIES:
             source.copies[position] = by_target[str(output.target)]
-        elif output.kind is not OutputKind.TOKEN:
+        elif output.kind is not signatures.OutputKind.TOKEN:
             source.results.append(position)
     source.ranges = exported_ranges(exported.graph, exported.range_constraints)
     source.in_spec = _spec(exported.call_spec.in_spec)
@@ -135,12 +128,12 @@ def _place(node: Node, spec: Any, tensors: Mapping[str, Any]) -> Place:
         return Place(
             node, PlaceKind.CONSTANT, spec.target, tensors[spec.target], _CONSTANTS[spec.kind]
         )
-    if isinstance(spec.arg, (CustomObjArgument, TokenArgument)):
+    if isinstance(spec.arg, (signatures.CustomObjArgument, signatures.TokenArgument)):
         kind = "an object of a custom class" if spec.target else "a token"
         raise NotAnAtenGraphError(what=f"its argument {node.name!r} is {kind}", hint="")
-    if isinstance(spec.arg, ConstantArgument):
+    if isinstance(spec.arg, signatures.ConstantArgument):
         return Place(node, PlaceKind.FIXED, node.name, spec.arg.value)
-    return Place(node, PlaceKind.INPUT, node.name, isinstance(spec.arg, TensorArgument))
+    return Place(node, PlaceKind.INPUT, node.name, isinstance(spec.arg, signatures.TensorArgument))
 
 
 def source_of_module(module: GraphModule) -> Source:

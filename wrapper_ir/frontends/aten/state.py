@@ -13,6 +13,7 @@ from torch.fx import GraphModule
 
 from wrapper_ir.build.draft import ProgramDraft
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.frontends.common.exported import Range
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.common.ops import MisfitError, to_device
 from wrapper_ir.frontends.common.origins import origin_of
@@ -137,7 +138,7 @@ class State:
     """
 
     draft: ProgramDraft = field(default_factory=ProgramDraft)
-    ranges: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    ranges: Mapping[str, Range] = field(default_factory=dict)
     hints: Mapping[str, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     starts: dict[str, Dim] = field(default_factory=dict)

@@ -15,16 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import sympy
 
 from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines import symbols as lines
 from wrapper_ir.lines.program import SymbolInfo
-from wrapper_ir.lines.symbols import (
-    AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
-    SizeOf,
-    StorageOffsetOf,
-    StrideOf,
-    SymbolSource,
-)
 from wrapper_ir.lines.walk import Renaming
 
 if TYPE_CHECKING:
@@ -73,7 +65,7 @@ def _split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
     return tuple(key.idx for key in leaf), keys[len(leaf) :]
 
 
-def _way_in(symbol: str, buffer: str, keys: Keys) -> tuple[SymbolSource, Keys]:
+def _way_in(symbol: str, buffer: str, keys: Keys) -> tuple[lines.SymbolSource, Keys]:
     """Return the source in a buffer's metadata that keys begin with, and the remaining keys.
 
     Raises:
@@ -81,17 +73,17 @@ def _way_in(symbol: str, buffer: str, keys: Keys) -> tuple[SymbolSource, Keys]:
     """
     method = getattr(keys[0], "name", None)
     if method in ("size", "stride") and len(keys) > 1 and hasattr(keys[1], "idx"):
-        made = SizeOf if method == "size" else StrideOf
+        made = lines.SizeOf if method == "size" else lines.StrideOf
         return made(buffer, keys[1].idx), keys[2:]
     if method == "storage_offset":
-        return StorageOffsetOf(buffer), keys[1:]
+        return lines.StorageOffsetOf(buffer), keys[1:]
     raise UnknownWayError(symbol, keys)
 
 
 def bind_along(
     draft: ProgramDraft,
     binding: Binding,
-    start: str | SymbolSource,
+    start: str | lines.SymbolSource,
     *,
     bind: Callable[[], str],
     dim: Callable[[Any], Dim],
@@ -110,22 +102,24 @@ def bind_along(
         _way_in(symbol, start, binding.keys) if isinstance(start, str) else (start, binding.keys)
     )
     if not keys:
-        draft.emit(BindSymbol(bind(), source, origin=origin))
+        draft.emit(lines.BindSymbol(bind(), source, origin=origin))
         return
     kind = type(keys[0]).__name__
     if len(keys) > 1 or kind not in ("ConvertIntKey", "DivideByKey"):
         raise UnknownWayError(symbol, keys)
     raw = draft.bind(draft.fresh(f"{symbol}_raw"), SymbolInfo(unbacked=True))
-    draft.emit(BindSymbol(raw, source, origin=origin))
+    draft.emit(lines.BindSymbol(raw, source, origin=origin))
     value = draft.symbol(raw)
     if kind == "ConvertIntKey":
         result = ours.Where(sympy.Ne(value, 0), sympy.S.One, sympy.S.Zero)
     else:
         divisor = dim(keys[0].divisor)
         message = f"{symbol} is not divisible by {divisor}"
-        draft.emit(AssertSymbol(sympy.Eq(ours.Mod(value, divisor), 0), message, origin=origin))
+        draft.emit(
+            lines.AssertSymbol(sympy.Eq(ours.Mod(value, divisor), 0), message, origin=origin)
+        )
         result = ours.FloorDiv(value, divisor)
-    draft.emit(ComputeSymbol(bind(), result, origin=origin))
+    draft.emit(lines.ComputeSymbol(bind(), result, origin=origin))
 
 
 # Names for numbers that a model takes: the model's own instead of torch's ``s86``.

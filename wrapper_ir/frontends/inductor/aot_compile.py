@@ -18,50 +18,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import torch
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.frontends.common.exported import (
-    assume_traced_sizes,
-    exported_ranges,
-    renamed,
-    tied,
-    with_apart_inputs,
-    with_other_names,
-)
+from wrapper_ir.frontends.common import exported
+from wrapper_ir.frontends.inductor import dropped_facts as facts
+from wrapper_ir.frontends.inductor import export_guards
+from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.compat import (
     InductorError,
     cache_dir,
     compile_lock,
     inductor_config,
 )
-from wrapper_ir.frontends.inductor.dropped_facts import (
-    PackedBy,
-    noted_guards,
-    noted_packing,
-    take_numbers,
-    take_strings,
-    with_exported_ranges,
-    with_guards,
-    with_numbers,
-    with_packing,
-    without_bounds,
-)
 from wrapper_ir.frontends.inductor.errors import CaptureError, UnsupportedLineError
-from wrapper_ir.frontends.inductor.export_guards import (
-    free_sizes,
-    shape_env_of,
-    warn_of_fixed_sizes,
-    warn_of_lost_sizes,
-)
 from wrapper_ir.frontends.inductor.folding import folding_apart, inner_compiler, with_folding
 from wrapper_ir.frontends.inductor.identity import is_bisected_away
 from wrapper_ir.frontends.inductor.output_code import artifact_of
-from wrapper_ir.frontends.inductor.session import (
-    announce,
-    current_session,
-    open_recorders,
-    refuse,
-    statistics,
-    use_session,
-)
 from wrapper_ir.frontends.inductor.settings import Settings, delivery_of
 from wrapper_ir.lines.program import ConstantKind, FrozenMap, Program
 from wrapper_ir.options.declared import CPP_EMITTER
@@ -97,7 +67,7 @@ class Lowered(NamedTuple):
     program: Program
     graph: torch.fx.GraphModule
     least: dict[str, int]  #: values of symbols that the program is right for: ``least_sizes``
-    packed: dict[int, PackedBy]
+    packed: dict[int, facts.PackedBy]
 
 
 def lower_graph(
@@ -113,12 +83,12 @@ def lower_graph(
         CaptureError: Inductor cannot lower the graph.
         UnsupportedLineError: Something in its wrapper has no typed form.
     """
-    packed: dict[int, PackedBy] = {}
+    packed: dict[int, facts.PackedBy] = {}
     try:
         with warnings.catch_warnings(), ExitStack() as stack:
             if freeze:
                 stack.enter_context(torch.no_grad())  # where gradients are on, nothing is frozen
-                packed = stack.enter_context(noted_packing())
+                packed = stack.enter_context(facts.noted_packing())
             # Inductor warns about unused graph inputs; here they are the caller's arguments.
             warnings.simplefilter("ignore")
             folding = stack.enter_context(folding_apart(wanted=fold))
@@ -174,7 +144,7 @@ def with_values(
             data[name] = original.detach()
         if isinstance(data[name], torch.Tensor):
             data[name] = _as_read(data[name], qualified, mutable=constant.mutable)
-    ties = tied({name: data[name] for name in own})
+    ties = exported.tied({name: data[name] for name in own})
     for name, constant in own.items():
         kind = kinds.get(constant.qualified_name, ConstantKind.TENSOR)
         own[name] = replace(constant, kind=kind, tied_to=ties.get(name))
@@ -184,7 +154,7 @@ def with_values(
         taken = {n: replace(c, kind=kinds.get(c.qualified_name, c.kind)) for n, c in rows}
         folding = folding.replace(constants=FrozenMap(taken))
     program = program.replace(constants=program.constants.set(**own), data=data, folding=folding)
-    return with_other_names(program, values, kinds, folded)
+    return exported.with_other_names(program, values, kinds, folded)
 
 
 def _as_read(value: torch.Tensor, name: str, *, mutable: bool) -> torch.Tensor:
@@ -227,27 +197,27 @@ def with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
             how = {**kwargs, **inner_compiler()}
             return stock(model_, examples, *args, config_patches=patches, **how)
 
-        session = current_session()
+        session = sessions.current_session()
         if session is None or session.capture or is_bisected_away(session, model_.graph):
-            with use_session(session if session is not None and session.capture else None):
+            with sessions.use_session(session if session is not None and session.capture else None):
                 return run(config_patches)
         try:
             delivery, options = delivery_of(config_patches or {})
             settings = _settings(session.settings, options)
             capturing = replace(session, settings=settings, capture=True, hold=None)
-            with compile_lock, use_session(capturing):
-                examples = take_strings(model_, example_inputs_)
+            with compile_lock, sessions.use_session(capturing):
+                examples = facts.take_strings(model_, example_inputs_)
                 program, graph = _program(
                     model_, lambda config: run(config, examples), settings, delivery
                 )
             files = _files(program, settings, delivery)
         except WrapperIRError as error:
-            refuse(session, error)
-            announce(str(error))
-            with use_session(None):
+            sessions.refuse(session, error)
+            sessions.announce(str(error))
+            with sessions.use_session(None):
                 return run(config_patches)
-        statistics.count_program()
-        for recorder in open_recorders(session):
+        sessions.statistics.count_program()
+        for recorder in sessions.open_recorders(session):
             recorder.add(program, graph)
         return files
 
@@ -274,13 +244,14 @@ def _program(
     patches = dict(settings.inductor)
     freeze = bool(patches.get("freezing", inductor_config.freezing))
     inputs = [node.name for node in model.graph.find_nodes(op="placeholder")]
-    free, env = free_sizes(model.graph, inputs), shape_env_of(model.graph)
+    free = export_guards.free_sizes(model.graph, inputs)
+    env = export_guards.shape_env_of(model.graph)
     start = 0 if env is None else len(env.guards)
     known = {} if env is None else dict(env.var_to_range)
     known |= dict(getattr(model, "range_constraints", ()))
-    ranges = exported_ranges(model.graph, known)
-    assume_traced_sizes(model.graph)
-    numbers = take_numbers(model)
+    ranges = exported.exported_ranges(model.graph, known)
+    exported.assume_traced_sizes(model.graph)
+    numbers = facts.take_numbers(model)
     # Dynamo flattens the names of a module's tensors.
     originals = dict(model.meta.get("dynamo_flat_name_to_original_fqn", {}))
     folded = read_names(model.graph) if freeze else ()
@@ -289,21 +260,22 @@ def _program(
         freeze=freeze,
         fold=delivery.folds,
     )
-    program = with_exported_ranges(with_numbers(lowered.program, numbers), ranges, lowered.least)
+    program = facts.with_numbers(lowered.program, numbers)
+    program = facts.with_exported_ranges(program, ranges, lowered.least)
     if not (delivery.checks_lower and delivery.checks_upper):
-        program = without_bounds(
+        program = facts.without_bounds(
             program, lower=not delivery.checks_lower, upper=not delivery.checks_upper
         )
-    program = with_guards(program, noted_guards(env, {}))
+    program = facts.with_guards(program, facts.noted_guards(env, {}))
     parameters = dict(model.named_parameters(remove_duplicate=False))
     buffers = dict(model.named_buffers(remove_duplicate=False))
     program = with_values(program, {**parameters, **buffers}, parameters, buffers, folded)
-    program = renamed(program, originals)
+    program = exported.renamed(program, originals)
     specs = {"in_spec": delivery.in_spec, "out_spec": delivery.out_spec}
-    program = with_packing(program.replace(name="model", **specs), lowered.packed)
-    program = with_apart_inputs(program)
-    warn_of_fixed_sizes(program, free)
-    warn_of_lost_sizes(program, noted_guards(env, {}, start))
+    program = facts.with_packing(program.replace(name="model", **specs), lowered.packed)
+    program = exported.with_apart_inputs(program)
+    export_guards.warn_of_fixed_sizes(program, free)
+    export_guards.warn_of_lost_sizes(program, facts.noted_guards(env, {}, start))
     return program, lowered.graph
 
 

@@ -11,18 +11,8 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from wrapper_ir.devices import CUDA, kind_of, named, registered
-from wrapper_ir.frontends.inductor.compat import (
-    BaseScheduling,
-    CppScheduling,
-    PythonWrapperCodegen,
-    WrapperFxCodegen,
-    codegen_common,
-    device_interface,
-    inductor_config,
-    list_mode_options,
-    loops_of_gpus,
-    triton_tools,
-)
+from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor.compat import codegen_common
 from wrapper_ir.frontends.inductor.errors import SchedulingError, UnsupportedTorchError
 from wrapper_ir.options.gpu import GRAPHS
 
@@ -45,7 +35,7 @@ _OPS: Final = "ops"
 """Words for schedulings: Inductor's, and that of a kind that has no kernels."""
 
 
-class OpsOnly(BaseScheduling):
+class OpsOnly(compat.BaseScheduling):
     """A scheduling without kernels: every node on its device is a library op."""
 
     def group_fn(self, sizes: Any) -> Any:
@@ -88,7 +78,7 @@ def _codegen(kind: DeviceKind) -> Any:
     if not kind.scheduling:
         return None
     classes: dict[str, Callable[[], Any]] = {
-        _CPP: lambda: CppScheduling,
+        _CPP: lambda: compat.CppScheduling,
         _TRITON: _triton,
         _OPS: lambda: OpsOnly,
     }
@@ -96,7 +86,8 @@ def _codegen(kind: DeviceKind) -> Any:
         scheduling = classes.get(kind.scheduling, lambda: named(kind.scheduling))()
     except (ImportError, AttributeError) as error:
         raise SchedulingError(device=kind.type, problem=str(error)) from error
-    return codegen_common.DeviceCodegen(scheduling, PythonWrapperCodegen, None, WrapperFxCodegen)
+    wrappers = compat.PythonWrapperCodegen, None, compat.WrapperFxCodegen
+    return codegen_common.DeviceCodegen(scheduling, *wrappers)
 
 
 def answer_for_device(type_: str) -> Callable[[], None]:
@@ -106,7 +97,7 @@ def answer_for_device(type_: str) -> Callable[[], None]:
     around calls. The current device comes from torch's module for the type. What is returned takes
     the registration back.
     """
-    host = device_interface.get_interface_for_device("cpu")
+    host = compat.device_interface.get_interface_for_device("cpu")
 
     class Worker(host.Worker):  # type: ignore[name-defined, misc]  # of no type
         @staticmethod
@@ -114,9 +105,10 @@ def answer_for_device(type_: str) -> Callable[[], None]:
             return int(torch.get_device_module(type_).current_device())
 
     interface = type("Interface", (host,), {"Worker": Worker})
+    overrides = codegen_common.get_device_op_overrides("cpu")
     tables: tuple[tuple[dict[str, Any], Any], ...] = (
-        (codegen_common.device_op_overrides_dict, codegen_common.get_device_op_overrides("cpu")),
-        (device_interface.device_interfaces, interface),
+        (codegen_common.device_op_overrides_dict, overrides),
+        (compat.device_interface.device_interfaces, interface),
     )
     added = [table for table, ours in tables if table.setdefault(type_, ours) is ours]
 
@@ -141,7 +133,7 @@ def with_devices(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Call
             return stock(model, inputs, *args, **kwargs)
         call = signature.bind(model, inputs, *args, **kwargs)
         call.apply_defaults()
-        patch: Any = partial(inductor_config.patch, _settings_for(_types(model, inputs)))
+        patch: Any = partial(compat.inductor_config.patch, _settings_for(_types(model, inputs)))
         if "inner_compile" in call.arguments:
             call.arguments["inner_compile"] = patch()(call.arguments["inner_compile"])
         with patch():
@@ -177,9 +169,9 @@ def _settings_for(types: Set[str]) -> dict[str, Any]:
         if issubclass(scheduling, _triton()):
             _check_triton(type_)
         if issubclass(scheduling, OpsOnly):
-            settings |= list_mode_options("lite")
-        if issubclass(scheduling, (CppScheduling, OpsOnly)):
-            settings |= {**dict.fromkeys(loops_of_gpus(), False), "cuda_backend": _CPP}
+            settings |= compat.list_mode_options("lite")
+        if issubclass(scheduling, (compat.CppScheduling, OpsOnly)):
+            settings |= {**dict.fromkeys(compat.loops_of_gpus(), False), "cuda_backend": _CPP}
     return settings
 
 
@@ -191,7 +183,7 @@ def _check_triton(type_: str) -> None:
         problem, hint = f"Triton cannot be imported: {error}", "install the package triton"
         raise SchedulingError(device=type_, problem=problem, hint=hint) from error
     try:
-        triton_tools.triton_hash_with_backend()
+        compat.triton_tools.triton_hash_with_backend()
     except Exception as error:
         problem = f"Triton has no backend for it here: {error}"
         hint = "install the vendor's backend for Triton, and check that the device is present"
@@ -221,17 +213,18 @@ def noting(scheduling: Any, scheduler: Any) -> Any:
     from wrapper_ir.frontends.inductor.notes import NotingCpp, NotingForeign  # noqa: PLC0415
     from wrapper_ir.frontends.inductor.triton import NotingTriton  # noqa: PLC0415
 
-    parts = [name for name, part in vars(scheduling).items() if isinstance(part, BaseScheduling)]
+    fields = vars(scheduling).items()
+    parts = {name: part for name, part in fields if isinstance(part, compat.BaseScheduling)}
     if parts:
-        for part in parts:
-            setattr(scheduling, part, noting(getattr(scheduling, part), scheduler))
+        for name, part in parts.items():
+            setattr(scheduling, name, noting(part, scheduler))
         return scheduling
     name = type(scheduling).__name__
     known: dict[str, Any] = {"language": _LANGUAGES.get(name, name)}
     for base, mixin in (
-        (CppScheduling, NotingCpp),
+        (compat.CppScheduling, NotingCpp),
         (_triton(), NotingTriton),
-        (BaseScheduling, NotingForeign),
+        (compat.BaseScheduling, NotingForeign),
     ):
         if isinstance(scheduling, base) and hasattr(scheduling, "define_kernel"):
             noting_class: Any = type(f"Noting{name}", (mixin, type(scheduling)), known)

@@ -20,13 +20,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from wrapper_ir.frontends.common.exported import memory_key, unused
-from wrapper_ir.frontends.inductor.compat import (
-    ConstantFolder,
-    StorageWeakRef,
-    compile_fx_inner,
-    is_traceable_wrapper_subclass,
-    without_modes,
-)
+from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.session import current_session, use_session
 from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap
 
@@ -74,8 +68,8 @@ def inner_compiler() -> Mapping[str, Callable[..., Any]]:
         if part is not None:
             inputless = None if session is None else replace(session, input_names=())
             with use_session(inputless):
-                found.product = compile_fx_inner(part, [], **kwargs)
-        return compile_fx_inner(graph, examples, **kwargs)
+                found.product = compat.compile_fx_inner(part, [], **kwargs)
+        return compat.compile_fx_inner(graph, examples, **kwargs)
 
     return {"inner_compile": compile_parts}
 
@@ -132,7 +126,7 @@ def _part(module: GraphModule, results: Sequence[Node]) -> GraphModule:
 
 def _like(value: torch.Tensor) -> torch.Tensor:
     """Return a tensor of zeros in the same layout, outside of any mode."""
-    with without_modes():
+    with compat.without_modes():
         how: Any = {"dtype": value.dtype, "device": value.device}
         return torch.empty_strided(value.shape, value.stride(), **how).zero_()
 
@@ -178,7 +172,7 @@ def with_folding(program: Program, folding: Program, names: Sequence[str]) -> Pr
 
 def _constant_nodes(module: GraphModule) -> dict[Node, None]:
     """Return the nodes whose values depend on constants alone, in order."""
-    folder = ConstantFolder(module)
+    folder = compat.ConstantFolder(module)
     written = _written(module)
     constant: dict[Node, None] = {}
     made: set[Node] = set()  # of no tensor, such as zeros: either part may make them
@@ -225,7 +219,7 @@ def _writes(user: Node, node: Node) -> bool:
 
 
 def _storage(value: Any) -> object:
-    return StorageWeakRef(value.untyped_storage())  # type: ignore[no-untyped-call]
+    return compat.StorageWeakRef(value.untyped_storage())  # type: ignore[no-untyped-call]
 
 
 def _value(module: GraphModule, target: str) -> Any:
@@ -236,7 +230,7 @@ def _value(module: GraphModule, target: str) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    if is_traceable_wrapper_subclass(value) or not isinstance(value, torch.Tensor):
+    if compat.is_traceable_wrapper_subclass(value) or not isinstance(value, torch.Tensor):
         return False
     return value.layout == torch.strided and not value.is_quantized and value.device.type != "meta"
 

@@ -22,15 +22,7 @@ from uuid import uuid4
 from wrapper_ir.devices import installed, is_registered, kind_of
 from wrapper_ir.emitters.base import is_ours
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
-from wrapper_ir.frontends.inductor.compat import (
-    BISECTED_BACKENDS,
-    AOTAutogradBypass,
-    BisectSubsystem,
-    CompilerBisector,
-    CustomGraphModulePass,
-    FxGraphBypass,
-    dynamo_config,
-)
+from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.overlaps import overlapping
 from wrapper_ir.frontends.inductor.session import Session, current_session, maker, open_recorders
 from wrapper_ir.options.schema import options_of
@@ -44,17 +36,17 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.settings import Settings
 
 
-class CacheBypass(FxGraphBypass, AOTAutogradBypass):
+class CacheBypass(compat.FxGraphBypass, compat.AOTAutogradBypass):
     """Raised in place of a key: both caches then silently bypass themselves."""
 
 
-class IdentityPass(CustomGraphModulePass):
+class IdentityPass(compat.CustomGraphModulePass):
     """A pass that does nothing but carry our identity into Inductor's cache keys.
 
     The pass that was registered before for the device type stays in effect.
     """
 
-    def __init__(self, device: str, previous: CustomGraphModulePass | None) -> None:
+    def __init__(self, device: str, previous: compat.CustomGraphModulePass | None) -> None:
         self._device = device
         self._previous = previous
 
@@ -210,7 +202,7 @@ def saved_for_minifier(
 
     The minifier examines the results of calls; while it is off, the graph is returned as it is.
     """
-    if dynamo_config.repro_after != "aot":
+    if compat.dynamo_config.repro_after != "aot":
         return compiled
 
     @functools.wraps(compiled)
@@ -226,8 +218,8 @@ def saved_for_minifier(
 #: Our name there: as a backend, and as the part of Inductor that installations replace.
 _NAME: Final = "wrapper_ir"
 
-BISECTED_BACKENDS["inductor"].insert(0, BisectSubsystem(_NAME))
-BISECTED_BACKENDS.setdefault(_NAME, [BisectSubsystem(_NAME)])
+compat.BISECTED_BACKENDS["inductor"].insert(0, compat.BisectSubsystem(_NAME))
+compat.BISECTED_BACKENDS.setdefault(_NAME, [compat.BisectSubsystem(_NAME)])
 
 
 def is_bisected_away(session: Session, graph: torch.fx.Graph) -> bool:
@@ -238,6 +230,6 @@ def is_bisected_away(session: Session, graph: torch.fx.Graph) -> bool:
         return f"a graph of {', '.join(dict.fromkeys(ops))}"
 
     return not session.capture and any(
-        CompilerBisector.disable_subsystem(backend, _NAME, in_words)
+        compat.CompilerBisector.disable_subsystem(backend, _NAME, in_words)
         for backend in ("inductor", _NAME)
     )

@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import sympy
 import torch
 
-from wrapper_ir.frontends.inductor.compat import (
-    KernelArgs,
-    MemoryDep,
-    Mixin,
-    Placeholder,
-    SymT,
-    V,
-    symbol_is_type,
-)
+from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor.compat import V
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import ScalarType
 
@@ -91,7 +84,9 @@ class TritonNote:
     entry: str  #: the function's name: ``name``, or the user's name for it
     buffers: Mapping[str, BufferNote]  #: that this call passes, by parameter
     nodes: tuple[Any, ...]  #: the IR nodes that the kernel computes
-    touched: tuple[MemoryDep, ...] = ()  #: accesses to memory in it, as far as Inductor knows them
+    touched: tuple[
+        compat.MemoryDep, ...
+    ] = ()  #: accesses to memory in it, as far as Inductor knows them
     bodies: tuple[Any, ...] = ()  #: Inductor's loop bodies in it, in order
     #: Name of a buffer in loop bodies -> name of the buffer that has the memory.
     real: Mapping[str, str] = field(default_factory=dict)
@@ -129,7 +124,7 @@ CallNote: TypeAlias = KernelNote | TritonNote | AlternativesNote | ForeignNote
 """What a line calls: a kernel, or the one of several that is chosen."""
 
 
-class NotingForeign(Mixin):  # type: ignore[misc]  # of no type
+class NotingForeign(compat.Mixin):  # type: ignore[misc]  # of no type
     """Mixin that records the language of kernels; precedes Inductor's scheduling in the MRO."""
 
     language: str
@@ -150,7 +145,7 @@ class NotingForeign(Mixin):  # type: ignore[misc]  # of no type
 # role, sizes as expressions. So the note is taken there.
 
 
-class NotingCpp(Mixin):  # type: ignore[misc]  # of no type
+class NotingCpp(compat.Mixin):  # type: ignore[misc]  # of no type
     """Mixin that records kernels in the wrapper; precedes Inductor's C++ scheduling in the MRO."""
 
     kernel_group: Any
@@ -165,17 +160,19 @@ class NotingCpp(Mixin):  # type: ignore[misc]  # of no type
         return name
 
 
-def kernel_note(name: str, src_code: str, args: KernelArgs, nodes: Sequence[Any]) -> KernelNote:
+def kernel_note(
+    name: str, src_code: str, args: compat.KernelArgs, nodes: Sequence[Any]
+) -> KernelNote:
     """Return the note on a kernel: its source under its own name, and its parameters."""
-    code = src_code.replace(str(Placeholder.KERNEL_NAME), name)
-    code = code.replace(str(Placeholder.DESCRIPTIVE_NAME), name)
+    code = src_code.replace(str(compat.Placeholder.KERNEL_NAME), name)
+    code = code.replace(str(compat.Placeholder.DESCRIPTIVE_NAME), name)
     code = code.replace("#pragma CMT", "//")
     produced = frozenset(buffer for node in nodes for buffer in node.get_buffer_names())
     params: tuple[BufferNote | SizeNote, ...] = (*buffers_of(args, produced), *_sizes(args))
     return KernelNote(name, code.strip() + "\n", params, nodes_of(nodes))
 
 
-def buffers_of(args: KernelArgs, produced: frozenset[str]) -> Iterator[BufferNote]:
+def buffers_of(args: compat.KernelArgs, produced: frozenset[str]) -> Iterator[BufferNote]:
     """Yield the pointers in the order of ``KernelArgs.cpp_argdefs``.
 
     The access is the narrowest one that is certain. A fused kernel need not read what it computes
@@ -206,9 +203,11 @@ def _note(param: str, buffer: str, access: Access) -> BufferNote:
     return BufferNote(param, buffer, V.graph.get_dtype(buffer), access)
 
 
-def _sizes(args: KernelArgs) -> Iterator[SizeNote]:
+def _sizes(args: compat.KernelArgs) -> Iterator[SizeNote]:
     for value, param in args.sizevars.items():
-        is_float = isinstance(value, sympy.Symbol) and symbol_is_type(value, SymT.UNBACKED_FLOAT)
+        is_float = isinstance(value, sympy.Symbol) and compat.symbol_is_type(
+            value, compat.SymT.UNBACKED_FLOAT
+        )
         yield SizeNote(param, value, ScalarType.FLOAT32 if is_float else ScalarType.INT64)
 
 

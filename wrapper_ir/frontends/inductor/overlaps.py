@@ -22,16 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from wrapper_ir.frontends.inductor.compat import (
-    StorageWeakRef,
-    TracingContext,
-    compute_overlapping_tensors,
-    is_traceable_wrapper_subclass,
-)
+from wrapper_ir.frontends.inductor import compat
 
 #: Untyped, because torch declares subclasses that hold other tensors as no tensors.
-is_wrapper: Any = is_traceable_wrapper_subclass
-storage_key: Any = StorageWeakRef
+is_wrapper: Any = compat.is_traceable_wrapper_subclass
+storage_key: Any = compat.StorageWeakRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -68,7 +63,7 @@ def with_overlaps(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Cal
 
     @wraps(stock)
     def compile_graph(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        trace = TracingContext.try_get()
+        trace = compat.TracingContext.try_get()
         if trace is None or not isinstance(model, torch.fx.GraphModule) or not is_ours():
             return stock(model, inputs, *args, **kwargs)
         if any(isinstance(value, torch.Tensor) and value.is_neg() for value in inputs):
@@ -123,7 +118,9 @@ def with_plain_gradients(stock: Any) -> Any:
     return staticmethod(process)
 
 
-def _lent(trace: TracingContext, model: torch.fx.GraphModule, inputs: Sequence[Any]) -> _Lent:
+def _lent(
+    trace: compat.TracingContext, model: torch.fx.GraphModule, inputs: Sequence[Any]
+) -> _Lent:
     places = model.graph.find_nodes(op="placeholder")
     positions = tuple(
         position
@@ -153,7 +150,7 @@ def _overlaps(args: Sequence[Any], positions: Sequence[int]) -> frozenset[int]:
             tensors = [args[position] for position in group]
             numbers = [n for t in tensors for n in (*t.shape, *t.stride(), t.storage_offset())]
             symbolic = not all(type(number) is int for number in numbers)
-            overlapping = compute_overlapping_tensors(tensors, symbolic=symbolic)
+            overlapping = compat.compute_overlapping_tensors(tensors, symbolic=symbolic)
             found |= {group[index] for index in overlapping}
     return frozenset(found)
 

@@ -29,25 +29,10 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.devices import is_registered
 from wrapper_ir.errors import OptionValueError
+from wrapper_ir.frontends.inductor import compat, devices, overlaps
+from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.choices import with_free_choices
-from wrapper_ir.frontends.inductor.compat import (
-    AOTDispatchAutograd,
-    CachedResult,
-    CompilePackage,
-    SerializedFxCompile,
-    ShapeEnv,
-    V,
-    WrapperFxCodegen,
-    codegen_common,
-    inductor_entry,
-    repro_writers,
-)
-from wrapper_ir.frontends.inductor.devices import (
-    answer_for_device,
-    codegens,
-    entry,
-    with_devices,
-)
+from wrapper_ir.frontends.inductor.compat import V, codegen_common, inductor_entry
 from wrapper_ir.frontends.inductor.errors import (
     InstallOrderError,
     UnsupportedConfigError,
@@ -58,21 +43,6 @@ from wrapper_ir.frontends.inductor.identity import (
     Scripts,
     is_bisected_away,
     package_keys,
-)
-from wrapper_ir.frontends.inductor.overlaps import (
-    noting_metadata,
-    with_overlaps,
-    with_plain_gradients,
-)
-from wrapper_ir.frontends.inductor.session import (
-    Session,
-    announce,
-    maker,
-    open_recorders,
-    refuse,
-    set_session,
-    use_session,
-    with_context,
 )
 from wrapper_ir.frontends.inductor.settings import Settings
 
@@ -96,13 +66,13 @@ class WrapperEntry:
 
     def create(self, *args: Any, **kwargs: Any) -> Any:
         """Make the wrapper of a graph: ours in one of our contexts, else the previous class's."""
-        session = maker()
+        session = sessions.maker()
         if session is None or _is_stock(session, *args):
             return self._stock.create(*args, **kwargs)
         error = _refusal(self._device, self._setting)  # a device kind may have come since
         if error is not None:
-            refuse(session, error)
-            announce(str(error))
+            sessions.refuse(session, error)
+            sessions.announce(str(error))
             return self._stock.create(*args, **kwargs)
         return _create_wrapper(session, *args, **kwargs)
 
@@ -119,7 +89,7 @@ class FxEntry(WrapperEntry):
 
     def create(self, *args: Any, **kwargs: Any) -> Any:
         """Make the wrapper of a graph."""
-        session = maker()
+        session = sessions.maker()
         if session is not None and session.capture and is_registered(self._device):
             return _create_wrapper(session, *args, **kwargs)
         return super().create(*args, **kwargs)
@@ -187,11 +157,11 @@ def release_unawaited() -> None:
 
 
 @contextlib.contextmanager
-def registered(session: Session) -> Iterator[None]:
+def registered(session: sessions.Session) -> Iterator[None]:
     """Route this context's compilations through us for the length of a block."""
     acquire()
     try:
-        with use_session(session):
+        with sessions.use_session(session):
             yield
     finally:
         release()
@@ -201,7 +171,7 @@ def registered(session: Session) -> Iterator[None]:
 # all of its graphs in Inductor's caches does without.
 
 
-def _create_wrapper(session: Session, *args: Any, **kwargs: Any) -> Any:
+def _create_wrapper(session: sessions.Session, *args: Any, **kwargs: Any) -> Any:
     from wrapper_ir.frontends.inductor.wrapper import create_wrapper  # noqa: PLC0415 - see above
 
     return create_wrapper(session, *args, **kwargs)
@@ -220,22 +190,23 @@ def _with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_made() -> bool:
-    return maker() is not None
+    return sessions.maker() is not None
 
 
-_with_devices = partial(with_devices, _is_made)
+_with_devices = partial(devices.with_devices, _is_made)
+_with_overlaps = partial(overlaps.with_overlaps, _is_made)
 
 #: Replaced functions of torch: module or class, name, and a function from theirs to ours.
 _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
-    (inductor_entry, "compile_fx", lambda stock: _with_devices(with_overlaps(_is_made, stock))),
+    (inductor_entry, "compile_fx", lambda stock: _with_devices(_with_overlaps(stock))),
     (inductor_entry, "compile_fx_inner", _with_devices),
     (inductor_entry, "compile_fx_aot", _with_library_emission),
-    (CachedResult, "wrap_post_compile", noting_metadata),
-    (AOTDispatchAutograd, "process_runtime_tangent", with_plain_gradients),
-    (CompilePackage, "source_id_from_fn", package_keys),
-    (SerializedFxCompile, "serialize_compile", partial(with_context, registered)),
-    (ShapeEnv, "evaluate_expr", with_free_choices),
-    *((module, "extra_imports", Scripts) for module in repro_writers),
+    (compat.CachedResult, "wrap_post_compile", overlaps.noting_metadata),
+    (compat.AOTDispatchAutograd, "process_runtime_tangent", overlaps.with_plain_gradients),
+    (compat.CompilePackage, "source_id_from_fn", package_keys),
+    (compat.SerializedFxCompile, "serialize_compile", partial(sessions.with_context, registered)),
+    (compat.ShapeEnv, "evaluate_expr", with_free_choices),
+    *((module, "extra_imports", Scripts) for module in compat.repro_writers),
 )
 
 #: The replacements in effect: place, name, their function, and ours.
@@ -243,7 +214,7 @@ _replaced: list[tuple[Any, str, Any, Any]] = []
 
 
 def _register() -> None:
-    for device, codegen in list(codegens()):
+    for device, codegen in list(devices.codegens()):
         if device in _previous:
             continue
         previous = _Previous(
@@ -254,7 +225,7 @@ def _register() -> None:
         _previous[device] = previous
         codegen_common.register_backend_for_device(
             device,
-            entry(partial(_is_ours, device), codegen.scheduling),
+            devices.entry(partial(_is_ours, device), codegen.scheduling),
             _entry(device, codegen.wrapper_codegen),
             _entry(device, codegen.cpp_wrapper_codegen, "cpp_wrapper"),
             _fx_entry(device, codegen.fx_wrapper_codegen),
@@ -263,7 +234,7 @@ def _register() -> None:
         )
         previous.ours = codegen_common.device_codegens[device]
         if previous.codegen is None:
-            previous.take_back = answer_for_device(device)
+            previous.take_back = devices.answer_for_device(device)
     if not _replaced:
         for place, name, make in _PLACES:
             stock = inspect.getattr_static(place, name)
@@ -296,11 +267,11 @@ def _fx_entry(device: str, stock: Any) -> Any:
     """Return the entry of the fx slot, even if the vendor of a registered device has none."""
     if stock is None and not is_registered(device):
         return None
-    return FxEntry(device, stock or WrapperFxCodegen, "fx_wrapper")
+    return FxEntry(device, stock or compat.WrapperFxCodegen, "fx_wrapper")
 
 
 def _is_stock(
-    session: Session,
+    session: sessions.Session,
     is_subgraph: bool,  # noqa: FBT001 - Inductor's
     _: str | None,
     parent: Any,
@@ -314,7 +285,7 @@ def _is_stock(
 
 
 def _is_ours(device: str) -> bool:
-    return is_registered(device) and maker() is not None
+    return is_registered(device) and sessions.maker() is not None
 
 
 def _refusal(device: str, setting: str | None) -> WrapperIRError | None:
@@ -330,12 +301,12 @@ def _refusal(device: str, setting: str | None) -> WrapperIRError | None:
 class Installation:
     """The state between ``install()`` and ``uninstall()``; as a context manager it ends itself."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: sessions.Session) -> None:
         self.session = session
         self._undo = contextlib.ExitStack()
         acquire()
         self._undo.callback(release)
-        self._undo.callback(set_session, set_session(session))
+        self._undo.callback(sessions.set_session, sessions.set_session(session))
         _stack.set((*_stack.get(), self))
 
     def uninstall(self) -> None:
@@ -382,7 +353,7 @@ def install(emitter: str | None = None, **options: Any) -> Installation:
     for name, value in settings.inductor:  # a backward may come after the block
         expected = "the option left out: set it in torch._inductor.config or in torch.compile"
         raise OptionValueError(option=name, value=value, expected=expected)
-    return Installation(Session(settings, hold=_hold, recorders=open_recorders()))
+    return Installation(sessions.Session(settings, hold=_hold, recorders=sessions.open_recorders()))
 
 
 def _hold(trace: object) -> None:

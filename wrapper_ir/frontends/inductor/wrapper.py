@@ -14,30 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.base import EmitError
 from wrapper_ir.errors import UnsupportedError
-from wrapper_ir.frontends.inductor.compat import (
-    Mixin,
-    MultiKernelState,
-    PythonWrapperCodegen,
-    SubgraphPythonWrapperCodegen,
-    V,
-    ValueWithLineMap,
-    dynamo_timed,
-    inductor_config,
-    ir,
-)
+from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor import session as sessions
+from wrapper_ir.frontends.inductor.compat import V, ir
 from wrapper_ir.frontends.inductor.convert.graph import convert_graph, passing_of
 from wrapper_ir.frontends.inductor.devices import keep_whole
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import AlternativesNote, ControlNote
 from wrapper_ir.frontends.inductor.output_code import emit_module
-from wrapper_ir.frontends.inductor.session import (
-    Session,
-    may_refuse,
-    open_recorders,
-    refuse,
-    statistics,
-    with_announcement,
-)
 from wrapper_ir.frontends.inductor.triton import note_of_users_kernel
 from wrapper_ir.lines.expr import UnsupportedExprError
 from wrapper_ir.verify import VerificationError
@@ -69,10 +53,10 @@ def _noting(name: str) -> Any:
     return write
 
 
-class _Notes(Mixin):  # type: ignore[misc]  # of no type
+class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
     """Mixin that keeps what the lines lose; precedes Inductor's class in the MRO."""
 
-    session: Session
+    session: sessions.Session
 
     #: Whether to check the layouts of inputs.
     checks_inputs: bool = False
@@ -84,7 +68,7 @@ class _Notes(Mixin):  # type: ignore[misc]  # of no type
     #: Whether to check the addresses of inputs, because nobody outside copies unaligned ones.
     checks_alignment: bool = False
 
-    def _open_notes(self, session: Session) -> None:
+    def _open_notes(self, session: sessions.Session) -> None:
         self.session = session
         #: Index of a line -> the IR node that Inductor was generating code for.
         self.writing_node: dict[int, Any] = {}
@@ -149,7 +133,7 @@ class _Notes(Mixin):  # type: ignore[misc]  # of no type
 
         In subgraphs it wants to solve each size, though symbols from around them do for us.
         """
-        if not may_refuse(self.session):
+        if not sessions.may_refuse(self.session):
             super().codegen_inputs()
 
     def register_alignment_check_inputs(self) -> None:
@@ -216,7 +200,7 @@ class _Notes(Mixin):  # type: ignore[misc]  # of no type
         self.control_notes[start] = ControlNote(node, len(self.lines))
 
 
-class _NotingAlternatives(MultiKernelState):
+class _NotingAlternatives(compat.MultiKernelState):
     """Inductor's state of equivalent kernels, which records them where they are defined."""
 
     def __init__(self, wrapper: _Notes) -> None:
@@ -231,15 +215,15 @@ class _NotingAlternatives(MultiKernelState):
         return name
 
 
-class NotingWrapper(_Notes, PythonWrapperCodegen):
+class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
     """The wrapper of a graph that is compiled through us."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: sessions.Session) -> None:
         self._open_notes(session)
-        self.checks_inputs = bool(inductor_config.size_asserts)
+        self.checks_inputs = bool(compat.inductor_config.size_asserts)
         self.checks_numbers = session.capture or bool(V.graph.aot_mode)
         # The setting came with PyTorch 2.15.
-        strict = getattr(inductor_config, "alignment_asserts_inputs", False)
+        strict = getattr(compat.inductor_config, "alignment_asserts_inputs", False)
         self.checks_alignment = session.capture or bool(strict)
         if session.capture:
             # With this flag on, Inductor leaves out the checks of symbolic numbers.
@@ -264,7 +248,7 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
         """Make the program of the graph, and from it what the session asks for."""
         try:
             passing = self._passing()
-            with dynamo_timed("wrapper_ir.convert", log_pt2_compile_event=True):
+            with compat.dynamo_timed("wrapper_ir.convert", log_pt2_compile_event=True):
                 program = convert_graph(
                     self,
                     V.graph,
@@ -272,15 +256,15 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
                     names=self.session.input_names,
                     passing=passing,
                 )
-            with dynamo_timed("wrapper_ir.emit", log_pt2_compile_event=True):
+            with compat.dynamo_timed("wrapper_ir.emit", log_pt2_compile_event=True):
                 module = emit_module(program, self.session, V.graph, passing)
         except UNSUPPORTED as error:
             return self._stock(error, is_inference=is_inference)
         graph: Any = V.graph
         keep_whole(graph)
         if not self.session.capture:
-            statistics.count_program()
-            for recorder in open_recorders(self.session):
+            sessions.statistics.count_program()
+            for recorder in sessions.open_recorders(self.session):
                 recorder.add(program, graph.module)
         return module, None
 
@@ -299,19 +283,22 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
         return passing
 
     def _stock(self, error: Exception, *, is_inference: bool) -> Any:
-        refuse(self.session, error)
+        sessions.refuse(self.session, error)
         stock: Any = super()
         text, declarations = stock._generate(is_inference)
-        return ValueWithLineMap(with_announcement(text.value, error), text.line_map), declarations
+        return (
+            compat.ValueWithLineMap(sessions.with_announcement(text.value, error), text.line_map),
+            declarations,
+        )
 
 
-class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
+class NotingSubgraphWrapper(_Notes, compat.SubgraphPythonWrapperCodegen):
     """The wrapper of a subgraph: a branch, a loop body, a partition.
 
     Its lines are converted with those of the graph around it.
     """
 
-    def __init__(self, session: Session, *args: Any) -> None:
+    def __init__(self, session: sessions.Session, *args: Any) -> None:
         self._open_notes(session)
         super().__init__(*args)
         self.multi_kernel_state = _NotingAlternatives(self)
@@ -322,8 +309,8 @@ class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
 
     def _generate(self, is_inference: bool) -> Any:  # noqa: FBT001 - Inductor's
         """Keep the lines; print them only for a graph that Inductor's own wrapper may serve."""
-        if may_refuse(self.session):
-            return ValueWithLineMap("", []), ValueWithLineMap("", [])
+        if sessions.may_refuse(self.session):
+            return compat.ValueWithLineMap("", []), compat.ValueWithLineMap("", [])
         lines = list(self.lines)  # memory planning replaces them
         stock: Any = super()
         printed = stock._generate(is_inference)
@@ -332,7 +319,7 @@ class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
 
 
 def create_wrapper(
-    session: Session,
+    session: sessions.Session,
     is_subgraph: bool,  # noqa: FBT001 - Inductor's
     subgraph_name: str | None,
     parent_wrapper: Any,

@@ -10,28 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 
 from wrapper_ir.frontends.common.ops import to_device
+from wrapper_ir.frontends.inductor import notes, triton_tuning
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, ir
 from wrapper_ir.frontends.inductor.convert.triton_trials import can_be_tried, example
 from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.notes import (
-    AlternativesNote,
-    BufferNote,
-    CallNote,
-    ForeignNote,
-    KernelNote,
-    SizeNote,
-    TritonNote,
-)
 from wrapper_ir.frontends.inductor.settings import kernel_flags
-from wrapper_ir.frontends.inductor.triton_tuning import (
-    Pinned,
-    fastest,
-    keep_machine_code,
-    nearest,
-    pin,
-    unsupported,
-)
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.args import Access, Arg, BufferArg, ScalarArg
 from wrapper_ir.lines.kernels import (
@@ -53,7 +37,6 @@ if TYPE_CHECKING:
     import torch
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
-    from wrapper_ir.frontends.inductor.triton_tuning import LaunchGrid
     from wrapper_ir.lines.expr import Dim, Scalar
 
 
@@ -68,15 +51,15 @@ _SCALARS: Final = {
 }
 
 
-def kernels_to_tune(call: CallNote | None) -> Iterator[TritonNote]:
+def kernels_to_tune(call: notes.CallNote | None) -> Iterator[notes.TritonNote]:
     """Yield the kernels that must be tuned for a call."""
-    if isinstance(call, TritonNote):
+    if isinstance(call, notes.TritonNote):
         yield call
-    elif isinstance(call, AlternativesNote) and call.shapes is None:
+    elif isinstance(call, notes.AlternativesNote) and call.shapes is None:
         yield from call.kernels
 
 
-def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
+def convert_triton_call(scope: Scope, line: Any, note: notes.TritonNote) -> None:
     """Convert a ``KernelCallLine`` of a Triton kernel, using the note that was taken for it."""
     passed = launch_arguments(line)
     note = _with_first_writes(scope, note)
@@ -99,7 +82,7 @@ def launch_arguments(line: Any) -> list[Any]:
     return [raw if isinstance(raw, ir.IRNode) else printed for raw, printed in pairs]
 
 
-def _by_name(line: Any, pinned: Pinned, passed: list[Any]) -> dict[str, Any]:
+def _by_name(line: Any, pinned: triton_tuning.Pinned, passed: list[Any]) -> dict[str, Any]:
     """Return the argument of each parameter, and of the extra names that the grid uses."""
     extra = pinned.grid.extra
     names = pinned.signature if line.raw_keys is None else line.raw_keys
@@ -110,7 +93,7 @@ def _by_name(line: Any, pinned: Pinned, passed: list[Any]) -> dict[str, Any]:
     }
 
 
-def _with_first_writes(scope: Scope, note: TritonNote) -> TritonNote:
+def _with_first_writes(scope: Scope, note: notes.TritonNote) -> notes.TritonNote:
     """Narrow the access to memory that nothing has written to: it holds nothing to read."""
     buffers = dict(note.buffers)
     for param, buffer in buffers.items():
@@ -120,8 +103,8 @@ def _with_first_writes(scope: Scope, note: TritonNote) -> TritonNote:
 
 
 def _definition(
-    scope: Scope, note: TritonNote, device: torch.device, passed: list[Any]
-) -> tuple[str, KernelDefinition, Pinned]:
+    scope: Scope, note: notes.TritonNote, device: torch.device, passed: list[Any]
+) -> tuple[str, KernelDefinition, triton_tuning.Pinned]:
     """Return the kernel's definition, made and tuned on first use."""
     shared = scope.shared
     access = tuple((param, buffer.access) for param, buffer in note.buffers.items())
@@ -141,36 +124,42 @@ def _definition(
         )
         params = tuple(_parameter(note, param, type_) for param, type_ in types.items())
         definition = KernelDefinition(name, params, source, origin=scope.origin(*note.nodes))
-        keep_machine_code(name, source, pinned)
+        triton_tuning.keep_machine_code(name, source, pinned)
         scope.draft.definitions[name] = definition
         shared.triton_kernels[key] = (name, definition, pinned)
-    entry: tuple[str, KernelDefinition, Pinned] = shared.triton_kernels[key]
+    entry: tuple[str, KernelDefinition, triton_tuning.Pinned] = shared.triton_kernels[key]
     return entry
 
 
-def _pinned(scope: Scope, note: TritonNote, device: torch.device, passed: list[Any]) -> Pinned:
+def _pinned(
+    scope: Scope, note: notes.TritonNote, device: torch.device, passed: list[Any]
+) -> triton_tuning.Pinned:
     """Return a kernel with its configuration. It is tuned once, however it accesses its buffers."""
     key, cache = (note.name, note.code), scope.shared.pinned
     if key not in cache:
         tuner = scope.shared.tuners.get(note)
-        cache[key] = pin(note, tuner, device, _examples(scope, note, passed))
-    pinned: Pinned = cache[key]
+        cache[key] = triton_tuning.pin(note, tuner, device, _examples(scope, note, passed))
+    pinned: triton_tuning.Pinned = cache[key]
     return pinned
 
 
-def _examples(scope: Scope, note: TritonNote, passed: list[Any]) -> Callable[[], list[Any]] | None:
+def _examples(
+    scope: Scope, note: notes.TritonNote, passed: list[Any]
+) -> Callable[[], list[Any]] | None:
     """Return what makes arguments to try a kernel with; None if it cannot be tried."""
     if not can_be_tried(scope, note, passed):
         return None
     return lambda: [example(scope, note, value) for value in passed]
 
 
-def _parameter(note: TritonNote, param: str, type_: str) -> Param:
+def _parameter(note: notes.TritonNote, param: str, type_: str) -> Param:
     plain = type_.removesuffix(":16")
     if plain.startswith("*"):
         buffer = note.buffers.get(param)
         if buffer is None:
-            raise unsupported(note, f"its parameter '{param}' is not a buffer of the graph")
+            raise triton_tuning.unsupported(
+                note, f"its parameter '{param}' is not a buffer of the graph"
+            )
         return BufferParam(param, to_dtype(buffer.dtype), buffer.access)
     if plain.startswith("tensordesc"):
         raise UnsupportedLineError(
@@ -180,11 +169,11 @@ def _parameter(note: TritonNote, param: str, type_: str) -> Param:
             hint="Inductor makes it in the kernel with triton.enable_host_side_tma=False",
         )
     if plain not in _SCALARS:
-        raise unsupported(note, f"its parameter '{param}' has the type '{plain}'")
+        raise triton_tuning.unsupported(note, f"its parameter '{param}' has the type '{plain}'")
     return ScalarParam(param, _SCALARS[plain])
 
 
-def _argument(scope: Scope, note: TritonNote, param: Param, value: Any) -> Arg:
+def _argument(scope: Scope, note: notes.TritonNote, param: Param, value: Any) -> Arg:
     if isinstance(param, BufferParam):
         if isinstance(value, ir.IRNode):
             return BufferArg(scope.reference(value), param.access)
@@ -210,12 +199,12 @@ def _value_of(scope: Scope, buffer: str, type_: ScalarType) -> Scalar:
 
 
 def _grid(
-    scope: Scope, note: TritonNote, pinned: Pinned, by_name: Mapping[str, Any]
+    scope: Scope, note: notes.TritonNote, pinned: triton_tuning.Pinned, by_name: Mapping[str, Any]
 ) -> tuple[Dim, ...]:
     try:
         return grid_of(pinned.grid, lambda name: scope.dim(_number(by_name[name])))
     except UnknownGridError as error:
-        raise unsupported(note, str(error)) from error
+        raise triton_tuning.unsupported(note, str(error)) from error
 
 
 # Calls of one of several equivalent kernels (Inductor's ``triton.multi_kernel``).
@@ -225,14 +214,16 @@ def _grid(
 # now, and the program contains only the chosen kernel.
 
 
-def convert_choice(scope: Scope, line: Any, note: AlternativesNote) -> None:
+def convert_choice(scope: Scope, line: Any, note: notes.AlternativesNote) -> None:
     """Convert a call of several equivalent kernels to a call of the chosen one."""
     passed = launch_arguments(line)
     if note.shapes is None:
         tuners = [*map(scope.shared.tuners.get, note.kernels)]
-        number = fastest(note, tuners, line.device, _examples(scope, note.kernels[0], passed))
+        number = triton_tuning.fastest(
+            note, tuners, line.device, _examples(scope, note.kernels[0], passed)
+        )
     else:
-        number = nearest(note, list(_shapes(scope, passed)))
+        number = triton_tuning.nearest(note, list(_shapes(scope, passed)))
     shared, extra = note.taken_by(number, len(passed))
     call = copy.copy(line)
     call.kernel_name = note.kernels[number].name
@@ -260,7 +251,7 @@ class UnknownGridError(ValueError):
     """A grid uses an operation, or a name, that has no form here."""
 
 
-def grid_of(grid: LaunchGrid, argument: Callable[[str], Dim]) -> tuple[Dim, ...]:
+def grid_of(grid: triton_tuning.LaunchGrid, argument: Callable[[str], Dim]) -> tuple[Dim, ...]:
     """Return one to three sizes, without trailing ones.
 
     ``argument`` returns the argument for a parameter, or raises ``KeyError``.
@@ -337,12 +328,12 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {"max": sympy.Max, "min": 
 # Calls of C++ kernels, and the dispatch over all kinds of kernels.
 
 
-def convert_kernel_call(scope: Scope, line: Any, note: CallNote | None) -> None:
+def convert_kernel_call(scope: Scope, line: Any, note: notes.CallNote | None) -> None:
     """Convert a ``KernelCallLine``, using the note that its scheduling took; there must be one."""
     if note is None:
         why = "its scheduling left no note of it"
         raise UnsupportedLineError(kind="KernelCallLine", text=line.kernel_name, why=why)
-    if isinstance(note, ForeignNote):
+    if isinstance(note, notes.ForeignNote):
         raise UnsupportedLineError(
             kind=f"kernel in {note.language}",
             text=note.name,
@@ -351,10 +342,10 @@ def convert_kernel_call(scope: Scope, line: Any, note: CallNote | None) -> None:
             "BACKEND of flex_attention); with on_unsupported='stock' Inductor's own wrapper is "
             "used for such graphs",
         )
-    if isinstance(note, AlternativesNote):
+    if isinstance(note, notes.AlternativesNote):
         convert_choice(scope, line, note)
         return
-    if isinstance(note, TritonNote):
+    if isinstance(note, notes.TritonNote):
         convert_triton_call(scope, line, note)
         return
     call = KernelCall(
@@ -365,13 +356,13 @@ def convert_kernel_call(scope: Scope, line: Any, note: CallNote | None) -> None:
     scope.emit_call(call, note.nodes)
 
 
-def _cpp_argument(scope: Scope, param: BufferNote | SizeNote) -> Arg:
-    if isinstance(param, BufferNote):
+def _cpp_argument(scope: Scope, param: notes.BufferNote | notes.SizeNote) -> Arg:
+    if isinstance(param, notes.BufferNote):
         return BufferArg(scope.kernel_argument(param.buffer), param.access)
     return ScalarArg(scope.scalar(param.value))
 
 
-def _cpp_definition(scope: Scope, note: KernelNote) -> str:
+def _cpp_definition(scope: Scope, note: notes.KernelNote) -> str:
     """Return the name of the kernel's definition, made on first use.
 
     Inductor shares a kernel between calls with equal text, even if they may assume different things
@@ -390,7 +381,7 @@ def _cpp_definition(scope: Scope, note: KernelNote) -> str:
     return shared.kernel_names[key]
 
 
-def _cpp_parameter(param: BufferNote | SizeNote) -> Param:
-    if isinstance(param, BufferNote):
+def _cpp_parameter(param: notes.BufferNote | notes.SizeNote) -> Param:
+    if isinstance(param, notes.BufferNote):
         return BufferParam(param.param, to_dtype(param.dtype), param.access)
     return ScalarParam(param.param, param.type)

@@ -14,15 +14,7 @@ from torch.utils._pytree import tree_leaves
 from wrapper_ir.frontends.common.ops import Bound, Path, call_of, to_device
 from wrapper_ir.frontends.common.symbols import Binding, UnknownWayError, bind_along, bindings_of
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
-from wrapper_ir.frontends.inductor.convert.operators import (
-    Method,
-    bind_arguments,
-    convert_object,
-    function_of,
-    hooked_name,
-    method_of,
-    states_of,
-)
+from wrapper_ir.frontends.inductor.convert import operators
 from wrapper_ir.frontends.inductor.convert.streams import (
     convert_stream_op,
     host_waits,
@@ -85,7 +77,7 @@ class ExternConverter:
         """Convert a call that writes into an existing buffer."""
         node = line.node
         target = node.output_view if node.output_view is not None else node
-        function = function_of(node)
+        function = operators.function_of(node)
         if function is not None:
             for op, args, kwargs in function(self._scope, node, target):
                 self.call(node, op, args, kwargs)
@@ -117,7 +109,7 @@ class ExternConverter:
 
     def _call_method(self, node: Any, receiver: Any, name: str, *args: Any, **kwargs: Any) -> None:
         """Convert a call of a custom object's method."""
-        method = method_of(receiver, name)
+        method = operators.method_of(receiver, name)
         self.call(node, method, (receiver, *args), kwargs, self._results(node))
 
     def _run_and_save(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
@@ -127,13 +119,13 @@ class ExternConverter:
             first, *path = result.path
             parts[int(first)].append(replace(result, path=tuple(path)))
         if parts[0]:
-            states = states_of(_device_of(node))
+            states = operators.states_of(_device_of(node))
             self.call(node, states.get, states.where, {}, parts[0])
         self.call(node, op, args, kwargs, parts[1])
 
     def _run_with(self, node: Any, state: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         """Convert a random op that runs under a given generator state, and restore the state."""
-        scope, states = self._scope, states_of(_device_of(node))
+        scope, states = self._scope, operators.states_of(_device_of(node))
         before = scope.define(scope.draft.fresh(f"{node.get_name()}_state"), states.layout)
         device_args = tuple(DeviceArg(to_device(device)) for device in states.where)
         self.call(node, states.get, states.where, {}, [ResultBuffer(before)])
@@ -148,7 +140,7 @@ class ExternConverter:
         scope, exchange = self._scope, partial(call_of, self._scope.draft, own_ops.EXCHANGE_STATE)
         before = scope.draft.fresh(f"{node.get_name()}_generator")
         scope.draft.reserved.add(before)
-        generator = ObjectArg(convert_object(scope, kwargs.pop("rng_state")))
+        generator = ObjectArg(operators.convert_object(scope, kwargs.pop("rng_state")))
         origin, result = scope.origin(node), ResultObject(before, GENERATOR)
         scope.emit(exchange((generator,), results=(result,), origin=origin))
         self.call(node, op, args, kwargs, self._results(node))
@@ -156,7 +148,7 @@ class ExternConverter:
 
     def show(self, node: Any) -> None:
         """Show a node's tensor to Inductor's intermediate hooks, if they are enabled."""
-        name = hooked_name(node)
+        name = operators.hooked_name(node)
         if name:
             from wrapper_ir.runtime import own_ops  # noqa: PLC0415 - registers ops
 
@@ -190,14 +182,14 @@ class ExternConverter:
     def call(
         self,
         node: Any,
-        op: torch._ops.OpOverload | Method,
+        op: torch._ops.OpOverload | operators.Method,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         defined: Sequence[CallResult] = (),
     ) -> None:
         """Emit the call of the op behind a node."""
         scope, origin = self._scope, self._scope.origin(node)
-        bound = bind_arguments(scope, op, args, kwargs, origin)
+        bound = operators.bind_arguments(scope, op, args, kwargs, origin)
         ordered = bound.args
         if op is torch.ops.aten.addmm.out:
             ordered = self._with_rows(ordered, dict(bound.kwargs), origin)

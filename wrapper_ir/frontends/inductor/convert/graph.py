@@ -15,23 +15,10 @@ from torch.utils._sympy.singleton_int import SingletonInt
 from wrapper_ir.build.draft import metadata_of
 from wrapper_ir.build.solving import Equation, bind_given
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
-from wrapper_ir.frontends.inductor.compat import (
-    BackwardState,
-    GradAOTOutput,
-    PlainAOTOutput,
-    TangentAOTInput,
-    TracingContext,
-    gives_data,
-    ir,
-)
+from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor.compat import ir
+from wrapper_ir.frontends.inductor.convert import operators
 from wrapper_ir.frontends.inductor.convert.lines import convert_lines
-from wrapper_ir.frontends.inductor.convert.operators import (
-    OBJECTS,
-    add_checks,
-    convert_results,
-    object_input,
-    traced_object,
-)
 from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
 from wrapper_ir.frontends.inductor.convert.streams import refuse_races
 from wrapper_ir.frontends.inductor.convert.values import known_values
@@ -85,7 +72,7 @@ def passing_of(graph: Any, outputs: Sequence[Any]) -> Passing:
     positions: dict[Any, int] = {}
     inputs = []
     examples = graph.example_inputs or ()
-    states = {i for i, value in enumerate(examples) if isinstance(value, BackwardState)}
+    states = {i for i, value in enumerate(examples) if isinstance(value, compat.BackwardState)}
     for position, name in enumerate(graph.graph_input_names):
         key = _opaque(graph, graph.graph_inputs.get(name))
         if key is not None:
@@ -117,7 +104,7 @@ def _is_of_python(value: Any) -> bool:
 
 
 def _real(value: Any) -> Any:
-    return traced_object(value.get_value())
+    return operators.traced_object(value.get_value())
 
 
 def _key(value: Any) -> Any:
@@ -160,8 +147,9 @@ def _convert(
     start = len(scope.body)
     shared.convert_lines(scope, wrapper)
     outputs = enumerate(wrapper.get_graph_outputs())
-    results = convert_results(scope, [node for i, node in outputs if not passing.returns(i)])
-    add_checks(scope, start, inputs, results)
+    returned = [node for i, node in outputs if not passing.returns(i)]
+    results = operators.convert_results(scope, returned)
+    operators.add_checks(scope, start, inputs, results)
     if wrapper.checks_inputs:
         scope.body[start:start] = _missing_checks(scope, inputs)
     if wrapper.checks_alignment:
@@ -227,7 +215,7 @@ def _tangents(graph: Any) -> tuple[int, ...]:
     Empty where AOTAutograd does more between the two than pass on the saved values and take one
     gradient per input; for example where inputs or their views are results of the forward.
     """
-    trace = TracingContext.try_get()
+    trace = compat.TracingContext.try_get()
     metadata = None if trace is None else trace.fw_metadata
     if metadata is None or metadata.tokens or metadata.num_outputs_aliased:
         return ()
@@ -238,19 +226,18 @@ def _tangents(graph: Any) -> tuple[int, ...]:
     if not all(_is_gradient_of(each, position) for position, each in enumerate(descriptors)):
         return ()
     inputs = [node.meta.get("desc") for node in graph.module.graph.find_nodes(op="placeholder")]
-    saved = [each for each in inputs if not isinstance(each, TangentAOTInput)]
+    saved = [each for each in inputs if not isinstance(each, compat.TangentAOTInput)]
     last = inputs[len(saved) :]
     # An input may also be the gradient of something that is no result of the user's function.
-    tangents = [each.output for each in last if isinstance(each, TangentAOTInput)]
-    results = [output.idx for output in tangents if isinstance(output, PlainAOTOutput)]
+    tangents = [each.output for each in last if isinstance(each, compat.TangentAOTInput)]
+    results = [output.idx for output in tangents if isinstance(output, compat.PlainAOTOutput)]
     return tuple(results) if len(results) == len(last) else ()
 
 
 def _is_gradient_of(value: Any, position: int) -> bool:
     """Return whether a backward's result is for the input at a position: a gradient, or None."""
-    if value is None:
-        return True
-    return isinstance(value, GradAOTOutput) and getattr(value.grad_of, "idx", None) == position
+    is_gradient = isinstance(value, compat.GradAOTOutput)
+    return value is None or (is_gradient and getattr(value.grad_of, "idx", None) == position)
 
 
 # The inputs of a graph.
@@ -312,8 +299,8 @@ def _input(
         if scope.shared.wrapper.checks_numbers:
             _check_known(scope, number.symbol, value)
         return number
-    if isinstance(value, OBJECTS):
-        return object_input(scope, name, value)
+    if isinstance(value, operators.OBJECTS):
+        return operators.object_input(scope, name, value)
     raise UnsupportedLineError(
         kind="graph input",
         text=f"{name}: {type(value).__name__}",
@@ -388,7 +375,7 @@ def replaced_inputs(graph: Any) -> Mapping[str, Node]:
         for node in graph.module.graph.nodes
         if node.op == "placeholder"
         and len(node.users) == 1
-        and gives_data((user := next(iter(node.users))).target)
+        and compat.gives_data((user := next(iter(node.users))).target)
         and user.args[0] is node
         and user.args[1] is not node
     }

@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
-from wrapper_ir.frontends.inductor.compat import (
-    DefaultHandler,
-    MemoryDep,
-    SymT,
-    V,
-    ValueRangeAnalysis,
-    ValueRanges,
-    bound_sympy,
-    ir,
-    symbol_is_type,
-)
+from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor.compat import ValueRanges, ir
 from wrapper_ir.frontends.inductor.small_sizes import Index
 
 if TYPE_CHECKING:
@@ -36,7 +27,7 @@ if TYPE_CHECKING:
 # process's use of the GPU, and without a check it would write to other buffers.
 
 #: Kinds of symbols in index expressions that stand for values read from memory.
-FROM_MEMORY: Final = (SymT.TMP, SymT.INDIRECT)
+FROM_MEMORY: Final = (compat.SymT.TMP, compat.SymT.INDIRECT)
 
 #: How many results a kind of reduction has, if not one.
 _RESULTS: Final = {"welford_reduce": 3, "welford_combine": 3, "online_softmax_reduce": 2}
@@ -59,13 +50,13 @@ def stays_in_bounds(
     ``extent`` how many elements a buffer has, by Inductor's name for it; None if it is local.
     """
     handler = _OnZeros(number, extent)
-    with V.set_ops_handler(handler):
+    with compat.V.set_ops_handler(handler):
         for body in bodies:
             handler.enter(body)
     return handler.is_inside
 
 
-class _OnZeros(DefaultHandler):
+class _OnZeros(compat.DefaultHandler):
     """Runs loop bodies on intervals of values; loads give zero, or what was stored before."""
 
     def __init__(self, number: Callable[[Any], int], extent: Callable[[str], int | None]) -> None:
@@ -74,7 +65,7 @@ class _OnZeros(DefaultHandler):
         self._number, self._extent = number, extent
         self._ranges: dict[sympy.Symbol, Any] = {}
         self._stored: dict[str, Any] = {}
-        self._analysis: Any = ValueRangeAnalysis()
+        self._analysis: Any = compat.ValueRangeAnalysis()
 
     def enter(self, body: Any) -> None:
         """Run a loop body, over all of its loops."""
@@ -171,7 +162,7 @@ class _OnZeros(DefaultHandler):
 
     def _touch(self, name: str, index: Any) -> None:
         """Compare a place with a buffer's extent, if it depends on values."""
-        if not any(symbol_is_type(symbol, FROM_MEMORY) for symbol in index.free_symbols):
+        if not any(compat.symbol_is_type(symbol, FROM_MEMORY) for symbol in index.free_symbols):
             return
         bounds, extent = self._bound(index), self._extent(name)
         if not bounds.lower >= 0 or (extent is not None and not bounds.upper < extent):
@@ -181,7 +172,7 @@ class _OnZeros(DefaultHandler):
         index = sympy.sympify(index)
         others = index.free_symbols - self._ranges.keys()
         known = {symbol: sympy.Integer(self._number(symbol)) for symbol in others}
-        return bound_sympy(index.xreplace(known), self._ranges)
+        return compat.bound_sympy(index.xreplace(known), self._ranges)
 
 
 # Arguments to tune a Triton kernel with: tensors of zeros and numbers, as a call would pass them.
@@ -200,7 +191,7 @@ def can_be_tried(scope: Scope, note: TritonNote, passed: Iterable[Any]) -> bool:
     depends = any(map(depends_on_values, note.bodies))
     if any(_is_guessed(scope, value) for value in passed):
         indices = [symbol for at in note.touched for symbol in at.index.free_symbols]
-        is_told = note.touched and not any(symbol_is_type(s, FROM_MEMORY) for s in indices)
+        is_told = note.touched and not any(compat.symbol_is_type(s, FROM_MEMORY) for s in indices)
         return bool(is_told and not depends)
     return not depends or _fits(scope, note)
 
@@ -266,11 +257,11 @@ def _reach(scope: Scope, note: TritonNote, buffer: str) -> int:
     return max(indices, default=-1) + 1
 
 
-def _last_index(scope: Scope, at: MemoryDep) -> int:
+def _last_index(scope: Scope, at: compat.MemoryDep) -> int:
     """Return the largest index of a loop's accesses at the hints; -1 if it makes none."""
     index = Index(at.index, tuple(at.ranges.items()))
     numbers = {
-        symbol: 0 if symbol_is_type(symbol, FROM_MEMORY) else _expected(scope, symbol)
+        symbol: 0 if compat.symbol_is_type(symbol, FROM_MEMORY) else _expected(scope, symbol)
         for symbol in index.symbols() - at.ranges.keys()
     }
     try:
