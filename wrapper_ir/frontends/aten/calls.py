@@ -13,31 +13,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
+from wrapper_ir import lines
 from wrapper_ir.frontends.aten.numbers import bind_unbacked, kind_of, noted_by
 from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError, to_dtype
 from wrapper_ir.frontends.common import ops
 from wrapper_ir.frontends.common.symbols import Binding
-from wrapper_ir.lines.args import (
-    Access,
-    Arg,
-    BufferArg,
-    CallResult,
-    DeviceArg,
-    DTypeArg,
-    Relation,
-    ResultBuffer,
-    ResultSymbol,
-    ScalarArg,
-)
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.layout import CPU, Device
-from wrapper_ir.lines.schema import parse_schema
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
     from wrapper_ir.frontends.aten.state import GraphWalk, State
-    from wrapper_ir.lines.schema import SchemaArg
 
 
 def call_op(walk: GraphWalk, node: Node) -> Any:
@@ -91,22 +76,24 @@ def emit_call(
     defined, where = tuple(call.defined), call.device()
     line = ops.call_of(walk.state.draft, bound.op, bound.args, bound.kwargs, defined, device=where)
     held = call.held(node.name)
-    values = tuple(held.get(name, "") for name in effects(line).written)
+    values = tuple(held.get(name, "") for name in lines.effects(line).written)
     walk.emit(dataclasses.replace(line, origin=walk.state.origin(node, values=values)))
     bind_unbacked(walk, node, call.leaves)
     return value
 
 
-def _argument(state: State, value: Any, declared: SchemaArg, access: Access) -> Arg:
+def _argument(
+    state: State, value: Any, declared: lines.SchemaArg, access: lines.Access
+) -> lines.Arg:
     try:
         if isinstance(value, Ref):
-            return BufferArg(value.name, access)
+            return lines.BufferArg(value.name, access)
         if isinstance(value, ops.NUMBERS):
-            return ScalarArg(state.scalar(value))
+            return lines.ScalarArg(state.scalar(value))
         if declared.type.base == "Device" and isinstance(value, str):
-            return DeviceArg(Device.parse(value))
+            return lines.DeviceArg(lines.Device.parse(value))
         if isinstance(value, torch.dtype):
-            return DTypeArg(to_dtype(value))
+            return lines.DTypeArg(to_dtype(value))
         found = ops.plain_argument(value)
         if found is not None:
             return found
@@ -124,7 +111,7 @@ class _Call:
         self._bound = bound
         self._expected = expected
         self._needed = {binding.path for binding in expected.bindings}
-        self.defined: list[CallResult] = []
+        self.defined: list[lines.CallResult] = []
         #: The values of the result's leaves.
         self.leaves: dict[ops.Path, Any] = {}
 
@@ -178,11 +165,11 @@ class _Call:
             return Ref(of[index])
         parts = (self._expected.name, *map(str, path))
         wanted = self._expected.names.get(path) or "_".join(parts)
-        if relation is Relation.FRESH:
+        if relation is lines.Relation.FRESH:
             name = state.define(wanted, value)
         else:
             name = state.define_view(wanted, value, relation, of)
-        self.defined.append(ResultBuffer(name, path, relation, of))
+        self.defined.append(lines.ResultBuffer(name, path, relation, of))
         return Ref(name)
 
     def _number(self, value: Any, path: ops.Path) -> Any:
@@ -190,17 +177,17 @@ class _Call:
         own = [b for b in self._expected.bindings if b.path == path and not b.keys]
         if own and isinstance(value, ops.SYMBOLIC):
             name = state.bind(own[0].name, kind_of(value), unbacked=True)
-            self.defined.append(ResultSymbol(name, path))
+            self.defined.append(lines.ResultSymbol(name, path))
             return state.draft.symbol(name)
         if isinstance(value, (bool, int, float, *ops.SYMBOLIC)):
             return state.scalar(value)
         raise UnsupportedNodeError(f"a result of type {type(value).__name__} cannot be expressed")
 
-    def device(self) -> Device:
+    def device(self) -> lines.Device:
         """Return the device to run on: that of the results, or else that of the arguments."""
         leaves = pytree.tree_leaves(self._expected.value)
         devices = [ops.to_device(leaf.device) for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        return next(iter((*devices, *map(self._state.device, self._bound.buffers))), CPU)
+        return next(iter((*devices, *map(self._state.device, self._bound.buffers))), lines.CPU)
 
 
 # Writing ops in functional graphs, which torch wraps to work on copies.
@@ -215,7 +202,7 @@ def auto_functionalized(walk: GraphWalk, node: Node) -> Any:
     whole = node.meta.get("val")
     if not ops.is_op(op) or not isinstance(whole, (list, tuple)):
         raise UnsupportedNodeError("its op is unknown")
-    schema = parse_schema(ops.source_of(op).schema)
+    schema = lines.parse_schema(ops.source_of(op).schema)
     given = dict(walk.value(node.kwargs))
     bases = list(given.pop("_all_bases", []))
     clones = [_cloned(walk, node, base, index) for index, base in enumerate(bases)]

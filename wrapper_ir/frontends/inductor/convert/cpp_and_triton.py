@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 
+from wrapper_ir import lines
 from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor import notes, triton_tuning
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, ir
@@ -17,19 +18,6 @@ from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.settings import kernel_flags
 from wrapper_ir.lines import expr as ours
-from wrapper_ir.lines.args import Access, Arg, BufferArg, ScalarArg
-from wrapper_ir.lines.kernels import (
-    BufferParam,
-    CppKernel,
-    KernelCall,
-    KernelDefinition,
-    Param,
-    ScalarParam,
-    ScalarType,
-    TritonKernel,
-)
-from wrapper_ir.lines.program import SymbolKind
-from wrapper_ir.lines.symbols import BindSymbol, ItemOf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -37,17 +25,16 @@ if TYPE_CHECKING:
     import torch
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
-    from wrapper_ir.lines.expr import Dim, Scalar
 
 
 _SCALARS: Final = {
-    "i1": ScalarType.BOOL,
-    "u1": ScalarType.BOOL,
-    "i32": ScalarType.INT32,
-    "i64": ScalarType.INT64,
-    "u64": ScalarType.UINT64,
-    "fp32": ScalarType.FLOAT32,
-    "fp64": ScalarType.FLOAT64,
+    "i1": lines.ScalarType.BOOL,
+    "u1": lines.ScalarType.BOOL,
+    "i32": lines.ScalarType.INT32,
+    "i64": lines.ScalarType.INT64,
+    "u64": lines.ScalarType.UINT64,
+    "fp32": lines.ScalarType.FLOAT32,
+    "fp64": lines.ScalarType.FLOAT64,
 }
 
 
@@ -67,10 +54,10 @@ def convert_triton_call(scope: Scope, line: Any, note: notes.TritonNote) -> None
     by_name = _by_name(line, pinned, passed)
     args = [_argument(scope, note, param, by_name[param.name]) for param in kernel.params]
     for param, arg in zip(kernel.params, args, strict=True):
-        if isinstance(arg, BufferArg) and pinned.signature[param.name].endswith(":16"):
+        if isinstance(arg, lines.BufferArg) and pinned.signature[param.name].endswith(":16"):
             scope.shared.aligned[scope.draft.owner(arg.buffer)] = GPU_ALIGN_BYTES
     grid = _grid(scope, note, pinned, by_name)
-    call = KernelCall(kernel=name, args=tuple(args), device=to_device(line.device), grid=grid)
+    call = lines.KernelCall(kernel=name, args=tuple(args), device=to_device(line.device), grid=grid)
     scope.emit_call(call, note.nodes)
 
 
@@ -97,14 +84,14 @@ def _with_first_writes(scope: Scope, note: notes.TritonNote) -> notes.TritonNote
     """Narrow the access to memory that nothing has written to: it holds nothing to read."""
     buffers = dict(note.buffers)
     for param, buffer in buffers.items():
-        if buffer.access is Access.READ_WRITE and scope.is_unwritten(buffer.buffer):
-            buffers[param] = dataclasses.replace(buffer, access=Access.WRITE)
+        if buffer.access is lines.Access.READ_WRITE and scope.is_unwritten(buffer.buffer):
+            buffers[param] = dataclasses.replace(buffer, access=lines.Access.WRITE)
     return dataclasses.replace(note, buffers=buffers)
 
 
 def _definition(
     scope: Scope, note: notes.TritonNote, device: torch.device, passed: list[Any]
-) -> tuple[str, KernelDefinition, triton_tuning.Pinned]:
+) -> tuple[str, lines.KernelDefinition, triton_tuning.Pinned]:
     """Return the kernel's definition, made and tuned on first use."""
     shared = scope.shared
     access = tuple((param, buffer.access) for param, buffer in note.buffers.items())
@@ -113,7 +100,7 @@ def _definition(
         pinned = _pinned(scope, note, device, passed)
         name = scope.draft.fresh(note.name, scope.draft.definitions, first=2)
         types = {p: t for p, t in pinned.signature.items() if t != "constexpr"}
-        source = TritonKernel(
+        source = lines.TritonKernel(
             pinned.code,
             note.entry,
             tuple(types.items()),
@@ -123,11 +110,11 @@ def _definition(
             pinned.options,
         )
         params = tuple(_parameter(note, param, type_) for param, type_ in types.items())
-        definition = KernelDefinition(name, params, source, origin=scope.origin(*note.nodes))
+        definition = lines.KernelDefinition(name, params, source, origin=scope.origin(*note.nodes))
         triton_tuning.keep_machine_code(name, source, pinned)
         scope.draft.definitions[name] = definition
         shared.triton_kernels[key] = (name, definition, pinned)
-    entry: tuple[str, KernelDefinition, triton_tuning.Pinned] = shared.triton_kernels[key]
+    entry: tuple[str, lines.KernelDefinition, triton_tuning.Pinned] = shared.triton_kernels[key]
     return entry
 
 
@@ -152,7 +139,7 @@ def _examples(
     return lambda: [example(scope, note, value) for value in passed]
 
 
-def _parameter(note: notes.TritonNote, param: str, type_: str) -> Param:
+def _parameter(note: notes.TritonNote, param: str, type_: str) -> lines.Param:
     plain = type_.removesuffix(":16")
     if plain.startswith("*"):
         buffer = note.buffers.get(param)
@@ -160,7 +147,7 @@ def _parameter(note: notes.TritonNote, param: str, type_: str) -> Param:
             raise triton_tuning.unsupported(
                 note, f"its parameter '{param}' is not a buffer of the graph"
             )
-        return BufferParam(param, to_dtype(buffer.dtype), buffer.access)
+        return lines.BufferParam(param, to_dtype(buffer.dtype), buffer.access)
     if plain.startswith("tensordesc"):
         raise UnsupportedLineError(
             kind="tensor descriptor",
@@ -170,18 +157,18 @@ def _parameter(note: notes.TritonNote, param: str, type_: str) -> Param:
         )
     if plain not in _SCALARS:
         raise triton_tuning.unsupported(note, f"its parameter '{param}' has the type '{plain}'")
-    return ScalarParam(param, _SCALARS[plain])
+    return lines.ScalarParam(param, _SCALARS[plain])
 
 
-def _argument(scope: Scope, note: notes.TritonNote, param: Param, value: Any) -> Arg:
-    if isinstance(param, BufferParam):
+def _argument(scope: Scope, note: notes.TritonNote, param: lines.Param, value: Any) -> lines.Arg:
+    if isinstance(param, lines.BufferParam):
         if isinstance(value, ir.IRNode):
-            return BufferArg(scope.reference(value), param.access)
+            return lines.BufferArg(scope.reference(value), param.access)
         buffer = note.buffers[param.name]
-        return BufferArg(scope.resolve(buffer.buffer), param.access)
+        return lines.BufferArg(scope.resolve(buffer.buffer), param.access)
     if param.name in note.buffers:
-        return ScalarArg(_value_of(scope, note.buffers[param.name].buffer, param.type))
-    return ScalarArg(scope.scalar(_number(value)))
+        return lines.ScalarArg(_value_of(scope, note.buffers[param.name].buffer, param.type))
+    return lines.ScalarArg(scope.scalar(_number(value)))
 
 
 def _number(value: Any) -> Any:
@@ -189,18 +176,18 @@ def _number(value: Any) -> Any:
     return getattr(value, "inner", value)
 
 
-def _value_of(scope: Scope, buffer: str, type_: ScalarType) -> Scalar:
+def _value_of(scope: Scope, buffer: str, type_: lines.ScalarType) -> lines.Scalar:
     """Read the only element of a tensor on the host, for a GPU kernel that takes it by value."""
-    is_real = type_ in (ScalarType.FLOAT32, ScalarType.FLOAT64)
-    kind = SymbolKind.FLOAT if is_real else SymbolKind.INT
+    is_real = type_ in (lines.ScalarType.FLOAT32, lines.ScalarType.FLOAT64)
+    kind = lines.SymbolKind.FLOAT if is_real else lines.SymbolKind.INT
     name = scope.bind_fresh(f"{scope.name(buffer)}_value", kind)
-    scope.emit(BindSymbol(name, ItemOf(scope.resolve(buffer))))
+    scope.emit(lines.BindSymbol(name, lines.ItemOf(scope.resolve(buffer))))
     return scope.draft.symbol(name)
 
 
 def _grid(
     scope: Scope, note: notes.TritonNote, pinned: triton_tuning.Pinned, by_name: Mapping[str, Any]
-) -> tuple[Dim, ...]:
+) -> tuple[lines.Dim, ...]:
     try:
         return grid_of(pinned.grid, lambda name: scope.dim(_number(by_name[name])))
     except UnknownGridError as error:
@@ -251,7 +238,9 @@ class UnknownGridError(ValueError):
     """A grid uses an operation, or a name, that has no form here."""
 
 
-def grid_of(grid: triton_tuning.LaunchGrid, argument: Callable[[str], Dim]) -> tuple[Dim, ...]:
+def grid_of(
+    grid: triton_tuning.LaunchGrid, argument: Callable[[str], lines.Dim]
+) -> tuple[lines.Dim, ...]:
     """Return one to three sizes, without trailing ones.
 
     ``argument`` returns the argument for a parameter, or raises ``KeyError``.
@@ -348,7 +337,7 @@ def convert_kernel_call(scope: Scope, line: Any, note: notes.CallNote | None) ->
     if isinstance(note, notes.TritonNote):
         convert_triton_call(scope, line, note)
         return
-    call = KernelCall(
+    call = lines.KernelCall(
         kernel=_cpp_definition(scope, note),
         args=tuple(_cpp_argument(scope, param) for param in note.params),
         device=to_device(line.device),
@@ -356,10 +345,10 @@ def convert_kernel_call(scope: Scope, line: Any, note: notes.CallNote | None) ->
     scope.emit_call(call, note.nodes)
 
 
-def _cpp_argument(scope: Scope, param: notes.BufferNote | notes.SizeNote) -> Arg:
+def _cpp_argument(scope: Scope, param: notes.BufferNote | notes.SizeNote) -> lines.Arg:
     if isinstance(param, notes.BufferNote):
-        return BufferArg(scope.kernel_argument(param.buffer), param.access)
-    return ScalarArg(scope.scalar(param.value))
+        return lines.BufferArg(scope.kernel_argument(param.buffer), param.access)
+    return lines.ScalarArg(scope.scalar(param.value))
 
 
 def _cpp_definition(scope: Scope, note: notes.KernelNote) -> str:
@@ -374,14 +363,14 @@ def _cpp_definition(scope: Scope, note: notes.KernelNote) -> str:
     if key not in shared.kernel_names:
         name = scope.draft.fresh(note.name, scope.draft.definitions, first=2)
         isa, flags = kernel_flags()
-        source = CppKernel(note.code, entry=note.name, isa=isa, flags=flags)
+        source = lines.CppKernel(note.code, entry=note.name, isa=isa, flags=flags)
         origin = scope.origin(*note.nodes)
-        scope.draft.definitions[name] = KernelDefinition(name, params, source, origin=origin)
+        scope.draft.definitions[name] = lines.KernelDefinition(name, params, source, origin=origin)
         shared.kernel_names[key] = name
     return shared.kernel_names[key]
 
 
-def _cpp_parameter(param: notes.BufferNote | notes.SizeNote) -> Param:
+def _cpp_parameter(param: notes.BufferNote | notes.SizeNote) -> lines.Param:
     if isinstance(param, notes.BufferNote):
-        return BufferParam(param.param, to_dtype(param.dtype), param.access)
-    return ScalarParam(param.param, param.type)
+        return lines.BufferParam(param.param, to_dtype(param.dtype), param.access)
+    return lines.ScalarParam(param.param, param.type)

@@ -8,30 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import torch
 
+from wrapper_ir import lines
 from wrapper_ir.frontends.common import ops
 from wrapper_ir.frontends.common.ops import call_of
 from wrapper_ir.frontends.inductor.compat import extern_kernels, inductor_config, ir
 from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.lines.args import (
-    Access,
-    Arg,
-    BufferArg,
-    BufferValue,
-    DTypeArg,
-    NoneArg,
-    NoneValue,
-    ObjectArg,
-    ScalarArg,
-    ScalarValue,
-    StringArg,
-    Value,
-)
-from wrapper_ir.lines.control import BufferInput, ObjectInput
-from wrapper_ir.lines.kernels import TorchOp
-from wrapper_ir.lines.layout import CPU, DType, Layout
-from wrapper_ir.lines.program import ObjectConstant
-from wrapper_ir.lines.schema import GENERATOR, SchemaArg, SchemaError
+from wrapper_ir.lines.schema import GENERATOR
 from wrapper_ir.runtime import class_of
 
 if TYPE_CHECKING:
@@ -39,9 +22,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.common.ops import Bound
     from wrapper_ir.frontends.inductor.convert.state import Scope
-    from wrapper_ir.lines.args import Value
-    from wrapper_ir.lines.control import Input
-    from wrapper_ir.lines.kernels import ExternKernel
 
 
 def bind_arguments(
@@ -53,15 +33,15 @@ def bind_arguments(
 ) -> Bound:
     """Bind an op's arguments to its schema; each must have a place there, and a form in the IR."""
 
-    def convert(value: Any, declared: SchemaArg, access: Access) -> Arg:
+    def convert(value: Any, declared: lines.SchemaArg, access: lines.Access) -> lines.Arg:
         del declared
-        if isinstance(value, BufferArg):  # a view that Inductor does not know
+        if isinstance(value, lines.BufferArg):  # a view that Inductor does not know
             return replace(value, access=access)
         return to_arg(scope, value, origin, access) or _plain(scope, value)
 
     try:
         return ops.bind_arguments(op, args, kwargs, convert)
-    except (ops.MisfitError, SchemaError) as error:
+    except (ops.MisfitError, lines.SchemaError) as error:
         raise UnsupportedLineError(kind="call of an op", text=str(op), why=str(error)) from None
 
 
@@ -71,31 +51,31 @@ def is_tensor(value: Any) -> bool:
 
 
 def to_arg(
-    scope: Scope, value: Any, origin: int | None = None, access: Access = Access.READ
-) -> BufferArg | ScalarArg | NoneArg | None:
+    scope: Scope, value: Any, origin: int | None = None, access: lines.Access = lines.Access.READ
+) -> lines.BufferArg | lines.ScalarArg | lines.NoneArg | None:
     """Return a tensor, a number or None as an argument, or None if the value is something else."""
     if value is None or isinstance(value, ir.NoneAsConstantBuffer):
-        return NoneArg()
+        return lines.NoneArg()
     if is_tensor(value):
-        return BufferArg(scope.reference(value, origin), access)
+        return lines.BufferArg(scope.reference(value, origin), access)
     if isinstance(value, ir.ShapeAsConstantBuffer):
         value = value.expr
-    return ScalarArg(scope.scalar(value)) if isinstance(value, ops.NUMBERS) else None
+    return lines.ScalarArg(scope.scalar(value)) if isinstance(value, ops.NUMBERS) else None
 
 
-def convert_results(scope: Scope, outputs: list[Any]) -> tuple[Value, ...]:
+def convert_results(scope: Scope, outputs: list[Any]) -> tuple[lines.Value, ...]:
     """Return the results in order. A result that is a view becomes a buffer by a last line."""
     return tuple(_result(scope, node) for node in outputs)
 
 
-def _result(scope: Scope, node: Any) -> Value:
+def _result(scope: Scope, node: Any) -> lines.Value:
     match to_arg(scope, node):
-        case BufferArg(buffer=name):
-            return BufferValue(name)
-        case ScalarArg(value=value):
-            return ScalarValue(value)
-        case NoneArg():
-            return NoneValue()
+        case lines.BufferArg(buffer=name):
+            return lines.BufferValue(name)
+        case lines.ScalarArg(value=value):
+            return lines.ScalarValue(value)
+        case lines.NoneArg():
+            return lines.NoneValue()
         case None:
             raise UnsupportedLineError(
                 kind="graph output",
@@ -104,12 +84,12 @@ def _result(scope: Scope, node: Any) -> Value:
             )
 
 
-def _plain(scope: Scope, value: Any) -> Arg:
+def _plain(scope: Scope, value: Any) -> lines.Arg:
     """Return an argument that is neither a tensor nor a number."""
     if isinstance(value, OBJECTS):
-        return ObjectArg(convert_object(scope, value))
+        return lines.ObjectArg(convert_object(scope, value))
     if isinstance(value, torch.dtype):
-        return DTypeArg(to_dtype(value))
+        return lines.DTypeArg(to_dtype(value))
     arg = ops.plain_argument(value)
     if arg is not None:
         return arg
@@ -138,9 +118,9 @@ class Method:
         return f"{self.class_name}.{self._schema.name}"
 
     @property
-    def source(self) -> TorchOp:
+    def source(self) -> lines.TorchOp:
         """Its declaration under that name."""
-        return TorchOp(f"{self.class_name}.{self._schema}", is_method=True)
+        return lines.TorchOp(f"{self.class_name}.{self._schema}", is_method=True)
 
 
 def method_of(receiver: Any, name: str) -> Method:
@@ -166,15 +146,15 @@ def real_object(name: str, value: Any) -> torch.ScriptObject:
     return obj  # type: ignore[no-any-return]  # only objects have a class
 
 
-def object_input(scope: Scope, name: str, node: Any) -> ObjectInput:
+def object_input(scope: Scope, name: str, node: Any) -> lines.ObjectInput:
     """Return the input for one of Inductor's objects, which a region cannot have."""
     if scope.is_region:
         raise _in_region(name)
     input_name = scope.objects[name] = scope.name(name)
     scope.draft.reserved.add(input_name)
     if isinstance(node, ir.GeneratorState):
-        return ObjectInput(input_name, GENERATOR)
-    return ObjectInput(input_name, class_of(real_object(name, node.get_value())))
+        return lines.ObjectInput(input_name, GENERATOR)
+    return lines.ObjectInput(input_name, class_of(real_object(name, node.get_value())))
 
 
 def convert_object(scope: Scope, node: Any) -> str:
@@ -188,7 +168,7 @@ def convert_object(scope: Scope, node: Any) -> str:
         new = next(existing, "") or scope.draft.fresh(_OTHER.sub("_", name))
         scope.objects[name] = new
         scope.draft.reserved.add(new)
-        scope.draft.objects[new] = ObjectConstant(class_of(value), name)
+        scope.draft.objects[new] = lines.ObjectConstant(class_of(value), name)
         scope.draft.hold(new, value)
     return scope.objects[name]
 
@@ -226,7 +206,7 @@ def _bias_addmm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
     layout = scope.layout(name)
     if layout.stride[0] == 0 or layout.size[0] == 1:
         name = scope.relaid(name, _chosen(layout, range(1, layout.rank)))
-    args = (BufferArg(name), *matrices)
+    args = (lines.BufferArg(name), *matrices)
     yield torch.ops.aten.addmm.out, args, {**node.kwargs, "out": out}
 
 
@@ -236,7 +216,7 @@ def _conv1x1_via_mm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
     pairs = zip((*node.inputs, out), (last, (1, 0), last), strict=True)
     names = [(scope.reference(item), dims) for item, dims in pairs]
     views = [scope.relaid(name, _chosen(scope.layout(name), dims)) for name, dims in names]
-    x, weight, result = map(BufferArg, views)
+    x, weight, result = map(lines.BufferArg, views)
     yield torch.ops.aten.matmul.out, (x, weight), {**node.kwargs, "out": result}
 
 
@@ -247,7 +227,7 @@ def _scaled_mm_with_output_scale(scope: Scope, node: Any, out: Any) -> Iterator[
     yield torch.ops.aten.mul.out, (out, scale), {"out": out}
 
 
-def _chosen(layout: Layout, dims: Any) -> Layout:
+def _chosen(layout: lines.Layout, dims: Any) -> lines.Layout:
     """Return the layout of a view with the given dimensions, in that order."""
     size = tuple(layout.size[dim] for dim in dims)
     return replace(layout, size=size, stride=tuple(layout.stride[dim] for dim in dims))
@@ -271,12 +251,14 @@ _FUNCTIONS: Final[Mapping[str, Function]] = {
 # its call, each Triton kernel's arguments.
 
 
-def add_checks(scope: Scope, start: int, inputs: Sequence[Input], results: Sequence[Value]) -> None:
+def add_checks(
+    scope: Scope, start: int, inputs: Sequence[lines.Input], results: Sequence[lines.Value]
+) -> None:
     """Check the inputs before the line ``start`` and the results at the end, if enabled."""
     if not inductor_config.nan_asserts:
         return
-    names = [each.name for each in inputs if isinstance(each, BufferInput)]
-    returned = dict.fromkeys(each.buffer for each in results if isinstance(each, BufferValue))
+    names = [each.name for each in inputs if isinstance(each, lines.BufferInput)]
+    returned = dict.fromkeys(each.buffer for each in results if isinstance(each, lines.BufferValue))
     scope.body[start:start] = [_line(scope, name, f"input '{name}'") for name in names]
     scope.body += [_line(scope, name, f"result '{name}'") for name in returned]
 
@@ -298,10 +280,10 @@ def add_check(scope: Scope, text: str, kernel: str, passed: Sequence[str]) -> bo
     return False
 
 
-def _line(scope: Scope, buffer: str, name: str) -> ExternKernel:
+def _line(scope: Scope, buffer: str, name: str) -> lines.ExternKernel:
     from wrapper_ir.runtime import own_ops  # noqa: PLC0415 - registers ops
 
-    return call_of(scope.draft, own_ops.FINITE, (BufferArg(buffer), StringArg(name)))
+    return call_of(scope.draft, own_ops.FINITE, (lines.BufferArg(buffer), lines.StringArg(name)))
 
 
 # Inductor's hooks for intermediate values (``generate_intermediate_hooks``).
@@ -364,7 +346,7 @@ class States(NamedTuple):
     get: Any
     set: Any
     where: tuple[torch.device, ...]  #: extra arguments of both
-    layout: Layout  #: of the state
+    layout: lines.Layout  #: of the state
 
 
 def states_of(device: torch.device | None) -> States:
@@ -372,7 +354,7 @@ def states_of(device: torch.device | None) -> States:
     from wrapper_ir.runtime import own_ops  # noqa: PLC0415 - registers ops
 
     if device is None or device.type == "cpu":
-        layout = Layout(DType.UINT8, CPU, (own_ops.BYTES,), (1,))
+        layout = lines.Layout(lines.DType.UINT8, lines.CPU, (own_ops.BYTES,), (1,))
         return States(own_ops.GET_STATE, own_ops.SET_STATE, (), layout)
-    layout = Layout(DType.UINT8, CPU, (own_ops.BYTES_OF_DEVICE,), (1,))
+    layout = lines.Layout(lines.DType.UINT8, lines.CPU, (own_ops.BYTES_OF_DEVICE,), (1,))
     return States(own_ops.GET_STATE_OF, own_ops.SET_STATE_OF, (device,), layout)
