@@ -35,11 +35,7 @@ from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import UnsupportedExprError, free_symbols
 from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program, SymbolKind
-from wrapper_ir.lines.symbols import (
-    AssertLayout,
-    AssertSymbol,
-    ComputeSymbol,
-)
+from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, ComputeSymbol
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.verify import verify
 

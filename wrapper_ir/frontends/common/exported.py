@@ -146,10 +146,7 @@ def with_other_names(
         constants[name] = Constant(qualified, kind, tied_to=constants[same].tied_to or same)
         layouts[name], data[name] = layouts[same], data[same]
     return program.replace(
-        constants=FrozenMap(constants),
-        buffers=FrozenMap(layouts),
-        data=data,
-        unread=tuple(unread),
+        constants=FrozenMap(constants), buffers=FrozenMap(layouts), data=data, unread=tuple(unread)
     )
 
 

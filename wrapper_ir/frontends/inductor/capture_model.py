@@ -98,10 +98,7 @@ def capture(
 
 
 def _export(
-    model: Any,
-    args: Sequence[Any] | None,
-    kwargs: Mapping[str, Any] | None,
-    dynamic_shapes: Any,
+    model: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
 ) -> tuple[torch.export.ExportedProgram, Sequence[Any]]:
     """Return the exported model and the leaves of its example arguments, in order."""
     raw_args: object = args

@@ -275,8 +275,7 @@ class _State:
 
 
 def with_context(
-    within: Callable[[Session], contextlib.AbstractContextManager[None]],
-    stock: Callable[..., Any],
+    within: Callable[[Session], contextlib.AbstractContextManager[None]], stock: Callable[..., Any]
 ) -> Callable[..., Any]:
     """Wrap Inductor's function that makes requests to other processes to add our context.
 

@@ -58,28 +58,32 @@ class Index(NamedTuple):
             numbers = map(sympy.Integer, point)
             yield int(expr.xreplace(dict(zip(counts, numbers, strict=True))))
 
+    def last(self, values: Values) -> int:
+        """Return the place where all variables are largest; -1 if there is none."""
+        ends = {name: sympy.Integer(n - 1) for name, n in self._counts(values).items()}
+        return -1 if -1 in ends.values() else int(self._expr(values).xreplace(ends))
+
     def symbols(self) -> set[sympy.Symbol]:
         """Return the symbols on which it depends, its variables among them."""
-        return _symbols(self.expr, *(count for _, count in self.ranges))
+        values = (self.expr, *(count for _, count in self.ranges))
+        return {symbol for value in values for symbol in sympy.sympify(value).free_symbols}
 
     def _expr(self, values: Values) -> Any:
         # A bare symbol becomes the plain number that stands for it.
         return sympy.sympify(sympy.sympify(self.expr).xreplace(values))
 
     def _counts(self, values: Values) -> dict[sympy.Symbol, int]:
-        counts = {variable: number(count, values) for variable, count in self.ranges}
+        counts = {name: int(sympy.sympify(n).xreplace(values)) for name, n in self.ranges}
         if min(counts.values(), default=0) < 0:
             raise ValueError("no tensor has less than no elements")
         return counts
 
 
-def _symbols(*values: Any) -> set[sympy.Symbol]:
-    return {symbol for value in values for symbol in sympy.sympify(value).free_symbols}
-
-
-def number(value: Any, values: Values) -> int:
-    """Return an expression's value for values of its symbols."""
-    return int(sympy.sympify(value).xreplace(values))
+def _elements(layout: Any) -> Index:
+    """Return the places of all elements of a layout."""
+    names = [sympy.Symbol(f"_{dim}", integer=True) for dim in range(len(layout.size))]
+    steps = (name * stride for name, stride in zip(names, layout.stride, strict=True))
+    return Index(sum(steps, layout.offset), tuple(zip(names, layout.size, strict=True)))
 
 
 # The least sizes at which a captured program stays within its buffers.
@@ -91,17 +95,14 @@ def number(value: Any, values: Values) -> int:
 
 
 class _Access(NamedTuple):
-    """Elements of a storage that code touches: those at ``place``.
+    """Elements of a storage that code touches.
 
-    The storage holds what a layout spans. Sizes are sympy expressions, of torch's symbols in
-    kernels and of a program's in views.
+    The expressions are of torch's symbols in kernels and of a program's in views.
     """
 
-    place: Index
-    size: tuple[Any, ...]
-    stride: tuple[Any, ...]
-    offset: Any
-    itemsizes: tuple[int, int] = (1, 1)  #: of the accessed elements, and of the layout's
+    place: Index  #: of these elements
+    storage: Index  #: all of it, as far as its layout spans
+    itemsizes: tuple[int, int] = (1, 1)  #: of the accessed elements, and of the storage's
 
     def fits(self, values: Values) -> bool:
         """Return whether all these elements lie in the storage, for these values of symbols."""
@@ -110,7 +111,7 @@ class _Access(NamedTuple):
             if bounds is None:
                 return True
             taken, held = self.itemsizes
-            limit = self._capacity(values) * held // taken
+            limit = (self.storage.last(values) + 1) * held // taken
             if bounds.lower >= 0 and bounds.upper < limit:
                 return True
             return all(0 <= place < limit for place in self.place.places(values))
@@ -119,15 +120,7 @@ class _Access(NamedTuple):
 
     def symbols(self) -> set[sympy.Symbol]:
         """Return the symbols on which it depends, its variables among them."""
-        return self.place.symbols() | _symbols(self.offset, *self.size, *self.stride)
-
-    def _capacity(self, values: Values) -> int:
-        size = [number(each, values) for each in self.size]
-        if min(size, default=1) < 1:
-            return 0
-        stride = [number(each, values) for each in self.stride]
-        steps = sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-        return number(self.offset, values) + steps + 1
+        return self.place.symbols() | self.storage.symbols()
 
 
 def least_sizes(graph: Any, program: Program) -> dict[str, int]:
@@ -206,8 +199,7 @@ def _of_kernels(graph: Any) -> Iterator[_Access]:
                 if layout is None or not hasattr(dep, "var_names"):
                     continue  # an op's, which takes tensors
                 ranges = zip(dep.var_names, map(plain, dep.size), strict=True)
-                place, size = Index(plain(dep.index), tuple(ranges)), tuple(layout.size)
-                yield _Access(place, size, tuple(layout.stride), layout.offset)
+                yield _Access(Index(plain(dep.index), tuple(ranges)), _elements(layout))
 
 
 def _layout(graph: Any, name: str) -> Any:
@@ -227,8 +219,5 @@ def _of_views(program: Program) -> Iterator[_Access]:
         if isinstance(line, Reinterpret):
             root = roots[line.out] = roots.get(line.source, line.source)
             layout, storage = program.layout(line.out), program.layout(root)
-            names = [sympy.Dummy(integer=True) for _ in layout.size]
-            steps = (name * stride for name, stride in zip(names, layout.stride, strict=True))
-            place = Index(sum(steps, layout.offset), tuple(zip(names, layout.size, strict=True)))
             itemsizes = layout.dtype.itemsize, storage.dtype.itemsize
-            yield _Access(place, storage.size, storage.stride, storage.offset, itemsizes)
+            yield _Access(_elements(layout), _elements(storage), itemsizes)

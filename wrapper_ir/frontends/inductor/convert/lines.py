@@ -30,11 +30,7 @@ from wrapper_ir.frontends.inductor.convert.externs import (
     plain_args,
 )
 from wrapper_ir.frontends.inductor.convert.memory import allocate, combine_parts, reinterpret, reuse
-from wrapper_ir.frontends.inductor.convert.operators import (
-    add_check,
-    hooked_name,
-    print_arguments,
-)
+from wrapper_ir.frontends.inductor.convert.operators import add_check, hooked_name, print_arguments
 from wrapper_ir.frontends.inductor.convert.values import op_called
 from wrapper_ir.frontends.inductor.devices import MEMPOOL_BLOCK, STREAM_BLOCK
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
