@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 
 def call_op(walk: GraphWalk, node: Node) -> Any:
-    """Convert a call of an op and return the value of its node.
-
-    Raises:
-        UnsupportedNodeError: An argument, a result or an effect of the op cannot be expressed.
-    """
+    """Convert a call of an op and return the value of its node."""
     return emit_call(walk, node, node.target, walk.value(node.args), walk.value(node.kwargs))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -34,7 +35,7 @@ from wrapper_ir.lines.args import BufferValue, Value
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import UnsupportedExprError, free_symbols
-from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program, SymbolKind
+from wrapper_ir.lines.program import ConstantKind, FrozenMap, Program, SymbolKind
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, ComputeSymbol
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.verify import verify
@@ -182,11 +183,10 @@ class _Conversion:
             if value != target:
                 copy(state.draft, target.name, value.name, state.origin(nodes[position]))
             updated[nodes[position]] = target
-        values = [updated.get(nodes[n], outputs[n]) for n in source.results]
         found = []
-        for position, value in zip(source.results, values, strict=True):
+        for position in source.results:
             try:
-                found.append(to_value(value))
+                found.append(to_value(updated.get(nodes[position], outputs[position])))
             except UnsupportedNodeError as error:
                 state.report(output, f"result {position}: {error}")
         return tuple(found)
@@ -234,11 +234,8 @@ def _finished(program: Program, draft: ProgramDraft) -> Program:
     names = [name for name in program.constants if name in touched]
     ties = tied({name: draft.data[name] for name in names})
     constants = {
-        name: Constant(
-            program.constants[name].qualified_name,
-            program.constants[name].kind,
-            draft.is_written(name),
-            ties.get(name),
+        name: replace(
+            program.constants[name], mutable=draft.is_written(name), tied_to=ties.get(name)
         )
         for name in names
     }
@@ -324,18 +321,15 @@ class Beginning:
         number = self._fresh_input(place, kinds[type(value)])
         message = f"{number} is not {value}, for which the program was made"
         if isinstance(value, bool):
-            self._check(number if value else sympy.Not(number), message)
+            self._draft.emit(AssertSymbol(number if value else sympy.Not(number), message))
         elif value == value:  # a NaN equals nothing
-            self._check(sympy.Eq(number, value), message)
+            self._draft.emit(AssertSymbol(sympy.Eq(number, value), message))
         return value
 
     def _fresh_input(self, place: sources.Place, kind: SymbolKind) -> sympy.Symbol:
         name = self._state.bind_fresh(place.name, kind)
         self._draft.inputs.append(ScalarInput(name))
         return self._draft.symbol(name)
-
-    def _check(self, condition: Any, message: str) -> None:
-        self._draft.emit(AssertSymbol(condition, message))
 
     def _bind(self) -> None:
         """Bind the symbols that sizes and strides give; check the ranges of those computed."""
@@ -379,12 +373,9 @@ def guards_of(module: torch.fx.GraphModule, state: State) -> Iterator[AssertSymb
 
 def _recorded_guards(module: torch.fx.GraphModule) -> list[Any]:
     """Return torch's guards; none if all sizes are numbers or the graph was loaded."""
-    for node in module.graph.nodes:
-        value = node.meta.get("val")
-        for size in value.shape if isinstance(value, torch.Tensor) else (value,):
-            if isinstance(size, torch.SymInt):
-                return list(getattr(size.node.shape_env, "guards", ()))
-    return []
+    sizes = (size for node in module.graph.nodes for size in _sizes(node.meta.get("val")))
+    first = next(sizes, None)
+    return [] if first is None else list(getattr(first.node.shape_env, "guards", ()))
 
 
 def _is_range(expr: sympy.Basic) -> bool:

@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 
 def convert_node(walk: GraphWalk, node: Node) -> Any:
-    """Convert a node to lines and return its value.
-
-    Raises:
-        UnsupportedNodeError: The node has no equivalent.
-    """
+    """Convert a node to lines and return its value."""
     if node.op == "get_attr":
         return _attribute(walk, node)
     if is_guard(node):

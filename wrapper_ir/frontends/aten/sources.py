@@ -48,24 +48,16 @@ class Place:
 
 @dataclass(slots=True)
 class Source:
-    """A graph with a description of its inputs and outputs.
+    """A graph with a description of its inputs and outputs."""
 
-    Attributes:
-        module: The module that holds the graph.
-        places: The placeholders, in order.
-        copies: The outputs to copy back, by position, each with the placeholder to copy it to.
-        results: The positions of the outputs that the caller gets.
-        ranges: Inclusive bounds of symbols.
-        in_spec: The tree structure of the caller's arguments as JSON, or empty.
-        out_spec: The tree structure of the results as JSON, or empty.
-    """
-
-    module: GraphModule
-    places: list[Place]
+    module: GraphModule  #: that holds the graph
+    places: list[Place]  #: the placeholders, in order
+    #: The outputs to copy back, by position, each with the placeholder to copy it to.
     copies: dict[int, str] = field(default_factory=dict)
+    #: The positions of the outputs that the caller gets.
     results: list[int] = field(default_factory=list)
     ranges: dict[str, Range] = field(default_factory=dict)
-    in_spec: str = ""
+    in_spec: str = ""  #: the tree structure of the caller's arguments as JSON, or empty
     out_spec: str = ""
 
 
@@ -137,11 +129,7 @@ def _place(node: Node, spec: Any, tensors: Mapping[str, Any]) -> Place:
 
 
 def source_of_module(module: GraphModule) -> Source:
-    """Return a graph module of ATen ops as a source.
-
-    Raises:
-        NotAnAtenGraphError: It is something else.
-    """
+    """Return a graph module of ATen ops, and nothing else, as a source."""
     problem = _problem(module)
     if problem:
         raise NotAnAtenGraphError(what=problem)
@@ -191,11 +179,7 @@ def export_module(
     dynamic_shapes: Any,
     kwargs: Mapping[str, Any] | None = None,
 ) -> ExportedProgram:
-    """Export a module.
-
-    Raises:
-        ExportError: Torch cannot.
-    """
+    """Export a module, or raise ``ExportError`` with what torch says."""
     try:
         return torch.export.export(
             module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
@@ -269,10 +253,9 @@ def _in_mode(value: Any, mode: Any) -> Any:
         return value
     if own is None:
         return mode.from_tensor(value)
+    how: Any = {"dtype": value.dtype, "device": value.device}
     with mode:
-        return torch.empty_strided(
-            value.shape, value.stride(), dtype=value.dtype, device=value.device
-        )
+        return torch.empty_strided(value.shape, value.stride(), **how)
 
 
 def _writes(target: Any) -> bool:

@@ -113,11 +113,7 @@ POISON: Final = object()
 
 
 def to_dtype(dtype: torch.dtype) -> DType:
-    """Return the element type.
-
-    Raises:
-        UnsupportedNodeError: The IR has no such type.
-    """
+    """Return the element type, which the IR must have."""
     try:
         return DType.from_torch_name(str(dtype))
     except KeyError:
@@ -126,22 +122,15 @@ def to_dtype(dtype: torch.dtype) -> DType:
 
 @dataclass(slots=True)
 class State:
-    """The state of the conversion of a whole program.
-
-    Attributes:
-        draft: The program so far.
-        ranges: Inclusive bounds of torch's symbols, by name.
-        hints: Typical values of torch's symbols, by name.
-        problems: Nodes that have no equivalent.
-        starts: Offsets of our storages in torch's storages, in bytes, by buffer.
-        known: The values outside a region of torch's symbols inside it, by name.
-    """
+    """The state of the conversion of a whole program."""
 
     draft: ProgramDraft = field(default_factory=ProgramDraft)
-    ranges: Mapping[str, Range] = field(default_factory=dict)
-    hints: Mapping[str, int] = field(default_factory=dict)
+    ranges: Mapping[str, Range] = field(default_factory=dict)  #: of torch's symbols
+    hints: Mapping[str, int] = field(default_factory=dict)  #: typical values of them
     problems: list[Problem] = field(default_factory=list)
+    #: Offsets of our storages in torch's storages, in bytes, by buffer.
     starts: dict[str, Dim] = field(default_factory=dict)
+    #: The values outside a region of torch's symbols inside it, by name.
     known: dict[str, Scalar] = field(default_factory=dict)
 
     # Buffers.
@@ -171,11 +160,7 @@ class State:
         return self.define_like(wanted, layout, start)
 
     def layout_of(self, tensor: torch.Tensor) -> Layout:
-        """Return the layout of a tensor, with a storage offset of 0.
-
-        Raises:
-            UnsupportedNodeError: The tensor is not strided, or the IR lacks its element type.
-        """
+        """Return the layout of a strided tensor, with a storage offset of 0."""
         if tensor.layout is not torch.strided:
             raise UnsupportedNodeError(f"a tensor of layout {tensor.layout} is not strided")
         return Layout(
@@ -286,11 +271,7 @@ class GraphWalk:
         self.state.draft.emit(line)
 
     def inline(self, module: Any, given: Sequence[Any]) -> Any:
-        """Convert a graph that a node calls, inlined into this one.
-
-        Raises:
-            UnsupportedNodeError: The callee is not a graph.
-        """
+        """Convert a graph that a node calls, inlined into this one."""
         return GraphWalk(self.state, as_graph(module), self._convert).run(given)
 
     def _converted(self, node: Node) -> Any:
@@ -306,11 +287,7 @@ class GraphWalk:
 
 
 def as_graph(module: Any) -> GraphModule:
-    """Return the callee of a node after checking that it is a graph.
-
-    Raises:
-        UnsupportedNodeError: It is not a graph.
-    """
+    """Return the callee of a node after checking that it is a graph."""
     if not isinstance(module, GraphModule):
         raise UnsupportedNodeError("it does not call a graph")
     return module

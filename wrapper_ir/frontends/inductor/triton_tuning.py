@@ -225,7 +225,7 @@ def _mentions_tuning(node: ast.expr) -> bool:
 
 def unsupported(note: TritonNote, why: str) -> UnsupportedLineError:
     """Return the error for a Triton kernel without a form."""
-    return UnsupportedLineError(kind="Triton kernel", text=note.name, why=why)
+    return UnsupportedLineError("Triton kernel", note.name, why)
 
 
 # Inductor's tuners of a graph's Triton kernels, compiled by Inductor's own process pool.

@@ -274,12 +274,9 @@ class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
         if self.session.capture and not passing.is_empty:
             names = [V.graph.graph_input_names[i] for i in passing.inputs]
             names += [name for name, _ in passing.constants.values()]
-            raise UnsupportedLineError(
-                kind="graph input or output",
-                text=names[0],
-                why="it is a Python object or a size without a value, from a tensor subclass",
-                hint="capture a function of the inner tensors",
-            )
+            why = "it is a Python object or a size without a value, from a tensor subclass"
+            hint = "capture a function of the inner tensors"
+            raise UnsupportedLineError("graph input or output", names[0], why, hint=hint)
         return passing
 
     def _stock(self, error: Exception, *, is_inference: bool) -> Any:

@@ -66,14 +66,14 @@ def _selector(
         return lines.ScalarArg(_truth(operand.value)) if is_cond else operand
     if not isinstance(operand, lines.BufferArg):
         raise UnsupportedLineError(
-            kind="selector", text=type(node).__name__, why="it is neither a tensor nor a number"
+            "selector", type(node).__name__, "it is neither a tensor nor a number"
         )
     layout = scope.layout(operand.buffer)
     if layout.dtype in ((lines.DType.BOOL,) if is_cond else lines.SELECTOR_TYPES):
         return operand
     if not is_cond:
         why = f"it is {layout.dtype.torch_name}, but a switch takes an integer"
-        raise UnsupportedLineError(kind="selector", text=operand.buffer, why=why)
+        raise UnsupportedLineError("selector", operand.buffer, why)
     truth = lines.Layout(lines.DType.BOOL, layout.device, layout.size, layout.stride)
     name = scope.draft.fresh(f"{operand.buffer}_truth")
     result = lines.ResultBuffer(scope.define(name, truth))
@@ -162,9 +162,7 @@ def _operand(scope: Scope, node: Any, origin: int | None = None) -> lines.Arg:
     arg = to_arg(scope, node, origin)
     if arg is None:
         raise UnsupportedLineError(
-            kind="operand of a subgraph",
-            text=type(node).__name__,
-            why="it is neither a tensor nor a number",
+            "operand of a subgraph", type(node).__name__, "it is neither a tensor nor a number"
         )
     return arg
 
@@ -183,9 +181,7 @@ def _results(
         if isinstance(value, lines.NoneValue):
             continue
         if not isinstance(value, lines.BufferValue):
-            raise UnsupportedLineError(
-                kind=type(node).__name__, text=node.get_name(), why="a result is a number"
-            )
+            raise UnsupportedLineError(type(node).__name__, node.get_name(), "a result is a number")
         output = outputs.get(position)
         like = scope.layout(value.buffer) if output is None else scope.to_layout(output.layout)
         name = f"{node.get_name()}_{position}" if output is None else output.get_name()
@@ -335,7 +331,7 @@ def _wrapper_of(graph: Any) -> Any:
     wrapper = graph.wrapper_code
     if not hasattr(wrapper, "control_notes"):
         why = f"its wrapper is a {type(wrapper).__name__}, not ours"
-        raise UnsupportedLineError(kind="subgraph", text=str(graph.name), why=why)
+        raise UnsupportedLineError("subgraph", str(graph.name), why)
     return wrapper
 
 
@@ -360,7 +356,7 @@ def _learn(scope: Scope, inner: Any, outer: Any) -> None:
 
 def _unknown(name: str, value: Any) -> UnsupportedLineError:
     return UnsupportedLineError(
-        kind="input of a subgraph",
-        text=f"{name}: {type(value).__name__}",
-        why="it is neither a tensor nor a number that a region can take",
+        "input of a subgraph",
+        f"{name}: {type(value).__name__}",
+        "it is neither a tensor nor a number that a region can take",
     )

@@ -149,12 +149,9 @@ def _parameter(note: notes.TritonNote, param: str, type_: str) -> lines.Param:
             )
         return lines.BufferParam(param, to_dtype(buffer.dtype), buffer.access)
     if plain.startswith("tensordesc"):
-        raise UnsupportedLineError(
-            kind="tensor descriptor",
-            text=f"{note.name}, {param}",
-            why="kernels cannot take one that is made on the host",
-            hint="Inductor makes it in the kernel with triton.enable_host_side_tma=False",
-        )
+        why = "kernels cannot take one that is made on the host"
+        hint = "Inductor makes it in the kernel with triton.enable_host_side_tma=False"
+        raise UnsupportedLineError("tensor descriptor", f"{note.name}, {param}", why, hint=hint)
     if plain not in _SCALARS:
         raise triton_tuning.unsupported(note, f"its parameter '{param}' has the type '{plain}'")
     return lines.ScalarParam(param, _SCALARS[plain])
@@ -321,12 +318,12 @@ def convert_kernel_call(scope: Scope, line: Any, note: notes.CallNote | None) ->
     """Convert a ``KernelCallLine``, using the note that its scheduling took; there must be one."""
     if note is None:
         why = "its scheduling left no note of it"
-        raise UnsupportedLineError(kind="KernelCallLine", text=line.kernel_name, why=why)
+        raise UnsupportedLineError("KernelCallLine", line.kernel_name, why)
     if isinstance(note, notes.ForeignNote):
         raise UnsupportedLineError(
-            kind=f"kernel in {note.language}",
-            text=note.name,
-            why="programs hold kernels in C++ and Triton",
+            f"kernel in {note.language}",
+            note.name,
+            "programs hold kernels in C++ and Triton",
             hint="have Inductor take another backend (max_autotune_gemm_backends, cuda_backend, "
             "BACKEND of flex_attention); with on_unsupported='stock' Inductor's own wrapper is "
             "used for such graphs",

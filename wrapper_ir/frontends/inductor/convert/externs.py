@@ -270,9 +270,7 @@ class ExternConverter:
             leaf = self._scope.graph.get_buffer(leaf_name)
             if not isinstance(leaf.layout, ir.Layout):
                 text = f"{leaf_name} of {node.python_kernel_name}"
-                raise UnsupportedLineError(
-                    kind="result of an op", text=text, why="it is not a tensor"
-                )
+                raise UnsupportedLineError("result of an op", text, "it is not a tensor")
             buffer = self._scope.define(leaf_name, self._scope.to_layout(leaf.layout))
             results.append(ResultBuffer(buffer, path))
         if line is not None:
@@ -324,9 +322,7 @@ def node_op(node: Any) -> torch._ops.OpOverload:
         if len(overloads()) == 1:
             only: torch._ops.OpOverload = getattr(packet, overloads()[0])
             return only
-    raise UnsupportedLineError(
-        kind="call of an op", text=name, why="it is not an operator in torch's registry"
-    )
+    raise UnsupportedLineError("call of an op", name, "it is not an operator in torch's registry")
 
 
 def plain_args(node: Any) -> tuple[Any, ...]:
@@ -394,8 +390,6 @@ def _bind(scope: Scope, binding: Binding, start: str | ItemOf) -> None:
     try:
         bind_along(scope.draft, binding, start, bind=lambda: scope.bind(symbol), dim=scope.dim)
     except UnknownWayError as error:
-        raise UnsupportedLineError(
-            kind="definition of a symbol",
-            text=f"{binding.name}: {error.shown}",
-            why="no known path leads from the result to its value",
-        ) from None
+        kind, text = "definition of a symbol", f"{binding.name}: {error.shown}"
+        why = "no known path leads from the result to its value"
+        raise UnsupportedLineError(kind, text, why) from None

@@ -172,12 +172,9 @@ def _refuse_clashes(graph: Any) -> None:
     """Refuse a constant with the name of one of Inductor's buffers: kernels would confuse them."""
     taken = [*graph.name_to_buffer, *graph.graph_input_names]
     for name in sorted(graph.constants.keys() & taken):
-        raise UnsupportedLineError(
-            kind="name of a constant",
-            text=str(graph.allocated_constant_name.get(name, name)),
-            why=f"Inductor has a buffer named {name!r} too, and kernels would confuse them",
-            hint="rename the parameter",
-        )
+        text, hint = str(graph.allocated_constant_name.get(name, name)), "rename the parameter"
+        why = f"Inductor has a buffer named {name!r} too, and kernels would confuse them"
+        raise UnsupportedLineError("name of a constant", text, why, hint=hint)
 
 
 def _missing_checks(scope: Scope, inputs: tuple[Input, ...]) -> list[AssertLayout]:
@@ -302,9 +299,7 @@ def _input(
     if isinstance(value, operators.OBJECTS):
         return operators.object_input(scope, name, value)
     raise UnsupportedLineError(
-        kind="graph input",
-        text=f"{name}: {type(value).__name__}",
-        why="it is neither a tensor nor a number",
+        "graph input", f"{name}: {type(value).__name__}", "it is neither a tensor nor a number"
     )
 
 

@@ -102,11 +102,8 @@ def convert_lines(scope: Scope, wrapper: Any) -> None:
 
 def _refuse_on_stream(scope: Scope, node: Any) -> None:
     if scope.shared.queues.is_open:
-        raise UnsupportedLineError(
-            kind=type(node).__name__,
-            text=str(node.get_name()),
-            why="branches, loops and subgraphs run on the caller's stream and default memory",
-        )
+        why = "branches, loops and subgraphs run on the caller's stream and default memory"
+        raise UnsupportedLineError(type(node).__name__, str(node.get_name()), why)
 
 
 class _Lines:
@@ -129,7 +126,7 @@ class _Lines:
         elif kind in _NOTED:
             _NOTED[kind](self, entry)
         elif kind not in _SILENT:
-            raise UnsupportedLineError(kind=kind, text=_shown(entry), why="it has no handler")
+            raise UnsupportedLineError(kind, _shown(entry), "it has no handler")
 
     def text(self, text: str, node: Any) -> None:
         """Convert one line of text that ``node`` wrote."""
@@ -143,17 +140,15 @@ class _Lines:
         handler = _Lines.print if prints else _NODES.get(type(node).__name__)
         if handler is None and isinstance(node, ir.TemplateBuffer):
             raise UnsupportedLineError(
-                kind="external template",
-                text=f"{type(node).__name__} {node.get_name()}",
-                why="a Python function of its own launches the kernel",
+                "external template",
+                f"{type(node).__name__} {node.get_name()}",
+                "a Python function of its own launches the kernel",
                 hint="launch the Triton kernel directly (Helion: without fusion by torch.compile); "
                 "with on_unsupported='stock' Inductor's own wrapper is used for such graphs",
             )
         if handler is None:
             writer = "unknown" if node is None else f"{type(node).__name__} {node.name}"
-            raise UnsupportedLineError(
-                kind="raw string", text=repr(text), why=f"written by {writer}"
-            )
+            raise UnsupportedLineError("raw string", repr(text), f"written by {writer}")
         self._done.add(id(node))
         handler(self, node)
 
@@ -253,19 +248,13 @@ class _Lines:
         self.scope.emit(Comment(text, origin=self.scope.origin(node)))
 
     def refuse_resize(self, node: Any) -> None:
-        raise UnsupportedLineError(
-            kind="call of an op",
-            text=str(node.python_kernel_name),
-            why="it changes the size of a storage, which is fixed in a program",
-        )
+        why = "it changes the size of a storage, which is fixed in a program"
+        raise UnsupportedLineError("call of an op", str(node.python_kernel_name), why)
 
     def refuse_descriptor(self, node: Any) -> None:
-        raise UnsupportedLineError(
-            kind="tensor descriptor",
-            text=str(node.name),
-            why="kernels cannot take one that is made on the host",
-            hint="make it in the kernel, with tl.make_tensor_descriptor",
-        )
+        why = "kernels cannot take one that is made on the host"
+        hint = "make it in the kernel, with tl.make_tensor_descriptor"
+        raise UnsupportedLineError("tensor descriptor", str(node.name), why, hint=hint)
 
     def call_in_place(self, node: Any) -> None:
         self.externs.call(node, node_op(node), plain_args(node), {})
@@ -295,11 +284,8 @@ class _Lines:
 def _queues(scope: Scope, line: Any) -> Queues:
     """Return what opens a block, which in a region must be one of the caller's stream."""
     if scope.is_region and getattr(line, "stream_idx", -1) != 0:
-        raise UnsupportedLineError(
-            kind=type(line).__name__,
-            text=_shown(Entry(line)),
-            why="branches, loops and subgraphs run on one stream and default memory",
-        )
+        why = "branches, loops and subgraphs run on one stream and default memory"
+        raise UnsupportedLineError(type(line).__name__, _shown(Entry(line)), why)
     return scope.shared.queues
 
 

@@ -33,9 +33,7 @@ def allocate(scope: Scope, line: Any) -> None:
     if name in scope.graph.removed_buffers:
         return
     if line.comm_buffer:
-        raise UnsupportedLineError(
-            kind="AllocateLine", text=name, why="its memory is shared by a process group"
-        )
+        raise UnsupportedLineError("AllocateLine", name, "its memory is shared by a process group")
     make(scope, line.node)
 
 
@@ -126,7 +124,7 @@ def combine_parts(scope: Scope, note: PartNote) -> None:
     """Combine the partial results of a buffer, by a sum or a product."""
     if note.reduction not in _OPS:
         why = f"its parts are reduced by '{note.reduction}'"
-        raise UnsupportedLineError(kind="result in parts", text=note.buffer, why=why)
+        raise UnsupportedLineError("result in parts", note.buffer, why)
     op, dim = _OPS[note.reduction]
     node = scope.graph.get_buffer(note.buffer)
     origin = scope.origin(node)

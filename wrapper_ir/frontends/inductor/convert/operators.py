@@ -42,7 +42,7 @@ def bind_arguments(
     try:
         return ops.bind_arguments(op, args, kwargs, convert)
     except (ops.MisfitError, lines.SchemaError) as error:
-        raise UnsupportedLineError(kind="call of an op", text=str(op), why=str(error)) from None
+        raise UnsupportedLineError("call of an op", str(op), str(error)) from None
 
 
 def is_tensor(value: Any) -> bool:
@@ -78,9 +78,7 @@ def _result(scope: Scope, node: Any) -> lines.Value:
             return lines.NoneValue()
         case None:
             raise UnsupportedLineError(
-                kind="graph output",
-                text=type(node).__name__,
-                why="it is neither a tensor, a number nor None",
+                "graph output", type(node).__name__, "it is neither a tensor, a number nor None"
             )
 
 
@@ -94,7 +92,7 @@ def _plain(scope: Scope, value: Any) -> lines.Arg:
     if arg is not None:
         return arg
     raise UnsupportedLineError(
-        kind="argument of an op", text=type(value).__name__, why="the IR has no such argument"
+        "argument of an op", type(value).__name__, "the IR has no such argument"
     )
 
 
@@ -142,7 +140,7 @@ def real_object(name: str, value: Any) -> torch.ScriptObject:
             f"{name}: {type(obj).__name__}",
             "its class is not registered with torch.classes",
         )
-        raise UnsupportedLineError(kind="object", text=text, why=why)
+        raise UnsupportedLineError("object", text, why)
     return obj  # type: ignore[no-any-return]  # only objects have a class
 
 
@@ -175,7 +173,7 @@ def convert_object(scope: Scope, node: Any) -> str:
 
 def _in_region(name: str) -> UnsupportedLineError:
     return UnsupportedLineError(
-        kind="object", text=name, why="it is used inside a branch, a loop or another subgraph"
+        "object", name, "it is used inside a branch, a loop or another subgraph"
     )
 
 
@@ -320,9 +318,7 @@ def print_arguments(node: Any) -> tuple[Any, ...]:
         kind = own_ops.TENSOR if is_tensor(value) else own_ops.NUMBER
         if isinstance(value, (str, list, tuple, dict, type(None))):
             raise UnsupportedLineError(
-                kind="call of print",
-                text=repr(text),
-                why=f"it prints a value of type {type(value).__name__}",
+                "call of print", repr(text), f"it prints a value of type {type(value).__name__}"
             )
         (tensors if kind == own_ops.TENSOR else numbers).append(value)
         given.append(f"{name}={kind}" if name else kind)

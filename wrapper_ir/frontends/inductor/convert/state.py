@@ -169,9 +169,7 @@ class Scope:
             return real
         if real in self.graph.constants:
             return self._constant(real)
-        raise UnsupportedLineError(
-            kind="use of a buffer", text=name, why="no typed line defines it"
-        )
+        raise UnsupportedLineError("use of a buffer", name, "no typed line defines it")
 
     def layout(self, name: str) -> Layout:
         """Return the layout of a name."""
@@ -207,11 +205,8 @@ class Scope:
         base_layout = self.layout(base)
         layout = self.to_layout(inductor_layout)
         if layout.dtype.itemsize != base_layout.dtype.itemsize:
-            raise UnsupportedLineError(
-                kind="view",
-                text=f"{base} as {layout.dtype.torch_name}",
-                why="the element sizes differ, so the offset has no unit",
-            )
+            why = "the element sizes differ, so the offset has no unit"
+            raise UnsupportedLineError("view", f"{base} as {layout.dtype.torch_name}", why)
         begin = self.dim(base_layout.offset + layout.offset - ahead)
         return self.relaid(base, dataclasses.replace(layout, offset=begin), origin)
 
@@ -355,9 +350,8 @@ class Scope:
     def _constant(self, name: str) -> str:
         tensor = self.graph.constants[name]
         if tensor.layout not in (torch.strided, torch._mkldnn):  # type: ignore[attr-defined]
-            raise UnsupportedLineError(
-                kind="constant", text=name, why=f"its layout is {tensor.layout}, not strided"
-            )
+            why = f"its layout is {tensor.layout}, not strided"
+            raise UnsupportedLineError("constant", name, why)
         draft = self.draft
         if draft.data.get(name) is tensor:
             self.alias(name, name)  # another region has it already

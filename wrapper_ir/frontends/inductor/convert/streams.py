@@ -118,7 +118,7 @@ def refuse_races(program: Program) -> None:
     for found in diagnose(program):
         if found.rule is rules.RACE:
             raise UnsupportedLineError(
-                kind="order of streams", text=str(found.path), why=found.message, hint=found.hint
+                "order of streams", str(found.path), found.message, hint=found.hint
             )
 
 
@@ -139,7 +139,7 @@ def convert_stream_op(
     if name in _REFUSED:
         why = "it changes the current stream for everything that comes after it"
     if why:
-        raise UnsupportedLineError(kind="call of an op", text=name, why=why)
+        raise UnsupportedLineError("call of an op", name, why)
     _CONVERTED[name](queues, origin, *args)
 
 

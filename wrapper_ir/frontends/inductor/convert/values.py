@@ -26,9 +26,7 @@ def to_dtype(dtype: torch.dtype) -> DType:
     try:
         return DType.from_torch_name(str(dtype))
     except KeyError:
-        raise UnsupportedLineError(
-            kind="element type", text=str(dtype), why="the IR has no such type"
-        ) from None
+        raise UnsupportedLineError("element type", str(dtype), "the IR has no such type") from None
 
 
 def tensor_layout(tensor: torch.Tensor) -> Layout:
