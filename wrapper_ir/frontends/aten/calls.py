@@ -126,11 +126,8 @@ class _Call:
 
     def held(self, node: str) -> dict[str, str]:
         """Return the value of the node that each written buffer holds, such as ``sort[1]``."""
-        return {
-            leaf.name: node + "".join(f"[{index}]" for index in path)
-            for path, leaf in self.leaves.items()
-            if isinstance(leaf, Ref)
-        }
+        refs = {path: leaf.name for path, leaf in self.leaves.items() if isinstance(leaf, Ref)}
+        return {name: node + "".join(f"[{n}]" for n in path) for path, name in refs.items()}
 
     def _is_used(self, path: ops.Path) -> bool:
         used = self._expected.used

@@ -66,10 +66,8 @@ class RegionBuilder:
             raise UnsupportedNodeError("it passes a graph the wrong number of arguments")
         known = dict(state.known)
         params: list[lines.Input | None] = []
-        inside = [
-            self._param(position, place, value, params)
-            for position, (place, value) in enumerate(zip(places, self._given, strict=True))
-        ]
+        pairs = enumerate(zip(places, self._given, strict=True))
+        inside = [self._param(n, place, value, params) for n, (place, value) in pairs]
         problems = len(state.problems)
         with state.draft.region() as body:
             out = self._walk.inline(module, inside)

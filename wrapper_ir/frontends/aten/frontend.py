@@ -233,12 +233,8 @@ def _finished(program: Program, draft: ProgramDraft) -> Program:
         touched.update(effects(line, program).touched)
     names = [name for name in program.constants if name in touched]
     ties = tied({name: draft.data[name] for name in names})
-    constants = {
-        name: replace(
-            program.constants[name], mutable=draft.is_written(name), tied_to=ties.get(name)
-        )
-        for name in names
-    }
+    constants = {n: replace(program.constants[n], tied_to=ties.get(n)) for n in names}
+    constants = {n: replace(c, mutable=draft.is_written(n)) for n, c in constants.items()}
     dropped = program.constants.keys() - constants.keys()
     return program.replace(
         constants=FrozenMap(constants),

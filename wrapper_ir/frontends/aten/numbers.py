@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
@@ -230,11 +231,5 @@ def _bind(
     kind: SymbolKind = SymbolKind.INT,
 ) -> None:
     state = walk.state
-    bind_along(
-        state.draft,
-        binding,
-        start,
-        bind=lambda: state.bind(binding.name, kind, unbacked=True),
-        dim=state.dim,
-        origin=state.origin(node),
-    )
+    bind = partial(state.bind, binding.name, kind, unbacked=True)
+    bind_along(state.draft, binding, start, bind=bind, dim=state.dim, origin=state.origin(node))

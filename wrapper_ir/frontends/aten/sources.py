@@ -67,11 +67,10 @@ _CONSTANTS: Final[Mapping[signatures.InputKind, ConstantKind]] = {
     signatures.InputKind.CONSTANT_TENSOR: ConstantKind.TENSOR,
 }
 
-_COPIES: Final = tuple(
-    getattr(signatures.OutputKind, name)
+_COPIES: Final = [
+    getattr(signatures.OutputKind, name, None)
     for name in ("BUFFER_MUTATION", "USER_INPUT_MUTATION", "PARAMETER_MUTATION")
-    if hasattr(signatures.OutputKind, name)
-)
+]
 
 
 def needs_decomposition(module: GraphModule) -> bool:

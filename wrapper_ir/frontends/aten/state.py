@@ -163,12 +163,8 @@ class State:
         """Return the layout of a strided tensor, with a storage offset of 0."""
         if tensor.layout is not torch.strided:
             raise UnsupportedNodeError(f"a tensor of layout {tensor.layout} is not strided")
-        return Layout(
-            to_dtype(tensor.dtype),
-            to_device(tensor.device),
-            tuple(map(self.dim, tensor.shape)),
-            tuple(map(self.dim, tensor.stride())),
-        )
+        size, stride = (tuple(map(self.dim, each)) for each in (tensor.shape, tensor.stride()))
+        return Layout(to_dtype(tensor.dtype), to_device(tensor.device), size, stride)
 
     def device(self, name: str) -> Device:
         """Return the device of a buffer."""

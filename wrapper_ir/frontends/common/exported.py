@@ -152,10 +152,8 @@ def with_other_names(
 
 def renamed(program: Program, names: Mapping[str, str]) -> Program:
     """Return the program with other names of the model's tensors."""
-    constants = {
-        name: replace(each, qualified_name=names.get(each.qualified_name, each.qualified_name))
-        for name, each in program.constants.items()
-    }
+    rows = [(name, each, each.qualified_name) for name, each in program.constants.items()]
+    constants = {name: replace(each, qualified_name=names.get(q, q)) for name, each, q in rows}
     unread = tuple(names.get(name, name) for name in program.unread)
     folding = None if program.folding is None else renamed(program.folding, names)
     return program.replace(constants=FrozenMap(constants), unread=unread, folding=folding)

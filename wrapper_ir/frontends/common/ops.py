@@ -189,12 +189,8 @@ def bind_arguments(
         value = _typed(value, declared.type.base)
         return NoneArg() if value is None else convert(value, declared, _access(schema, declared))
 
-    return Bound(
-        op,
-        schema,
-        tuple(converted(each, given[each.name]) for each in positional[: last + 1]),
-        tuple((each.name, converted(each, given[each.name])) for each in named),
-    )
+    ordered = tuple(converted(each, given[each.name]) for each in positional[: last + 1])
+    return Bound(op, schema, ordered, tuple((a.name, converted(a, given[a.name])) for a in named))
 
 
 def _given(schema: OpSchema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,11 +233,9 @@ def _number_overload(op: Any, args: Sequence[Any]) -> Any:
         MisfitError: There is no such overload, so the number would have to become a tensor.
     """
     wanted = op._schema.arguments  # noqa: SLF001 - the only source of the types
-    positions = [
-        index
-        for index, (declared, given) in enumerate(zip(wanted, args, strict=False))
-        if str(declared.type) in _TENSORS and isinstance(given, NUMBERS)
-    ]
+    given = enumerate(zip(wanted, args, strict=False))
+    numbers = [(index, str(each.type)) for index, (each, a) in given if isinstance(a, NUMBERS)]
+    positions = [index for index, type_ in numbers if type_ in _TENSORS]
     if not positions:
         return op
     for name in op.overloadpacket.overloads():

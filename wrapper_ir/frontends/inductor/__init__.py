@@ -66,10 +66,5 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of(
-        __name__,
-        {
-            ".capture_model": ("capture",),
-            ".export_guards": ("FixedSizeWarning", "LostSizesWarning"),
-        },
-    )
+    _warnings = ("FixedSizeWarning", "LostSizesWarning")
+    __getattr__ = names_of(__name__, {".capture_model": ("capture",), ".export_guards": _warnings})

@@ -130,10 +130,8 @@ def with_values(
     All names are qualified; those in ``folded`` are of tensors whose values are part of other
     constants.
     """
-    kinds = {
-        **dict.fromkeys(buffers, ConstantKind.BUFFER),
-        **dict.fromkeys(parameters, ConstantKind.PARAMETER),
-    }
+    kinds = dict.fromkeys(buffers, ConstantKind.BUFFER)
+    kinds |= dict.fromkeys(parameters, ConstantKind.PARAMETER)
     data, derived = dict(program.data), (ConstantKind.PACKED, ConstantKind.FOLDED)
     own = {n: each for n, each in program.constants.items() if each.kind not in derived}
     for name, constant in own.items():
@@ -255,11 +253,8 @@ def _program(
     # Dynamo flattens the names of a module's tensors.
     originals = dict(model.meta.get("dynamo_flat_name_to_original_fqn", {}))
     folded = read_names(model.graph) if freeze else ()
-    lowered = lower_graph(
-        lambda config: run({**patches, **delivery.inductor, **config}),
-        freeze=freeze,
-        fold=delivery.folds,
-    )
+    patches |= delivery.inductor
+    lowered = lower_graph(lambda each: run({**patches, **each}), freeze=freeze, fold=delivery.folds)
     program = facts.with_numbers(lowered.program, numbers)
     program = facts.with_exported_ranges(program, ranges, lowered.least)
     if not (delivery.checks_lower and delivery.checks_upper):

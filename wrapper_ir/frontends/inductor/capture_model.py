@@ -149,12 +149,13 @@ def _compile(
     numbers = facts.take_numbers(module)
     folded = read_names(module.graph) if freeze else ()
     session = _session(exported)
+
+    def run(config: dict[str, Any]) -> Any:
+        return aot_compile(_flattened(module), inputs, options=config)
+
+    fold = bool(inductor_config.aot_inductor.use_runtime_constant_folding)
     with registered(session):
-        lowered = lower_graph(
-            lambda config: aot_compile(_flattened(module), inputs, options=config),
-            freeze=freeze,
-            fold=bool(inductor_config.aot_inductor.use_runtime_constant_folding),
-        )
+        lowered = lower_graph(run, freeze=freeze, fold=fold)
     program = facts.with_truth_values(facts.with_numbers(lowered.program, numbers), examples)
     ranges = exported_ranges(exported.graph, exported.range_constraints)
     program = facts.with_exported_ranges(program, ranges, lowered.least)
@@ -237,10 +238,5 @@ def _finished(
         objects[name] = dataclasses.replace(objects[name], qualified_name=original)
         data[name] = exported.constants[original]
     spec = exported.call_spec
-    return program.replace(
-        name="captured",
-        objects=FrozenMap(objects),
-        data=data,
-        in_spec=_spec(spec.in_spec),
-        out_spec=_spec(spec.out_spec),
-    )
+    specs = {"in_spec": _spec(spec.in_spec), "out_spec": _spec(spec.out_spec)}
+    return program.replace(name="captured", objects=FrozenMap(objects), data=data, **specs)

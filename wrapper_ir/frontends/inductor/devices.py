@@ -77,11 +77,7 @@ def _codegen(kind: DeviceKind) -> Any:
     """Return the new entry of an unknown device, or None if its kind has no scheduling."""
     if not kind.scheduling:
         return None
-    classes: dict[str, Callable[[], Any]] = {
-        _CPP: lambda: compat.CppScheduling,
-        _TRITON: _triton,
-        _OPS: lambda: OpsOnly,
-    }
+    classes: Any = {_CPP: lambda: compat.CppScheduling, _TRITON: _triton, _OPS: lambda: OpsOnly}
     try:
         scheduling = classes.get(kind.scheduling, lambda: named(kind.scheduling))()
     except (ImportError, AttributeError) as error:

@@ -310,16 +310,11 @@ def warn_of_lost_sizes(program: Program, relied_on: Sequence[Guard]) -> None:
     ``relied_on`` are conditions with messages; one that always holds loses nothing. Whether it does
     is found by trying sizes, which is enough for a warning: the check stays in any case.
     """
-    places = {
-        line.symbol: f"size {line.source.dim} of '{line.source.buffer}'"
-        for line in program.body
-        if isinstance(line, BindSymbol) and isinstance(line.source, SizeOf)
-    }
-    lost = {
-        text: ours.free_symbols(each)
-        for each, text in relied_on
-        if each is not True and _refuses_sizes(program, each)
-    }
+    bound = {line.symbol: line.source for line in program.body if isinstance(line, BindSymbol)}
+    sizes = [(name, source) for name, source in bound.items() if isinstance(source, SizeOf)]
+    places = {name: f"size {source.dim} of '{source.buffer}'" for name, source in sizes}
+    needed = [guard for guard in relied_on if guard[0] is not True]
+    lost = {text: ours.free_symbols(c) for c, text in needed if _refuses_sizes(program, c)}
     if not lost:
         return
     symbols = [name for name in sorted(set().union(*lost.values())) if name in places]

@@ -117,10 +117,8 @@ def _part(module: GraphModule, results: Sequence[Node]) -> GraphModule:
             copies[node] = graph.node_copy(node, copies.__getitem__)
     output = graph.output(tuple(copies[node] for node in results))
     strides = [node.meta["val"].stride() for node in results]
-    output.meta |= {
-        "user_visible_output_idxs": list(range(len(results))),
-        "original_output_strides": strides,
-    }
+    output.meta["user_visible_output_idxs"] = list(range(len(results)))
+    output.meta["original_output_strides"] = strides
     return torch.fx.GraphModule(module, graph)
 
 

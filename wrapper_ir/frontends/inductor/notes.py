@@ -205,9 +205,8 @@ def _note(param: str, buffer: str, access: Access) -> BufferNote:
 
 def _sizes(args: compat.KernelArgs) -> Iterator[SizeNote]:
     for value, param in args.sizevars.items():
-        is_float = isinstance(value, sympy.Symbol) and compat.symbol_is_type(
-            value, compat.SymT.UNBACKED_FLOAT
-        )
+        kind = compat.SymT.UNBACKED_FLOAT
+        is_float = isinstance(value, sympy.Symbol) and compat.symbol_is_type(value, kind)
         yield SizeNote(param, value, ScalarType.FLOAT32 if is_float else ScalarType.INT64)
 
 

@@ -14,8 +14,8 @@ passes a view of one beside it? Comparing hundreds of them would take longer tha
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import warnings
+from contextvars import ContextVar
 from functools import wraps
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,13 +44,11 @@ class _Lent(NamedTuple):
 
 
 #: Positions of the arguments that overlap in the graph that is being compiled.
-_overlapping: contextvars.ContextVar[frozenset[int]] = contextvars.ContextVar(
-    "overlapping", default=frozenset()
-)
+_overlapping: ContextVar[frozenset[int]] = ContextVar("overlapping", default=frozenset())
 
 
 #: AOTAutograd's description of the graph that is being compiled, if it comes from its cache.
-_cached: contextvars.ContextVar[Any] = contextvars.ContextVar("cached", default=None)
+_cached: ContextVar[Any] = ContextVar("cached", default=None)
 
 
 def overlapping() -> list[int]:

@@ -221,11 +221,8 @@ def refuse(session: Session, error: Exception) -> None:
 def announce(message: str) -> None:
     """Count a graph that Inductor's own wrapper serves, and warn about it."""
     statistics.count_fallback()
-    warnings.warn(
-        f"a graph is compiled with Inductor's own wrapper: {message}",
-        StockFallbackWarning,
-        stacklevel=2,
-    )
+    text = f"a graph is compiled with Inductor's own wrapper: {message}"
+    warnings.warn(text, StockFallbackWarning, stacklevel=2)
 
 
 def with_announcement(source: str, error: Exception) -> str:

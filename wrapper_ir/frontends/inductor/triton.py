@@ -60,14 +60,8 @@ class _Parts(list[Any]):
                 buffer: Any = V.graph.get_buffer(part.buffer_name)
                 if isinstance(buffer.get_output_spec(), ir.NonOwningLayout):
                     wrapper.codegen_allocation(buffer)  # which Inductor forgets before 2.15
-                wrapper.writing_part = PartNote(
-                    part.buffer_name,
-                    part.reduction_type,
-                    self._workspace.outer_name,
-                    position,
-                    self._rows,
-                    self._columns,
-                )
+                where = self._workspace.outer_name, position, self._rows, self._columns
+                wrapper.writing_part = PartNote(part.buffer_name, part.reduction_type, *where)
                 yield part
         finally:
             wrapper.writing_part = None

@@ -249,13 +249,8 @@ class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
         try:
             passing = self._passing()
             with compat.dynamo_timed("wrapper_ir.convert", log_pt2_compile_event=True):
-                program = convert_graph(
-                    self,
-                    V.graph,
-                    is_inference=is_inference,
-                    names=self.session.input_names,
-                    passing=passing,
-                )
+                how: Any = {"names": self.session.input_names, "passing": passing}
+                program = convert_graph(self, V.graph, is_inference=is_inference, **how)
             with compat.dynamo_timed("wrapper_ir.emit", log_pt2_compile_event=True):
                 module = emit_module(program, self.session, V.graph, passing)
         except UNSUPPORTED as error:
@@ -283,10 +278,8 @@ class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
         sessions.refuse(self.session, error)
         stock: Any = super()
         text, declarations = stock._generate(is_inference)
-        return (
-            compat.ValueWithLineMap(sessions.with_announcement(text.value, error), text.line_map),
-            declarations,
-        )
+        announcing = sessions.with_announcement(text.value, error)
+        return compat.ValueWithLineMap(announcing, text.line_map), declarations
 
 
 class NotingSubgraphWrapper(_Notes, compat.SubgraphPythonWrapperCodegen):

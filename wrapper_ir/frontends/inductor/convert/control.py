@@ -234,10 +234,8 @@ def convert_region(
         scope = _inner_scope(outer, graph)
         with V.set_graph_handler(graph):
             names = zip(graph.graph_input_names, operands, strict=True)
-            params = [
-                _param(scope, name, operand, is_passed=position < carried)
-                for position, (name, operand) in enumerate(names)
-            ]
+            pairs = enumerate(names)
+            params = [_param(scope, *pair, is_passed=n < carried) for n, pair in pairs]
             scope.shared.convert_lines(scope, _wrapper_of(graph))
             results = convert_results(scope, graph.wrapper_code.get_graph_outputs())
     with outer.draft.region(outer.body):
@@ -270,11 +268,8 @@ def _param(scope: Scope, name: str, operand: lines.Arg, *, is_passed: bool) -> l
     if not is_passed:
         _learn(scope, value, operand.value)
         return None
-    kind = (
-        lines.SymbolKind.FLOAT
-        if getattr(value, "is_integer", True) is False
-        else lines.SymbolKind.INT
-    )
+    is_real = getattr(value, "is_integer", True) is False
+    kind = lines.SymbolKind.FLOAT if is_real else lines.SymbolKind.INT
     symbol = scope.bind_fresh(name, kind)
     if isinstance(value, sympy.Symbol):
         scope.known[value] = sympy.Symbol(symbol, **value.assumptions0)
@@ -355,8 +350,5 @@ def _learn(scope: Scope, inner: Any, outer: Any) -> None:
 
 
 def _unknown(name: str, value: Any) -> UnsupportedLineError:
-    return UnsupportedLineError(
-        "input of a subgraph",
-        f"{name}: {type(value).__name__}",
-        "it is neither a tensor nor a number that a region can take",
-    )
+    why = "it is neither a tensor nor a number that a region can take"
+    return UnsupportedLineError("input of a subgraph", f"{name}: {type(value).__name__}", why)

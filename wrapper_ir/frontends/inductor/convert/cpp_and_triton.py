@@ -74,10 +74,8 @@ def _by_name(line: Any, pinned: triton_tuning.Pinned, passed: list[Any]) -> dict
     extra = pinned.grid.extra
     names = pinned.signature if line.raw_keys is None else line.raw_keys
     count = len(passed) - len(extra)
-    return {
-        **dict(zip(names, passed[:count], strict=False)),
-        **dict(zip(extra, passed[count:], strict=True)),
-    }
+    own = zip(names, passed[:count], strict=False)
+    return dict([*own, *zip(extra, passed[count:], strict=True)])
 
 
 def _with_first_writes(scope: Scope, note: notes.TritonNote) -> notes.TritonNote:
@@ -100,15 +98,9 @@ def _definition(
         pinned = _pinned(scope, note, device, passed)
         name = scope.draft.fresh(note.name, scope.draft.definitions, first=2)
         types = {p: t for p, t in pinned.signature.items() if t != "constexpr"}
-        source = lines.TritonKernel(
-            pinned.code,
-            note.entry,
-            tuple(types.items()),
-            tuple(pinned.constants.items()),
-            pinned.warps,
-            pinned.stages,
-            pinned.options,
-        )
+        tables = tuple(types.items()), tuple(pinned.constants.items())
+        how: Any = (pinned.warps, pinned.stages, pinned.options)
+        source = lines.TritonKernel(pinned.code, note.entry, *tables, *how)
         params = tuple(_parameter(note, param, type_) for param, type_ in types.items())
         definition = lines.KernelDefinition(name, params, source, origin=scope.origin(*note.nodes))
         triton_tuning.keep_machine_code(name, source, pinned)
@@ -334,12 +326,9 @@ def convert_kernel_call(scope: Scope, line: Any, note: notes.CallNote | None) ->
     if isinstance(note, notes.TritonNote):
         convert_triton_call(scope, line, note)
         return
-    call = lines.KernelCall(
-        kernel=_cpp_definition(scope, note),
-        args=tuple(_cpp_argument(scope, param) for param in note.params),
-        device=to_device(line.device),
-    )
-    scope.emit_call(call, note.nodes)
+    name, device = _cpp_definition(scope, note), to_device(line.device)
+    args = tuple(_cpp_argument(scope, param) for param in note.params)
+    scope.emit_call(lines.KernelCall(kernel=name, args=args, device=device), note.nodes)
 
 
 def _cpp_argument(scope: Scope, param: notes.BufferNote | notes.SizeNote) -> lines.Arg:

@@ -81,11 +81,9 @@ def passing_of(graph: Any, outputs: Sequence[Any]) -> Passing:
             inputs.append(position)
     keys = [_key(value) for value in outputs]
     results = {i: positions[key] for i, key in enumerate(keys) if key in positions}
-    constants = {
-        i: (value.get_name(), _real(value))
-        for i, value in enumerate(outputs)
-        if _is_of_python(value) and i not in results
-    }
+    objects = {i: value for i, value in enumerate(outputs) if _is_of_python(value)}
+    rows = [(i, value) for i, value in objects.items() if i not in results]
+    constants = {i: (value.get_name(), _real(value)) for i, value in rows}
     return Passing(tuple(inputs), results, constants)
 
 
@@ -259,13 +257,10 @@ def convert_inputs(scope: Scope, left_out: Container[int], *, donates: bool) -> 
     equations: list[Equation] = []
     inputs = tuple(_input(scope, name, value, donated, equations) for name, value in values)
     replaced = replaced_inputs(graph)
-    layouts = {
-        scope.name(name): (
-            layout_at_entry(replaced[name]) if name in replaced else value.get_layout()
-        )
-        for name, value in values
-        if isinstance(value, ir.TensorBox)
-    }
+    tensors = {name: value for name, value in values if isinstance(value, ir.TensorBox)}
+    layouts = {scope.name(name): value.get_layout() for name, value in tensors.items()}
+    given = {name: node for name, node in replaced.items() if name in tensors}
+    layouts |= {scope.name(name): layout_at_entry(node) for name, node in given.items()}
     for name, layout in layouts.items():
         equations += (Equation(value, source) for value, source in metadata_of(name, layout))
     _bind(scope, equations)

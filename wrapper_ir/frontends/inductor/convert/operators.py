@@ -136,11 +136,8 @@ def real_object(name: str, value: Any) -> torch.ScriptObject:
     """Return the real object behind one that Inductor traced with; torch must know its class."""
     obj = traced_object(value)
     if not class_of(obj):
-        text, why = (
-            f"{name}: {type(obj).__name__}",
-            "its class is not registered with torch.classes",
-        )
-        raise UnsupportedLineError("object", text, why)
+        why = "its class is not registered with torch.classes"
+        raise UnsupportedLineError("object", f"{name}: {type(obj).__name__}", why)
     return obj  # type: ignore[no-any-return]  # only objects have a class
 
 

@@ -238,13 +238,9 @@ class Scope:
 
     def to_layout(self, layout: Any) -> Layout:
         """Return one of Inductor's layouts as ours, simplified as Inductor would print it."""
-        return Layout(
-            to_dtype(layout.dtype),
-            to_device(layout.device),
-            tuple(map(self.dim, layout.size)),
-            tuple(map(self.dim, layout.stride)),
-            self.dim(layout.offset),
-        )
+        size, stride = (tuple(map(self.dim, each)) for each in (layout.size, layout.stride))
+        dtype, device = to_dtype(layout.dtype), to_device(layout.device)
+        return Layout(dtype, device, size, stride, self.dim(layout.offset))
 
     def dim(self, value: Any) -> Dim:
         """Return a size, stride, offset or count in terms of symbols that are bound here."""

@@ -69,10 +69,9 @@ class _OnZeros(compat.DefaultHandler):
 
     def enter(self, body: Any) -> None:
         """Run a loop body, over all of its loops."""
-        self._ranges = {
-            sympy.Symbol(f"loop{at}", integer=True): ValueRanges(0, max(self._number(size) - 1, 0))
-            for at, size in enumerate(body.var_ranges.values())
-        }
+        lasts = [max(self._number(size) - 1, 0) for size in body.var_ranges.values()]
+        loops = (sympy.Symbol(f"loop{at}", integer=True) for at in range(len(lasts)))
+        self._ranges = dict(zip(loops, (ValueRanges(0, n) for n in lasts), strict=True))
         body([*self._ranges])
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
