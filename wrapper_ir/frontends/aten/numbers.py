@@ -77,12 +77,10 @@ FUNCTIONS: Final[Mapping[Any, Make]] = {
     operator.truediv: ours.TrueDiv,
     operator.mod: _of_ints(ours.Mod),
     operator.pow: _pow,
-    operator.eq: sympy.Eq,
-    operator.ne: sympy.Ne,
-    operator.lt: sympy.Lt,
-    operator.le: sympy.Le,
-    operator.gt: sympy.Gt,
-    operator.ge: sympy.Ge,
+    **{
+        getattr(operator, relation.lower()): getattr(sympy, relation)
+        for relation in ("Eq", "Ne", "Lt", "Le", "Gt", "Ge")
+    },
     operator.and_: _both(sympy.And, ours.BitAnd),
     operator.or_: _both(sympy.Or, ours.BitOr),
     operator.xor: ours.BitXor,

@@ -260,6 +260,9 @@ CAPTURES: Final = ("triton.cudagraphs", GRAPHS.name)
 STREAM_BLOCK: Final = ("EnterCudaStreamContextLine", "ExitCudaStreamContextLine")
 MEMPOOL_BLOCK: Final = ("EnterCudaMemPoolContextLine", "ExitCudaMemPoolContextLine")
 
+ABOUT_GRAPHS: Final = "cudagraph"
+"""What the names of Inductor's settings for CUDA graphs have in common."""
+
 _REASON: Final = "wrapper_ir does not partition graphs; its option cuda_graph captures whole calls"
 
 

@@ -190,12 +190,8 @@ class _UnknownFormError(Exception):
 
 #: Errors from reading a text that is not a condition on arguments.
 _UNREADABLE: Final = (
-    _UnknownFormError,
-    ours.UnsupportedExprError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    RecursionError,
+    *(_UnknownFormError, ours.UnsupportedExprError),
+    *(SyntaxError, TypeError, ValueError, RecursionError),
 )
 
 

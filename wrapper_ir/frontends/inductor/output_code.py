@@ -63,17 +63,14 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
     return ValueWithLineMap(made.source + _bypass_text(passing), [])
 
 
-def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program]:
-    """Emit a program; return the artifact and the program that it was rendered from."""
-    return _emitted(program, settings, partial(_show, program))
-
-
-def _emitted(
-    program: Program, settings: Settings, show: Callable[[Program], None] | None = None
+def artifact_of(
+    program: Program, settings: Settings, *, shows: bool = True
 ) -> tuple[Artifact, Program]:
+    """Emit a program; return the artifact and the program that it was rendered from."""
     from wrapper_ir.api import emitted
     from wrapper_ir.passes.printer import make_printer
 
+    show = partial(_show, program) if shows else None
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
     emitter = make_emitter(settings.emitter, dict(settings.emitter_options))
     return emitted(program, emitter, printer, strategy=settings.strategy, show=show)
@@ -103,7 +100,8 @@ def _stand_in(program: Program, settings: Settings, emitter: str) -> ModuleText 
     names = {option.name for option in options_of(emitter_class(emitter))}
     options = tuple(pair for pair in settings.emitter_options if pair[0] in names)
     try:
-        made, _ = _emitted(program, replace(settings, emitter=emitter, emitter_options=options))
+        settings = replace(settings, emitter=emitter, emitter_options=options)
+        made, _ = artifact_of(program, settings, shows=False)
     except EmitError:
         return None
     return made.as_module() if isinstance(made, HasModule) else None

@@ -21,7 +21,7 @@ from wrapper_ir.frontends.inductor.compat import (
     pick_vec_isa,
     processor,
 )
-from wrapper_ir.frontends.inductor.devices import CAPTURES
+from wrapper_ir.frontends.inductor.devices import ABOUT_GRAPHS, CAPTURES
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.machine import pinned
@@ -376,7 +376,7 @@ def changed_wrapper_settings() -> Iterator[tuple[str, Any, Fate]]:
     config: Any = inductor_config
     for name, fate in fates().items():
         entry = config._config.get(name)
-        is_elsewhere = name.startswith(_LIBRARIES) or "cudagraph" in name or "_wrapper" in name
+        is_elsewhere = name.startswith(_LIBRARIES) or ABOUT_GRAPHS in name or "_wrapper" in name
         if entry is None or fate.way not in ("mapped", "refused") or is_elsewhere:
             continue
         if (value := getattr(config, name)) != entry.default:

@@ -41,12 +41,8 @@ _HINTS: Final = "torch._inductor.runtime.hints"
 
 #: Options of Triton's compiler that change a kernel's results, its code or its launch.
 _OPTIONS: Final = (
-    "debug",
-    "sanitize_overflow",
-    "enable_fp_fusion",
-    "enable_reflect_ftz",
-    "launch_cooperative_grid",
-    "maxnreg",
+    *("debug", "sanitize_overflow", "enable_fp_fusion", "enable_reflect_ftz"),
+    *("launch_cooperative_grid", "maxnreg"),
 )
 
 #: Those of them that a program states only if they are set.

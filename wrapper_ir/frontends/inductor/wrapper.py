@@ -35,11 +35,8 @@ if TYPE_CHECKING:
 #: Errors that mean "this graph has no typed form", as opposed to a bug of ours. A program that the
 #: verifier rejects may be what the model asks for, such as an op that reads what it writes.
 UNSUPPORTED = (
-    EmitError,
-    UnsupportedError,
-    UnsupportedExprError,
-    UnsupportedLineError,
-    VerificationError,
+    *(EmitError, UnsupportedError, UnsupportedExprError),
+    *(UnsupportedLineError, VerificationError),
 )
 
 
