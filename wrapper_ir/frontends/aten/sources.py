@@ -225,7 +225,7 @@ def _is_missing(node: Node) -> bool:
 
 def _complete(module: GraphModule, node: Node, mode: Any) -> None:
     target: Any = node.target
-    if is_op(target) and _writes(target):
+    if is_op(target) and target._schema.is_mutable:  # noqa: SLF001 - the only source of the effects
         return
     # A failing call may raise any exception.
     with contextlib.suppress(Exception):
@@ -255,7 +255,3 @@ def _in_mode(value: Any, mode: Any) -> Any:
     how: Any = {"dtype": value.dtype, "device": value.device}
     with mode:
         return torch.empty_strided(value.shape, value.stride(), **how)
-
-
-def _writes(target: Any) -> bool:
-    return bool(target._schema.is_mutable)  # noqa: SLF001 - the only source of the effects

@@ -150,24 +150,16 @@ _OPERATORS: Final[Mapping[type[ast.AST], Make]] = {
     ast.Sub: lambda a, b: a - b,
     ast.Mult: lambda a, b: a * b,
     ast.Pow: _power,
-    ast.BitAnd: ours.BitAnd,
-    ast.BitOr: ours.BitOr,
-    ast.BitXor: ours.BitXor,
     ast.LShift: ours.ShiftLeft,
     ast.RShift: ours.ShiftRight,
-    ast.FloorDiv: ours.FloorDiv,
-    ast.Mod: ours.Mod,
     ast.Div: ours.TrueDiv,
     ast.USub: lambda a: -a,
-    ast.Not: sympy.Not,
-    ast.And: sympy.And,
-    ast.Or: sympy.Or,
-    ast.Eq: sympy.Eq,
     ast.NotEq: sympy.Ne,
-    ast.Lt: sympy.Lt,
     ast.LtE: sympy.Le,
-    ast.Gt: sympy.Gt,
     ast.GtE: sympy.Ge,
+    # These have the same names there.
+    **{getattr(ast, n): getattr(ours, n) for n in ("BitAnd", "BitOr", "BitXor", "FloorDiv", "Mod")},
+    **{getattr(ast, n): getattr(sympy, n) for n in ("Not", "And", "Or", "Eq", "Lt", "Gt")},
 }
 
 _FUNCTIONS: Final[Mapping[str, Make]] = {

@@ -157,15 +157,11 @@ def maker() -> Session | None:
     owner = _makers.get(trace)
     if owner is None and session is not None and not _is_backward(trace):
         owner = _makers[trace] = session
-    if owner is not None and owner.hold and trace not in _held and _is_training(trace):
+    has_backward = trace.fw_metadata is not None and bool(trace.fw_metadata.traced_tangents)
+    if owner is not None and owner.hold and trace not in _held and has_backward:
         _held.add(trace)
         owner.hold(trace)
     return owner
-
-
-def _is_training(trace: TracingContext) -> bool:
-    """Return whether a graph has a backward, that is, whether it has any tangents."""
-    return trace.fw_metadata is not None and bool(trace.fw_metadata.traced_tangents)
 
 
 def _is_backward(trace: TracingContext) -> bool:

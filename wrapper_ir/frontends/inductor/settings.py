@@ -352,19 +352,14 @@ def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
         # Inductor writes facts about its own libraries into this dict, and into the setting's.
         metadata = {k: v for k, v in metadata.items() if not str(k).startswith(_ABOUT_LIBRARIES)}
     files = fields["output_path"], fields["package"], fields[_FORMAT] == "pickle_weights"
-    name = _name_of(fields.get(_NAME))
+    name = fields.get(_NAME) or ""
+    if name and re.fullmatch(r"\w+", name, re.ASCII) is None:  # torch describes it so
+        expected = "letters, digits and underscores"
+        raise OptionValueError(option=f"{_LIBRARIES}.{_NAME}", value=name, expected=expected)
     # 2.11 to 2.14 lack some of these.
     checks = fields.get("check_lowerbound", True), fields.get("check_upperbound", True)
     folds = bool(fields["use_runtime_constant_folding"])
     return Delivery(*files, name, *checks, *specs, metadata, build, inductor, folds), remaining
-
-
-def _name_of(name: str | None) -> str:
-    """Check the name of a library's files, as torch describes it."""
-    if name and re.fullmatch(r"\w+", name, re.ASCII) is None:
-        expected = "letters, digits and underscores"
-        raise OptionValueError(option=f"{_LIBRARIES}.{_NAME}", value=name, expected=expected)
-    return name or ""
 
 
 def changed_wrapper_settings() -> Iterator[tuple[str, Any, Fate]]:

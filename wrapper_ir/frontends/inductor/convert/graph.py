@@ -126,7 +126,8 @@ def convert_graph(
     """
     shared = Shared(wrapper, convert_lines)
     results = _convert(shared, wrapper, graph, names, passing)
-    role = _role(graph, is_inference=is_inference)
+    role = GraphRole.INFERENCE if is_inference else GraphRole.FORWARD
+    role = GraphRole.BACKWARD if graph.is_backward else role
     program = shared.draft.program(role.value, results, role=role)
     if role is GraphRole.BACKWARD and passing.is_empty:
         program = program.replace(tangents=_tangents(graph))
@@ -141,7 +142,12 @@ def _convert(
     shared.draft.reserved.update(graph.name_to_buffer, graph.graph_input_names, graph.constants)
     scope = Scope(shared, graph)
     scope.rename(graph.graph_input_names, names)
-    inputs = convert_inputs(scope, passing.inputs, donates=not _calls_subgraphs(wrapper))
+    # What a subgraph saves for its backward can be one of its inputs, or also one of its results.
+    # Nobody tracks that, so where a graph calls subgraphs, its forward may have passed it a storage
+    # twice, and an input may be a tensor of the user's.
+    written = wrapper.control_notes.values()
+    donates = not any(isinstance(note.node, ir.InvokeSubgraph) for note in written)
+    inputs = convert_inputs(scope, passing.inputs, donates=donates)
     start = len(scope.body)
     shared.convert_lines(scope, wrapper)
     outputs = enumerate(wrapper.get_graph_outputs())
@@ -154,16 +160,6 @@ def _convert(
         _check_alignment(scope, start, inputs)
     shared.draft.inputs.extend(inputs)
     return results
-
-
-def _calls_subgraphs(wrapper: Any) -> bool:
-    """Return whether a graph calls subgraphs, so its forward may have passed it a storage twice.
-
-    What a subgraph saves for its backward can be one of its inputs, or also one of its results.
-    Nobody tracks that, so such an input may be a tensor of the user's.
-    """
-    notes = wrapper.control_notes.values()
-    return any(isinstance(note.node, ir.InvokeSubgraph) for note in notes)
 
 
 def _refuse_clashes(graph: Any) -> None:
@@ -196,12 +192,6 @@ def _check_alignment(scope: Scope, start: int, inputs: tuple[Input, ...]) -> Non
         if isinstance(line, AssertLayout) and line.buffer in pending:
             scope.body[index] = dataclasses.replace(line, alignment=pending.pop(line.buffer))
     scope.body[start:start] = [AssertLayout(name, alignment=each) for name, each in pending.items()]
-
-
-def _role(graph: Any, *, is_inference: bool) -> GraphRole:
-    if graph.is_backward:
-        return GraphRole.BACKWARD
-    return GraphRole.INFERENCE if is_inference else GraphRole.FORWARD
 
 
 def _tangents(graph: Any) -> tuple[int, ...]:

@@ -105,7 +105,8 @@ def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any)
             if real != name:
                 held = _changed_value(node, graph.name_to_buffer.get(real))
             else:
-                held = None if name in unwritten else _own_value(node)
+                held = None if name in unwritten else getattr(node, "origin_node", None)
+                held = None if held is None or _changes_in_place(held) else held
             names.pop(real, None)  # the last of the call's nodes counts
             if held is not None:
                 names[real] = held.name
@@ -117,11 +118,6 @@ def _name(buffer: Any) -> str:
         return str(buffer.get_name())
     except (AttributeError, NotImplementedError, AssertionError):
         return ""  # it makes no buffer of its own
-
-
-def _own_value(node: Any) -> torch.fx.Node | None:
-    held = getattr(node, "origin_node", None)
-    return None if held is None or _changes_in_place(held) else held
 
 
 def _changed_value(node: Any, base: Any) -> torch.fx.Node | None:
