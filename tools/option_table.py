@@ -15,8 +15,7 @@ from wrapper_ir.aot.build.options import BuildOptions
 from wrapper_ir.emitters import emitter_class, options_of
 from wrapper_ir.emitters.base import is_ours
 from wrapper_ir.emitters.registry import emitter_names
-from wrapper_ir.frontends.inductor.inductor_options import LIBRARY_MAPPED, MAPPED, fates
-from wrapper_ir.frontends.inductor.settings import BACKEND_OPTIONS
+from wrapper_ir.frontends.inductor.settings import BACKEND_OPTIONS, LIBRARY_MAPPED, MAPPED, fates
 from wrapper_ir.options import declared
 from wrapper_ir.options.schema import REQUIRED, Option, type_name
 

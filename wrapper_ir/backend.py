@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.frontends.inductor.backend_names import let_register_again
-from wrapper_ir.frontends.inductor.compiler import compile_graph
+from wrapper_ir.frontends.inductor.compiler import compile_graph, let_register_again
 from wrapper_ir.frontends.inductor.settings import Settings, with_cpp_wrapper
 
 if TYPE_CHECKING:

@@ -20,13 +20,8 @@ def names_of(
     """Return the ``__getattr__`` of a package.
 
     A package assigns it where type checkers do not see it: to them, a package with
-    ``__getattr__`` has every possible name.
-
-    Args:
-        package: The package's ``__name__``.
-        defined_in: Its lazy names, by the module that defines them. A name that begins with a dot
-            is relative to the package.
-        modules: Modules of the package that are available without importing them first.
+    ``__getattr__`` has every possible name. ``defined_in`` holds its lazy names by the module that
+    defines them, which may be relative; ``modules`` are available without importing them first.
     """
     homes = {name: home for home, names in defined_in.items() for name in names}
     known = frozenset(modules)

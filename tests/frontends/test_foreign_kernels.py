@@ -21,7 +21,7 @@ from tests.release import TORCH
 from wrapper_ir.frontends.inductor import UnsupportedLineError
 from wrapper_ir.frontends.inductor.compat import inductor_config, ir
 from wrapper_ir.frontends.inductor.convert.cpp_and_triton import convert_kernel_call
-from wrapper_ir.frontends.inductor.device_scheduling import noting
+from wrapper_ir.frontends.inductor.devices import noting
 from wrapper_ir.frontends.inductor.notes import ForeignNote, NotingForeign
 from wrapper_ir.frontends.inductor.triton import NotingTriton
 

@@ -16,10 +16,15 @@ import wrapper_ir as wir
 from wrapper_ir.backend import wrapper_ir
 from wrapper_ir.emitters.registry import emitter_class, emitter_names
 from wrapper_ir.errors import OptionError, OptionValueError
-from wrapper_ir.frontends.inductor import Settings, inductor_options, install, settings
-from wrapper_ir.frontends.inductor.inductor_options import LIBRARY_MAPPED, MAPPED, fates
+from wrapper_ir.frontends.inductor import Settings, install, settings
 from wrapper_ir.frontends.inductor.session import current_session
-from wrapper_ir.frontends.inductor.settings import BACKEND_OPTIONS, with_cpp_wrapper
+from wrapper_ir.frontends.inductor.settings import (
+    BACKEND_OPTIONS,
+    LIBRARY_MAPPED,
+    MAPPED,
+    fates,
+    with_cpp_wrapper,
+)
 from wrapper_ir.options.schema import options_of
 
 
@@ -299,7 +304,7 @@ def test_an_option_of_inductor_does_what_the_table_says(way: str) -> None:
 
 def test_an_option_that_nobody_has_classified_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {name: fate for name, fate in fates().items() if name != "max_autotune"}
-    monkeypatch.setattr(inductor_options, "fates", lambda: known)
+    monkeypatch.setattr(settings, "fates", lambda: known)
     with pytest.raises(OptionValueError, match="its effect here is not known"):
         Settings.from_options({"max_autotune": True})
 

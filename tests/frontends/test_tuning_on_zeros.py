@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.frontends.no_gpu import compiled_for_gpu
-from wrapper_ir.frontends.inductor.convert import cpp_and_triton
+from wrapper_ir.frontends.inductor import triton_tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,13 +91,13 @@ CASES: list[tuple[Callable[..., Any], bool]] = [
 def test_kernels_are_tried_on_zeros_where_zeros_are_places_within_bounds(
     function: Callable[..., Any], all_tried: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tried, pin = [], cpp_and_triton.pin
+    tried, pin = [], triton_tuning.pin
 
     def noting(note: Any, tuner: Any, device: Any, examples: Any) -> Any:
         tried.append(examples is not None)
         return pin(note, tuner, device, examples)
 
-    monkeypatch.setattr(cpp_and_triton, "pin", noting)
+    monkeypatch.setattr(triton_tuning, "pin", noting)
     compiled_for_gpu(function, (ROWS, 64), inputs=_places)
     assert tried
     assert all(tried) == all_tried

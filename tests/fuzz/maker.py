@@ -17,7 +17,7 @@ import torch
 from tests.fuzz import kernels, objects, ops, symbolic
 from tests.fuzz.state import DTYPES, RARE, SIZES, Root, Scope, State, torch_dtype
 from wrapper_ir.build import Buffer
-from wrapper_ir.frontends.common.apart import with_apart_inputs
+from wrapper_ir.frontends.common.exported import with_apart_inputs
 from wrapper_ir.lines import BufferInput, Layout, ObjectInput, Program, expr
 from wrapper_ir.lines.expr import substitute
 

@@ -6,14 +6,14 @@ are decomposed only if necessary. The front end uses public torch alone.
 
 from __future__ import annotations
 
-from wrapper_ir.frontends.aten.errors import (
+from wrapper_ir.frontends.aten.frontend import capture, from_fx
+from wrapper_ir.frontends.aten.state import (
     ExportError,
     NotAModelError,
     NotAnAtenGraphError,
     Problem,
     UnsupportedGraphError,
 )
-from wrapper_ir.frontends.aten.frontend import capture, from_fx
 
 __all__ = [
     "ExportError",

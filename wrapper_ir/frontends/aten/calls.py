@@ -13,78 +13,38 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
+from wrapper_ir import lines
 from wrapper_ir.frontends.aten.numbers import bind_unbacked, kind_of, noted_by
 from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError, to_dtype
-from wrapper_ir.frontends.common.ops import (
-    NUMBERS,
-    SYMBOLIC,
-    Bound,
-    Path,
-    bind_arguments,
-    call_of,
-    is_op,
-    plain_argument,
-    source_of,
-    to_device,
-)
+from wrapper_ir.frontends.common import ops
 from wrapper_ir.frontends.common.symbols import Binding
-from wrapper_ir.lines.args import (
-    Access,
-    Arg,
-    BufferArg,
-    CallResult,
-    DeviceArg,
-    DTypeArg,
-    Relation,
-    ResultBuffer,
-    ResultSymbol,
-    ScalarArg,
-)
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.layout import CPU, Device
-from wrapper_ir.lines.schema import parse_schema
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
     from wrapper_ir.frontends.aten.state import GraphWalk, State
-    from wrapper_ir.lines.schema import SchemaArg
 
 
 def call_op(walk: GraphWalk, node: Node) -> Any:
-    """Convert a call of an op and return the value of its node.
-
-    Raises:
-        UnsupportedNodeError: An argument, a result or an effect of the op cannot be expressed.
-    """
-    args = [walk.value(arg) for arg in node.args]
-    kwargs = {name: walk.value(arg) for name, arg in node.kwargs.items()}
-    return emit_call(walk, node, node.target, args, kwargs)
+    """Convert a call of an op and return the value of its node."""
+    return emit_call(walk, node, node.target, walk.value(node.args), walk.value(node.kwargs))
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The expected result of a call.
+    """The expected result of a call."""
 
-    Attributes:
-        name: The name of a single result, and the prefix of the names of parts.
-        value: Torch's fake value of the result.
-        names: The names of parts, by path.
-        used: Paths of the parts that are used; None if the result is used as a whole.
-        bindings: Torch's symbols that the call binds.
-    """
-
-    name: str
-    value: Any
-    names: Mapping[Path, str] = field(default_factory=dict)
-    used: AbstractSet[Path] | None = None
+    name: str  #: of a single result, and the prefix of the names of parts
+    value: Any  #: torch's fake value
+    names: Mapping[ops.Path, str] = field(default_factory=dict)  #: of parts
+    used: AbstractSet[ops.Path] | None = None  #: parts; None if the result is used as a whole
     bindings: Sequence[Binding] = ()
 
 
 def expected_of(node: Node) -> Expected:
     """Return the expected result of a node's call."""
     parts = {user: user.args[1] for user in node.users if user.target is operator.getitem}
-    names: dict[Path, str] = {(i,): u.name for u, i in parts.items() if isinstance(i, int)}
+    names: dict[ops.Path, str] = {(i,): u.name for u, i in parts.items() if isinstance(i, int)}
     # With a symbolic or negative index, the whole result counts as used.
     is_whole = len(parts) < len(node.users) or any(
         user.args[0] is not node or not isinstance(index, int) or index < 0
@@ -104,33 +64,33 @@ def emit_call(
 ) -> Any:
     """Emit a call of an op. The expected result is by default that of the node."""
     expected = expected or expected_of(node)
-    bound = bind_arguments(op, args, kwargs, partial(_argument, walk.state))
+    bound = ops.bind_arguments(op, args, kwargs, partial(_argument, walk.state))
     if torch.Tag.inplace_view in bound.op.tags:
         raise UnsupportedNodeError("it changes the shape of its argument in place")
     call = _Call(walk.state, bound, expected)
     value = call.results(expected.value)
-    results, device = tuple(call.defined), call.device()
-    line = call_of(
-        walk.state.draft, bound.op, bound.args, bound.kwargs, results=results, device=device
-    )
+    defined, where = tuple(call.defined), call.device()
+    line = ops.call_of(walk.state.draft, bound.op, bound.args, bound.kwargs, defined, device=where)
     held = call.held(node.name)
-    values = tuple(held.get(name, "") for name in effects(line).written)
+    values = tuple(held.get(name, "") for name in lines.effects(line).written)
     walk.emit(dataclasses.replace(line, origin=walk.state.origin(node, values=values)))
     bind_unbacked(walk, node, call.leaves)
     return value
 
 
-def _argument(state: State, value: Any, declared: SchemaArg, access: Access) -> Arg:
+def _argument(
+    state: State, value: Any, declared: lines.SchemaArg, access: lines.Access
+) -> lines.Arg:
     try:
         if isinstance(value, Ref):
-            return BufferArg(value.name, access)
-        if isinstance(value, NUMBERS):
-            return ScalarArg(state.scalar(value))
+            return lines.BufferArg(value.name, access)
+        if isinstance(value, ops.NUMBERS):
+            return lines.ScalarArg(state.scalar(value))
         if declared.type.base == "Device" and isinstance(value, str):
-            return DeviceArg(Device.parse(value))
+            return lines.DeviceArg(lines.Device.parse(value))
         if isinstance(value, torch.dtype):
-            return DTypeArg(to_dtype(value))
-        found = plain_argument(value)
+            return lines.DTypeArg(to_dtype(value))
+        found = ops.plain_argument(value)
         if found is not None:
             return found
         kind = type(value).__name__
@@ -140,22 +100,18 @@ def _argument(state: State, value: Any, declared: SchemaArg, access: Access) -> 
 
 
 class _Call:
-    """Definer of the results of one call.
+    """Definer of the results of one call."""
 
-    Attributes:
-        defined: The results of the line.
-        leaves: The values of the result's leaves, by path.
-    """
-
-    def __init__(self, state: State, bound: Bound, expected: Expected) -> None:
+    def __init__(self, state: State, bound: ops.Bound, expected: Expected) -> None:
         self._state = state
         self._bound = bound
         self._expected = expected
         self._needed = {binding.path for binding in expected.bindings}
-        self.defined: list[CallResult] = []
-        self.leaves: dict[Path, Any] = {}
+        self.defined: list[lines.CallResult] = []
+        #: The values of the result's leaves.
+        self.leaves: dict[ops.Path, Any] = {}
 
-    def results(self, value: Any, path: Path = ()) -> Any:
+    def results(self, value: Any, path: ops.Path = ()) -> Any:
         """Define the result at a path and return it as the value of a node."""
         if path and not self._is_used(path):
             return POISON
@@ -170,17 +126,14 @@ class _Call:
 
     def held(self, node: str) -> dict[str, str]:
         """Return the value of the node that each written buffer holds, such as ``sort[1]``."""
-        return {
-            leaf.name: node + "".join(f"[{index}]" for index in path)
-            for path, leaf in self.leaves.items()
-            if isinstance(leaf, Ref)
-        }
+        refs = {path: leaf.name for path, leaf in self.leaves.items() if isinstance(leaf, Ref)}
+        return {name: node + "".join(f"[{n}]" for n in path) for path, name in refs.items()}
 
-    def _is_used(self, path: Path) -> bool:
+    def _is_used(self, path: ops.Path) -> bool:
         used = self._expected.used
         return used is None or path[:1] in used or path[:1] in {p[:1] for p in self._needed}
 
-    def _without_value(self, path: Path) -> Any:
+    def _without_value(self, path: ops.Path) -> Any:
         """Return a result for which torch has no fake value."""
         type_ = self._bound.schema.type_at(path)
         if type_ is None or path or not type_.is_tensor or type_.is_optional:
@@ -192,7 +145,7 @@ class _Call:
             raise UnsupportedNodeError("its result's shape is not known (no meta['val'])")
         return None
 
-    def _tensor(self, value: torch.Tensor, path: Path) -> Ref:
+    def _tensor(self, value: torch.Tensor, path: ops.Path) -> Ref:
         state = self._state
         type_ = self._bound.schema.type_at(path)
         relation, of = self._bound.relation(path)
@@ -205,29 +158,29 @@ class _Call:
             return Ref(of[index])
         parts = (self._expected.name, *map(str, path))
         wanted = self._expected.names.get(path) or "_".join(parts)
-        if relation is Relation.FRESH:
+        if relation is lines.Relation.FRESH:
             name = state.define(wanted, value)
         else:
             name = state.define_view(wanted, value, relation, of)
-        self.defined.append(ResultBuffer(name, path, relation, of))
+        self.defined.append(lines.ResultBuffer(name, path, relation, of))
         return Ref(name)
 
-    def _number(self, value: Any, path: Path) -> Any:
+    def _number(self, value: Any, path: ops.Path) -> Any:
         state = self._state
         own = [b for b in self._expected.bindings if b.path == path and not b.keys]
-        if own and isinstance(value, SYMBOLIC):
+        if own and isinstance(value, ops.SYMBOLIC):
             name = state.bind(own[0].name, kind_of(value), unbacked=True)
-            self.defined.append(ResultSymbol(name, path))
+            self.defined.append(lines.ResultSymbol(name, path))
             return state.draft.symbol(name)
-        if isinstance(value, (bool, int, float, *SYMBOLIC)):
+        if isinstance(value, (bool, int, float, *ops.SYMBOLIC)):
             return state.scalar(value)
         raise UnsupportedNodeError(f"a result of type {type(value).__name__} cannot be expressed")
 
-    def device(self) -> Device:
+    def device(self) -> lines.Device:
         """Return the device to run on: that of the results, or else that of the arguments."""
         leaves = pytree.tree_leaves(self._expected.value)
-        devices = [to_device(leaf.device) for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        return next(iter((*devices, *map(self._state.device, self._bound.buffers))), CPU)
+        devices = [ops.to_device(leaf.device) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        return next(iter((*devices, *map(self._state.device, self._bound.buffers))), lines.CPU)
 
 
 # Writing ops in functional graphs, which torch wraps to work on copies.
@@ -240,10 +193,10 @@ def auto_functionalized(walk: GraphWalk, node: Node) -> Any:
     """
     op: Any = node.args[0]
     whole = node.meta.get("val")
-    if not is_op(op) or not isinstance(whole, (list, tuple)):
+    if not ops.is_op(op) or not isinstance(whole, (list, tuple)):
         raise UnsupportedNodeError("its op is unknown")
-    schema = parse_schema(source_of(op).schema)
-    given = {name: walk.value(value) for name, value in node.kwargs.items()}
+    schema = lines.parse_schema(ops.source_of(op).schema)
+    given = dict(walk.value(node.kwargs))
     bases = list(given.pop("_all_bases", []))
     clones = [_cloned(walk, node, base, index) for index, base in enumerate(bases)]
     kwargs: dict[str, Any] = {}
@@ -251,14 +204,12 @@ def auto_functionalized(walk: GraphWalk, node: Node) -> Any:
         if declared.name in given:
             kwargs[declared.name] = given[declared.name]
         elif declared.type.writes:
-            kwargs[declared.name] = _target(
-                given, declared.name, clones, is_list=declared.type.is_list
-            )
+            is_list = declared.type.is_list
+            kwargs[declared.name] = _target(given, declared.name, clones, is_list=is_list)
     count = len(whole) - len(bases)
     value = tuple(whole[:count])
     returned: Any = value if schema.returns_tuple else value[0] if value else None
-    expected = Expected(node.name, returned)
-    found = emit_call(walk, node, op, (), kwargs, expected)
+    found = emit_call(walk, node, op, (), kwargs, Expected(node.name, returned))
     firsts = list(found) if schema.returns_tuple and found is not None else [found]
     return [*firsts[:count], *clones] if schema.returns else [*([None] * count), *clones]
 
@@ -272,17 +223,12 @@ def _cloned(walk: GraphWalk, node: Node, base: Any, index: int) -> Any:
 
 
 def _target(given: Mapping[str, Any], name: str, clones: list[Any], *, is_list: bool) -> Any:
-    """Return the clone that replaces a written argument.
-
-    Raises:
-        UnsupportedNodeError: The argument is only a part of the cloned tensor.
-    """
-    if is_list:
-        length = given.get(f"_{name}_length")
-        if length is None:
-            return None
-        return [_clone(given, f"{name}_{item}", clones) for item in range(length)]
-    return _clone(given, name, clones)
+    """Return the clone that replaces a written argument, which must be the whole tensor."""
+    if not is_list:
+        return _clone(given, name, clones)
+    length = given.get(f"_{name}_length")
+    items = range(length or 0)
+    return None if length is None else [_clone(given, f"{name}_{item}", clones) for item in items]
 
 
 def _clone(given: Mapping[str, Any], name: str, clones: list[Any]) -> Any:

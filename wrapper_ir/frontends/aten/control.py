@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
+from wrapper_ir import lines
 from wrapper_ir.build.draft import at_start
 from wrapper_ir.frontends.aten.calls import auto_functionalized, expected_of
 from wrapper_ir.frontends.aten.numbers import bind_unbacked, kind_of, noted_by
@@ -15,56 +16,31 @@ from wrapper_ir.frontends.aten.sources import completed
 from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError, as_graph
 from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.frontends.common.regions import RegionDraft, copied, passed, relaid
-from wrapper_ir.lines.args import (
-    Access,
-    Arg,
-    BufferArg,
-    BufferValue,
-    CallResult,
-    NoneValue,
-    ResultBuffer,
-    ResultSymbol,
-    ScalarArg,
-    ScalarValue,
-    Value,
-)
-from wrapper_ir.lines.control import (
-    SELECTOR_TYPES,
-    BufferInput,
-    Cond,
-    Input,
-    Region,
-    ScalarInput,
-    Switch,
-    While,
-)
 from wrapper_ir.lines.expr import is_relation
-from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
     from wrapper_ir.frontends.aten.state import GraphWalk
-    from wrapper_ir.lines.layout import Layout
 
 
-def operand(value: Any) -> BufferArg | ScalarArg:
+def operand(value: Any) -> lines.BufferArg | lines.ScalarArg:
     """Return a value as an operand of a region."""
     if isinstance(value, Ref):
-        return BufferArg(value.name, Access.READ)
+        return lines.BufferArg(value.name, lines.Access.READ)
     if isinstance(value, (bool, int, float, sympy.Basic)):
-        return ScalarArg(value)
+        return lines.ScalarArg(value)
     raise UnsupportedNodeError(f"a value of type {type(value).__name__} cannot enter a region")
 
 
-def to_value(value: Any) -> Value:
+def to_value(value: Any) -> lines.Value:
     """Return a value as a result of a program or a region."""
     if value is None:
-        return NoneValue()
+        return lines.NoneValue()
     if isinstance(value, Ref):
-        return BufferValue(value.name)
+        return lines.BufferValue(value.name)
     if isinstance(value, (bool, int, float, complex, sympy.Basic)):
-        return ScalarValue(value)
+        return lines.ScalarValue(value)
     raise UnsupportedNodeError(f"a result of type {type(value).__name__} cannot be expressed")
 
 
@@ -72,13 +48,7 @@ class RegionBuilder:
     """Builder of the regions of one line.
 
     Numbers are not passed, because regions see the symbols bound before them. The values that a
-    loop carries are always passed.
-
-    Args:
-        walk: The walk that the line belongs to.
-        node: The node of the line.
-        given: The operands of the regions.
-        carried: The number of leading operands that a loop carries.
+    loop carries, the first ``carried`` ones of the operands ``given``, are always passed.
     """
 
     def __init__(self, walk: GraphWalk, node: Node, given: Sequence[Any], carried: int = 0) -> None:
@@ -95,11 +65,9 @@ class RegionBuilder:
         if len(places) != len(self._given):
             raise UnsupportedNodeError("it passes a graph the wrong number of arguments")
         known = dict(state.known)
-        params: list[Input | None] = []
-        inside = [
-            self._param(position, place, value, params)
-            for position, (place, value) in enumerate(zip(places, self._given, strict=True))
-        ]
+        params: list[lines.Input | None] = []
+        pairs = enumerate(zip(places, self._given, strict=True))
+        inside = [self._param(n, place, value, params) for n, (place, value) in pairs]
         problems = len(state.problems)
         with state.draft.region() as body:
             out = self._walk.inline(module, inside)
@@ -111,7 +79,9 @@ class RegionBuilder:
         state.known = known
         return built
 
-    def _param(self, position: int, place: Node, value: Any, params: list[Input | None]) -> Any:
+    def _param(
+        self, position: int, place: Node, value: Any, params: list[lines.Input | None]
+    ) -> Any:
         """Define the parameter of a placeholder and return its value inside the region."""
         state = self._walk.state
         known = place.meta.get("val")
@@ -126,12 +96,12 @@ class RegionBuilder:
                     self._learn(size, given)
             start = state.start_of(known) if isinstance(known, torch.Tensor) else 0
             name = state.define_like(place.name, at_start(outer), start)
-            params.append(BufferInput(name))
+            params.append(lines.BufferInput(name))
             return Ref(name)
-        kind = SymbolKind.FLOAT if isinstance(value, float) else SymbolKind.INT
-        kind = SymbolKind.BOOL if is_relation(value) else kind
+        kind = lines.SymbolKind.FLOAT if isinstance(value, float) else lines.SymbolKind.INT
+        kind = lines.SymbolKind.BOOL if is_relation(value) else kind
         symbol = state.bind_fresh(place.name, kind)
-        params.append(ScalarInput(symbol))
+        params.append(lines.ScalarInput(symbol))
         self._learn(known, state.draft.symbol(symbol))
         return state.draft.symbol(symbol)
 
@@ -142,35 +112,39 @@ class RegionBuilder:
             if self._walk.state.is_new(expr) and isinstance(outer, (int, float, sympy.Basic)):
                 self._walk.state.known[expr.name] = outer
 
-    def finish(self, built: RegionDraft, results: Sequence[CallResult]) -> None:
+    def finish(self, built: RegionDraft, results: Sequence[lines.CallResult]) -> None:
         """Copy a region's results into the layouts of the line's results if they differ."""
         outer = iter(results)
         for position, value in enumerate(built.results):
-            if isinstance(value, NoneValue):
+            if isinstance(value, lines.NoneValue):
                 continue
             wanted = next(outer)
-            if isinstance(value, BufferValue) and isinstance(wanted, ResultBuffer):
+            if isinstance(value, lines.BufferValue) and isinstance(wanted, lines.ResultBuffer):
                 layout = self._walk.state.draft.buffers[wanted.out]
                 built.results[position] = self._conformed(built, value, layout)
 
-    def _conformed(self, built: RegionDraft, value: BufferValue, wanted: Layout) -> BufferValue:
+    def _conformed(
+        self, built: RegionDraft, value: lines.BufferValue, wanted: lines.Layout
+    ) -> lines.BufferValue:
         state = self._walk.state
         if all(map(state.is_bound, (*wanted.size, *wanted.stride))):
             with state.draft.region(built.body):
-                value = BufferValue(relaid(state.draft, value.buffer, wanted))
+                value = lines.BufferValue(relaid(state.draft, value.buffer, wanted))
         have = state.draft.buffers[value.buffer]
         is_same = have.stride == wanted.stride or have.size != wanted.size
         if is_same or not all(map(state.is_bound, wanted.stride)):
             return value
         with state.draft.region(built.body):
-            return BufferValue(copied(state.draft, value.buffer, wanted, state.origin(self._node)))
+            return lines.BufferValue(
+                copied(state.draft, value.buffer, wanted, state.origin(self._node))
+            )
 
-    def operands(self, *regions: RegionDraft) -> tuple[Arg, ...]:
+    def operands(self, *regions: RegionDraft) -> tuple[lines.Arg, ...]:
         """Return the operands of the line, passed for writing if a region writes them."""
-        given: dict[int, Arg] = {n: operand(self._given[n]) for n in self._passed}
+        given: dict[int, lines.Arg] = {n: operand(self._given[n]) for n in self._passed}
         return passed(given, given, set().union(*(built.written for built in regions)))
 
-    def region(self, built: RegionDraft) -> Region:
+    def region(self, built: RegionDraft) -> lines.Region:
         """Return the finished region."""
         return built.region(self._passed)
 
@@ -179,25 +153,25 @@ class RegionBuilder:
 
 
 def _cond(walk: GraphWalk, node: Node) -> Any:
-    predicate, then, orelse, *rest = (walk.value(arg) for arg in node.args)
-    return _choice(walk, node, Cond, operand(predicate), (then, orelse), *rest)
+    predicate, then, orelse, *rest = walk.value(node.args)
+    return _choice(walk, node, lines.Cond, operand(predicate), (then, orelse), *rest)
 
 
 def _switch(walk: GraphWalk, node: Node) -> Any:
-    given, cases, *rest = (walk.value(arg) for arg in node.args)
+    given, cases, *rest = walk.value(node.args)
     selector = operand(given)
-    if isinstance(selector, BufferArg):
+    if isinstance(selector, lines.BufferArg):
         dtype = walk.state.draft.buffers[selector.buffer].dtype
-        if dtype not in SELECTOR_TYPES:
+        if dtype not in lines.SELECTOR_TYPES:
             raise UnsupportedNodeError(f"its selector is {dtype.torch_name}, not an integer")
-    return _choice(walk, node, Switch, selector, cases, *rest)
+    return _choice(walk, node, lines.Switch, selector, cases, *rest)
 
 
 def _choice(
     walk: GraphWalk,
     node: Node,
-    line: type[Cond | Switch],
-    selector: BufferArg | ScalarArg,
+    line: type[lines.Cond | lines.Switch],
+    selector: lines.BufferArg | lines.ScalarArg,
     graphs: Sequence[Any],
     given: Sequence[Any] = (),
 ) -> Any:
@@ -209,16 +183,16 @@ def _choice(
         builder.finish(each, results)
     operands, regions = builder.operands(*built), tuple(map(builder.region, built))
     origin = walk.state.origin(node)
-    if line is Cond:
-        walk.emit(Cond(results, selector, operands, *regions, origin=origin))
+    if line is lines.Cond:
+        walk.emit(lines.Cond(results, selector, operands, *regions, origin=origin))
     else:
-        walk.emit(Switch(results, selector, operands, regions, origin=origin))
+        walk.emit(lines.Switch(results, selector, operands, regions, origin=origin))
     _bind_sizes(walk, node, value)
     return value
 
 
 def _while(walk: GraphWalk, node: Node) -> Any:
-    condition, body, carried, captured = (walk.value(arg) for arg in node.args)
+    condition, body, carried, captured = walk.value(node.args)
     whole = node.meta.get("val")
     if isinstance(whole, (list, tuple)) and len(whole) == len(carried):
         pairs = zip(carried, whole, strict=True)
@@ -229,7 +203,7 @@ def _while(walk: GraphWalk, node: Node) -> Any:
     builder.finish(second, results)
     operands = builder.operands(first, second)
     walk.emit(
-        While(
+        lines.While(
             results=results,
             carried=operands[: len(carried)],
             captured=operands[len(carried) :],
@@ -253,8 +227,8 @@ def _laid_out(walk: GraphWalk, node: Node, value: Any, like: Any) -> Any:
 
 
 def _defined(
-    walk: GraphWalk, node: Node, whole: Any, inner: Sequence[Value]
-) -> tuple[tuple[CallResult, ...], list[Any]]:
+    walk: GraphWalk, node: Node, whole: Any, inner: Sequence[lines.Value]
+) -> tuple[tuple[lines.CallResult, ...], list[Any]]:
     """Define the results of a conditional or a loop. Return them, and the node's value."""
     expected = expected_of(node)
     values = list(whole) if isinstance(whole, (list, tuple)) else [whole]
@@ -262,26 +236,26 @@ def _defined(
         values = [None] * len(inner)  # the region's results are enough
     if len(values) != len(inner):
         raise UnsupportedNodeError("its number of results differs from its graphs'")
-    results: list[CallResult] = []
+    results: list[lines.CallResult] = []
     given: list[Any] = []
-    count = sum(not isinstance(value, NoneValue) for value in inner)
+    is_single = len(values) == 1
     for index, (value, inside) in enumerate(zip(values, inner, strict=True)):
-        path = () if count == 1 and len(values) == 1 else (index,)
+        path = () if is_single else (index,)
         wanted = expected.names.get((index,)) or f"{node.name}_{index}"
-        if isinstance(inside, NoneValue):
+        if isinstance(inside, lines.NoneValue):
             given.append(None)
-        elif isinstance(inside, BufferValue):
+        elif isinstance(inside, lines.BufferValue):
             name = _buffer(walk, wanted, value, inside)
-            results.append(ResultBuffer(name, path))
+            results.append(lines.ResultBuffer(name, path))
             given.append(Ref(name))
         else:
             symbol = _symbol(walk, node, index, value)
-            results.append(ResultSymbol(symbol, path))
+            results.append(lines.ResultSymbol(symbol, path))
             given.append(walk.state.draft.symbol(symbol))
     return tuple(results), given
 
 
-def _buffer(walk: GraphWalk, wanted: str, value: Any, inside: BufferValue) -> str:
+def _buffer(walk: GraphWalk, wanted: str, value: Any, inside: lines.BufferValue) -> str:
     """Define a result with torch's layout, or else with that of the region's result."""
     if isinstance(value, torch.Tensor):
         return walk.state.define(wanted, value)
@@ -309,16 +283,12 @@ def _inlined(position: int) -> Convert:
     """Return the converter of an op that calls the graph at ``position`` on the later arguments."""
 
     def convert(walk: GraphWalk, node: Node) -> Any:
-        module, *given = (walk.value(arg) for arg in node.args[position:])
+        module, *given = walk.value(node.args[position:])
         if position == 0 and given and isinstance(given[0], str):
             given = given[1:]  # the name of the region
         return walk.inline(module, given)
 
     return convert
-
-
-def _tracepoint(walk: GraphWalk, node: Node) -> Any:
-    return [walk.value(arg) for arg in node.args]
 
 
 Convert = Callable[["GraphWalk", "Node"], Any]
@@ -332,6 +302,6 @@ HIGHER_ORDER: Final[Mapping[str, Convert]] = {
     "wrap": _inlined(0),
     "invoke_subgraph": _inlined(0),
     "tag_activation_checkpoint": _inlined(0),
-    "_export_tracepoint": _tracepoint,
+    "_export_tracepoint": lambda walk, node: walk.value(node.args),
     "auto_functionalized_v2": auto_functionalized,
 }

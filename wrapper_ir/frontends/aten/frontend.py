@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -12,34 +13,30 @@ from torch.fx import GraphModule
 
 from wrapper_ir.build.draft import metadata_of, range_checks
 from wrapper_ir.build.solving import Equation, bind_given
+from wrapper_ir.frontends.aten import sources
 from wrapper_ir.frontends.aten.control import to_value
-from wrapper_ir.frontends.aten.errors import NotAModelError, UnsupportedGraphError
 from wrapper_ir.frontends.aten.graph import constant, convert_node
-from wrapper_ir.frontends.aten.sources import (
-    Place,
-    PlaceKind,
-    Source,
-    export_module,
-    source_of_export,
-    source_of_module,
+from wrapper_ir.frontends.aten.numbers import kind_of
+from wrapper_ir.frontends.aten.state import (
+    POISON,
+    GraphWalk,
+    NotAModelError,
+    Ref,
+    State,
+    UnsupportedGraphError,
+    UnsupportedNodeError,
 )
-from wrapper_ir.frontends.aten.state import POISON, GraphWalk, Ref, State, UnsupportedNodeError
-from wrapper_ir.frontends.common.apart import with_apart_inputs
+from wrapper_ir.frontends.common.exported import Range, tied, with_apart_inputs, with_other_names
 from wrapper_ir.frontends.common.expressions import bound_of, is_about_layout
 from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.frontends.common.regions import copied, copy
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
-from wrapper_ir.frontends.common.tensors import with_other_names
 from wrapper_ir.lines.args import BufferValue, Value
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import UnsupportedExprError, free_symbols
-from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program, SymbolKind
-from wrapper_ir.lines.symbols import (
-    AssertLayout,
-    AssertSymbol,
-    ComputeSymbol,
-)
+from wrapper_ir.lines.program import ConstantKind, FrozenMap, Program, SymbolKind
+from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, ComputeSymbol
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.verify import verify
 
@@ -78,12 +75,13 @@ def from_fx(
         VerificationError: The program breaks a rule of the IR, which is a bug of this front end.
     """
     if isinstance(model, ExportedProgram):
-        source = source_of_export(model)
+        source = sources.source_of_export(model)
     elif isinstance(model, GraphModule):
         if example_inputs is None:
-            source = source_of_module(model)
+            source = sources.source_of_module(model)
         else:
-            source = source_of_export(export_module(model, example_inputs, dynamic_shapes))
+            exported = sources.export_module(model, example_inputs, dynamic_shapes)
+            source = sources.source_of_export(exported)
     else:
         raise NotAModelError(kind=type(model).__name__)
     program = _Conversion(source).program(name)
@@ -114,13 +112,13 @@ def capture(
     """
     if isinstance(model, ExportedProgram):
         return from_fx(model, name="captured")
-    return from_fx(export_module(model, args, dynamic_shapes, kwargs), name="captured")
+    return from_fx(sources.export_module(model, args, dynamic_shapes, kwargs), name="captured")
 
 
 class _Conversion:
     """The conversion of one graph to a program."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: sources.Source) -> None:
         self._source = source
         ranges, hints = _symbols(source)
         self._state = State(ranges=ranges, hints=hints)
@@ -146,11 +144,11 @@ class _Conversion:
     def _given(self, beginning: Beginning) -> list[Any]:
         """Return the value of each placeholder."""
         places, values = self._source.places, beginning.values
-        constants = (place for place in places if place.kind is PlaceKind.CONSTANT)
+        constants = (place for place in places if place.kind is sources.PlaceKind.CONSTANT)
         values |= {place.node.name: self._constant(place) for place in constants}
         return [values[place.node.name] for place in places]
 
-    def _constant(self, place: Place) -> Any:
+    def _constant(self, place: sources.Place) -> Any:
         try:
             return Ref(constant(self._state, place.name, place.value, place.constant))
         except UnsupportedNodeError as error:
@@ -163,7 +161,7 @@ class _Conversion:
         module, places = self._source.module, self._source.places
         parameters = dict(module.named_parameters(remove_duplicate=False))
         buffers = dict(module.named_buffers(remove_duplicate=False))
-        constants = [place for place in places if place.kind is PlaceKind.CONSTANT]
+        constants = [place for place in places if place.kind is sources.PlaceKind.CONSTANT]
         values = {place.name: place.value for place in constants} | buffers | parameters
         kinds = {place.name: place.constant for place in constants}
         kinds |= dict.fromkeys(buffers, ConstantKind.BUFFER)
@@ -185,11 +183,10 @@ class _Conversion:
             if value != target:
                 copy(state.draft, target.name, value.name, state.origin(nodes[position]))
             updated[nodes[position]] = target
-        values = [updated.get(nodes[n], outputs[n]) for n in source.results]
         found = []
-        for position, value in zip(source.results, values, strict=True):
+        for position in source.results:
             try:
-                found.append(to_value(value))
+                found.append(to_value(updated.get(nodes[position], outputs[position])))
             except UnsupportedNodeError as error:
                 state.report(output, f"result {position}: {error}")
         return tuple(found)
@@ -205,7 +202,7 @@ class _Conversion:
             earlier |= roots(target.name)
 
 
-def _symbols(source: Source) -> tuple[dict[str, tuple[int | None, int | None]], dict[str, int]]:
+def _symbols(source: sources.Source) -> tuple[dict[str, Range], dict[str, int]]:
     """Return the ranges and hints of the symbols in a graph's shapes."""
     ranges, hints = dict(source.ranges), {}
     for node in source.module.graph.nodes:
@@ -235,16 +232,9 @@ def _finished(program: Program, draft: ProgramDraft) -> Program:
     for _, line in walk(program):
         touched.update(effects(line, program).touched)
     names = [name for name in program.constants if name in touched]
-    ties = _ties({name: draft.data[name] for name in names})
-    constants = {
-        name: Constant(
-            program.constants[name].qualified_name,
-            program.constants[name].kind,
-            draft.is_written(name),
-            ties.get(name),
-        )
-        for name in names
-    }
+    ties = tied({name: draft.data[name] for name in names})
+    constants = {n: replace(program.constants[n], tied_to=ties.get(n)) for n in names}
+    constants = {n: replace(c, mutable=draft.is_written(n)) for n, c in constants.items()}
     dropped = program.constants.keys() - constants.keys()
     return program.replace(
         constants=FrozenMap(constants),
@@ -253,40 +243,25 @@ def _finished(program: Program, draft: ProgramDraft) -> Program:
     )
 
 
-def _ties(data: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    """Return the constants that share an earlier constant's memory, with that constant."""
-    first: dict[Any, str] = {}
-    ties = {}
-    for name, tensor in data.items():
-        if tensor.numel():
-            owner = first.setdefault((tensor.device, tensor.data_ptr()), name)
-            if owner != name:
-                ties[name] = owner
-    return ties
-
-
 # The beginning of a program: its inputs, the symbols that their shapes bind, and checks.
 
 
 class Beginning:
-    """Converter of a graph's placeholders to inputs, lines that bind symbols, and checks.
+    """Converter of a graph's placeholders to inputs, lines that bind symbols, and checks."""
 
-    Attributes:
-        values: The value of each placeholder, by the node's name.
-        names: The model's names for torch's symbols that are arguments.
-    """
-
-    def __init__(self, state: State, places: Sequence[Place]) -> None:
+    def __init__(self, state: State, places: Sequence[sources.Place]) -> None:
         self._state = state
         self._draft = state.draft
+        #: The value of each placeholder, by the node's name.
         self.values: dict[str, Any] = {}
+        #: The model's names for torch's symbols that are arguments.
         self.names: dict[str, str] = {}
         #: Sizes and strides with their sources, to be bound once all inputs are defined.
         self._equations: list[Equation] = []
         #: Checks of numbers that sizes determine.
         self._late: list[AssertSymbol] = []
         for place in places:
-            if place.kind is PlaceKind.CONSTANT:
+            if place.kind is sources.PlaceKind.CONSTANT:
                 continue
             try:
                 self.values[place.node.name] = self._input(place)
@@ -298,15 +273,15 @@ class Beginning:
             if isinstance(item, BufferInput):
                 self._draft.emit(AssertLayout(item.name))
 
-    def _input(self, place: Place) -> Any:
+    def _input(self, place: sources.Place) -> Any:
         known = place.node.meta.get("val")
-        if place.kind is PlaceKind.FIXED:
+        if place.kind is sources.PlaceKind.FIXED:
             return self._fixed(place)
         if isinstance(known, torch.Tensor):
             return self._tensor(place, known)
         return self._number(place, known)
 
-    def _tensor(self, place: Place, known: torch.Tensor) -> Ref:
+    def _tensor(self, place: sources.Place, known: torch.Tensor) -> Ref:
         state = self._state
         name = state.define(place.name, known)
         origin = state.origin(place.node)
@@ -315,11 +290,10 @@ class Beginning:
         self._equations += [Equation(value, source, origin) for value, source in metadata]
         return Ref(name)
 
-    def _number(self, place: Place, known: Any) -> Any:
+    def _number(self, place: sources.Place, known: Any) -> Any:
         state = self._state
         if isinstance(known, SYMBOLIC):
-            kind = SymbolKind.FLOAT if isinstance(known, torch.SymFloat) else SymbolKind.INT
-            expr = state.scalar(known)
+            kind, expr = kind_of(known), state.scalar(known)
             if isinstance(expr, sympy.Symbol) and expr.name not in state.draft.bound:
                 self._draft.inputs.append(ScalarInput(state.bind(expr.name, kind)))
                 self.names[expr.name] = place.name
@@ -334,7 +308,7 @@ class Beginning:
             return number
         return self._fixed(place)
 
-    def _fixed(self, place: Place) -> Any:
+    def _fixed(self, place: sources.Place) -> Any:
         """Convert an argument with a fixed value. A number is checked, anything else dropped."""
         value = place.value
         if not isinstance(value, (bool, int, float)):
@@ -343,18 +317,15 @@ class Beginning:
         number = self._fresh_input(place, kinds[type(value)])
         message = f"{number} is not {value}, for which the program was made"
         if isinstance(value, bool):
-            self._check(number if value else sympy.Not(number), message)
+            self._draft.emit(AssertSymbol(number if value else sympy.Not(number), message))
         elif value == value:  # a NaN equals nothing
-            self._check(sympy.Eq(number, value), message)
+            self._draft.emit(AssertSymbol(sympy.Eq(number, value), message))
         return value
 
-    def _fresh_input(self, place: Place, kind: SymbolKind) -> sympy.Symbol:
+    def _fresh_input(self, place: sources.Place, kind: SymbolKind) -> sympy.Symbol:
         name = self._state.bind_fresh(place.name, kind)
         self._draft.inputs.append(ScalarInput(name))
         return self._draft.symbol(name)
-
-    def _check(self, condition: Any, message: str) -> None:
-        self._draft.emit(AssertSymbol(condition, message))
 
     def _bind(self) -> None:
         """Bind the symbols that sizes and strides give; check the ranges of those computed."""
@@ -398,12 +369,9 @@ def guards_of(module: torch.fx.GraphModule, state: State) -> Iterator[AssertSymb
 
 def _recorded_guards(module: torch.fx.GraphModule) -> list[Any]:
     """Return torch's guards; none if all sizes are numbers or the graph was loaded."""
-    for node in module.graph.nodes:
-        value = node.meta.get("val")
-        for size in value.shape if isinstance(value, torch.Tensor) else (value,):
-            if isinstance(size, torch.SymInt):
-                return list(getattr(size.node.shape_env, "guards", ()))
-    return []
+    sizes = (size for node in module.graph.nodes for size in _sizes(node.meta.get("val")))
+    first = next(sizes, None)
+    return [] if first is None else list(getattr(first.node.shape_env, "guards", ()))
 
 
 def _is_range(expr: sympy.Basic) -> bool:

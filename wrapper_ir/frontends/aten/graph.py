@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 
 def convert_node(walk: GraphWalk, node: Node) -> Any:
-    """Convert a node to lines and return its value.
-
-    Raises:
-        UnsupportedNodeError: The node has no equivalent.
-    """
+    """Convert a node to lines and return its value."""
     if node.op == "get_attr":
         return _attribute(walk, node)
     if is_guard(node):
@@ -55,14 +51,14 @@ def convert_node(walk: GraphWalk, node: Node) -> Any:
 
 
 def _item(walk: GraphWalk, node: Node) -> Any:
-    whole, index = (walk.value(arg) for arg in node.args)
+    whole, index = walk.value(node.args)
     if not isinstance(whole, (list, tuple)) or not isinstance(index, int):
         raise UnsupportedNodeError("it indexes something that is not a list")
     return whole[index]
 
 
 def _number(walk: GraphWalk, node: Node) -> Any:
-    args = tuple(walk.value(arg) for arg in node.args)
+    args = walk.value(node.args)
     if not any(isinstance(arg, Ref) for arg in args):
         found = numbers.apply(node.target, args)
         if found is not None:
@@ -127,28 +123,21 @@ def _metadata(walk: GraphWalk, node: Node) -> Any:
 
 
 def _assert_scalar(walk: GraphWalk, node: Node) -> None:
-    condition, *rest = (walk.value(arg) for arg in node.args)
+    condition, *rest = walk.value(node.args)
     message = rest[0] if rest else node.kwargs.get("assert_msg", "")
     holds = condition if is_relation(condition) else sympy.Ne(condition, 0)
     walk.emit(AssertSymbol(holds, str(message), origin=walk.state.origin(node)))
 
 
 def _constrain_range(walk: GraphWalk, node: Node) -> None:
-    values = [walk.value(arg) for arg in node.args]
-    names = ("size", "min", "max")
-    given = {**dict(zip(names, values, strict=False)), **node.kwargs}
-    value = given["size"]
-    lower, upper = (walk.value(given.get(bound)) for bound in ("min", "max"))
+    named = zip(("size", "min", "max"), node.args, strict=False)
+    given = walk.value({**dict(named), **node.kwargs})
+    value, lower, upper = given["size"], given.get("min"), given.get("max")
     if lower is None and "for_size" in str(node.target):
         lower = 0
     if lower is not None or upper is not None:
         for check in range_checks(value, lower, upper, value, walk.state.origin(node)):
             walk.emit(check)
-
-
-def _same(walk: GraphWalk, node: Node) -> Any:
-    """Return the argument of an op that does nothing unless gradients are computed."""
-    return walk.value(node.args[0])
 
 
 def _empty(walk: GraphWalk, node: Node) -> Any:
@@ -170,7 +159,7 @@ def _as_strided(walk: GraphWalk, node: Node) -> Any:
     pool. The line counts from the start of the storage's owner.
     """
     state = walk.state
-    source, *rest = (walk.value(arg) for arg in node.args)
+    source, *rest = walk.value(node.args)
     offset = rest[2] if len(rest) > 2 else walk.value(node.kwargs.get("storage_offset"))
     value = node.meta.get("val")
     is_known = isinstance(source, Ref) and state.draft.is_certain(source.name)
@@ -193,17 +182,14 @@ def _scalar_tensor(walk: GraphWalk, node: Node) -> Any:
     """Convert a number to a tensor. Its shape is known even without torch's fake value."""
     if isinstance(node.meta.get("val"), torch.Tensor):
         return call_op(walk, node)
-    named: dict[str, Any] = dict(node.kwargs)
-    options = {name: named[name] for name in ("dtype", "device") if name in named}
-    like = torch.empty((), **options)
-    args = [walk.value(arg) for arg in node.args]
-    kwargs = {name: walk.value(arg) for name, arg in node.kwargs.items()}
+    args, kwargs = walk.value(node.args), walk.value(node.kwargs)
+    like = torch.empty((), dtype=kwargs.get("dtype"), device=kwargs.get("device"))
     return emit_call(walk, node, node.target, args, kwargs, Expected(node.name, like))
 
 
 def _batch_norm(walk: GraphWalk, node: Node) -> Any:
     """Convert a batch norm, which in training updates statistics despite its schema."""
-    args = [walk.value(arg) for arg in node.args]
+    args = walk.value(node.args)
     if not (args[5] is True and isinstance(args[3], Ref)):
         return call_op(walk, node)
     op = torch.ops.aten._native_batch_norm_legit.default  # noqa: SLF001 - an op's public name
@@ -213,27 +199,22 @@ def _batch_norm(walk: GraphWalk, node: Node) -> Any:
 
 Special = Callable[["GraphWalk", "Node"], Any]
 
+_METADATA: Final = ("size", "stride", "numel", "storage_offset")
+
 #: Ops with special conversions, by name with or without the overload.
 OPS: Final[Mapping[str, Special]] = {
-    "aten::sym_size": _metadata,
-    "aten::sym_stride": _metadata,
-    "aten::sym_numel": _metadata,
-    "aten::sym_storage_offset": _metadata,
-    "aten::sym_is_contiguous": _metadata,
-    "aten::size": _metadata,
-    "aten::stride": _metadata,
-    "aten::numel": _metadata,
-    "aten::storage_offset": _metadata,
-    "aten::dim": _metadata,
+    **dict.fromkeys((f"aten::sym_{name}" for name in (*_METADATA, "is_contiguous")), _metadata),
+    **dict.fromkeys((f"aten::{name}" for name in (*_METADATA, "dim")), _metadata),
     "aten::_assert_scalar": _assert_scalar,
-    "aten::sym_constrain_range": _constrain_range,
-    "aten::sym_constrain_range_for_size": _constrain_range,
-    "aten::item": bind_item,
-    "aten::_local_scalar_dense": bind_item,
-    "aten::detach_": _same,
-    "aten::lift_fresh": _same,
-    "aten::empty_strided": _empty,
-    "aten::empty.memory_format": _empty,
+    **dict.fromkeys(
+        ("aten::sym_constrain_range", "aten::sym_constrain_range_for_size"), _constrain_range
+    ),
+    **dict.fromkeys(("aten::item", "aten::_local_scalar_dense"), bind_item),
+    # What they return is their argument, unless gradients are computed.
+    **dict.fromkeys(
+        ("aten::detach_", "aten::lift_fresh"), lambda walk, node: walk.value(node.args[0])
+    ),
+    **dict.fromkeys(("aten::empty_strided", "aten::empty.memory_format"), _empty),
     "aten::as_strided": _as_strided,
     "aten::scalar_tensor": _scalar_tensor,
     "aten::batch_norm": _batch_norm,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
@@ -20,17 +21,10 @@ from wrapper_ir.frontends.common.expressions import REAL_FUNCTIONS, to_scalar
 from wrapper_ir.frontends.common.ops import SYMBOLIC, Path
 from wrapper_ir.frontends.common.symbols import Binding, bind_along, bindings_of
 from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines import symbols
 from wrapper_ir.lines.expr import is_relation
 from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.program import SymbolKind
-from wrapper_ir.lines.symbols import (
-    BindSymbol,
-    ItemOf,
-    SizeOf,
-    StorageOffsetOf,
-    StrideOf,
-    SymbolSource,
-)
 
 if TYPE_CHECKING:
 
@@ -83,12 +77,10 @@ FUNCTIONS: Final[Mapping[Any, Make]] = {
     operator.truediv: ours.TrueDiv,
     operator.mod: _of_ints(ours.Mod),
     operator.pow: _pow,
-    operator.eq: sympy.Eq,
-    operator.ne: sympy.Ne,
-    operator.lt: sympy.Lt,
-    operator.le: sympy.Le,
-    operator.gt: sympy.Gt,
-    operator.ge: sympy.Ge,
+    **{
+        getattr(operator, relation.lower()): getattr(sympy, relation)
+        for relation in ("Eq", "Ne", "Lt", "Le", "Gt", "Ge")
+    },
     operator.and_: _both(sympy.And, ours.BitAnd),
     operator.or_: _both(sympy.Or, ours.BitOr),
     operator.xor: ours.BitXor,
@@ -169,7 +161,7 @@ def noted_by(node: Node) -> list[Binding]:
 
 def bind_item(walk: GraphWalk, node: Node) -> Any:
     """Convert the reading of a tensor's only element on the host."""
-    (tensor,) = (walk.value(arg) for arg in node.args)
+    (tensor,) = walk.value(node.args)
     state, value = walk.state, node.meta.get("val")
     if isinstance(value, (bool, int, float)):
         return value  # the tensor always holds this number
@@ -177,12 +169,12 @@ def bind_item(walk: GraphWalk, node: Node) -> Any:
         raise UnsupportedNodeError("it reads something that is not a tensor")
     if not isinstance(value, SYMBOLIC):
         name = state.bind_fresh(node.name, _kind_in(state.draft.buffers[tensor.name].dtype))
-        walk.emit(BindSymbol(name, ItemOf(tensor.name), origin=state.origin(node)))
+        walk.emit(symbols.BindSymbol(name, symbols.ItemOf(tensor.name), origin=state.origin(node)))
         return state.draft.symbol(name)
     kind = kind_of(value)
     for binding in noted_by(node):
         if binding.name not in state.draft.bound:
-            _bind(walk, node, binding, ItemOf(tensor.name), kind)
+            _bind(walk, node, binding, symbols.ItemOf(tensor.name), kind)
             number = state.draft.symbol(binding.name)
             return sympy.Ne(number, 0) if isinstance(value, torch.SymBool) else number
     known = value.node.expr
@@ -193,7 +185,7 @@ def bind_item(walk: GraphWalk, node: Node) -> Any:
         name = state.bind(known.name, kind, unbacked=True)
     else:
         name = state.bind_fresh(node.name, kind)
-    walk.emit(BindSymbol(name, ItemOf(tensor.name), origin=state.origin(node)))
+    walk.emit(symbols.BindSymbol(name, symbols.ItemOf(tensor.name), origin=state.origin(node)))
     return state.draft.symbol(name)
 
 
@@ -213,35 +205,29 @@ def bind_metadata(walk: GraphWalk, node: Node) -> None:
     """
     state = walk.state
     value: Any = node.meta["val"]
-    tensor, *rest = (walk.value(arg) for arg in node.args)
+    tensor, *rest = walk.value(node.args)
     expr = value.node.expr
     is_new = expr.is_Symbol and expr.name not in (state.draft.bound | state.known.keys())
     if not is_new or not isinstance(tensor, Ref):
         return
     target: Any = node.target
-    sources: dict[str, SymbolSource] = {"sym_storage_offset": StorageOffsetOf(tensor.name)}
+    sources: dict[str, Any] = {"sym_storage_offset": symbols.StorageOffsetOf(tensor.name)}
     if rest:
-        sources["sym_size"] = SizeOf(tensor.name, rest[0])
-        sources["sym_stride"] = StrideOf(tensor.name, rest[0])
+        sources["sym_size"] = symbols.SizeOf(tensor.name, rest[0])
+        sources["sym_stride"] = symbols.StrideOf(tensor.name, rest[0])
     source = sources.get(target.name().removeprefix("aten::").partition(".")[0])
     if source is not None:
         name = state.bind(expr.name, unbacked=True)
-        walk.emit(BindSymbol(name, source, origin=state.origin(node)))
+        walk.emit(symbols.BindSymbol(name, source, origin=state.origin(node)))
 
 
 def _bind(
     walk: GraphWalk,
     node: Node,
     binding: Binding,
-    start: str | SymbolSource,
+    start: str | symbols.SymbolSource,
     kind: SymbolKind = SymbolKind.INT,
 ) -> None:
     state = walk.state
-    bind_along(
-        state.draft,
-        binding,
-        start,
-        bind=lambda: state.bind(binding.name, kind, unbacked=True),
-        dim=state.dim,
-        origin=state.origin(node),
-    )
+    bind = partial(state.bind, binding.name, kind, unbacked=True)
+    bind_along(state.draft, binding, start, bind=bind, dim=state.dim, origin=state.origin(node))

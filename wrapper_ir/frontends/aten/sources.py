@@ -10,22 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch.export.graph_signature import (
-    ConstantArgument,
-    CustomObjArgument,
-    InputKind,
-    OutputKind,
-    TensorArgument,
-    TokenArgument,
-)
+from torch.export import graph_signature as signatures
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from wrapper_ir.frontends.aten import numbers
-from wrapper_ir.frontends.aten.errors import ExportError, NotAnAtenGraphError
-from wrapper_ir.frontends.aten.state import is_guard, target_of
+from wrapper_ir.frontends.aten.state import ExportError, NotAnAtenGraphError, is_guard, target_of
+from wrapper_ir.frontends.common.exported import Range, exported_ranges
 from wrapper_ir.frontends.common.ops import is_op
-from wrapper_ir.frontends.common.ranges import Range, exported_ranges
 from wrapper_ir.lines.program import ConstantKind
 
 if TYPE_CHECKING:
@@ -56,38 +48,29 @@ class Place:
 
 @dataclass(slots=True)
 class Source:
-    """A graph with a description of its inputs and outputs.
+    """A graph with a description of its inputs and outputs."""
 
-    Attributes:
-        module: The module that holds the graph.
-        places: The placeholders, in order.
-        copies: The outputs to copy back, by position, each with the placeholder to copy it to.
-        results: The positions of the outputs that the caller gets.
-        ranges: Inclusive bounds of symbols.
-        in_spec: The tree structure of the caller's arguments as JSON, or empty.
-        out_spec: The tree structure of the results as JSON, or empty.
-    """
-
-    module: GraphModule
-    places: list[Place]
+    module: GraphModule  #: that holds the graph
+    places: list[Place]  #: the placeholders, in order
+    #: The outputs to copy back, by position, each with the placeholder to copy it to.
     copies: dict[int, str] = field(default_factory=dict)
+    #: The positions of the outputs that the caller gets.
     results: list[int] = field(default_factory=list)
     ranges: dict[str, Range] = field(default_factory=dict)
-    in_spec: str = ""
+    in_spec: str = ""  #: the tree structure of the caller's arguments as JSON, or empty
     out_spec: str = ""
 
 
-_CONSTANTS: Final[Mapping[InputKind, ConstantKind]] = {
-    InputKind.PARAMETER: ConstantKind.PARAMETER,
-    InputKind.BUFFER: ConstantKind.BUFFER,
-    InputKind.CONSTANT_TENSOR: ConstantKind.TENSOR,
+_CONSTANTS: Final[Mapping[signatures.InputKind, ConstantKind]] = {
+    signatures.InputKind.PARAMETER: ConstantKind.PARAMETER,
+    signatures.InputKind.BUFFER: ConstantKind.BUFFER,
+    signatures.InputKind.CONSTANT_TENSOR: ConstantKind.TENSOR,
 }
 
-_COPIES: Final = tuple(
-    getattr(OutputKind, name)
+_COPIES: Final = [
+    getattr(signatures.OutputKind, name, None)
     for name in ("BUFFER_MUTATION", "USER_INPUT_MUTATION", "PARAMETER_MUTATION")
-    if hasattr(OutputKind, name)
-)
+]
 
 
 def needs_decomposition(module: GraphModule) -> bool:
@@ -123,7 +106,7 @@ def source_of_export(exported: ExportedProgram) -> Source:
     for position, output in enumerate(signature.output_specs):
         if output.kind in _COPIES:
             source.copies[position] = by_target[str(output.target)]
-        elif output.kind is not OutputKind.TOKEN:
+        elif output.kind is not signatures.OutputKind.TOKEN:
             source.results.append(position)
     source.ranges = exported_ranges(exported.graph, exported.range_constraints)
     source.in_spec = _spec(exported.call_spec.in_spec)
@@ -136,20 +119,16 @@ def _place(node: Node, spec: Any, tensors: Mapping[str, Any]) -> Place:
         return Place(
             node, PlaceKind.CONSTANT, spec.target, tensors[spec.target], _CONSTANTS[spec.kind]
         )
-    if isinstance(spec.arg, (CustomObjArgument, TokenArgument)):
+    if isinstance(spec.arg, (signatures.CustomObjArgument, signatures.TokenArgument)):
         kind = "an object of a custom class" if spec.target else "a token"
         raise NotAnAtenGraphError(what=f"its argument {node.name!r} is {kind}", hint="")
-    if isinstance(spec.arg, ConstantArgument):
+    if isinstance(spec.arg, signatures.ConstantArgument):
         return Place(node, PlaceKind.FIXED, node.name, spec.arg.value)
-    return Place(node, PlaceKind.INPUT, node.name, isinstance(spec.arg, TensorArgument))
+    return Place(node, PlaceKind.INPUT, node.name, isinstance(spec.arg, signatures.TensorArgument))
 
 
 def source_of_module(module: GraphModule) -> Source:
-    """Return a graph module of ATen ops as a source.
-
-    Raises:
-        NotAnAtenGraphError: It is something else.
-    """
+    """Return a graph module of ATen ops, and nothing else, as a source."""
     problem = _problem(module)
     if problem:
         raise NotAnAtenGraphError(what=problem)
@@ -199,11 +178,7 @@ def export_module(
     dynamic_shapes: Any,
     kwargs: Mapping[str, Any] | None = None,
 ) -> ExportedProgram:
-    """Export a module.
-
-    Raises:
-        ExportError: Torch cannot.
-    """
+    """Export a module, or raise ``ExportError`` with what torch says."""
     try:
         return torch.export.export(
             module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
@@ -250,7 +225,7 @@ def _is_missing(node: Node) -> bool:
 
 def _complete(module: GraphModule, node: Node, mode: Any) -> None:
     target: Any = node.target
-    if is_op(target) and _writes(target):
+    if is_op(target) and target._schema.is_mutable:  # noqa: SLF001 - the only source of the effects
         return
     # A failing call may raise any exception.
     with contextlib.suppress(Exception):
@@ -277,11 +252,6 @@ def _in_mode(value: Any, mode: Any) -> Any:
         return value
     if own is None:
         return mode.from_tensor(value)
+    how: Any = {"dtype": value.dtype, "device": value.device}
     with mode:
-        return torch.empty_strided(
-            value.shape, value.stride(), dtype=value.dtype, device=value.device
-        )
-
-
-def _writes(target: Any) -> bool:
-    return bool(target._schema.is_mutable)  # noqa: SLF001 - the only source of the effects
+        return torch.empty_strided(value.shape, value.stride(), **how)

@@ -1,4 +1,4 @@
-"""State of a conversion, and the walk over a graph."""
+"""State of a conversion from an fx graph to a program, its errors, and the walk over a graph."""
 
 from __future__ import annotations
 
@@ -13,18 +13,88 @@ from torch.fx import GraphModule
 
 from wrapper_ir.build.draft import ProgramDraft
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.frontends.aten.errors import Problem
+from wrapper_ir.frontends.common.exported import Range
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.common.ops import MisfitError, to_device
 from wrapper_ir.frontends.common.origins import origin_of
 from wrapper_ir.frontends.common.symbols import UnknownWayError
 from wrapper_ir.lines.args import Relation
-from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, scalar
+from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, quotient, scalar
 from wrapper_ir.lines.layout import Device, DType, Layout
 from wrapper_ir.lines.program import AnyLine, SymbolInfo, SymbolKind
 
 if TYPE_CHECKING:
     from torch.fx import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A node that has no equivalent in a program."""
+
+    node: str
+    """The node's name."""
+    target: str
+    """The callee."""
+    reason: str
+    source: str = ""
+    """The line of the model that it comes from, ``file:line``; empty if unknown."""
+
+    def __str__(self) -> str:
+        place = f" ({self.source})" if self.source else ""
+        return f"%{self.node} = {self.target}: {self.reason}{place}"
+
+
+class UnsupportedGraphError(WrapperIRError):
+    """Nodes of a graph have no equivalent in a program. All of them are listed.
+
+    Fields: ``problems`` are the nodes, ``count`` is their number, ``listing`` is their text.
+    """
+
+    code = "WIR3101"
+    template = "{count} of the graph cannot become wrapper lines:\n{listing}"
+
+    def __init__(self, *, problems: tuple[Problem, ...], **fields: object) -> None:
+        number = len(problems)
+        made: dict[str, object] = {
+            "count": f"{number} {'node' if number == 1 else 'nodes'}",
+            "listing": "\n".join(f"  {problem}" for problem in problems),
+        }
+        super().__init__(problems=problems, **{**fields, **made})  # type: ignore[arg-type]
+
+
+class NotAnAtenGraphError(WrapperIRError):
+    """A graph module calls something other than an op of torch's registry, or lacks shapes.
+
+    Fields: ``what`` is the reason.
+    """
+
+    code = "WIR3102"
+    template = "the graph module is not a graph of ATen ops: {what}"
+    default_hint = (
+        "trace it with torch.export.export or torch.fx.experimental.proxy_tensor.make_fx first, or"
+        " pass example_inputs to have it exported"
+    )
+
+
+class ExportError(WrapperIRError):
+    """``torch.export`` failed.
+
+    Fields: ``problem`` is its message.
+    """
+
+    code = "WIR3103"
+    template = "the module cannot be exported: {problem}"
+
+
+class NotAModelError(WrapperIRError):
+    """The argument is not a graph.
+
+    Fields: ``kind`` is its type.
+    """
+
+    code = "WIR3104"
+    template = "from_fx takes an ExportedProgram or a GraphModule, not a {kind}"
+    default_hint = "export the model first: torch.export.export(model, args)"
 
 
 class UnsupportedNodeError(Exception):
@@ -43,11 +113,7 @@ POISON: Final = object()
 
 
 def to_dtype(dtype: torch.dtype) -> DType:
-    """Return the element type.
-
-    Raises:
-        UnsupportedNodeError: The IR has no such type.
-    """
+    """Return the element type, which the IR must have."""
     try:
         return DType.from_torch_name(str(dtype))
     except KeyError:
@@ -56,22 +122,15 @@ def to_dtype(dtype: torch.dtype) -> DType:
 
 @dataclass(slots=True)
 class State:
-    """The state of the conversion of a whole program.
-
-    Attributes:
-        draft: The program so far.
-        ranges: Inclusive bounds of torch's symbols, by name.
-        hints: Typical values of torch's symbols, by name.
-        problems: Nodes that have no equivalent.
-        starts: Offsets of our storages in torch's storages, in bytes, by buffer.
-        known: The values outside a region of torch's symbols inside it, by name.
-    """
+    """The state of the conversion of a whole program."""
 
     draft: ProgramDraft = field(default_factory=ProgramDraft)
-    ranges: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
-    hints: Mapping[str, int] = field(default_factory=dict)
+    ranges: Mapping[str, Range] = field(default_factory=dict)  #: of torch's symbols
+    hints: Mapping[str, int] = field(default_factory=dict)  #: typical values of them
     problems: list[Problem] = field(default_factory=list)
+    #: Offsets of our storages in torch's storages, in bytes, by buffer.
     starts: dict[str, Dim] = field(default_factory=dict)
+    #: The values outside a region of torch's symbols inside it, by name.
     known: dict[str, Scalar] = field(default_factory=dict)
 
     # Buffers.
@@ -101,19 +160,11 @@ class State:
         return self.define_like(wanted, layout, start)
 
     def layout_of(self, tensor: torch.Tensor) -> Layout:
-        """Return the layout of a tensor, with a storage offset of 0.
-
-        Raises:
-            UnsupportedNodeError: The tensor is not strided, or the IR lacks its element type.
-        """
+        """Return the layout of a strided tensor, with a storage offset of 0."""
         if tensor.layout is not torch.strided:
             raise UnsupportedNodeError(f"a tensor of layout {tensor.layout} is not strided")
-        return Layout(
-            to_dtype(tensor.dtype),
-            to_device(tensor.device),
-            tuple(map(self.dim, tensor.shape)),
-            tuple(map(self.dim, tensor.stride())),
-        )
+        size, stride = (tuple(map(self.dim, each)) for each in (tensor.shape, tensor.stride()))
+        return Layout(to_dtype(tensor.dtype), to_device(tensor.device), size, stride)
 
     def device(self, name: str) -> Device:
         """Return the device of a buffer."""
@@ -179,11 +230,8 @@ class State:
 class GraphWalk:
     """Converter of one graph into lines of the open region.
 
-    Args:
-        state: The state of the whole conversion.
-        module: The module that holds the graph and the attributes of its ``get_attr`` nodes.
-        convert: Converts a node that is neither a placeholder nor the output, and returns its
-            value. A node that calls a graph walks that graph.
+    ``convert`` converts a node that is neither a placeholder nor the output, and returns its value.
+    A node that calls a graph walks that graph.
     """
 
     def __init__(
@@ -195,12 +243,9 @@ class GraphWalk:
         self._convert = convert
 
     def run(self, given: Sequence[Any]) -> Any:
-        """Convert every node and return the graph's output.
+        """Convert every node, given the placeholders' values, and return the graph's output.
 
         A node that cannot be converted is reported to the state. Its users are skipped.
-
-        Args:
-            given: The values of the placeholders.
         """
         left = iter(given)
         result: Any = None
@@ -214,7 +259,7 @@ class GraphWalk:
         return result
 
     def value(self, arg: Any) -> Any:
-        """Return an argument of a node with nodes replaced by their values."""
+        """Return an argument, or all arguments, with nodes replaced by their values."""
         return torch.fx.node.map_arg(arg, lambda node: self.values[node])
 
     def emit(self, line: AnyLine) -> None:
@@ -222,11 +267,7 @@ class GraphWalk:
         self.state.draft.emit(line)
 
     def inline(self, module: Any, given: Sequence[Any]) -> Any:
-        """Convert a graph that a node calls, inlined into this one.
-
-        Raises:
-            UnsupportedNodeError: The callee is not a graph.
-        """
+        """Convert a graph that a node calls, inlined into this one."""
         return GraphWalk(self.state, as_graph(module), self._convert).run(given)
 
     def _converted(self, node: Node) -> Any:
@@ -242,11 +283,7 @@ class GraphWalk:
 
 
 def as_graph(module: Any) -> GraphModule:
-    """Return the callee of a node after checking that it is a graph.
-
-    Raises:
-        UnsupportedNodeError: It is not a graph.
-    """
+    """Return the callee of a node after checking that it is a graph."""
     if not isinstance(module, GraphModule):
         raise UnsupportedNodeError("it does not call a graph")
     return module
@@ -274,7 +311,4 @@ def target_of(node: Node) -> str:
 
 def elements(distance: Dim, itemsize: int) -> Dim:
     """Convert a distance in bytes to elements; 0 if it is not a whole number of them."""
-    if isinstance(distance, int):
-        return distance // itemsize if distance % itemsize == 0 else 0
-    quotient = distance / itemsize
-    return dim(quotient) if quotient.is_integer else 0
+    return quotient(distance, itemsize) or 0

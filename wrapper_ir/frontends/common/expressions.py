@@ -79,9 +79,7 @@ def to_dim(value: Any) -> Dim:
     Raises:
         UnsupportedExprError: It uses a function that the vocabulary lacks.
     """
-    if isinstance(value, (int, sympy.Integer)):
-        return int(value)
-    return ours.dim(_unwrap(value))
+    return int(value) if isinstance(value, (int, sympy.Integer)) else ours.dim(_unwrap(value))
 
 
 def to_scalar(value: Any) -> Scalar:
@@ -90,9 +88,8 @@ def to_scalar(value: Any) -> Scalar:
     Raises:
         UnsupportedExprError: It uses a function that the vocabulary lacks.
     """
-    if isinstance(value, (bool, int, float, complex)):
-        return value
-    return ours.scalar(_unwrap(value))
+    is_plain = isinstance(value, (int, float, complex))
+    return value if is_plain else ours.scalar(_unwrap(value))
 
 
 def bound_of(value: Any) -> int | None:
@@ -102,10 +99,7 @@ def bound_of(value: Any) -> int | None:
 
 
 def is_about_layout(guard: Any) -> bool:
-    """Return True if torch's guard is only about layouts, which are asserted.
-
-    It asks whether a tensor is dense, or decided a convolution's layout.
-    """
+    """Return True if torch's guard asks if a tensor is dense, or decided a convolution's layout."""
     location = getattr(getattr(guard, "sloc", None), "framework_loc", None)
     file, function = getattr(location, "filename", ""), getattr(location, "name", "")
     if str(file).endswith("_subclasses/fake_impls.py") and function == "conv":
@@ -164,21 +158,13 @@ def _beside_infinity(expr: Relational) -> sympy.Basic:
     """
     value, is_above = _from_torch(expr.lhs), expr.rhs is sympy.oo
     is_infinite = value > _LARGEST if is_above else value < -_LARGEST
-    match expr:
-        case sympy.Eq():
-            return is_infinite
-        case sympy.Ne():
-            return sympy.Ne(ours.Where(is_infinite, 1, 0), 1)
-        case sympy.Ge() if is_above:
-            return is_infinite
-        case sympy.Le() if not is_above:
-            return is_infinite
-        case sympy.Lt() if is_above:
-            return value <= _LARGEST
-        case sympy.Gt() if not is_above:
-            return value >= -_LARGEST
-        case _:
-            return expr.func(value, expr.rhs)
+    if isinstance(expr, (sympy.Eq, sympy.Ge if is_above else sympy.Le)):
+        return is_infinite
+    if isinstance(expr, sympy.Ne):
+        return sympy.Ne(ours.Where(is_infinite, 1, 0), 1)
+    if isinstance(expr, sympy.Lt if is_above else sympy.Gt):
+        return value <= _LARGEST if is_above else value >= -_LARGEST
+    return expr.func(value, expr.rhs)
 
 
 def _choice(expr: sympy.Piecewise) -> sympy.Basic:
@@ -199,7 +185,5 @@ def _product(expr: sympy.Mul, args: list[sympy.Basic]) -> sympy.Basic:
         return sympy.Mul(*args)
     factor = sympy.Mul(*rationals)
     rest = sympy.Mul(*(a for a in args if a not in rationals))
-    numerator = sympy.Mul(factor.p, rest)
-    if expr.is_integer:
-        return ours.FloorDiv(numerator, sympy.Integer(factor.q))
-    return ours.TrueDiv(numerator, sympy.Integer(factor.q))
+    make: Make = ours.FloorDiv if expr.is_integer else ours.TrueDiv
+    return make(sympy.Mul(factor.p, rest), sympy.Integer(factor.q))

@@ -109,16 +109,7 @@ def call_of(
     results: tuple[OpResult, ...] = (),
     **where: Any,
 ) -> ExternKernel:
-    """Return a call of an op, after declaring the op if necessary.
-
-    Args:
-        draft: The program.
-        op: The op.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
-        results: The results that it defines.
-        **where: Further fields of the line: device, origin.
-    """
+    """Return a call of an op, declared if necessary; ``where`` may hold its device and origin."""
     name = draft.declare(str(op.name()), source_of(op))
     return ExternKernel(name, args, kwargs, results, **where)
 
@@ -130,16 +121,9 @@ def is_op(target: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An op with its arguments bound to its schema.
+    """An op with its arguments bound to its schema."""
 
-    Attributes:
-        op: The overload that takes the arguments.
-        schema: Its schema.
-        args: The positional arguments.
-        kwargs: The keyword arguments.
-    """
-
-    op: Any
+    op: Any  #: the overload that takes the arguments
     schema: OpSchema
     args: tuple[Arg, ...]
     kwargs: tuple[NamedArg, ...]
@@ -181,12 +165,8 @@ def bind_arguments(
 
     If a positional argument is given by name, the defaults before it are filled in.
 
-    Args:
-        op: The op or method.
-        args: Torch's positional values.
-        kwargs: Torch's keyword values.
-        convert: Converts a value that is neither a list nor None, given its declaration in the
-            schema and the op's access to it.
+    ``convert`` converts a value that is neither a list nor None, given its declaration in the
+    schema and the op's access to it.
 
     Raises:
         MisfitError: An argument does not fit the schema.
@@ -209,12 +189,8 @@ def bind_arguments(
         value = _typed(value, declared.type.base)
         return NoneArg() if value is None else convert(value, declared, _access(schema, declared))
 
-    return Bound(
-        op,
-        schema,
-        tuple(converted(each, given[each.name]) for each in positional[: last + 1]),
-        tuple((each.name, converted(each, given[each.name])) for each in named),
-    )
+    ordered = tuple(converted(each, given[each.name]) for each in positional[: last + 1])
+    return Bound(op, schema, ordered, tuple((a.name, converted(a, given[a.name])) for a in named))
 
 
 def _given(schema: OpSchema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -257,11 +233,9 @@ def _number_overload(op: Any, args: Sequence[Any]) -> Any:
         MisfitError: There is no such overload, so the number would have to become a tensor.
     """
     wanted = op._schema.arguments  # noqa: SLF001 - the only source of the types
-    positions = [
-        index
-        for index, (declared, given) in enumerate(zip(wanted, args, strict=False))
-        if str(declared.type) in _TENSORS and isinstance(given, NUMBERS)
-    ]
+    given = enumerate(zip(wanted, args, strict=False))
+    numbers = [(index, str(each.type)) for index, (each, a) in given if isinstance(a, NUMBERS)]
+    positions = [index for index, type_ in numbers if type_ in _TENSORS]
     if not positions:
         return op
     for name in op.overloadpacket.overloads():

@@ -23,10 +23,8 @@ def origin_of(
 ) -> Origin:
     """Return the joint origin of fx nodes, in their order.
 
-    Args:
-        nodes: The nodes.
-        values: For a call, the values of nodes that its results hold.
-        handle: For a call, its name in Inductor's provenance.
+    That of a call also has the nodes' values that its results hold, and its handle in Inductor's
+    provenance.
     """
     frames: dict[Frame, None] = {}
     for node in nodes:

@@ -29,14 +29,7 @@ if TYPE_CHECKING:
 def copied(
     draft: ProgramDraft, buffer: str, layout: Layout | None = None, origin: int | None = None
 ) -> str:
-    """Emit a copy of a buffer into new storage. Return the name of the copy.
-
-    Args:
-        draft: The program.
-        buffer: The buffer to copy.
-        layout: The layout of the copy, with a storage offset of 0. By default the buffer's.
-        origin: The origin of the copy.
-    """
+    """Emit a copy of a buffer, by default in the same layout, into new storage; return its name."""
     name = draft.fresh(f"{buffer}_copy")
     draft.buffers[name] = at_start(draft.buffers[buffer] if layout is None else layout)
     draft.emit(Allocate(name, origin=origin))
@@ -96,28 +89,18 @@ def _of_nonempty(dim: Dim) -> Dim:
 
 @dataclass(slots=True)
 class RegionDraft:
-    """A region under construction, whose body may still grow.
-
-    Attributes:
-        draft: The program.
-        body: The lines.
-        params: The parameter for each operand; None if the operand is not passed.
-        results: The results.
-    """
+    """A region under construction, whose body may still grow."""
 
     draft: ProgramDraft
     body: list[AnyLine]
-    params: list[Input | None]
+    params: list[Input | None]  #: the parameter for each operand; None if it is not passed
     results: list[Value]
 
     @property
     def written(self) -> set[int]:
         """Positions of the operands that the region writes."""
-        return {
-            position
-            for position, param in enumerate(self.params)
-            if isinstance(param, BufferInput) and self.draft.is_written(param.name)
-        }
+        params = [(i, p.name) for i, p in enumerate(self.params) if isinstance(p, BufferInput)]
+        return {position for position, name in params if self.draft.is_written(name)}
 
     def region(self, order: Iterable[int]) -> Region:
         """Return the finished region. Its parameters are those of the operands in ``order``."""
@@ -135,9 +118,7 @@ class RegionDraft:
         """Give each result storage of its own.
 
         A result that aliases, or may alias, a parameter, a constant or an earlier result is copied.
-
-        Args:
-            origin: Returns the origin of the copies. Called only if there are any.
+        ``origin`` is called only if there are any.
         """
         draft = self.draft
         taken = {param.name for param in self.params if isinstance(param, BufferInput)}
@@ -155,10 +136,8 @@ def passed(
     operands: Mapping[int, Arg] | Sequence[Arg], order: Iterable[int], written: set[int]
 ) -> tuple[Arg, ...]:
     """Return operands in an order. Those that a region writes are passed for writing."""
-    args: list[Arg] = []
-    for position in order:
-        arg = operands[position]
-        if isinstance(arg, BufferArg) and position in written:
-            arg = BufferArg(arg.buffer, Access.READ_WRITE)
-        args.append(arg)
-    return tuple(args)
+    pairs = [(position in written, operands[position]) for position in order]
+    return tuple(
+        BufferArg(arg.buffer, Access.READ_WRITE) if writes and isinstance(arg, BufferArg) else arg
+        for writes, arg in pairs
+    )

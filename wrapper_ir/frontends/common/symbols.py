@@ -9,21 +9,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import sympy
 
 from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines import symbols as lines
 from wrapper_ir.lines.program import SymbolInfo
-from wrapper_ir.lines.symbols import (
-    AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
-    SizeOf,
-    StorageOffsetOf,
-    StrideOf,
-    SymbolSource,
-)
 from wrapper_ir.lines.walk import Renaming
 
 if TYPE_CHECKING:
@@ -40,16 +33,10 @@ Keys: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A symbol whose value the result of a call determines.
-
-    Attributes:
-        symbol: Torch's symbol.
-        path: The path of the leaf in the result.
-        keys: The keys from the leaf to the number.
-    """
+    """A symbol whose value the result of a call determines."""
 
     symbol: sympy.Symbol
-    path: tuple[int, ...]
+    path: tuple[int, ...]  #: of the leaf in the result
     keys: Keys
 
     @property
@@ -74,13 +61,11 @@ class UnknownWayError(Exception):
 def _split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
     """Split a key path into the path of a leaf and the remaining keys."""
     keys = tuple(keypath)
-    count = 0
-    while count < len(keys) and type(keys[count]).__name__ == "SequenceKey":
-        count += 1
-    return tuple(key.idx for key in keys[:count]), keys[count:]
+    leaf = [*takewhile(lambda key: type(key).__name__ == "SequenceKey", keys)]
+    return tuple(key.idx for key in leaf), keys[len(leaf) :]
 
 
-def _way_in(symbol: str, buffer: str, keys: Keys) -> tuple[SymbolSource, Keys]:
+def _way_in(symbol: str, buffer: str, keys: Keys) -> tuple[lines.SymbolSource, Keys]:
     """Return the source in a buffer's metadata that keys begin with, and the remaining keys.
 
     Raises:
@@ -88,17 +73,17 @@ def _way_in(symbol: str, buffer: str, keys: Keys) -> tuple[SymbolSource, Keys]:
     """
     method = getattr(keys[0], "name", None)
     if method in ("size", "stride") and len(keys) > 1 and hasattr(keys[1], "idx"):
-        made = SizeOf if method == "size" else StrideOf
+        made = lines.SizeOf if method == "size" else lines.StrideOf
         return made(buffer, keys[1].idx), keys[2:]
     if method == "storage_offset":
-        return StorageOffsetOf(buffer), keys[1:]
+        return lines.StorageOffsetOf(buffer), keys[1:]
     raise UnknownWayError(symbol, keys)
 
 
 def bind_along(
     draft: ProgramDraft,
     binding: Binding,
-    start: str | SymbolSource,
+    start: str | lines.SymbolSource,
     *,
     bind: Callable[[], str],
     dim: Callable[[Any], Dim],
@@ -106,13 +91,8 @@ def bind_along(
 ) -> None:
     """Bind a symbol to a source, converted as its keys demand.
 
-    Args:
-        draft: The program.
-        binding: The symbol and the keys to its value.
-        start: A buffer, whose metadata the keys read, or a source.
-        bind: Marks the symbol as bound and returns its name.
-        dim: Converts torch's numbers.
-        origin: The origin of the lines.
+    ``start`` is a source, or a buffer whose metadata the keys read; ``bind`` marks the symbol as
+    bound and returns its name; ``dim`` converts torch's numbers.
 
     Raises:
         UnknownWayError: A key cannot be expressed.
@@ -122,41 +102,38 @@ def bind_along(
         _way_in(symbol, start, binding.keys) if isinstance(start, str) else (start, binding.keys)
     )
     if not keys:
-        draft.emit(BindSymbol(bind(), source, origin=origin))
+        draft.emit(lines.BindSymbol(bind(), source, origin=origin))
         return
     kind = type(keys[0]).__name__
     if len(keys) > 1 or kind not in ("ConvertIntKey", "DivideByKey"):
         raise UnknownWayError(symbol, keys)
     raw = draft.bind(draft.fresh(f"{symbol}_raw"), SymbolInfo(unbacked=True))
-    draft.emit(BindSymbol(raw, source, origin=origin))
+    draft.emit(lines.BindSymbol(raw, source, origin=origin))
     value = draft.symbol(raw)
     if kind == "ConvertIntKey":
         result = ours.Where(sympy.Ne(value, 0), sympy.S.One, sympy.S.Zero)
     else:
         divisor = dim(keys[0].divisor)
         message = f"{symbol} is not divisible by {divisor}"
-        draft.emit(AssertSymbol(sympy.Eq(ours.Mod(value, divisor), 0), message, origin=origin))
+        draft.emit(
+            lines.AssertSymbol(sympy.Eq(ours.Mod(value, divisor), 0), message, origin=origin)
+        )
         result = ours.FloorDiv(value, divisor)
-    draft.emit(ComputeSymbol(bind(), result, origin=origin))
+    draft.emit(lines.ComputeSymbol(bind(), result, origin=origin))
 
 
 # Names for numbers that a model takes: the model's own instead of torch's ``s86``.
 
 
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def free_names(program: Program, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return the new names of symbols that are legal and unused in a program.
-
-    Args:
-        program: The program.
-        wanted: The desired names, by symbol.
-    """
+    """Return those of the wanted names of symbols that are legal and unused in a program."""
     taken = {*program.symbols, *program.buffers, *program.objects, *program.constants}
     names: dict[str, str] = {}
     for symbol, name in wanted.items():
-        if name not in taken and _IDENTIFIER.fullmatch(name):
+        if name not in taken and IDENTIFIER.fullmatch(name):
             names[symbol] = name
             taken.add(name)
     return names

@@ -4,11 +4,10 @@
 are made, and ``capture`` makes one program from a model. All of them use the slots in which
 Inductor registers backends for a device; see ``registration``.
 
-Round an export and ahead-of-time compilation there are six modules:
+Round an export and ahead-of-time compilation there are five modules:
 
 - ``capture_model`` is ``capture``: it exports a model and makes its program.
-- ``aot_compile`` serves ``torch._inductor.aot_compile``: libraries and packages, made like that.
-- ``aot_lowering`` has Inductor lower a graph ahead of time, for both.
+- ``aot_compile`` has Inductor lower a graph ahead of time, for that and for libraries and packages.
 - ``export_guards`` reads what ``torch.export`` assumed of sizes, and warns of what is lost.
 - ``dropped_facts`` keeps what Inductor drops on the way, and gives it back to the program.
 - ``output_code`` makes the module text that Inductor expects, stores in caches and executes.
@@ -28,8 +27,8 @@ from wrapper_ir.frontends.inductor.errors import (
     UnsupportedLineError,
     UnsupportedTorchError,
 )
-from wrapper_ir.frontends.inductor.install import Installation, install, uninstall
 from wrapper_ir.frontends.inductor.overlaps import OpByOpWarning
+from wrapper_ir.frontends.inductor.registration import Installation, install, uninstall
 from wrapper_ir.frontends.inductor.session import (
     Statistics,
     StockFallbackWarning,
@@ -67,10 +66,5 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of(
-        __name__,
-        {
-            ".capture_model": ("capture",),
-            ".export_guards": ("FixedSizeWarning", "LostSizesWarning"),
-        },
-    )
+    _warnings = ("FixedSizeWarning", "LostSizesWarning")
+    __getattr__ = names_of(__name__, {".capture_model": ("capture",), ".export_guards": _warnings})

@@ -1,64 +1,183 @@
-"""Libraries and packages that Inductor's callers ask for inside an installation.
+"""Ahead-of-time compilation by Inductor that yields a program instead of Inductor's own wrapper.
 
-``torch._inductor.aot_compile``, and so ``aoti_compile_and_package``, pass a graph to one function
-that returns a library, or the files of a package. Inside an installation these are ours: the
-graph's program as C++, built the way ``export`` builds it.
+Ahead of time Inductor offers only two wrappers: one in C++, and one that builds an fx graph. We use
+the slot of the second: it compiles no kernels, makes a single pass, and returns whatever we return.
 """
 
 from __future__ import annotations
 
 import hashlib
 import tempfile
+import warnings
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import torch
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.frontends.common.apart import with_apart_inputs
-from wrapper_ir.frontends.common.ranges import assume_traced_sizes, exported_ranges
-from wrapper_ir.frontends.common.tensors import renamed
-from wrapper_ir.frontends.inductor.aot_lowering import lower_graph, read_names, with_values
-from wrapper_ir.frontends.inductor.compat import cache_dir, compile_lock, inductor_config
-from wrapper_ir.frontends.inductor.dropped_facts import (
-    noted_guards,
-    take_numbers,
-    take_strings,
-    with_exported_ranges,
-    with_guards,
-    with_numbers,
-    with_packing,
-    without_bounds,
+from wrapper_ir.frontends.common import exported
+from wrapper_ir.frontends.inductor import dropped_facts as facts
+from wrapper_ir.frontends.inductor import export_guards
+from wrapper_ir.frontends.inductor import session as sessions
+from wrapper_ir.frontends.inductor.compat import (
+    InductorError,
+    cache_dir,
+    compile_lock,
+    inductor_config,
 )
-from wrapper_ir.frontends.inductor.export_guards import (
-    free_sizes,
-    shape_env_of,
-    warn_of_fixed_sizes,
-    warn_of_lost_sizes,
-)
-from wrapper_ir.frontends.inductor.folding import inner_compiler
+from wrapper_ir.frontends.inductor.errors import CaptureError, UnsupportedLineError
+from wrapper_ir.frontends.inductor.folding import folding_apart, inner_compiler, with_folding
 from wrapper_ir.frontends.inductor.identity import is_bisected_away
-from wrapper_ir.frontends.inductor.inductor_options import delivery_of
 from wrapper_ir.frontends.inductor.output_code import artifact_of
-from wrapper_ir.frontends.inductor.session import (
-    announce,
-    current_session,
-    open_recorders,
-    refuse,
-    statistics,
-    use_session,
-)
-from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.frontends.inductor.settings import Settings, delivery_of
+from wrapper_ir.lines.program import ConstantKind, FrozenMap, Program
 from wrapper_ir.options.declared import CPP_EMITTER
 from wrapper_ir.options.schema import options_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
-    import torch
+    from wrapper_ir.frontends.inductor.settings import Delivery
 
-    from wrapper_ir.frontends.inductor.inductor_options import Delivery
-    from wrapper_ir.lines.program import Program
+
+#: Inductor's settings for a compilation ahead of time.
+_CONFIG: Final[Mapping[str, Any]] = {
+    "fx_wrapper": True,
+    "cpp_wrapper": False,
+    # Otherwise small tensors, parameters included, become literals in the kernels' text.
+    "always_keep_tensor_constants": True,
+    # Constant folding reads the value of every one-element tensor, even of one that calls change: a
+    # batch norm would count to one and stop.
+    "joint_graph_constant_folding": False,
+    # Partitioning only serves CUDA graphs; we need the graph in one piece.
+    "graph_partition": False,
+    # Inductor can write what it splits off for this only in C++. We split the graph ourselves.
+    "aot_inductor.use_runtime_constant_folding": False,
+    # The model keeps its parameters even when they are frozen.
+    "freezing_discard_parameters": False,
+}
+
+
+class Lowered(NamedTuple):
+    """A graph that Inductor lowered."""
+
+    program: Program
+    graph: torch.fx.GraphModule
+    least: dict[str, int]  #: values of symbols that the program is right for: ``least_sizes``
+    packed: dict[int, facts.PackedBy]
+
+
+def lower_graph(
+    run: Callable[[dict[str, Any]], Any], *, freeze: bool, fold: bool = False
+) -> Lowered:
+    """Return what Inductor makes of a graph ahead of time.
+
+    Must run in a session that captures. ``run`` has Inductor compile the graph ahead of time with
+    the settings that it is passed. With ``fold``, what depends on constants alone becomes the
+    program's ``folding``.
+
+    Raises:
+        CaptureError: Inductor cannot lower the graph.
+        UnsupportedLineError: Something in its wrapper has no typed form.
+    """
+    packed: dict[int, facts.PackedBy] = {}
+    try:
+        with warnings.catch_warnings(), ExitStack() as stack:
+            if freeze:
+                stack.enter_context(torch.no_grad())  # where gradients are on, nothing is frozen
+                packed = stack.enter_context(facts.noted_packing())
+            # Inductor warns about unused graph inputs; here they are the caller's arguments.
+            warnings.simplefilter("ignore")
+            folding = stack.enter_context(folding_apart(wanted=fold))
+            product = run({**_CONFIG, "freezing": freeze})
+    except InductorError as error:
+        inner = getattr(error, "inner_exception", None)
+        if isinstance(inner, WrapperIRError):
+            if isinstance(inner, UnsupportedLineError):
+                inner.hint = "under torch.compile, Inductor's own wrapper can stand in"
+            raise inner from None
+        raise CaptureError(problem=f"Inductor says: {error}") from error
+    except WrapperIRError:
+        raise
+    except Exception as error:  # from torch's own steps before Inductor, such as for aliased inputs
+        raise CaptureError(problem=f"torch says: {error}") from error
+    program = _program_of(product)
+    if folding.product is not None:
+        inner = _program_of(folding.product.filename)
+        program = with_folding(program, inner, folding.results)
+    return Lowered(program, product.meta["graph"], product.meta["least"], packed)
+
+
+def _program_of(product: Any) -> Program:
+    program = getattr(product, "meta", {}).get("program")
+    if not isinstance(program, Program):
+        raise CaptureError(problem="Inductor bypassed the wrapper that makes the program")
+    return program
+
+
+def with_values(
+    program: Program,
+    values: Mapping[str, Any],
+    parameters: Collection[str],
+    buffers: Collection[str],
+    folded: Collection[str] = (),
+) -> Program:
+    """Return the program with the model's own tensors as the values of its constants.
+
+    All names are qualified; those in ``folded`` are of tensors whose values are part of other
+    constants.
+    """
+    kinds = dict.fromkeys(buffers, ConstantKind.BUFFER)
+    kinds |= dict.fromkeys(parameters, ConstantKind.PARAMETER)
+    data, derived = dict(program.data), (ConstantKind.PACKED, ConstantKind.FOLDED)
+    own = {n: each for n, each in program.constants.items() if each.kind not in derived}
+    for name, constant in own.items():
+        qualified = constant.qualified_name
+        original = values.get(qualified)
+        if isinstance(original, torch.Tensor) and original.shape == data[name].shape:
+            # A detached tensor shares the model's memory; a program computes no gradients.
+            data[name] = original.detach()
+        if isinstance(data[name], torch.Tensor):
+            data[name] = _as_read(data[name], qualified, mutable=constant.mutable)
+    ties = exported.tied({name: data[name] for name in own})
+    for name, constant in own.items():
+        kind = kinds.get(constant.qualified_name, ConstantKind.TENSOR)
+        own[name] = replace(constant, kind=kind, tied_to=ties.get(name))
+    folding = program.folding
+    if folding is not None:
+        rows = folding.constants.items()
+        taken = {n: replace(c, kind=kinds.get(c.qualified_name, c.kind)) for n, c in rows}
+        folding = folding.replace(constants=FrozenMap(taken))
+    program = program.replace(constants=program.constants.set(**own), data=data, folding=folding)
+    return exported.with_other_names(program, values, kinds, folded)
+
+
+def _as_read(value: torch.Tensor, name: str, *, mutable: bool) -> torch.Tensor:
+    """Return a tensor of the model's whose memory holds its values, as kernels take it."""
+    if value.is_complex() or not value.is_neg():  # Inductor knows of complex ones
+        return value
+    if mutable:
+        raise CaptureError(
+            problem=f"the model writes to {name!r}, which is negated lazily",
+            hint="store its .resolve_neg() in the model",
+        )
+    return value.resolve_neg()
+
+
+def read_names(graph: torch.fx.Graph) -> frozenset[str]:
+    """Return the names of the model's tensors that a graph reads."""
+    nodes = graph.find_nodes(op="get_attr")
+    return frozenset(str(node.target) for node in nodes if node.users)
+
+
+# Libraries and packages that Inductor's callers ask for inside an installation.
+#
+# ``torch._inductor.aot_compile``, and so ``aoti_compile_and_package``, pass a graph to one function
+# that returns a library, or the files of a package. Inside an installation these are ours: the
+# graph's program as C++, built the way ``export`` builds it.
 
 
 def with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,27 +195,27 @@ def with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
             how = {**kwargs, **inner_compiler()}
             return stock(model_, examples, *args, config_patches=patches, **how)
 
-        session = current_session()
+        session = sessions.current_session()
         if session is None or session.capture or is_bisected_away(session, model_.graph):
-            with use_session(session if session is not None and session.capture else None):
+            with sessions.use_session(session if session is not None and session.capture else None):
                 return run(config_patches)
         try:
             delivery, options = delivery_of(config_patches or {})
             settings = _settings(session.settings, options)
             capturing = replace(session, settings=settings, capture=True, hold=None)
-            with compile_lock, use_session(capturing):
-                examples = take_strings(model_, example_inputs_)
+            with compile_lock, sessions.use_session(capturing):
+                examples = facts.take_strings(model_, example_inputs_)
                 program, graph = _program(
                     model_, lambda config: run(config, examples), settings, delivery
                 )
             files = _files(program, settings, delivery)
         except WrapperIRError as error:
-            refuse(session, error)
-            announce(str(error))
-            with use_session(None):
+            sessions.refuse(session, error)
+            sessions.announce(str(error))
+            with sessions.use_session(None):
                 return run(config_patches)
-        statistics.count_program()
-        for recorder in open_recorders(session):
+        sessions.statistics.count_program()
+        for recorder in sessions.open_recorders(session):
             recorder.add(program, graph)
         return files
 
@@ -107,9 +226,6 @@ def _settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
     """Return the settings for a library, with the options of its own compilation merged in.
 
     A library is C++, whatever else the installation emits.
-
-    Raises:
-        OptionError: The C++ emitter lacks an option of the installation.
     """
     values = {option.name: getattr(settings, option.name) for option in options_of(Settings)}
     values |= {**dict(settings.emitter_options), **options, "emitter": CPP_EMITTER}
@@ -126,36 +242,35 @@ def _program(
     patches = dict(settings.inductor)
     freeze = bool(patches.get("freezing", inductor_config.freezing))
     inputs = [node.name for node in model.graph.find_nodes(op="placeholder")]
-    free, env = free_sizes(model.graph, inputs), shape_env_of(model.graph)
+    free = export_guards.free_sizes(model.graph, inputs)
+    env = export_guards.shape_env_of(model.graph)
     start = 0 if env is None else len(env.guards)
     known = {} if env is None else dict(env.var_to_range)
     known |= dict(getattr(model, "range_constraints", ()))
-    ranges = exported_ranges(model.graph, known)
-    assume_traced_sizes(model.graph)
-    numbers = take_numbers(model)
+    ranges = exported.exported_ranges(model.graph, known)
+    exported.assume_traced_sizes(model.graph)
+    numbers = facts.take_numbers(model)
     # Dynamo flattens the names of a module's tensors.
     originals = dict(model.meta.get("dynamo_flat_name_to_original_fqn", {}))
     folded = read_names(model.graph) if freeze else ()
-    lowered = lower_graph(
-        lambda config: run({**patches, **delivery.inductor, **config}),
-        freeze=freeze,
-        fold=delivery.folds,
-    )
-    program = with_exported_ranges(with_numbers(lowered.program, numbers), ranges, lowered.least)
+    patches |= delivery.inductor
+    lowered = lower_graph(lambda each: run({**patches, **each}), freeze=freeze, fold=delivery.folds)
+    program = facts.with_numbers(lowered.program, numbers)
+    program = facts.with_exported_ranges(program, ranges, lowered.least)
     if not (delivery.checks_lower and delivery.checks_upper):
-        program = without_bounds(
+        program = facts.without_bounds(
             program, lower=not delivery.checks_lower, upper=not delivery.checks_upper
         )
-    program = with_guards(program, noted_guards(env, {}))
+    program = facts.with_guards(program, facts.noted_guards(env, {}))
     parameters = dict(model.named_parameters(remove_duplicate=False))
     buffers = dict(model.named_buffers(remove_duplicate=False))
     program = with_values(program, {**parameters, **buffers}, parameters, buffers, folded)
-    program = renamed(program, originals)
+    program = exported.renamed(program, originals)
     specs = {"in_spec": delivery.in_spec, "out_spec": delivery.out_spec}
-    program = with_packing(program.replace(name="model", **specs), lowered.packed)
-    program = with_apart_inputs(program)
-    warn_of_fixed_sizes(program, free)
-    warn_of_lost_sizes(program, noted_guards(env, {}, start))
+    program = facts.with_packing(program.replace(name="model", **specs), lowered.packed)
+    program = exported.with_apart_inputs(program)
+    export_guards.warn_of_fixed_sizes(program, free)
+    export_guards.warn_of_lost_sizes(program, facts.noted_guards(env, {}, start))
     return program, lowered.graph
 
 

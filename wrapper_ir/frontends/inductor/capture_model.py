@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
@@ -12,41 +13,25 @@ import torch
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
-from wrapper_ir.frontends.common.apart import with_apart_inputs
-from wrapper_ir.frontends.common.ranges import assume_traced_sizes, exported_ranges
+from wrapper_ir.frontends.common.exported import (
+    assume_traced_sizes,
+    exported_ranges,
+    with_apart_inputs,
+)
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
-from wrapper_ir.frontends.inductor.aot_lowering import lower_graph, read_names, with_values
+from wrapper_ir.frontends.inductor import dropped_facts as facts
+from wrapper_ir.frontends.inductor import export_guards
+from wrapper_ir.frontends.inductor.aot_compile import lower_graph, read_names, with_values
 from wrapper_ir.frontends.inductor.compat import (
     aot_compile,
     compile_lock,
     forget_last_trace,
     inductor_config,
 )
-from wrapper_ir.frontends.inductor.dropped_facts import (
-    checked_examples,
-    noted_guards,
-    take_numbers,
-    take_strings,
-    with_exported_ranges,
-    with_guards,
-    with_numbers,
-    with_packing,
-    with_truth_values,
-)
 from wrapper_ir.frontends.inductor.errors import CaptureError
-from wrapper_ir.frontends.inductor.export_guards import (
-    example_leaves,
-    exported_guards,
-    free_sizes,
-    original_objects,
-    shape_env_of,
-    warn_of_fixed_sizes,
-    warn_of_lost_sizes,
-)
-from wrapper_ir.frontends.inductor.notes import compiling_for
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
-from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.frontends.inductor.settings import Settings, compiling_for
 from wrapper_ir.frontends.inductor.triton import hint_for_export
 from wrapper_ir.lines.control import ScalarInput
 from wrapper_ir.lines.program import FrozenMap, Program
@@ -113,10 +98,7 @@ def capture(
 
 
 def _export(
-    model: Any,
-    args: Sequence[Any] | None,
-    kwargs: Mapping[str, Any] | None,
-    dynamic_shapes: Any,
+    model: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
 ) -> tuple[torch.export.ExportedProgram, Sequence[Any]]:
     """Return the exported model and the leaves of its example arguments, in order."""
     raw_args: object = args
@@ -124,7 +106,7 @@ def _export(
         hint = "write (x,) for one argument"
         raise CaptureError(problem="args is a tensor, not a tuple of arguments", hint=hint)
     if isinstance(model, torch.export.ExportedProgram):
-        return model, example_leaves(model, args, kwargs, dynamic_shapes)
+        return model, export_guards.example_leaves(model, args, kwargs, dynamic_shapes)
     if not callable(model):
         raise CaptureError(problem=f"a {type(model).__name__} is not a model")
     if args is None:
@@ -144,12 +126,10 @@ def _separate(examples: Any) -> Any:
     seen: set[int] = set()
 
     def separate(value: Any) -> Any:
-        if type(value) is not torch.Tensor:
-            return value
-        if id(value) not in seen:
-            seen.add(id(value))
-            return value
-        return value.detach().clone().requires_grad_(value.requires_grad)
+        if type(value) is torch.Tensor and id(value) in seen:
+            return value.detach().clone().requires_grad_(value.requires_grad)
+        seen.add(id(value))
+        return value
 
     return pytree.tree_map(separate, examples)
 
@@ -159,34 +139,35 @@ def _compile(
 ) -> tuple[Program, torch.fx.GraphModule]:
     """Return the program and the graph of ATen ops that Inductor scheduled."""
     module: Any = exported.module(check_guards=False)
-    assumed = exported_guards(exported, module)
-    free = free_sizes(exported.graph, exported.graph_signature.user_inputs)
-    env = shape_env_of(exported.graph)
+    assumed = export_guards.exported_guards(exported, module)
+    free = export_guards.free_sizes(exported.graph, exported.graph_signature.user_inputs)
+    env = export_guards.shape_env_of(exported.graph)
     start = 0 if env is None else len(env.guards)
     assume_traced_sizes(exported.graph)
-    examples = take_strings(module, examples)
-    inputs = checked_examples(examples)
-    numbers = take_numbers(module)
+    examples = facts.take_strings(module, examples)
+    inputs = facts.checked_examples(examples)
+    numbers = facts.take_numbers(module)
     folded = read_names(module.graph) if freeze else ()
     session = _session(exported)
+
+    def run(config: dict[str, Any]) -> Any:
+        return aot_compile(_flattened(module), inputs, options=config)
+
+    fold = bool(inductor_config.aot_inductor.use_runtime_constant_folding)
     with registered(session):
-        lowered = lower_graph(
-            lambda config: aot_compile(_flattened(module), inputs, options=config),
-            freeze=freeze,
-            fold=bool(inductor_config.aot_inductor.use_runtime_constant_folding),
-        )
-    program = with_truth_values(with_numbers(lowered.program, numbers), examples)
+        lowered = lower_graph(run, freeze=freeze, fold=fold)
+    program = facts.with_truth_values(facts.with_numbers(lowered.program, numbers), examples)
     ranges = exported_ranges(exported.graph, exported.range_constraints)
-    program = with_exported_ranges(program, ranges, lowered.least)
+    program = facts.with_exported_ranges(program, ranges, lowered.least)
     names = free_names(program, _numbers_by_name(program, session.input_names))
-    guards = [*assumed, *noted_guards(env, names)]
-    program = with_symbols_named(with_guards(program, guards), names)
-    program = with_packing(_finished(program, exported, folded), lowered.packed)
+    guards = [*assumed, *facts.noted_guards(env, names)]
+    program = with_symbols_named(facts.with_guards(program, guards), names)
+    program = facts.with_packing(_finished(program, exported, folded), lowered.packed)
     program = with_apart_inputs(program)
-    warn_of_fixed_sizes(program, free)
+    export_guards.warn_of_fixed_sizes(program, free)
     promised = dict(assumed)
-    relied_on = [each for each in noted_guards(env, names, start) if each[0] not in promised]
-    warn_of_lost_sizes(program, relied_on)
+    relied_on = [each for each in facts.noted_guards(env, names, start) if each[0] not in promised]
+    export_guards.warn_of_lost_sizes(program, relied_on)
     return program, lowered.graph
 
 
@@ -227,14 +208,11 @@ def _spec(tree: pytree.TreeSpec | None) -> str:
     """
     if tree is None:
         return ""
-    try:
+    with contextlib.suppress(NotImplementedError):
         return pytree.treespec_dumps(tree)
-    except NotImplementedError:
-        pass
-    try:
+    with contextlib.suppress(NotImplementedError):
         return pytree.treespec_dumps(_with_plain_tuples(tree))
-    except NotImplementedError:
-        return ""
+    return ""
 
 
 def _with_plain_tuples(tree: Any) -> Any:
@@ -256,14 +234,9 @@ def _finished(
     signature = exported.graph_signature
     program = with_values(program, values, signature.parameters, signature.buffers, folded)
     objects, data = dict(program.objects), dict(program.data)
-    for name, original in original_objects(program, exported).items():
+    for name, original in export_guards.original_objects(program, exported).items():
         objects[name] = dataclasses.replace(objects[name], qualified_name=original)
         data[name] = exported.constants[original]
     spec = exported.call_spec
-    return program.replace(
-        name="captured",
-        objects=FrozenMap(objects),
-        data=data,
-        in_spec=_spec(spec.in_spec),
-        out_spec=_spec(spec.out_spec),
-    )
+    specs = {"in_spec": _spec(spec.in_spec), "out_spec": _spec(spec.out_spec)}
+    return program.replace(name="captured", objects=FrozenMap(objects), data=data, **specs)

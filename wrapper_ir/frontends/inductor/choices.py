@@ -88,14 +88,9 @@ _FREE: Final[Mapping[tuple[str, str], Answers]] = {
 }
 
 #: Modules that pass questions on.
-_BETWEEN: Final = frozenset(
-    {
-        "torch",
-        "torch._inductor.sizevars",
-        "torch.fx.experimental.recording",
-        "torch.fx.experimental.sym_node",
-        "torch.fx.experimental.symbolic_shapes",
-    }
+_BETWEEN: Final = (
+    *("torch", "torch._inductor.sizevars", "torch.fx.experimental.recording"),
+    *("torch.fx.experimental.sym_node", "torch.fx.experimental.symbolic_shapes"),
 )
 
 

@@ -25,19 +25,13 @@ if TYPE_CHECKING:
 
 
 def _check_version() -> None:
-    """Refuse a torch that is not supported, unless the environment asks to try it.
-
-    Raises:
-        UnsupportedTorchError: It is too old, or untested without a request to try it.
-    """
+    """Refuse a torch that is not supported, unless the environment asks to try it."""
     version = torch.__version__
-    match releases.standing(version):
-        case releases.Standing.SUPPORTED:
-            return
-        case releases.Standing.TOO_OLD:
-            raise UnsupportedTorchError(version=version, problem="it is too old")
-        case releases.Standing.UNTRIED:
-            pass
+    standing = releases.standing(version)
+    if standing is releases.Standing.SUPPORTED:
+        return
+    if standing is releases.Standing.TOO_OLD:
+        raise UnsupportedTorchError(version=version, problem="it is too old")
     supported = f"the supported releases are {releases.in_words()}"
     if not releases.is_to_be_tried():
         raise UnsupportedTorchError(
@@ -158,18 +152,11 @@ _SHALLOW_COPY: Any = getattr(getattr(torch.ops.aten, "shallow_copy_data_", ()), 
 
 
 class Choice(NamedTuple):
-    """Selector and branches of one of Inductor's nodes.
+    """Selector and branches of one of Inductor's nodes."""
 
-    Attributes:
-        selector: The node of a boolean, or of the index of a branch.
-        branches: The subgraphs. With a boolean selector the true branch comes first, as in
-            ``Cond``.
-        is_cond: Whether the selector is a boolean.
-    """
-
-    selector: Any
-    branches: tuple[Any, ...]
-    is_cond: bool
+    selector: Any  #: the node of a boolean, or of the index of a branch
+    branches: tuple[Any, ...]  #: with a boolean the true one comes first, as in ``Cond``
+    is_cond: bool  #: whether the selector is a boolean
 
 
 def choice_of(node: Any) -> Choice | None:

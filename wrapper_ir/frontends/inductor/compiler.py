@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,12 +11,7 @@ from wrapper_ir.devices import CPP, kind_of
 from wrapper_ir.emitters.base import faults_of
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.frontends.inductor.compat import (
-    InductorError,
-    compile_fx_inner,
-    inductor_config,
-    inductor_entry,
-)
+from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.identity import saved_for_minifier
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
@@ -27,6 +23,45 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wrapper_ir.frontends.inductor.settings import Settings
+
+
+# Torch's registry of backends, in which threads may register one backend at a time twice.
+#
+# ``torch.compile(model, backend="wrapper_ir")`` loads our entry point and then registers what it
+# got. Torch checks for the name before it loads, takes no lock, and refuses a name that is
+# registered already. Threads that compile for the first time therefore all load, one of them
+# registers, and the others fail. Loading is the only step that is ours, so it makes registering
+# again harmless.
+
+
+class _Repeatable(dict[str, Any]):
+    """Torch's table of backends by name; of some names it never says that it has them.
+
+    Torch then loads and registers these once more, which changes nothing.
+    """
+
+    def __init__(self, table: dict[str, Any]) -> None:
+        super().__init__(table)
+        self.names: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        return name not in self.names and super().__contains__(name)
+
+
+_lock = threading.Lock()
+
+
+def let_register_again(name: str) -> None:
+    """Let threads register the backend of an entry point again, which would be an error."""
+    with _lock:
+        table = compat.backend_registry._COMPILER_FNS
+        if not isinstance(table, _Repeatable):
+            ours = _Repeatable(table)
+            compat.backend_registry._COMPILER_FNS = ours
+            # What another thread registered between the two lines above.
+            ours.update(table)
+            table = ours
+        table.names.add(name)
 
 
 def compile_graph(
@@ -54,8 +89,8 @@ def compile_graph(
     def inner_compile(*args: Any, **kwargs: Any) -> Any:
         with registered(session), _config(settings, machine):
             try:
-                compiled = compile_fx_inner(*args, **kwargs)
-            except InductorError as error:
+                compiled = compat.compile_fx_inner(*args, **kwargs)
+            except compat.InductorError as error:
                 inner = getattr(error, "inner_exception", None)
                 if isinstance(inner, WrapperIRError):
                     raise inner from None
@@ -63,7 +98,8 @@ def compile_graph(
         return saved_for_minifier(compiled, lambda: registered(session))
 
     with registered(session), _config(settings, machine):
-        compiled: Any = inductor_entry.compile_fx(gm, example_inputs, inner_compile=inner_compile)
+        how: Any = {"inner_compile": inner_compile}
+        compiled: Any = compat.inductor_entry.compile_fx(gm, example_inputs, **how)
         return compiled  # type: ignore[no-any-return]  # a callable, since nothing is ahead of time
 
 
@@ -73,4 +109,5 @@ def _config(settings: Settings, machine: Mapping[str, Any]) -> Any:
     We choose the target ourselves. With ``cpp_wrapper`` Inductor would lower the graph for its own
     C++.
     """
-    return inductor_config.patch({**machine, **dict(settings.inductor), "cpp_wrapper": False})
+    patches = {**machine, **dict(settings.inductor), "cpp_wrapper": False}
+    return compat.inductor_config.patch(patches)

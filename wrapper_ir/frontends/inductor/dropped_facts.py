@@ -13,8 +13,9 @@ import sympy
 import torch
 
 from wrapper_ir.build.draft import range_checks
+from wrapper_ir.frontends.common.exported import PLAIN, memory_key, unused
 from wrapper_ir.frontends.common.expressions import is_about_layout, to_scalar
-from wrapper_ir.frontends.common.tensors import memory_key
+from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.frontends.inductor.compat import ConstantFolder
 from wrapper_ir.frontends.inductor.convert.values import tensor_layout
 from wrapper_ir.frontends.inductor.errors import CaptureError
@@ -36,7 +37,7 @@ from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol, ComputeSymbol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wrapper_ir.frontends.common.ranges import Range
+    from wrapper_ir.frontends.common.exported import Range
     from wrapper_ir.frontends.inductor.export_guards import Guard
 
 
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 # Inductor sees it, and put back into the program if it has a form there. A string has none: the
 # export depends on its value and it is no longer an input, just as in AOTInductor's packages.
 
-_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-
 
 def checked_examples(examples: Sequence[Any]) -> tuple[Any, ...]:
     """Return example arguments as Inductor takes them, with booleans as integers.
@@ -57,7 +56,7 @@ def checked_examples(examples: Sequence[Any]) -> tuple[Any, ...]:
         CaptureError: One is neither a tensor nor a number.
     """
     for value in examples:
-        if not isinstance(value, (torch.Tensor, int, float, type(None), *_SYMBOLIC)):
+        if not isinstance(value, (torch.Tensor, int, float, type(None), *SYMBOLIC)):
             shown = f" ({value!r})" if isinstance(value, complex) else ""
             raise CaptureError(
                 problem=f"an argument has the type {type(value).__name__}{shown}, but a program "
@@ -157,31 +156,27 @@ def _named(expr: Any, names: Mapping[str, str]) -> Any:
 
 def with_guards(program: Program, guards: Sequence[Guard]) -> Program:
     """Return the program with a check for each condition, placed where sizes are first known."""
-    distinct = dict(reversed(guards))
-    checks = [
-        AssertSymbol(condition, message)
-        for condition, message in reversed(distinct.items())
-        if condition is not True
-    ]
-    if not checks:
-        return program
+    distinct = reversed(dict(reversed(guards)).items())
+    checks = [AssertSymbol(*guard) for guard in distinct if guard[0] is not True]
     at = _after_sizes(program)
     return program.replace(body=(*program.body[:at], *checks, *program.body[at:]))
 
 
 def _after_sizes(program: Program) -> int:
     """Return the index of the first line after those that find the symbols in the inputs' sizes."""
-    inputs = {value.name for value in program.inputs if isinstance(value, BufferInput)}
     body = program.body
-    bound = [
-        index
-        for index, line in enumerate(body)
-        if isinstance(line, BindSymbol) and line.source.buffer in inputs
-    ]
-    at = bound[-1] + 1 if bound else 0
+    at = max((index + 1 for index, _ in _sizes(program)), default=0)
     while at < len(body) and isinstance(body[at], (AssertSymbol, ComputeSymbol)):
         at += 1
     return at
+
+
+def _sizes(program: Program) -> Iterator[tuple[int, BindSymbol]]:
+    """Yield the lines that bind a symbol to a size or a stride of an input, with their indices."""
+    inputs = {value.name for value in program.inputs if isinstance(value, BufferInput)}
+    for index, line in enumerate(program.body):
+        if isinstance(line, BindSymbol) and line.source.buffer in inputs:
+            yield index, line
 
 
 def with_exported_ranges(
@@ -213,14 +208,11 @@ def without_bounds(program: Program, *, lower: bool, upper: bool) -> Program:
 
     Nothing checks a bound that a program does not have, and nothing relies on it.
     """
-    inputs = {value.name for value in program.inputs if isinstance(value, BufferInput)}
     symbols = dict(program.symbols)
-    for line in program.body:
-        if isinstance(line, BindSymbol) and line.source.buffer in inputs:
-            info = symbols[line.symbol]
-            least = 0 if lower and info.lower is not None else info.lower
-            most = None if upper else info.upper
-            symbols[line.symbol] = replace(info, lower=least, upper=most)
+    for _, line in _sizes(program):
+        info = symbols[line.symbol]
+        least = 0 if lower and info.lower is not None else info.lower
+        symbols[line.symbol] = replace(info, lower=least, upper=None if upper else info.upper)
     return program.replace(symbols=FrozenMap(symbols))
 
 
@@ -278,9 +270,7 @@ def with_packing(program: Program, noted: Mapping[int, PackedBy]) -> Program:
     buffers, data = dict(program.buffers), dict(program.data)
 
     def add_plain(name: str, value: torch.Tensor) -> str:
-        new = f"{name}_plain"
-        while new in buffers or new in program.symbols:
-            new += "_"
+        new = unused(f"{name}_plain", program, buffers)
         qualified = program.constants[name].qualified_name
         is_taken = any(constant.qualified_name == qualified for constant in plain.values())
         plain[new] = Constant(new if is_taken else qualified, ConstantKind.TENSOR)
@@ -313,8 +303,7 @@ def with_packing(program: Program, noted: Mapping[int, PackedBy]) -> Program:
 def _is_repeatable(value: object) -> bool:
     """Return whether an argument is a plain tensor, a number, None, or a list of integers."""
     if isinstance(value, torch.Tensor):
-        is_plain = type(value) in (torch.Tensor, torch.nn.Parameter)
-        return is_plain and value.layout == torch.strided
+        return type(value) in PLAIN and value.layout == torch.strided
     if isinstance(value, (list, tuple)):
         return all(type(each) is int for each in value)
     return value is None or type(value) in (bool, int, float)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.releases import in_words
 
@@ -16,6 +18,9 @@ class UnsupportedLineError(WrapperIRError):
     code = "WIR3001"
     template = "Inductor's {kind} has no form in a wrapper program: {text} ({why})"
     default_hint = "with on_unsupported='stock' Inductor's own wrapper is used for such graphs"
+
+    def __init__(self, kind: str, text: str, why: str, **more: Any) -> None:
+        super().__init__(kind=kind, text=text, why=why, **more)
 
 
 class UnsupportedTorchError(WrapperIRError):

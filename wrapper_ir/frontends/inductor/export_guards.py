@@ -54,11 +54,7 @@ def example_leaves(
     kwargs: Mapping[str, Any] | None,
     dynamic_shapes: Any,
 ) -> list[Any]:
-    """Return the leaves of the example arguments: the given ones, or else the program's own.
-
-    Raises:
-        CaptureError: The arguments do not have the structure that the program was exported with.
-    """
+    """Return the leaves of the example arguments: the given ones, or else the program's own."""
     if dynamic_shapes is not None:
         raise CaptureError(
             problem="an exported program already has its dynamic shapes",
@@ -85,11 +81,9 @@ def original_objects(program: Program, exported: torch.export.ExportedProgram) -
     Inductor traces with copies that it names in the order of first use, so first uses are compared.
     If their classes differ, for example because a use had no effect, the copies stay.
     """
-    objects = {
-        spec.arg.name: str(spec.target)
-        for spec in exported.graph_signature.input_specs
-        if spec.kind is InputKind.CUSTOM_OBJ
-    }
+    specs = exported.graph_signature.input_specs
+    custom = [spec for spec in specs if spec.kind is InputKind.CUSTOM_OBJ]
+    objects = {spec.arg.name: str(spec.target) for spec in custom}
     first = [
         objects[arg.name]
         for node in exported.graph.nodes
@@ -109,14 +103,9 @@ def exported_guards(exported: torch.export.ExportedProgram, module: Any) -> list
 
     Assumptions on the base of an example that is a view do not count: a program sees only the view,
     and checks its layout. The signature of ``module``, the program's, binds arguments to names.
-
-    Raises:
-        CaptureError: An assumption has an unknown form.
     """
     texts = [text for text in exported._guards_code if "._base." not in text]
-    if not texts:
-        return []
-    reader = _Reader(_sources(exported, module))
+    reader = _Reader(_sources(exported, module) if texts else {})
     suffix = ", as the model was exported"
     return [(reader.condition(text), f"{_shown(text)}{suffix}") for text in texts]
 
@@ -129,9 +118,8 @@ def _sources(exported: torch.export.ExportedProgram, module: Any) -> dict[str, A
     """Return the fake value of each argument, under every text that may refer to it."""
     specs = exported.graph_signature.input_specs
     names = [spec.arg.name for spec in specs if spec.kind is InputKind.USER_INPUT]
-    values = {
-        node.name: node.meta.get("val") for node in exported.graph.find_nodes(op="placeholder")
-    }
+    places = exported.graph.find_nodes(op="placeholder")
+    values = {node.name: node.meta.get("val") for node in places}
     spec: Any = exported.call_spec.in_spec
     args, kwargs = pytree.tree_unflatten(list(range(len(names))), spec)
     bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
@@ -151,16 +139,10 @@ Make = Callable[..., Any]
 
 def _power(base: sympy.Expr, exponent: sympy.Expr) -> sympy.Expr:
     """Return a power as Python computes it: of integers exactly, of others in double precision."""
-    make = sympy.Pow if _is_integer(base) and _is_integer(exponent) else ours.FloatPow
-    return make(base, exponent)
-
-
-def _is_integer(value: sympy.Expr) -> bool:
     try:
-        ours.dim(value)
+        return sympy.Pow(*map(ours.dim, (base, exponent)))
     except ours.UnsupportedExprError:
-        return False
-    return True
+        return ours.FloatPow(base, exponent)
 
 
 _OPERATORS: Final[Mapping[type[ast.AST], Make]] = {
@@ -168,24 +150,16 @@ _OPERATORS: Final[Mapping[type[ast.AST], Make]] = {
     ast.Sub: lambda a, b: a - b,
     ast.Mult: lambda a, b: a * b,
     ast.Pow: _power,
-    ast.BitAnd: ours.BitAnd,
-    ast.BitOr: ours.BitOr,
-    ast.BitXor: ours.BitXor,
     ast.LShift: ours.ShiftLeft,
     ast.RShift: ours.ShiftRight,
-    ast.FloorDiv: ours.FloorDiv,
-    ast.Mod: ours.Mod,
     ast.Div: ours.TrueDiv,
     ast.USub: lambda a: -a,
-    ast.Not: sympy.Not,
-    ast.And: sympy.And,
-    ast.Or: sympy.Or,
-    ast.Eq: sympy.Eq,
     ast.NotEq: sympy.Ne,
-    ast.Lt: sympy.Lt,
     ast.LtE: sympy.Le,
-    ast.Gt: sympy.Gt,
     ast.GtE: sympy.Ge,
+    # These have the same names there.
+    **{getattr(ast, n): getattr(ours, n) for n in ("BitAnd", "BitOr", "BitXor", "FloorDiv", "Mod")},
+    **{getattr(ast, n): getattr(sympy, n) for n in ("Not", "And", "Or", "Eq", "Lt", "Gt")},
 }
 
 _FUNCTIONS: Final[Mapping[str, Make]] = {
@@ -208,12 +182,8 @@ class _UnknownFormError(Exception):
 
 #: Errors from reading a text that is not a condition on arguments.
 _UNREADABLE: Final = (
-    _UnknownFormError,
-    ours.UnsupportedExprError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    RecursionError,
+    *(_UnknownFormError, ours.UnsupportedExprError),
+    *(SyntaxError, TypeError, ValueError, RecursionError),
 )
 
 
@@ -328,16 +298,11 @@ def warn_of_lost_sizes(program: Program, relied_on: Sequence[Guard]) -> None:
     ``relied_on`` are conditions with messages; one that always holds loses nothing. Whether it does
     is found by trying sizes, which is enough for a warning: the check stays in any case.
     """
-    places = {
-        line.symbol: f"size {line.source.dim} of '{line.source.buffer}'"
-        for line in program.body
-        if isinstance(line, BindSymbol) and isinstance(line.source, SizeOf)
-    }
-    lost = {
-        text: ours.free_symbols(each)
-        for each, text in relied_on
-        if each is not True and _refuses_sizes(program, each)
-    }
+    bound = {line.symbol: line.source for line in program.body if isinstance(line, BindSymbol)}
+    sizes = [(name, source) for name, source in bound.items() if isinstance(source, SizeOf)]
+    places = {name: f"size {source.dim} of '{source.buffer}'" for name, source in sizes}
+    needed = [guard for guard in relied_on if guard[0] is not True]
+    lost = {text: ours.free_symbols(c) for c, text in needed if _refuses_sizes(program, c)}
     if not lost:
         return
     symbols = [name for name in sorted(set().union(*lost.values())) if name in places]

@@ -19,14 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.utils import _pytree as pytree
 
-from wrapper_ir.frontends.common.tensors import memory_key
-from wrapper_ir.frontends.inductor.compat import (
-    ConstantFolder,
-    StorageWeakRef,
-    compile_fx_inner,
-    is_traceable_wrapper_subclass,
-    without_modes,
-)
+from wrapper_ir.frontends.common.exported import memory_key, unused
+from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.session import current_session, use_session
 from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap
 
@@ -43,15 +37,10 @@ _PREFIX: Final = "_FOLDED_CONST_"
 
 @dataclass
 class Folding:
-    """The part of a graph that depends on constants alone.
+    """The part of a graph that depends on constants alone."""
 
-    Attributes:
-        results: The names of its results among the main part's constants.
-        product: What Inductor made of it; None if there is nothing to fold.
-    """
-
-    results: list[str] = field(default_factory=list)
-    product: Any = None
+    results: list[str] = field(default_factory=list)  #: their names among the other's constants
+    product: Any = None  #: what Inductor made of it; None if there is nothing to fold
 
 
 _folding: ContextVar[Folding | None] = ContextVar("wrapper_ir.folding", default=None)
@@ -79,8 +68,8 @@ def inner_compiler() -> Mapping[str, Callable[..., Any]]:
         if part is not None:
             inputless = None if session is None else replace(session, input_names=())
             with use_session(inputless):
-                found.product = compile_fx_inner(part, [], **kwargs)
-        return compile_fx_inner(graph, examples, **kwargs)
+                found.product = compat.compile_fx_inner(part, [], **kwargs)
+        return compat.compile_fx_inner(graph, examples, **kwargs)
 
     return {"inner_compile": compile_parts}
 
@@ -128,20 +117,16 @@ def _part(module: GraphModule, results: Sequence[Node]) -> GraphModule:
             copies[node] = graph.node_copy(node, copies.__getitem__)
     output = graph.output(tuple(copies[node] for node in results))
     strides = [node.meta["val"].stride() for node in results]
-    output.meta |= {
-        "user_visible_output_idxs": list(range(len(results))),
-        "original_output_strides": strides,
-    }
+    output.meta["user_visible_output_idxs"] = list(range(len(results)))
+    output.meta["original_output_strides"] = strides
     return torch.fx.GraphModule(module, graph)
 
 
 def _like(value: torch.Tensor) -> torch.Tensor:
     """Return a tensor of zeros in the same layout, outside of any mode."""
-    with without_modes():
-        made = torch.empty_strided(
-            value.shape, value.stride(), dtype=value.dtype, device=value.device
-        )
-        return made.zero_()
+    with compat.without_modes():
+        how: Any = {"dtype": value.dtype, "device": value.device}
+        return torch.empty_strided(value.shape, value.stride(), **how).zero_()
 
 
 # The program of that part, within the program of the other.
@@ -150,10 +135,7 @@ def _like(value: torch.Tensor) -> torch.Tensor:
 def with_folding(program: Program, folding: Program, names: Sequence[str]) -> Program:
     """Return the program of a main part with the one that computes its folded constants.
 
-    Args:
-        program: The program of the main part.
-        folding: The program of what depends on constants alone.
-        names: The names of its results among the constants of the main part.
+    ``names`` are those of the results of ``folding`` among the constants of the main part.
     """
     results = dict(zip(names, folding.results, strict=True))
     constants, buffers, data = dict(program.constants), dict(program.buffers), dict(program.data)
@@ -173,9 +155,7 @@ def with_folding(program: Program, folding: Program, names: Sequence[str]) -> Pr
         same = named.get(constant.qualified_name) or own.get(memory_key(value))
         sources[name] = Constant((same or constant).qualified_name, constant.kind)
         if same is None:
-            new = name
-            while new in buffers or new in program.symbols or new in program.objects:
-                new += "_"
+            new = unused(name, program, buffers)
             constants[new], buffers[new], data[new] = constant, folding.buffers[name], value
     inner = folding.replace(
         name="folding", results=tuple(taken), constants=FrozenMap(sources), data={}
@@ -190,7 +170,7 @@ def with_folding(program: Program, folding: Program, names: Sequence[str]) -> Pr
 
 def _constant_nodes(module: GraphModule) -> dict[Node, None]:
     """Return the nodes whose values depend on constants alone, in order."""
-    folder = ConstantFolder(module)
+    folder = compat.ConstantFolder(module)
     written = _written(module)
     constant: dict[Node, None] = {}
     made: set[Node] = set()  # of no tensor, such as zeros: either part may make them
@@ -237,7 +217,7 @@ def _writes(user: Node, node: Node) -> bool:
 
 
 def _storage(value: Any) -> object:
-    return StorageWeakRef(value.untyped_storage())  # type: ignore[no-untyped-call]
+    return compat.StorageWeakRef(value.untyped_storage())  # type: ignore[no-untyped-call]
 
 
 def _value(module: GraphModule, target: str) -> Any:
@@ -248,21 +228,20 @@ def _value(module: GraphModule, target: str) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    if is_traceable_wrapper_subclass(value) or not isinstance(value, torch.Tensor):
+    if compat.is_traceable_wrapper_subclass(value) or not isinstance(value, torch.Tensor):
         return False
     return value.layout == torch.strided and not value.is_quantized and value.device.type != "meta"
 
 
 def _is_foldable(node: Node, folder: Any) -> bool:
     """Return whether a node has the same tensors as its value whenever it has the same inputs."""
-    if node.target is operator.getitem:
-        return _is_static(node)
     op = node.target
-    if not isinstance(op, torch._ops.OpOverload) or op._schema.is_mutable:
+    if op is operator.getitem:
+        return _is_static(node)
+    if not isinstance(op, torch._ops.OpOverload) or op._schema.is_mutable or node.is_impure():
         return False
-    if torch.Tag.nondeterministic_seeded in op.tags or node.is_impure():
-        return False
-    return _is_static(node) and not folder.is_impure(node)
+    is_random = torch.Tag.nondeterministic_seeded in op.tags
+    return not is_random and _is_static(node) and not folder.is_impure(node)
 
 
 def _is_static(node: Node) -> bool:
@@ -277,7 +256,6 @@ def _is_static(node: Node) -> bool:
 
 
 def _is_view(node: Node) -> bool:
-    op = node.target
-    if not isinstance(op, torch._ops.OpOverload):
-        return False
-    return any(a.alias_info and not a.alias_info.is_write for a in op._schema.arguments)
+    schema = getattr(node.target, "_schema", None)  # which only an op has
+    infos = [each.alias_info for each in (schema.arguments if schema is not None else ())]
+    return any(info is not None and not info.is_write for info in infos)

@@ -1,11 +1,5 @@
 """Identity of the compiler of a graph, for cache keys and for tools that look for faults.
 
-The compiler of a forward also compiles its backward. An installation belongs to a context, but a
-backward is compiled when it first runs: after the block or in one of autograd's threads, where
-there is no installation, or inside the block for a forward from before it. AOTAutogradCache stores
-both together under the facts of the forward. So the session of an installation is tied to the
-trace that both share, and the first query decides.
-
 AOTAutogradCache and FxGraphCache answer before any of our code runs, from a key that knows nothing
 of wrappers: after a stock compilation of the same model they would return stock's result to us, and
 vice versa. Both keys contain the ``uuid`` of the pass in a device's registration slot
@@ -21,8 +15,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import uuid
-import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -30,18 +22,9 @@ from uuid import uuid4
 from wrapper_ir.devices import installed, is_registered, kind_of
 from wrapper_ir.emitters.base import is_ours
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
-from wrapper_ir.frontends.inductor.compat import (
-    BISECTED_BACKENDS,
-    AOTAutogradBypass,
-    BisectSubsystem,
-    CompilerBisector,
-    CustomGraphModulePass,
-    FxGraphBypass,
-    TracingContext,
-    dynamo_config,
-)
+from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.overlaps import overlapping
-from wrapper_ir.frontends.inductor.session import Session, current_session, open_recorders
+from wrapper_ir.frontends.inductor.session import Session, current_session, maker, open_recorders
 from wrapper_ir.options.schema import options_of
 
 if TYPE_CHECKING:
@@ -53,53 +36,17 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.settings import Settings
 
 
-class CacheBypass(FxGraphBypass, AOTAutogradBypass):
+class CacheBypass(compat.FxGraphBypass, compat.AOTAutogradBypass):
     """Raised in place of a key: both caches then silently bypass themselves."""
 
 
-#: Traces compiled in an installation, with its session.
-_makers: weakref.WeakKeyDictionary[TracingContext, Session] = weakref.WeakKeyDictionary()
-
-#: Traces whose backward may be compiled after the installation has ended.
-_held: weakref.WeakSet[TracingContext] = weakref.WeakSet()
-
-
-def maker() -> Session | None:
-    """Return the session that compiles the current graph, or None if Inductor compiles it alone."""
-    session = current_session()
-    trace = TracingContext.try_get()
-    if trace is None or (session is not None and session.hold is None):
-        return session
-    owner = _makers.get(trace)
-    if owner is None and session is not None and not _is_backward(trace):
-        owner = _makers[trace] = session
-    if owner is not None and owner.hold and trace not in _held and _is_training(trace):
-        _held.add(trace)
-        owner.hold(trace)
-    return owner
-
-
-def _is_training(trace: TracingContext) -> bool:
-    """Return whether a graph has a backward, that is, whether it has any tangents."""
-    return trace.fw_metadata is not None and bool(trace.fw_metadata.traced_tangents)
-
-
-def _is_backward(trace: TracingContext) -> bool:
-    """Return whether a backward is being compiled.
-
-    AOTAutograd describes a forward in the trace before compiling it, and collects output strides
-    there only during that compilation.
-    """
-    return trace.fw_metadata is not None and trace.output_strides is None
-
-
-class IdentityPass(CustomGraphModulePass):
+class IdentityPass(compat.CustomGraphModulePass):
     """A pass that does nothing but carry our identity into Inductor's cache keys.
 
     The pass that was registered before for the device type stays in effect.
     """
 
-    def __init__(self, device: str, previous: CustomGraphModulePass | None) -> None:
+    def __init__(self, device: str, previous: compat.CustomGraphModulePass | None) -> None:
         self._device = device
         self._previous = previous
 
@@ -125,7 +72,8 @@ class IdentityPass(CustomGraphModulePass):
         session = self._maker()
         if session is None:
             return previous
-        _refuse_uncacheable(session)
+        if session.capture:
+            raise CacheBypass("a program is being captured")
         return (
             "wrapper_ir",
             source_digest(),
@@ -134,7 +82,9 @@ class IdentityPass(CustomGraphModulePass):
             _of_device(kind_of(self._device)),
             overlapping(),
             previous,
-            *_of_recording(session),
+            # While programs are recorded, they must be made: no other key is equal. The graph still
+            # enters the caches: an artefact to be saved is what they took.
+            *((uuid4().hex,) if open_recorders(session) else ()),
         )
 
 
@@ -154,28 +104,20 @@ def package_keys(stock: Callable[..., str]) -> Any:
             kinds = [_of_device(kind) for kind in installed()]
             facts = (source_digest(), session.settings, _of_emitter(session.settings), kinds)
         except CacheBypass:
-            facts = uuid.uuid4()  # what has this key is never found again
+            facts = uuid4()  # what has this key is never found again
         return hashlib.sha256(repr((key, facts)).encode()).hexdigest()
 
     return staticmethod(source_id_from_fn)
 
 
 def _of_device(kind: DeviceKind) -> str:
-    """Return the parts of a device's kind that affect emitted text; a vendor's may change.
-
-    Raises:
-        CacheBypass: The code of its passes has no identity.
-    """
+    """Return the parts of a device's kind that affect emitted text; a vendor's may change."""
     facts = (kind.scheduling, kind.languages, kind.memory, kind.python, kind.cpp, kind.queues)
     return repr((*facts, _of_passes((*kind.lowering, *kind.legalisation))))
 
 
 def _of_emitter(settings: Settings) -> str:
-    """Return the identity of a third-party emitter; the settings and our sources are that of ours.
-
-    Raises:
-        CacheBypass: Its code has no identity, or that of its passes.
-    """
+    """Return the identity of a third-party emitter; settings and our sources are that of ours."""
     cls = emitter_class(settings.emitter)
     if is_ours(cls):
         return ""
@@ -190,11 +132,7 @@ def _of_emitter(settings: Settings) -> str:
 
 
 def _of_passes(passes: tuple[str, ...]) -> str:
-    """Return the identity of passes.
-
-    Raises:
-        CacheBypass: They have none.
-    """
+    """Return the identity of passes, which they must have to be cached."""
     if not passes:
         return ""
     # A process that finds all of its graphs in caches does without passes.
@@ -204,19 +142,6 @@ def _of_passes(passes: tuple[str, ...]) -> str:
     if identity is None:
         raise CacheBypass(f"the code of one of the passes {passes} is in no file, or has changed")
     return identity
-
-
-def _of_recording(session: Session) -> tuple[str, ...]:
-    """Return what makes a key unlike all others while programs are recorded, so must be made.
-
-    The graph still enters the caches: an artefact to be saved is what they took.
-    """
-    return (uuid4().hex,) if open_recorders(session) else ()
-
-
-def _refuse_uncacheable(session: Session) -> None:
-    if session.capture:
-        raise CacheBypass("a program is being captured")
 
 
 #: Packages without influence on emitted text. Everything else has some: after an edit there, caches
@@ -277,7 +202,7 @@ def saved_for_minifier(
 
     The minifier examines the results of calls; while it is off, the graph is returned as it is.
     """
-    if dynamo_config.repro_after != "aot":
+    if compat.dynamo_config.repro_after != "aot":
         return compiled
 
     @functools.wraps(compiled)
@@ -293,8 +218,8 @@ def saved_for_minifier(
 #: Our name there: as a backend, and as the part of Inductor that installations replace.
 _NAME: Final = "wrapper_ir"
 
-BISECTED_BACKENDS["inductor"].insert(0, BisectSubsystem(_NAME))
-BISECTED_BACKENDS.setdefault(_NAME, [BisectSubsystem(_NAME)])
+compat.BISECTED_BACKENDS["inductor"].insert(0, compat.BisectSubsystem(_NAME))
+compat.BISECTED_BACKENDS.setdefault(_NAME, [compat.BisectSubsystem(_NAME)])
 
 
 def is_bisected_away(session: Session, graph: torch.fx.Graph) -> bool:
@@ -305,6 +230,6 @@ def is_bisected_away(session: Session, graph: torch.fx.Graph) -> bool:
         return f"a graph of {', '.join(dict.fromkeys(ops))}"
 
     return not session.capture and any(
-        CompilerBisector.disable_subsystem(backend, _NAME, in_words)
+        compat.CompilerBisector.disable_subsystem(backend, _NAME, in_words)
         for backend in ("inductor", _NAME)
     )

@@ -5,31 +5,17 @@ The mixin that records them for C++ is here; the one for Triton is in ``triton``
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sympy
 import torch
 
-from wrapper_ir.frontends.inductor.compat import (
-    KernelArgs,
-    MemoryDep,
-    Mixin,
-    Placeholder,
-    SymT,
-    V,
-    inductor_config,
-    pick_vec_isa,
-    processor,
-    symbol_is_type,
-)
-from wrapper_ir.frontends.inductor.settings import pinned_settings
+from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor.compat import V
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import ScalarType
-from wrapper_ir.options.declared import ISA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,34 +42,21 @@ class SizeNote:
 
 @dataclass(frozen=True, slots=True)
 class KernelNote:
-    """A C++ kernel and the arguments of one call, recorded where Inductor defines it.
+    """A C++ kernel and the arguments of one call, recorded where Inductor defines it."""
 
-    Attributes:
-        name: Inductor's name of the kernel, unique within a graph and its subgraphs.
-        code: The source; its function is called ``name``.
-        params: The parameters in order, each with what this call passes.
-        nodes: The IR nodes that the kernel computes.
-    """
-
-    name: str
-    code: str
-    params: tuple[BufferNote | SizeNote, ...]
-    nodes: tuple[Any, ...]
+    name: str  #: unique within a graph and its subgraphs
+    code: str  #: its function is called ``name``
+    params: tuple[BufferNote | SizeNote, ...]  #: each with what this call passes
+    nodes: tuple[Any, ...]  #: the IR nodes that the kernel computes
 
 
 @dataclass(frozen=True, slots=True)
 class ControlNote:
-    """Node or partition behind a run of lines that Inductor wrote as text.
+    """Node or partition behind a run of lines that Inductor wrote as text."""
 
-    Attributes:
-        node: The node with subgraphs that wrote them, None for the call of a partition.
-        end: Index of the line after the last.
-        partition: The wrapper of the partition that they call.
-    """
-
-    node: Any
-    end: int
-    partition: Any = None
+    node: Any  #: the node with subgraphs that wrote them, None for the call of a partition
+    end: int  #: index of the line after the last
+    partition: Any = None  #: the wrapper of the partition that they call
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,47 +65,30 @@ class PartNote:
 
     Inductor calls it a mix-order reduction: the kernel reduces the rows of its input, and at the
     same time the columns, separately for each block of rows. A line of text combines them.
-
-    Attributes:
-        buffer: The result.
-        reduction: Inductor's name of the reduction that combines them: ``sum``, ``prod``.
-        workspace: The buffer that holds the matrices one after another, in float32.
-        position: Index of this matrix.
-        rows: Number of partial results.
-        columns: Elements of each partial result, as many as the result has.
     """
 
     buffer: str
-    reduction: str
-    workspace: str
-    position: int
+    reduction: str  #: Inductor's name of the reduction that combines them: ``sum``, ``prod``
+    workspace: str  #: the buffer that holds the matrices one after another, in float32
+    position: int  #: index of this matrix
     rows: sympy.Expr
-    columns: sympy.Expr
+    columns: sympy.Expr  #: as many as the result has elements
 
 
 @dataclass(frozen=True, slots=True)
 class TritonNote:
-    """A Triton kernel, recorded where Inductor defines it.
+    """A Triton kernel, recorded where Inductor defines it."""
 
-    Attributes:
-        name: Inductor's name of the kernel, unique within a graph and its subgraphs.
-        code: Inductor's text, with the function's name filled in.
-        entry: The function's name: ``name``, or the user's name for it.
-        buffers: Parameter -> the buffer that this call passes for the pointer.
-        nodes: The IR nodes that the kernel computes.
-        touched: Inductor's accesses to memory in it, by loops and index expressions, as far as
-            Inductor knows them.
-        bodies: Inductor's loop bodies in it, in order.
-        real: Name of a buffer in loop bodies -> name of the buffer that has the memory.
-    """
-
-    name: str
-    code: str
-    entry: str
-    buffers: Mapping[str, BufferNote]
-    nodes: tuple[Any, ...]
-    touched: tuple[MemoryDep, ...] = ()
-    bodies: tuple[Any, ...] = ()
+    name: str  #: unique within a graph and its subgraphs
+    code: str  #: Inductor's text, with the function's name filled in
+    entry: str  #: the function's name: ``name``, or the user's name for it
+    buffers: Mapping[str, BufferNote]  #: that this call passes, by parameter
+    nodes: tuple[Any, ...]  #: the IR nodes that the kernel computes
+    touched: tuple[
+        compat.MemoryDep, ...
+    ] = ()  #: accesses to memory in it, as far as Inductor knows them
+    bodies: tuple[Any, ...] = ()  #: Inductor's loop bodies in it, in order
+    #: Name of a buffer in loop bodies -> name of the buffer that has the memory.
     real: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -141,17 +97,12 @@ class AlternativesNote:
     """Equivalent kernels, of which Inductor's wrapper would choose one in a call.
 
     A call passes the arguments common to all of them, then the extra ones of each in order.
-
-    Attributes:
-        name: Inductor's joint name for them.
-        kernels: The kernels, in Inductor's order.
-        extra: The number of extra arguments of each, in the same order.
-        shapes: The argument shapes that each was tuned for if shapes decide; None if time does.
     """
 
-    name: str
+    name: str  #: Inductor's joint name for them
     kernels: tuple[TritonNote, ...]
-    extra: tuple[int, ...]
+    extra: tuple[int, ...]  #: the number of extra arguments of each
+    #: The argument shapes that each was tuned for if shapes decide; None if time does.
     shapes: tuple[tuple[tuple[int, ...], ...], ...] | None = None
 
     def taken_by(self, number: int, count: int) -> tuple[slice, slice]:
@@ -163,22 +114,17 @@ class AlternativesNote:
 
 @dataclass(frozen=True, slots=True)
 class ForeignNote:
-    """A kernel in a language that programs do not hold.
-
-    Attributes:
-        name: Inductor's name of the kernel.
-        language: The language, for people.
-    """
+    """A kernel in a language that programs do not hold."""
 
     name: str
-    language: str
+    language: str  #: for people
 
 
 CallNote: TypeAlias = KernelNote | TritonNote | AlternativesNote | ForeignNote
 """What a line calls: a kernel, or the one of several that is chosen."""
 
 
-class NotingForeign(Mixin):  # type: ignore[misc]  # of no type
+class NotingForeign(compat.Mixin):  # type: ignore[misc]  # of no type
     """Mixin that records the language of kernels; precedes Inductor's scheduling in the MRO."""
 
     language: str
@@ -199,7 +145,7 @@ class NotingForeign(Mixin):  # type: ignore[misc]  # of no type
 # role, sizes as expressions. So the note is taken there.
 
 
-class NotingCpp(Mixin):  # type: ignore[misc]  # of no type
+class NotingCpp(compat.Mixin):  # type: ignore[misc]  # of no type
     """Mixin that records kernels in the wrapper; precedes Inductor's C++ scheduling in the MRO."""
 
     kernel_group: Any
@@ -214,17 +160,19 @@ class NotingCpp(Mixin):  # type: ignore[misc]  # of no type
         return name
 
 
-def kernel_note(name: str, src_code: str, args: KernelArgs, nodes: Sequence[Any]) -> KernelNote:
+def kernel_note(
+    name: str, src_code: str, args: compat.KernelArgs, nodes: Sequence[Any]
+) -> KernelNote:
     """Return the note on a kernel: its source under its own name, and its parameters."""
-    code = src_code.replace(str(Placeholder.KERNEL_NAME), name)
-    code = code.replace(str(Placeholder.DESCRIPTIVE_NAME), name)
+    code = src_code.replace(str(compat.Placeholder.KERNEL_NAME), name)
+    code = code.replace(str(compat.Placeholder.DESCRIPTIVE_NAME), name)
     code = code.replace("#pragma CMT", "//")
     produced = frozenset(buffer for node in nodes for buffer in node.get_buffer_names())
     params: tuple[BufferNote | SizeNote, ...] = (*buffers_of(args, produced), *_sizes(args))
     return KernelNote(name, code.strip() + "\n", params, nodes_of(nodes))
 
 
-def buffers_of(args: KernelArgs, produced: frozenset[str]) -> Iterator[BufferNote]:
+def buffers_of(args: compat.KernelArgs, produced: frozenset[str]) -> Iterator[BufferNote]:
     """Yield the pointers in the order of ``KernelArgs.cpp_argdefs``.
 
     The access is the narrowest one that is certain. A fused kernel need not read what it computes
@@ -255,9 +203,10 @@ def _note(param: str, buffer: str, access: Access) -> BufferNote:
     return BufferNote(param, buffer, V.graph.get_dtype(buffer), access)
 
 
-def _sizes(args: KernelArgs) -> Iterator[SizeNote]:
+def _sizes(args: compat.KernelArgs) -> Iterator[SizeNote]:
     for value, param in args.sizevars.items():
-        is_float = isinstance(value, sympy.Symbol) and symbol_is_type(value, SymT.UNBACKED_FLOAT)
+        kind = compat.SymT.UNBACKED_FLOAT
+        is_float = isinstance(value, sympy.Symbol) and compat.symbol_is_type(value, kind)
         yield SizeNote(param, value, ScalarType.FLOAT32 if is_float else ScalarType.INT64)
 
 
@@ -265,60 +214,3 @@ def nodes_of(nodes: Sequence[Any]) -> tuple[Any, ...]:
     """Return the IR nodes of scheduled nodes."""
     ir_nodes = (inner.node for node in nodes for inner in node.get_nodes())
     return tuple(node for node in ir_nodes if node is not None)
-
-
-# Inductor's settings for C++ kernels that the toolchain does not know.
-#
-# The toolchain's own flags are Inductor's defaults, so a kernel stores only deviations from them,
-# and the instruction set that its text was written for. It stores no paths: a program is the same
-# text on every machine with that instruction set.
-
-
-NATIVE: Final = "native"
-"""The best instruction set that this processor has."""
-
-#: Bits of a vector, by level of the target processors. Without vectors, a width that no instruction
-#: set has keeps Inductor from vectorising.
-_WIDTHS: Final = {"x86-64-v2": 1, "x86-64-v3": 256, "x86-64-v4": 512}
-
-_LEVEL: contextvars.ContextVar[str] = contextvars.ContextVar("_LEVEL", default="")
-
-
-@contextlib.contextmanager
-def compiling_for(isa: str) -> Iterator[None]:
-    """Make Inductor write kernels for one instruction set, whatever this processor has.
-
-    Args:
-        isa: ``native``, or a level of the x86-64 psABI.
-
-    Raises:
-        OptionValueError: It is neither.
-    """
-    ISA.check(isa)
-    if isa == NATIVE:
-        with inductor_config.patch(pinned_settings()):
-            yield
-        return
-    token = _LEVEL.set(isa)
-    try:
-        with inductor_config.patch({**pinned_settings(), "cpp.simdlen": _WIDTHS[isa]}):
-            yield
-    finally:
-        _LEVEL.reset(token)
-
-
-def kernel_flags() -> tuple[str, tuple[str, ...]]:
-    """Return the name of the instruction set, and the flags that follow the toolchain's own."""
-    cpp = inductor_config.cpp
-    flags = []
-    if cpp.enable_unsafe_math_opt_flag:
-        flags.append("-funsafe-math-optimizations")
-    contract = cpp.enable_floating_point_contract_flag
-    if contract and contract != "off":
-        flags.append(f"-ffp-contract={contract}")
-    level = _LEVEL.get()
-    if level:
-        return level, tuple(flags)
-    if processor():
-        flags.append(f"-march={processor()}")
-    return str(pick_vec_isa()), tuple(flags)

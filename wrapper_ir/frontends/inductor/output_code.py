@@ -39,13 +39,9 @@ if TYPE_CHECKING:
 
 
 def emit_module(program: Program, session: Session, graph: Any, passing: Passing) -> Any:
-    """Return what ``_generate`` must return for a program.
+    """Return what ``_generate`` must return for a program, as the session says.
 
-    Args:
-        program: The program, memory not planned.
-        session: The session, which says what to make of it.
-        graph: Inductor's graph, which passes the constants to the module.
-        passing: The arguments and results that bypass the program.
+    Inductor's graph passes the constants to the module.
 
     Raises:
         EmitError: The emitter cannot render something in the program.
@@ -67,22 +63,14 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
     return ValueWithLineMap(made.source + _bypass_text(passing), [])
 
 
-def artifact_of(program: Program, settings: Settings) -> tuple[Artifact, Program]:
-    """Emit a program; return the artifact and the program that it was rendered from.
-
-    Raises:
-        EmitError: The emitter cannot render something in the program.
-        UnsupportedError: The memory strategy is not available.
-    """
-    return _emitted(program, settings, partial(_show, program))
-
-
-def _emitted(
-    program: Program, settings: Settings, show: Callable[[Program], None] | None = None
+def artifact_of(
+    program: Program, settings: Settings, *, shows: bool = True
 ) -> tuple[Artifact, Program]:
+    """Emit a program; return the artifact and the program that it was rendered from."""
     from wrapper_ir.api import emitted
     from wrapper_ir.passes.printer import make_printer
 
+    show = partial(_show, program) if shows else None
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
     emitter = make_emitter(settings.emitter, dict(settings.emitter_options))
     return emitted(program, emitter, printer, strategy=settings.strategy, show=show)
@@ -112,7 +100,8 @@ def _stand_in(program: Program, settings: Settings, emitter: str) -> ModuleText 
     names = {option.name for option in options_of(emitter_class(emitter))}
     options = tuple(pair for pair in settings.emitter_options if pair[0] in names)
     try:
-        made, _ = _emitted(program, replace(settings, emitter=emitter, emitter_options=options))
+        settings = replace(settings, emitter=emitter, emitter_options=options)
+        made, _ = artifact_of(program, settings, shows=False)
     except EmitError:
         return None
     return made.as_module() if isinstance(made, HasModule) else None
@@ -190,17 +179,12 @@ def module_text(program: Program, settings: Settings) -> str:
 
     text = print_program(program, origins=True)
     options = dict(settings.emitter_options)
-    lines = [
-        f'"""{prose(program.name)}: emitted by {prose(settings.emitter)} when it is loaded."""',
-        "",
-        f"from {__name__} import {boxed_call.__name__}",
-        "",
-        f"_program = {source_literal(text)}",
-        "",
-        f"call = {boxed_call.__name__}(_program, {settings.emitter!r}, {options!r}, globals())",
-        "",
-    ]
-    return "\n".join(lines)
+    return (
+        f'"""{prose(program.name)}: emitted by {prose(settings.emitter)} when it is loaded."""\n\n'
+        f"from {__name__} import {boxed_call.__name__}\n\n"
+        f"_program = {source_literal(text)}\n\n"
+        f"call = {boxed_call.__name__}(_program, {settings.emitter!r}, {options!r}, globals())\n"
+    )
 
 
 def boxed_call(

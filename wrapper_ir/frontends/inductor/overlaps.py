@@ -14,24 +14,19 @@ passes a view of one beside it? Comparing hundreds of them would take longer tha
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import warnings
+from contextvars import ContextVar
 from functools import wraps
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from wrapper_ir.frontends.inductor.compat import (
-    StorageWeakRef,
-    TracingContext,
-    compute_overlapping_tensors,
-    is_traceable_wrapper_subclass,
-)
+from wrapper_ir.frontends.inductor import compat
 
 #: Untyped, because torch declares subclasses that hold other tensors as no tensors.
-is_wrapper: Any = is_traceable_wrapper_subclass
-storage_key: Any = StorageWeakRef
+is_wrapper: Any = compat.is_traceable_wrapper_subclass
+storage_key: Any = compat.StorageWeakRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -42,25 +37,18 @@ class OpByOpWarning(UserWarning):
 
 
 class _Lent(NamedTuple):
-    """The tensors that the caller passes anew in each call, and which of them overlap.
-
-    Attributes:
-        positions: Their positions among the arguments.
-        overlapping: The positions of those that overlap with another one.
-    """
+    """The tensors that the caller passes anew in each call, by position among the arguments."""
 
     positions: tuple[int, ...] = ()
-    overlapping: frozenset[int] = frozenset()
+    overlapping: frozenset[int] = frozenset()  #: those that overlap with another one
 
 
 #: Positions of the arguments that overlap in the graph that is being compiled.
-_overlapping: contextvars.ContextVar[frozenset[int]] = contextvars.ContextVar(
-    "overlapping", default=frozenset()
-)
+_overlapping: ContextVar[frozenset[int]] = ContextVar("overlapping", default=frozenset())
 
 
 #: AOTAutograd's description of the graph that is being compiled, if it comes from its cache.
-_cached: contextvars.ContextVar[Any] = contextvars.ContextVar("cached", default=None)
+_cached: ContextVar[Any] = ContextVar("cached", default=None)
 
 
 def overlapping() -> list[int]:
@@ -73,7 +61,7 @@ def with_overlaps(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Cal
 
     @wraps(stock)
     def compile_graph(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        trace = TracingContext.try_get()
+        trace = compat.TracingContext.try_get()
         if trace is None or not isinstance(model, torch.fx.GraphModule) or not is_ours():
             return stock(model, inputs, *args, **kwargs)
         if any(isinstance(value, torch.Tensor) and value.is_neg() for value in inputs):
@@ -128,7 +116,9 @@ def with_plain_gradients(stock: Any) -> Any:
     return staticmethod(process)
 
 
-def _lent(trace: TracingContext, model: torch.fx.GraphModule, inputs: Sequence[Any]) -> _Lent:
+def _lent(
+    trace: compat.TracingContext, model: torch.fx.GraphModule, inputs: Sequence[Any]
+) -> _Lent:
     places = model.graph.find_nodes(op="placeholder")
     positions = tuple(
         position
@@ -158,7 +148,7 @@ def _overlaps(args: Sequence[Any], positions: Sequence[int]) -> frozenset[int]:
             tensors = [args[position] for position in group]
             numbers = [n for t in tensors for n in (*t.shape, *t.stride(), t.storage_offset())]
             symbolic = not all(type(number) is int for number in numbers)
-            overlapping = compute_overlapping_tensors(tensors, symbolic=symbolic)
+            overlapping = compat.compute_overlapping_tensors(tensors, symbolic=symbolic)
             found |= {group[index] for index in overlapping}
     return frozenset(found)
 

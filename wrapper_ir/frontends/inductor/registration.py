@@ -19,49 +19,32 @@ import contextlib
 import functools
 import inspect
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.devices import is_registered
+from wrapper_ir.errors import OptionValueError
+from wrapper_ir.frontends.inductor import compat, devices, overlaps, straight
+from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.choices import with_free_choices
-from wrapper_ir.frontends.inductor.compat import (
-    AOTDispatchAutograd,
-    CachedResult,
-    CompilePackage,
-    RuntimeWrapper,
-    SerializedFxCompile,
-    ShapeEnv,
-    V,
-    WrapperFxCodegen,
-    codegen_common,
-    inductor_entry,
-    repro_writers,
+from wrapper_ir.frontends.inductor.compat import V, codegen_common, inductor_entry
+from wrapper_ir.frontends.inductor.errors import (
+    InstallOrderError,
+    UnsupportedConfigError,
+    UnsupportedDeviceError,
 )
-from wrapper_ir.frontends.inductor.device_scheduling import (
-    answer_for_device,
-    codegens,
-    entry,
-    with_devices,
-)
-from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError, UnsupportedDeviceError
 from wrapper_ir.frontends.inductor.identity import (
     IdentityPass,
     Scripts,
     is_bisected_away,
-    maker,
     package_keys,
 )
-from wrapper_ir.frontends.inductor.other_processes import with_context
-from wrapper_ir.frontends.inductor.overlaps import (
-    noting_metadata,
-    with_overlaps,
-    with_plain_gradients,
-)
-from wrapper_ir.frontends.inductor.session import Session, announce, refuse, use_session
-from wrapper_ir.frontends.inductor.straight import noting_graph, with_straight_calls
+from wrapper_ir.frontends.inductor.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,13 +55,8 @@ if TYPE_CHECKING:
 class WrapperEntry:
     """Stands in for a wrapper class in a slot, and decides anew for each graph.
 
-    Inductor asks a wrapper class for ``create``; everything else is delegated to the previous
-    class.
-
-    Args:
-        device: The slot's device type.
-        stock: The wrapper class that was registered before.
-        setting: Inductor's setting that selects this slot, if we refuse the slot.
+    Inductor asks a wrapper class for ``create``; everything else is delegated to ``stock``, the
+    class that was registered before. ``setting`` selects this slot, if we refuse the slot.
     """
 
     def __init__(self, device: str, stock: Any, setting: str | None) -> None:
@@ -88,13 +66,13 @@ class WrapperEntry:
 
     def create(self, *args: Any, **kwargs: Any) -> Any:
         """Make the wrapper of a graph: ours in one of our contexts, else the previous class's."""
-        session = maker()
+        session = sessions.maker()
         if session is None or _is_stock(session, *args):
             return self._stock.create(*args, **kwargs)
         error = _refusal(self._device, self._setting)  # a device kind may have come since
         if error is not None:
-            refuse(session, error)
-            announce(str(error))
+            sessions.refuse(session, error)
+            sessions.announce(str(error))
             return self._stock.create(*args, **kwargs)
         return _create_wrapper(session, *args, **kwargs)
 
@@ -111,7 +89,7 @@ class FxEntry(WrapperEntry):
 
     def create(self, *args: Any, **kwargs: Any) -> Any:
         """Make the wrapper of a graph."""
-        session = maker()
+        session = sessions.maker()
         if session is not None and session.capture and is_registered(self._device):
             return _create_wrapper(session, *args, **kwargs)
         return super().create(*args, **kwargs)
@@ -179,11 +157,11 @@ def release_unawaited() -> None:
 
 
 @contextlib.contextmanager
-def registered(session: Session) -> Iterator[None]:
+def registered(session: sessions.Session) -> Iterator[None]:
     """Route this context's compilations through us for the length of a block."""
     acquire()
     try:
-        with use_session(session):
+        with sessions.use_session(session):
             yield
     finally:
         release()
@@ -193,7 +171,7 @@ def registered(session: Session) -> Iterator[None]:
 # all of its graphs in Inductor's caches does without.
 
 
-def _create_wrapper(session: Session, *args: Any, **kwargs: Any) -> Any:
+def _create_wrapper(session: sessions.Session, *args: Any, **kwargs: Any) -> Any:
     from wrapper_ir.frontends.inductor.wrapper import create_wrapper  # noqa: PLC0415 - see above
 
     return create_wrapper(session, *args, **kwargs)
@@ -212,14 +190,16 @@ def _with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_made() -> bool:
-    return maker() is not None
+    return sessions.maker() is not None
 
 
-_with_devices = partial(with_devices, _is_made)
+_with_devices = partial(devices.with_devices, _is_made)
 
 
 def _with_our_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
-    return _with_devices(with_overlaps(_is_made, with_straight_calls(_is_made, stock)))
+    return _with_devices(
+        overlaps.with_overlaps(_is_made, straight.with_straight_calls(_is_made, stock))
+    )
 
 
 #: Replaced functions of torch: module or class, name, and a function from theirs to ours.
@@ -227,13 +207,13 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (inductor_entry, "compile_fx", _with_our_calls),
     (inductor_entry, "compile_fx_inner", _with_devices),
     (inductor_entry, "compile_fx_aot", _with_library_emission),
-    (CachedResult, "wrap_post_compile", noting_metadata),
-    (RuntimeWrapper, "post_compile", noting_graph),
-    (AOTDispatchAutograd, "process_runtime_tangent", with_plain_gradients),
-    (CompilePackage, "source_id_from_fn", package_keys),
-    (SerializedFxCompile, "serialize_compile", partial(with_context, registered)),
-    (ShapeEnv, "evaluate_expr", with_free_choices),
-    *((module, "extra_imports", Scripts) for module in repro_writers),
+    (compat.CachedResult, "wrap_post_compile", overlaps.noting_metadata),
+    (compat.RuntimeWrapper, "post_compile", straight.noting_graph),
+    (compat.AOTDispatchAutograd, "process_runtime_tangent", overlaps.with_plain_gradients),
+    (compat.CompilePackage, "source_id_from_fn", package_keys),
+    (compat.SerializedFxCompile, "serialize_compile", partial(sessions.with_context, registered)),
+    (compat.ShapeEnv, "evaluate_expr", with_free_choices),
+    *((module, "extra_imports", Scripts) for module in compat.repro_writers),
 )
 
 #: The replacements in effect: place, name, their function, and ours.
@@ -241,7 +221,7 @@ _replaced: list[tuple[Any, str, Any, Any]] = []
 
 
 def _register() -> None:
-    for device, codegen in list(codegens()):
+    for device, codegen in list(devices.codegens()):
         if device in _previous:
             continue
         previous = _Previous(
@@ -252,7 +232,7 @@ def _register() -> None:
         _previous[device] = previous
         codegen_common.register_backend_for_device(
             device,
-            entry(partial(_is_ours, device), codegen.scheduling),
+            devices.entry(partial(_is_ours, device), codegen.scheduling),
             _entry(device, codegen.wrapper_codegen),
             _entry(device, codegen.cpp_wrapper_codegen, "cpp_wrapper"),
             _fx_entry(device, codegen.fx_wrapper_codegen),
@@ -261,7 +241,7 @@ def _register() -> None:
         )
         previous.ours = codegen_common.device_codegens[device]
         if previous.codegen is None:
-            previous.take_back = answer_for_device(device)
+            previous.take_back = devices.answer_for_device(device)
     if not _replaced:
         for place, name, make in _PLACES:
             stock = inspect.getattr_static(place, name)
@@ -294,11 +274,11 @@ def _fx_entry(device: str, stock: Any) -> Any:
     """Return the entry of the fx slot, even if the vendor of a registered device has none."""
     if stock is None and not is_registered(device):
         return None
-    return FxEntry(device, stock or WrapperFxCodegen, "fx_wrapper")
+    return FxEntry(device, stock or compat.WrapperFxCodegen, "fx_wrapper")
 
 
 def _is_stock(
-    session: Session,
+    session: sessions.Session,
     is_subgraph: bool,  # noqa: FBT001 - Inductor's
     _: str | None,
     parent: Any,
@@ -312,7 +292,7 @@ def _is_stock(
 
 
 def _is_ours(device: str) -> bool:
-    return is_registered(device) and maker() is not None
+    return is_registered(device) and sessions.maker() is not None
 
 
 def _refusal(device: str, setting: str | None) -> WrapperIRError | None:
@@ -320,3 +300,82 @@ def _refusal(device: str, setting: str | None) -> WrapperIRError | None:
     if not is_registered(device):
         return UnsupportedDeviceError(device=device)
     return None if setting is None else UnsupportedConfigError(setting=setting)
+
+
+# ``install``: in its block every compilation by Inductor is ours, whoever starts it.
+
+
+class Installation:
+    """The state between ``install()`` and ``uninstall()``; as a context manager it ends itself."""
+
+    def __init__(self, session: sessions.Session) -> None:
+        self.session = session
+        self._undo = contextlib.ExitStack()
+        acquire()
+        self._undo.callback(release)
+        self._undo.callback(sessions.set_session, sessions.set_session(session))
+        _stack.set((*_stack.get(), self))
+
+    def uninstall(self) -> None:
+        """Restore what ``install`` replaced, for this and all inner installations; only once."""
+        stack = _stack.get()
+        if self in stack:
+            inner = stack[stack.index(self) + 1 :]
+            for installation in reversed(inner):
+                installation.uninstall()
+            _stack.set(stack[: stack.index(self)])
+        self._undo.close()
+
+    def __enter__(self) -> Installation:
+        """Return the installation, which is already in effect."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Uninstall, also after an exception."""
+        self.uninstall()
+
+
+_stack: ContextVar[tuple[Installation, ...]] = ContextVar("wrapper_ir.installations", default=())
+
+
+def install(emitter: str | None = None, **options: Any) -> Installation:
+    """Route every compilation by Inductor in this context through us, from now on.
+
+    Use it as a context manager, or end it with ``uninstall()``. Installations nest; the innermost
+    wins. Other threads are not affected: their compilations remain Inductor's own. A function that
+    Dynamo has already compiled is not compiled again. A backward is compiled by whatever compiled
+    its forward, whenever and in whichever thread it first runs.
+
+    Args:
+        emitter: Name of the emitter; the default comes from ``wir.settings`` or the environment.
+        **options: As for ``torch.compile(..., backend="wrapper_ir", options=...)``, except for
+            those that would be passed on to Inductor.
+
+    Raises:
+        OptionError: There is no such option.
+        OptionValueError: The option exists, but not with that value.
+    """
+    chosen = {} if emitter is None else {"emitter": emitter}
+    settings = Settings.from_options({**chosen, **options})
+    for name, value in settings.inductor:  # a backward may come after the block
+        expected = "the option left out: set it in torch._inductor.config or in torch.compile"
+        raise OptionValueError(option=name, value=value, expected=expected)
+    return Installation(sessions.Session(settings, hold=_hold, recorders=sessions.open_recorders()))
+
+
+def _hold(trace: object) -> None:
+    """Stay registered while a trace is alive, because its backward may still be compiled."""
+    acquire()
+    weakref.finalize(trace, release_unawaited)
+
+
+def uninstall() -> None:
+    """End the innermost installation of this context.
+
+    Raises:
+        InstallOrderError: There is none.
+    """
+    installations = _stack.get()
+    if not installations:
+        raise InstallOrderError
+    installations[-1].uninstall()

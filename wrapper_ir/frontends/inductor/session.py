@@ -11,11 +11,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.frontends.inductor.compat import TracingContext
 from wrapper_ir.frontends.inductor.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     import torch
 
     from wrapper_ir.lines.program import Program
+
+    Within = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 @dataclass(slots=True)
@@ -82,23 +87,16 @@ class Recording(list["Program"]):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A context's request that Inductor's compilations go through us.
-
-    Attributes:
-        settings: The options.
-        capture: Whether only the program is wanted, and nothing is emitted (``capture``).
-        hold: For an installation: called with the trace of each forward that it compiles, because
-            the backward may come after the block. None for a session that is entered again.
-        input_names: Names for the inputs, in order; empty for Inductor's names.
-        recorders: The recordings that were open when the session was made. A backward is compiled
-            when it first runs, on some devices in a thread of its own; the session takes them
-            there.
-    """
+    """A context's request that Inductor's compilations go through us."""
 
     settings: Settings
-    capture: bool = False
+    capture: bool = False  #: whether only the program is wanted, and nothing is emitted
+    #: For an installation: called with the trace of each forward that it compiles, because the
+    #: backward may come after the block. None for a session that is entered again.
     hold: Callable[[object], None] | None = field(default=None, repr=False, compare=False)
-    input_names: tuple[str, ...] = ()
+    input_names: tuple[str, ...] = ()  #: in order; empty for Inductor's names
+    #: The recordings that were open when the session was made. A backward is compiled when it first
+    #: runs, on some devices in a thread of its own; the session takes them there.
     recorders: tuple[Recording, ...] = ()
 
 
@@ -133,6 +131,46 @@ def open_recorders(session: Session | None = None) -> tuple[Recording, ...]:
     carried = session.recorders if session is not None else ()
     distinct = {id(each): each for each in (*carried, *_recorders.get())}  # lists compare by value
     return tuple(recorder for recorder in distinct.values() if recorder.is_open)
+
+
+# The session that compiles the current graph.
+#
+# The compiler of a forward also compiles its backward. An installation belongs to a context, but a
+# backward is compiled when it first runs: after the block or in one of autograd's threads, where
+# there is no installation, or inside the block for a forward from before it. AOTAutogradCache
+# stores both together under the facts of the forward. So the session of an installation is tied to
+# the trace that both share, and the first query decides.
+
+#: Traces compiled in an installation, with its session.
+_makers: weakref.WeakKeyDictionary[TracingContext, Session] = weakref.WeakKeyDictionary()
+
+#: Traces whose backward may be compiled after the installation has ended.
+_held: weakref.WeakSet[TracingContext] = weakref.WeakSet()
+
+
+def maker() -> Session | None:
+    """Return the session that compiles the current graph, or None if Inductor compiles it alone."""
+    session = current_session()
+    trace = TracingContext.try_get()
+    if trace is None or (session is not None and session.hold is None):
+        return session
+    owner = _makers.get(trace)
+    if owner is None and session is not None and not _is_backward(trace):
+        owner = _makers[trace] = session
+    has_backward = trace.fw_metadata is not None and bool(trace.fw_metadata.traced_tangents)
+    if owner is not None and owner.hold and trace not in _held and has_backward:
+        _held.add(trace)
+        owner.hold(trace)
+    return owner
+
+
+def _is_backward(trace: TracingContext) -> bool:
+    """Return whether a backward is being compiled.
+
+    AOTAutograd describes a forward in the trace before compiling it, and collects output strides
+    there only during that compilation.
+    """
+    return trace.fw_metadata is not None and trace.output_strides is None
 
 
 # ``record``: the programs that compilations make.
@@ -179,11 +217,8 @@ def refuse(session: Session, error: Exception) -> None:
 def announce(message: str) -> None:
     """Count a graph that Inductor's own wrapper serves, and warn about it."""
     statistics.count_fallback()
-    warnings.warn(
-        f"a graph is compiled with Inductor's own wrapper: {message}",
-        StockFallbackWarning,
-        stacklevel=2,
-    )
+    text = f"a graph is compiled with Inductor's own wrapper: {message}"
+    warnings.warn(text, StockFallbackWarning, stacklevel=2)
 
 
 def with_announcement(source: str, error: Exception) -> str:
@@ -194,3 +229,64 @@ def with_announcement(source: str, error: Exception) -> str:
     """
     module = __name__
     return f"{source}\n\nfrom {module} import announce\nannounce({str(error)!r})\n"
+
+
+# Compilations that Inductor sends to another process and that are ours there too.
+#
+# With ``TORCHINDUCTOR_FX_COMPILE_MODE=SUBPROCESS`` Inductor pickles a graph with everything that
+# its compilation depends on, compiles it in a separate process, and takes back the compiled graph.
+# Whether a compilation is ours is state of a context, which is not pickled: without this the other
+# process would use Inductor's own wrapper, and caches of this one would store the result as ours.
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A request to another process that makes its compilation ours there."""
+
+    stock: Any  #: Inductor's request
+    within: Within  #: makes the context in which to compile it; picklable
+
+    def deserialize(self) -> Any:
+        """Return the request as Inductor reads it, with our context in its state."""
+        request = self.stock.deserialize()
+        request.virtualized = _State(request.virtualized, self.within)
+        return request
+
+
+@dataclass(frozen=True)
+class _State:
+    """Inductor's global state of a compilation, inside our context."""
+
+    stock: Any
+    within: Within
+
+    @contextlib.contextmanager
+    def patch(self) -> Iterator[None]:
+        """Set the state for the length of a block."""
+        with self.within(), self.stock.patch():
+            yield
+
+
+def with_context(
+    within: Callable[[Session], contextlib.AbstractContextManager[None]], stock: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Wrap Inductor's function that makes requests to other processes to add our context.
+
+    A program that this process waits for must be made here: for such a graph it returns None, as
+    Inductor's function does for a graph that cannot be pickled.
+    """
+
+    @wraps(stock)
+    def serialize_compile(self: Any, *args: Any) -> Any:
+        session = maker()
+        if session is None:
+            return stock(self, *args)
+        if session.capture or open_recorders(session):
+            return None
+        serialized = stock(self, *args)
+        if serialized is None:
+            return None
+        request, constants = serialized
+        return _Request(request, partial(within, Session(session.settings))), constants
+
+    return serialize_compile

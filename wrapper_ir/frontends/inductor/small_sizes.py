@@ -1,47 +1,108 @@
-"""The least sizes at which a captured program stays within its buffers.
-
-Torch traces with inputs whose sizes are neither 0 nor 1, and what follows from that alone leaves no
-guard: in ``x[1]`` and ``x[:2]`` nothing asks whether there are two rows. Code for larger sizes is
-right for 0 and 1 as well, unless it reads rows that are not there. So each access is computed for
-these sizes, with the example's for all others.
-"""
+"""Inductor's index expressions, and the least sizes for which they stay within buffers."""
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import sympy
 
-from wrapper_ir.frontends.inductor.compat import SymT, ir, symbol_is_type
-from wrapper_ir.frontends.inductor.indices import Index, number
+from wrapper_ir.frontends.common.exported import LEAST_TRACED
+from wrapper_ir.frontends.inductor.compat import SymT, ValueRanges, bound_sympy, ir, symbol_is_type
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.memory import Reinterpret
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
-    Values = Mapping[sympy.Symbol, sympy.Integer]
+    Values = Mapping[sympy.Symbol, Any]
 
-#: The least size that torch traces with.
-_TRACED: Final = 2
+
+#: The most places of one access to compute, where interval arithmetic does not settle it.
+_MOST_POINTS: Final = 256
+
+
+class Index(NamedTuple):
+    """The places of one access: those at ``expr``, for all variables from 0 up to their counts.
+
+    Values of the other symbols are given with each question.
+    """
+
+    expr: Any
+    ranges: tuple[tuple[sympy.Symbol, Any], ...]
+
+    def bounds(self, values: Values) -> Any:
+        """Return bounds of the places, as interval arithmetic finds them; None if there are none.
+
+        Raises:
+            ArithmeticError, TypeError, ValueError: A count is no number, or below 0.
+        """
+        counts = self._counts(values)
+        if 0 in counts.values():
+            return None
+        loops = {variable: ValueRanges(0, count - 1) for variable, count in counts.items()}
+        return bound_sympy(self._expr(values), loops)
+
+    def places(self, values: Values) -> Iterator[int]:
+        """Yield places: all of them, or those for variables near their ends."""
+        expr, counts = self._expr(values), self._counts(values)
+        most = int(_MOST_POINTS ** (1 / max(len(counts), 1)) + 1e-9)
+        ends = [
+            [*range(n)] if n <= most else [*range(most - most // 2), *range(n - most // 2, n)]
+            for n in counts.values()
+        ]
+        for point in itertools.product(*ends):
+            numbers = map(sympy.Integer, point)
+            yield int(expr.xreplace(dict(zip(counts, numbers, strict=True))))
+
+    def last(self, values: Values) -> int:
+        """Return the place where all variables are largest; -1 if there is none."""
+        ends = {name: sympy.Integer(n - 1) for name, n in self._counts(values).items()}
+        return -1 if -1 in ends.values() else int(self._expr(values).xreplace(ends))
+
+    def symbols(self) -> set[sympy.Symbol]:
+        """Return the symbols on which it depends, its variables among them."""
+        values = (self.expr, *(count for _, count in self.ranges))
+        return {symbol for value in values for symbol in sympy.sympify(value).free_symbols}
+
+    def _expr(self, values: Values) -> Any:
+        # A bare symbol becomes the plain number that stands for it.
+        return sympy.sympify(sympy.sympify(self.expr).xreplace(values))
+
+    def _counts(self, values: Values) -> dict[sympy.Symbol, int]:
+        counts = {name: int(sympy.sympify(n).xreplace(values)) for name, n in self.ranges}
+        if min(counts.values(), default=0) < 0:
+            raise ValueError("no tensor has less than no elements")
+        return counts
+
+
+def _elements(layout: Any) -> Index:
+    """Return the places of all elements of a layout."""
+    names = [sympy.Symbol(f"_{dim}", integer=True) for dim in range(len(layout.size))]
+    steps = (name * stride for name, stride in zip(names, layout.stride, strict=True))
+    return Index(sum(steps, layout.offset), tuple(zip(names, layout.size, strict=True)))
+
+
+# The least sizes at which a captured program stays within its buffers.
+#
+# Torch traces with inputs whose sizes are neither 0 nor 1, and what follows from that alone leaves
+# no guard: in ``x[1]`` and ``x[:2]`` nothing asks whether there are two rows. Code for larger sizes
+# is right for 0 and 1 as well, unless it reads rows that are not there. So each access is computed
+# for these sizes, with the example's for all others.
 
 
 class _Access(NamedTuple):
-    """Elements of a storage that code touches: those at ``place``.
+    """Elements of a storage that code touches.
 
-    The storage holds what a layout spans. Sizes are sympy expressions, of torch's symbols in
-    kernels and of a program's in views.
+    The expressions are of torch's symbols in kernels and of a program's in views.
     """
 
-    place: Index
-    size: tuple[Any, ...]
-    stride: tuple[Any, ...]
-    offset: Any
-    itemsizes: tuple[int, int] = (1, 1)  #: of the accessed elements, and of the layout's
+    place: Index  #: of these elements
+    storage: Index  #: all of it, as far as its layout spans
+    itemsizes: tuple[int, int] = (1, 1)  #: of the accessed elements, and of the storage's
 
     def fits(self, values: Values) -> bool:
         """Return whether all these elements lie in the storage, for these values of symbols."""
@@ -50,7 +111,7 @@ class _Access(NamedTuple):
             if bounds is None:
                 return True
             taken, held = self.itemsizes
-            limit = self._capacity(values) * held // taken
+            limit = (self.storage.last(values) + 1) * held // taken
             if bounds.lower >= 0 and bounds.upper < limit:
                 return True
             return all(0 <= place < limit for place in self.place.places(values))
@@ -59,34 +120,21 @@ class _Access(NamedTuple):
 
     def symbols(self) -> set[sympy.Symbol]:
         """Return the symbols on which it depends, its variables among them."""
-        values = (self.offset, *self.size, *self.stride)
-        own = {symbol for value in values for symbol in sympy.sympify(value).free_symbols}
-        return own | self.place.symbols()
-
-    def _capacity(self, values: Values) -> int:
-        size = [number(each, values) for each in self.size]
-        if min(size, default=1) < 1:
-            return 0
-        stride = [number(each, values) for each in self.stride]
-        steps = sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-        return number(self.offset, values) + steps + 1
+        return self.place.symbols() | self.storage.symbols()
 
 
 def least_sizes(graph: Any, program: Program) -> dict[str, int]:
-    """Return the least value of each symbol at which a graph's code stays within its buffers.
+    """Return the least value of each symbol at which a scheduled graph stays within its buffers.
 
-    A symbol is absent if the code does so at 0, or if the trace did not exclude 0 and 1.
-
-    Args:
-        graph: Inductor's graph, after scheduling.
-        program: Its program, with the same names for symbols.
+    A symbol is absent if it does so at 0, or if the trace did not exclude 0 and 1. The program has
+    the same names for symbols.
     """
     known, environment = graph.sizevars.backed_var_to_val, graph.sizevars.shape_env
     sizes = [
         symbol
         for symbol, value in known.items()
         if symbol_is_type(symbol, SymT.SIZE)
-        and environment.var_to_range[symbol].lower == _TRACED <= value
+        and environment.var_to_range[symbol].lower == LEAST_TRACED <= value
     ]
     if not sizes:
         return {}
@@ -151,12 +199,7 @@ def _of_kernels(graph: Any) -> Iterator[_Access]:
                 if layout is None or not hasattr(dep, "var_names"):
                     continue  # an op's, which takes tensors
                 ranges = zip(dep.var_names, map(plain, dep.size), strict=True)
-                yield _Access(
-                    Index(plain(dep.index), tuple(ranges)),
-                    tuple(layout.size),
-                    tuple(layout.stride),
-                    layout.offset,
-                )
+                yield _Access(Index(plain(dep.index), tuple(ranges)), _elements(layout))
 
 
 def _layout(graph: Any, name: str) -> Any:
@@ -176,18 +219,5 @@ def _of_views(program: Program) -> Iterator[_Access]:
         if isinstance(line, Reinterpret):
             root = roots[line.out] = roots.get(line.source, line.source)
             layout, storage = program.layout(line.out), program.layout(root)
-            names = [sympy.Dummy(integer=True) for _ in layout.size]
-            yield _Access(
-                Index(
-                    layout.offset + _sum(names, layout),
-                    tuple(zip(names, layout.size, strict=True)),
-                ),
-                storage.size,
-                storage.stride,
-                storage.offset,
-                (layout.dtype.itemsize, storage.dtype.itemsize),
-            )
-
-
-def _sum(names: Sequence[sympy.Symbol], layout: Layout) -> Any:
-    return sum(name * stride for name, stride in zip(names, layout.stride, strict=True))
+            itemsizes = layout.dtype.itemsize, storage.dtype.itemsize
+            yield _Access(_elements(layout), _elements(storage), itemsizes)

@@ -45,9 +45,6 @@ class _Parts(list[Any]):
     """A kernel's partial results, which tell the wrapper which one is being combined.
 
     Inductor iterates over the list after the kernel's call, and writes text for each.
-
-    Args:
-        kernel: One of Inductor's Triton kernels, its workspace included.
     """
 
     def __init__(self, kernel: Any) -> None:
@@ -63,14 +60,8 @@ class _Parts(list[Any]):
                 buffer: Any = V.graph.get_buffer(part.buffer_name)
                 if isinstance(buffer.get_output_spec(), ir.NonOwningLayout):
                     wrapper.codegen_allocation(buffer)  # which Inductor forgets before 2.15
-                wrapper.writing_part = PartNote(
-                    part.buffer_name,
-                    part.reduction_type,
-                    self._workspace.outer_name,
-                    position,
-                    self._rows,
-                    self._columns,
-                )
+                where = self._workspace.outer_name, position, self._rows, self._columns
+                wrapper.writing_part = PartNote(part.buffer_name, part.reduction_type, *where)
                 yield part
         finally:
             wrapper.writing_part = None
@@ -81,7 +72,11 @@ def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> Tri
     code = code.replace(str(Placeholder.KERNEL_NAME), name).replace("#pragma CMT", "#")
     nodes = [node for node in schedule if hasattr(node, "get_buffer_names")]
     produced = frozenset(buffer for node in nodes for buffer in node.get_buffer_names())
-    changed = frozenset(_changed(nodes))
+    real = dict(V.graph.scheduler.mutation_real_name)
+    outputs = [output for node in nodes for output in node.get_outputs()]
+    # The buffers that they write to without making them.
+    changed = {name for output in outputs for name in output.get_mutations()}
+    changed |= {real.get(name, name) for name in changed}
     buffers = {}
     for note in buffers_of(kernel.args, produced):
         written_elsewhere = note.buffer in kernel.args.output_buffers
@@ -92,36 +87,12 @@ def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> Tri
     for workspace in getattr(kernel.args, "workspace_args", ()):
         param, buffer = workspace.inner_name, workspace.outer_name
         buffers[param] = BufferNote(param, buffer, workspace.dtype, Access.READ_WRITE)
-    touched, bodies = tuple(_touched(nodes)), tuple(_bodies(nodes))
-    real = dict(V.graph.scheduler.mutation_real_name)
+    accesses = (at for node in nodes for at in node.read_writes.reads_and_writes())
+    # Each is by the name of the buffer that has the memory.
+    touched = tuple(at.rename(real) for at in accesses if isinstance(at, MemoryDep))
+    parts = (getattr(part, "_body", None) for node in nodes for part in node.get_nodes())
+    bodies = tuple(body for body in parts if body is not None)  # templates have none
     return TritonNote(name, code, name, buffers, nodes_of(nodes), touched, bodies, real)
-
-
-def _bodies(nodes: Sequence[Any]) -> Iterator[Any]:
-    """Yield the loop bodies of scheduled nodes; templates have none."""
-    for node in nodes:
-        for part in node.get_nodes():
-            if getattr(part, "_body", None) is not None:
-                yield part._body
-
-
-def _touched(nodes: Sequence[Any]) -> Iterator[MemoryDep]:
-    """Yield the accesses of scheduled nodes, each by the name of the buffer that has the memory."""
-    real = V.graph.scheduler.mutation_real_name
-    for node in nodes:
-        for at in node.read_writes.reads_and_writes():
-            if isinstance(at, MemoryDep):
-                yield at.rename(real)
-
-
-def _changed(nodes: Sequence[Any]) -> Iterator[str]:
-    """Yield the names of buffers that nodes write to without making them."""
-    real = V.graph.scheduler.mutation_real_name
-    for node in nodes:
-        for output in node.get_outputs():
-            for name in output.get_mutations():
-                yield name
-                yield real.get(name, name)
 
 
 def hint_for_export(error: Exception) -> str | None:

@@ -41,12 +41,8 @@ _HINTS: Final = "torch._inductor.runtime.hints"
 
 #: Options of Triton's compiler that change a kernel's results, its code or its launch.
 _OPTIONS: Final = (
-    "debug",
-    "sanitize_overflow",
-    "enable_fp_fusion",
-    "enable_reflect_ftz",
-    "launch_cooperative_grid",
-    "maxnreg",
+    *("debug", "sanitize_overflow", "enable_fp_fusion", "enable_reflect_ftz"),
+    *("launch_cooperative_grid", "maxnreg"),
 )
 
 #: Those of them that a program states only if they are set.
@@ -58,42 +54,25 @@ _ORDINARY: Final = (None, False, 0, 1)
 
 @dataclass(frozen=True, slots=True)
 class LaunchGrid:
-    """Launch grid of a kernel, in the expressions of Inductor's launcher.
+    """Launch grid of a kernel, in the expressions of Inductor's launcher."""
 
-    Attributes:
-        sizes: Three Python expressions over the kernel's parameters, or numbers.
-        steps: Assignments to further names that the expressions use.
-        extra: Names of the values that the caller passes after the kernel's own arguments.
-    """
-
-    sizes: tuple[str | int, ...]
-    steps: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
+    sizes: tuple[str | int, ...]  #: Python expressions over the kernel's parameters, or numbers
+    steps: tuple[str, ...] = ()  #: assignments to further names that the expressions use
+    extra: tuple[str, ...] = ()  #: names of the values that are passed after its own arguments
 
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """A kernel with the configuration that won.
+    """A kernel with the configuration that won."""
 
-    Attributes:
-        code: Plain Triton.
-        signature: Triton's type of each parameter, ``constexpr`` for constants, in order.
-        constants: Values of constants.
-        grid: Its grid.
-        warps: Warps per block.
-        stages: Stages of software pipelining.
-        options: Further options of Triton's compiler.
-        files: The folder in Triton's cache with its machine code, if known.
-    """
-
-    code: str
-    signature: Mapping[str, str]
+    code: str  #: plain Triton
+    signature: Mapping[str, str]  #: Triton's type of each parameter, ``constexpr`` for constants
     constants: Mapping[str, Any]
     grid: LaunchGrid
-    warps: int
-    stages: int
-    options: tuple[tuple[str, int], ...]
-    files: Path | None = None
+    warps: int  #: per block
+    stages: int  #: of software pipelining
+    options: tuple[tuple[str, int], ...]  #: further ones of Triton's compiler
+    files: Path | None = None  #: the folder in Triton's cache with its machine code, if known
 
 
 def pin(
@@ -101,11 +80,8 @@ def pin(
 ) -> Pinned:
     """Have Inductor try a kernel's configurations, and return it with the winner.
 
-    Args:
-        note: The kernel.
-        tuner: Inductor's tuner of it, its configurations compiled.
-        device: The GPU that it runs on.
-        examples: Makes the launcher's arguments to try them with; None for the first configuration.
+    The tuner has compiled them. ``examples`` makes the launcher's arguments to try them with; None
+    stands for the first configuration.
 
     Raises:
         UnsupportedLineError: It needs an unknown kind of launch.
@@ -245,7 +221,7 @@ def _mentions_tuning(node: ast.expr) -> bool:
 
 def unsupported(note: TritonNote, why: str) -> UnsupportedLineError:
     """Return the error for a Triton kernel without a form."""
-    return UnsupportedLineError(kind="Triton kernel", text=note.name, why=why)
+    return UnsupportedLineError("Triton kernel", note.name, why)
 
 
 # Inductor's tuners of a graph's Triton kernels, compiled by Inductor's own process pool.
@@ -272,11 +248,7 @@ class Tuners:
         self._hand_over()
 
     def get(self, note: TritonNote) -> Any:
-        """Return Inductor's tuner of a kernel, with each of its configurations compiled.
-
-        Raises:
-            UnsupportedTorchError: The tuner lacks an attribute that we need.
-        """
+        """Return Inductor's tuner of a kernel, with each of its configurations compiled."""
         self._hand_over()
         self._waiting.pop(note.code, None)
         if note.code not in self._begun:
@@ -286,8 +258,7 @@ class Tuners:
             with dynamo_timed("wrapper_ir.wait_for_kernel", log_pt2_compile_event=True):
                 tuner = self._begun[note.code] = tuner.result()
         try:
-            for needed in ("launchers", "_create_compile_meta", "_create_compile_options"):
-                getattr(tuner, needed)
+            _ = tuner.launchers, tuner._create_compile_meta, tuner._create_compile_options
         except AttributeError as error:
             raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
         return tuner

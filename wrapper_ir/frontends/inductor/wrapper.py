@@ -14,30 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.base import EmitError
 from wrapper_ir.errors import UnsupportedError
-from wrapper_ir.frontends.inductor.compat import (
-    Mixin,
-    MultiKernelState,
-    PythonWrapperCodegen,
-    SubgraphPythonWrapperCodegen,
-    V,
-    ValueWithLineMap,
-    dynamo_timed,
-    inductor_config,
-    ir,
-)
+from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor import session as sessions
+from wrapper_ir.frontends.inductor.compat import V, ir
 from wrapper_ir.frontends.inductor.convert.graph import convert_graph, passing_of
-from wrapper_ir.frontends.inductor.cuda import keep_whole
+from wrapper_ir.frontends.inductor.devices import keep_whole
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import AlternativesNote, ControlNote
 from wrapper_ir.frontends.inductor.output_code import emit_module
-from wrapper_ir.frontends.inductor.session import (
-    Session,
-    may_refuse,
-    open_recorders,
-    refuse,
-    statistics,
-    with_announcement,
-)
 from wrapper_ir.frontends.inductor.triton import note_of_users_kernel
 from wrapper_ir.lines.expr import UnsupportedExprError
 from wrapper_ir.verify import VerificationError
@@ -51,18 +35,25 @@ if TYPE_CHECKING:
 #: Errors that mean "this graph has no typed form", as opposed to a bug of ours. A program that the
 #: verifier rejects may be what the model asks for, such as an op that reads what it writes.
 UNSUPPORTED = (
-    EmitError,
-    UnsupportedError,
-    UnsupportedExprError,
-    UnsupportedLineError,
-    VerificationError,
+    *(EmitError, UnsupportedError, UnsupportedExprError),
+    *(UnsupportedLineError, VerificationError),
 )
 
 
-class _Notes(Mixin):  # type: ignore[misc]  # of no type
+def _noting(name: str) -> Any:
+    """Return the method that writes a node with subgraphs as Inductor does, recording its lines."""
+
+    def write(self: _Notes, node: Any, *args: Any, **kwargs: Any) -> None:
+        with self._noted_control(node):
+            getattr(super(_Notes, self), name)(node, *args, **kwargs)
+
+    return write
+
+
+class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
     """Mixin that keeps what the lines lose; precedes Inductor's class in the MRO."""
 
-    session: Session
+    session: sessions.Session
 
     #: Whether to check the layouts of inputs.
     checks_inputs: bool = False
@@ -74,7 +65,7 @@ class _Notes(Mixin):  # type: ignore[misc]  # of no type
     #: Whether to check the addresses of inputs, because nobody outside copies unaligned ones.
     checks_alignment: bool = False
 
-    def _open_notes(self, session: Session) -> None:
+    def _open_notes(self, session: sessions.Session) -> None:
         self.session = session
         #: Index of a line -> the IR node that Inductor was generating code for.
         self.writing_node: dict[int, Any] = {}
@@ -139,7 +130,7 @@ class _Notes(Mixin):  # type: ignore[misc]  # of no type
 
         In subgraphs it wants to solve each size, though symbols from around them do for us.
         """
-        if not may_refuse(self.session):
+        if not sessions.may_refuse(self.session):
             super().codegen_inputs()
 
     def register_alignment_check_inputs(self) -> None:
@@ -168,25 +159,10 @@ class _Notes(Mixin):  # type: ignore[misc]  # of no type
             self.handle_notes[len(self.lines)] = f"{kernel_name}:{debug_handle}"
         super().write_provenance_debug_handle(kernel_name, debug_handle)
 
-    def codegen_conditional(self, conditional: Any) -> None:
-        """Write a choice as Inductor does until torch 2.13, recording its lines."""
-        with self._noted_control(conditional):
-            super().codegen_conditional(conditional)
-
-    def codegen_switch(self, node: Any) -> None:
-        """Write a choice as Inductor does since torch 2.14, recording its lines."""
-        with self._noted_control(node):
-            super().codegen_switch(node)
-
-    def codegen_while_loop(self, while_loop: Any, *args: Any, **kwargs: Any) -> None:
-        """Write a loop as Inductor does, recording its lines."""
-        with self._noted_control(while_loop):
-            super().codegen_while_loop(while_loop, *args, **kwargs)
-
-    def codegen_invoke_subgraph(self, invoke_subgraph: Any) -> None:
-        """Write the call of a subgraph as Inductor does, recording its lines."""
-        with self._noted_control(invoke_subgraph):
-            super().codegen_invoke_subgraph(invoke_subgraph)
+    codegen_conditional = _noting("codegen_conditional")  # until torch 2.13
+    codegen_switch = _noting("codegen_switch")  # since torch 2.14
+    codegen_while_loop = _noting("codegen_while_loop")
+    codegen_invoke_subgraph = _noting("codegen_invoke_subgraph")
 
     def codegen_subgraph_with_flattened_outputs(self, subgraph: Any, *args: Any) -> None:
         """Write the call of a subgraph, recording its lines if tuning chose it for an op.
@@ -221,7 +197,7 @@ class _Notes(Mixin):  # type: ignore[misc]  # of no type
         self.control_notes[start] = ControlNote(node, len(self.lines))
 
 
-class _NotingAlternatives(MultiKernelState):
+class _NotingAlternatives(compat.MultiKernelState):
     """Inductor's state of equivalent kernels, which records them where they are defined."""
 
     def __init__(self, wrapper: _Notes) -> None:
@@ -236,15 +212,15 @@ class _NotingAlternatives(MultiKernelState):
         return name
 
 
-class NotingWrapper(_Notes, PythonWrapperCodegen):
+class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
     """The wrapper of a graph that is compiled through us."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: sessions.Session) -> None:
         self._open_notes(session)
-        self.checks_inputs = bool(inductor_config.size_asserts)
+        self.checks_inputs = bool(compat.inductor_config.size_asserts)
         self.checks_numbers = session.capture or bool(V.graph.aot_mode)
         # The setting came with PyTorch 2.15.
-        strict = getattr(inductor_config, "alignment_asserts_inputs", False)
+        strict = getattr(compat.inductor_config, "alignment_asserts_inputs", False)
         self.checks_alignment = session.capture or bool(strict)
         if session.capture:
             # With this flag on, Inductor leaves out the checks of symbolic numbers.
@@ -269,58 +245,47 @@ class NotingWrapper(_Notes, PythonWrapperCodegen):
         """Make the program of the graph, and from it what the session asks for."""
         try:
             passing = self._passing()
-            with dynamo_timed("wrapper_ir.convert", log_pt2_compile_event=True):
-                program = convert_graph(
-                    self,
-                    V.graph,
-                    is_inference=is_inference,
-                    names=self.session.input_names,
-                    passing=passing,
-                )
-            with dynamo_timed("wrapper_ir.emit", log_pt2_compile_event=True):
+            with compat.dynamo_timed("wrapper_ir.convert", log_pt2_compile_event=True):
+                how: Any = {"names": self.session.input_names, "passing": passing}
+                program = convert_graph(self, V.graph, is_inference=is_inference, **how)
+            with compat.dynamo_timed("wrapper_ir.emit", log_pt2_compile_event=True):
                 module = emit_module(program, self.session, V.graph, passing)
         except UNSUPPORTED as error:
             return self._stock(error, is_inference=is_inference)
         graph: Any = V.graph
         keep_whole(graph)
         if not self.session.capture:
-            statistics.count_program()
-            for recorder in open_recorders(self.session):
+            sessions.statistics.count_program()
+            for recorder in sessions.open_recorders(self.session):
                 recorder.add(program, graph.module)
         return module, None
 
     def _passing(self) -> Passing:
-        """Return the values that bypass the program.
-
-        Raises:
-            UnsupportedLineError: There are some, but a capture has nothing around the program.
-        """
+        """Return the values that bypass the program; a capture has nothing around it for them."""
         passing = passing_of(V.graph, self.get_graph_outputs())
         if self.session.capture and not passing.is_empty:
             names = [V.graph.graph_input_names[i] for i in passing.inputs]
             names += [name for name, _ in passing.constants.values()]
-            raise UnsupportedLineError(
-                kind="graph input or output",
-                text=names[0],
-                why="it is a Python object or a size without a value, from a tensor subclass",
-                hint="capture a function of the inner tensors",
-            )
+            why = "it is a Python object or a size without a value, from a tensor subclass"
+            hint = "capture a function of the inner tensors"
+            raise UnsupportedLineError("graph input or output", names[0], why, hint=hint)
         return passing
 
     def _stock(self, error: Exception, *, is_inference: bool) -> Any:
-        refuse(self.session, error)
+        sessions.refuse(self.session, error)
         stock: Any = super()
         text, declarations = stock._generate(is_inference)
-        return ValueWithLineMap(with_announcement(text.value, error), text.line_map), declarations
+        announcing = sessions.with_announcement(text.value, error)
+        return compat.ValueWithLineMap(announcing, text.line_map), declarations
 
 
-class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
+class NotingSubgraphWrapper(_Notes, compat.SubgraphPythonWrapperCodegen):
     """The wrapper of a subgraph: a branch, a loop body, a partition.
 
     Its lines are converted with those of the graph around it.
     """
 
-    def __init__(self, session: Session, *args: Any) -> None:
+    def __init__(self, session: sessions.Session, *args: Any) -> None:
         self._open_notes(session)
         super().__init__(*args)
         self.multi_kernel_state = _NotingAlternatives(self)
@@ -331,8 +296,8 @@ class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
 
     def _generate(self, is_inference: bool) -> Any:  # noqa: FBT001 - Inductor's
         """Keep the lines; print them only for a graph that Inductor's own wrapper may serve."""
-        if may_refuse(self.session):
-            return ValueWithLineMap("", []), ValueWithLineMap("", [])
+        if sessions.may_refuse(self.session):
+            return compat.ValueWithLineMap("", []), compat.ValueWithLineMap("", [])
         lines = list(self.lines)  # memory planning replaces them
         stock: Any = super()
         printed = stock._generate(is_inference)
@@ -341,7 +306,7 @@ class NotingSubgraphWrapper(_Notes, SubgraphPythonWrapperCodegen):
 
 
 def create_wrapper(
-    session: Session,
+    session: sessions.Session,
     is_subgraph: bool,  # noqa: FBT001 - Inductor's
     subgraph_name: str | None,
     parent_wrapper: Any,

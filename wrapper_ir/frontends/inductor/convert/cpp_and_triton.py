@@ -9,43 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 
+from wrapper_ir import lines
 from wrapper_ir.frontends.common.ops import to_device
+from wrapper_ir.frontends.inductor import notes, triton_tuning
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, ir
-from wrapper_ir.frontends.inductor.convert.examples import can_be_tried, example
+from wrapper_ir.frontends.inductor.convert.triton_trials import can_be_tried, example
 from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.notes import (
-    AlternativesNote,
-    BufferNote,
-    CallNote,
-    ForeignNote,
-    KernelNote,
-    SizeNote,
-    TritonNote,
-    kernel_flags,
-)
-from wrapper_ir.frontends.inductor.triton_tuning import (
-    Pinned,
-    fastest,
-    keep_machine_code,
-    nearest,
-    pin,
-    unsupported,
-)
+from wrapper_ir.frontends.inductor.settings import kernel_flags
 from wrapper_ir.lines import expr as ours
-from wrapper_ir.lines.args import Access, Arg, BufferArg, ScalarArg
-from wrapper_ir.lines.kernels import (
-    BufferParam,
-    CppKernel,
-    KernelCall,
-    KernelDefinition,
-    Param,
-    ScalarParam,
-    ScalarType,
-    TritonKernel,
-)
-from wrapper_ir.lines.program import SymbolKind
-from wrapper_ir.lines.symbols import BindSymbol, ItemOf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -53,30 +25,28 @@ if TYPE_CHECKING:
     import torch
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
-    from wrapper_ir.frontends.inductor.triton_tuning import LaunchGrid
-    from wrapper_ir.lines.expr import Dim, Scalar
 
 
 _SCALARS: Final = {
-    "i1": ScalarType.BOOL,
-    "u1": ScalarType.BOOL,
-    "i32": ScalarType.INT32,
-    "i64": ScalarType.INT64,
-    "u64": ScalarType.UINT64,
-    "fp32": ScalarType.FLOAT32,
-    "fp64": ScalarType.FLOAT64,
+    "i1": lines.ScalarType.BOOL,
+    "u1": lines.ScalarType.BOOL,
+    "i32": lines.ScalarType.INT32,
+    "i64": lines.ScalarType.INT64,
+    "u64": lines.ScalarType.UINT64,
+    "fp32": lines.ScalarType.FLOAT32,
+    "fp64": lines.ScalarType.FLOAT64,
 }
 
 
-def kernels_to_tune(call: CallNote | None) -> Iterator[TritonNote]:
+def kernels_to_tune(call: notes.CallNote | None) -> Iterator[notes.TritonNote]:
     """Yield the kernels that must be tuned for a call."""
-    if isinstance(call, TritonNote):
+    if isinstance(call, notes.TritonNote):
         yield call
-    elif isinstance(call, AlternativesNote) and call.shapes is None:
+    elif isinstance(call, notes.AlternativesNote) and call.shapes is None:
         yield from call.kernels
 
 
-def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
+def convert_triton_call(scope: Scope, line: Any, note: notes.TritonNote) -> None:
     """Convert a ``KernelCallLine`` of a Triton kernel, using the note that was taken for it."""
     passed = launch_arguments(line)
     note = _with_first_writes(scope, note)
@@ -84,10 +54,10 @@ def convert_triton_call(scope: Scope, line: Any, note: TritonNote) -> None:
     by_name = _by_name(line, pinned, passed)
     args = [_argument(scope, note, param, by_name[param.name]) for param in kernel.params]
     for param, arg in zip(kernel.params, args, strict=True):
-        if isinstance(arg, BufferArg) and pinned.signature[param.name].endswith(":16"):
+        if isinstance(arg, lines.BufferArg) and pinned.signature[param.name].endswith(":16"):
             scope.shared.aligned[scope.draft.owner(arg.buffer)] = GPU_ALIGN_BYTES
     grid = _grid(scope, note, pinned, by_name)
-    call = KernelCall(kernel=name, args=tuple(args), device=to_device(line.device), grid=grid)
+    call = lines.KernelCall(kernel=name, args=tuple(args), device=to_device(line.device), grid=grid)
     scope.emit_call(call, note.nodes)
 
 
@@ -99,33 +69,27 @@ def launch_arguments(line: Any) -> list[Any]:
     return [raw if isinstance(raw, ir.IRNode) else printed for raw, printed in pairs]
 
 
-def _by_name(line: Any, pinned: Pinned, passed: list[Any]) -> dict[str, Any]:
+def _by_name(line: Any, pinned: triton_tuning.Pinned, passed: list[Any]) -> dict[str, Any]:
     """Return the argument of each parameter, and of the extra names that the grid uses."""
     extra = pinned.grid.extra
     names = pinned.signature if line.raw_keys is None else line.raw_keys
     count = len(passed) - len(extra)
-    return {
-        **dict(zip(names, passed[:count], strict=False)),
-        **dict(zip(extra, passed[count:], strict=True)),
-    }
+    own = zip(names, passed[:count], strict=False)
+    return dict([*own, *zip(extra, passed[count:], strict=True)])
 
 
-def _with_first_writes(scope: Scope, note: TritonNote) -> TritonNote:
+def _with_first_writes(scope: Scope, note: notes.TritonNote) -> notes.TritonNote:
     """Narrow the access to memory that nothing has written to: it holds nothing to read."""
-    buffers = {
-        param: (
-            dataclasses.replace(buffer, access=Access.WRITE)
-            if buffer.access is Access.READ_WRITE and scope.is_unwritten(buffer.buffer)
-            else buffer
-        )
-        for param, buffer in note.buffers.items()
-    }
+    buffers = dict(note.buffers)
+    for param, buffer in buffers.items():
+        if buffer.access is lines.Access.READ_WRITE and scope.is_unwritten(buffer.buffer):
+            buffers[param] = dataclasses.replace(buffer, access=lines.Access.WRITE)
     return dataclasses.replace(note, buffers=buffers)
 
 
 def _definition(
-    scope: Scope, note: TritonNote, device: torch.device, passed: list[Any]
-) -> tuple[str, KernelDefinition, Pinned]:
+    scope: Scope, note: notes.TritonNote, device: torch.device, passed: list[Any]
+) -> tuple[str, lines.KernelDefinition, triton_tuning.Pinned]:
     """Return the kernel's definition, made and tuned on first use."""
     shared = scope.shared
     access = tuple((param, buffer.access) for param, buffer in note.buffers.items())
@@ -134,69 +98,66 @@ def _definition(
         pinned = _pinned(scope, note, device, passed)
         name = scope.draft.fresh(note.name, scope.draft.definitions, first=2)
         types = {p: t for p, t in pinned.signature.items() if t != "constexpr"}
-        source = TritonKernel(
-            pinned.code,
-            note.entry,
-            tuple(types.items()),
-            tuple(pinned.constants.items()),
-            pinned.warps,
-            pinned.stages,
-            pinned.options,
-        )
+        tables = tuple(types.items()), tuple(pinned.constants.items())
+        how: Any = (pinned.warps, pinned.stages, pinned.options)
+        source = lines.TritonKernel(pinned.code, note.entry, *tables, *how)
         params = tuple(_parameter(note, param, type_) for param, type_ in types.items())
-        definition = KernelDefinition(name, params, source, origin=scope.origin(*note.nodes))
-        keep_machine_code(name, source, pinned)
+        definition = lines.KernelDefinition(name, params, source, origin=scope.origin(*note.nodes))
+        triton_tuning.keep_machine_code(name, source, pinned)
         scope.draft.definitions[name] = definition
         shared.triton_kernels[key] = (name, definition, pinned)
-    entry: tuple[str, KernelDefinition, Pinned] = shared.triton_kernels[key]
+    entry: tuple[str, lines.KernelDefinition, triton_tuning.Pinned] = shared.triton_kernels[key]
     return entry
 
 
-def _pinned(scope: Scope, note: TritonNote, device: torch.device, passed: list[Any]) -> Pinned:
+def _pinned(
+    scope: Scope, note: notes.TritonNote, device: torch.device, passed: list[Any]
+) -> triton_tuning.Pinned:
     """Return a kernel with its configuration. It is tuned once, however it accesses its buffers."""
     key, cache = (note.name, note.code), scope.shared.pinned
     if key not in cache:
         tuner = scope.shared.tuners.get(note)
-        cache[key] = pin(note, tuner, device, _examples(scope, note, passed))
-    pinned: Pinned = cache[key]
+        cache[key] = triton_tuning.pin(note, tuner, device, _examples(scope, note, passed))
+    pinned: triton_tuning.Pinned = cache[key]
     return pinned
 
 
-def _examples(scope: Scope, note: TritonNote, passed: list[Any]) -> Callable[[], list[Any]] | None:
+def _examples(
+    scope: Scope, note: notes.TritonNote, passed: list[Any]
+) -> Callable[[], list[Any]] | None:
     """Return what makes arguments to try a kernel with; None if it cannot be tried."""
     if not can_be_tried(scope, note, passed):
         return None
     return lambda: [example(scope, note, value) for value in passed]
 
 
-def _parameter(note: TritonNote, param: str, type_: str) -> Param:
+def _parameter(note: notes.TritonNote, param: str, type_: str) -> lines.Param:
     plain = type_.removesuffix(":16")
     if plain.startswith("*"):
         buffer = note.buffers.get(param)
         if buffer is None:
-            raise unsupported(note, f"its parameter '{param}' is not a buffer of the graph")
-        return BufferParam(param, to_dtype(buffer.dtype), buffer.access)
+            raise triton_tuning.unsupported(
+                note, f"its parameter '{param}' is not a buffer of the graph"
+            )
+        return lines.BufferParam(param, to_dtype(buffer.dtype), buffer.access)
     if plain.startswith("tensordesc"):
-        raise UnsupportedLineError(
-            kind="tensor descriptor",
-            text=f"{note.name}, {param}",
-            why="kernels cannot take one that is made on the host",
-            hint="Inductor makes it in the kernel with triton.enable_host_side_tma=False",
-        )
+        why = "kernels cannot take one that is made on the host"
+        hint = "Inductor makes it in the kernel with triton.enable_host_side_tma=False"
+        raise UnsupportedLineError("tensor descriptor", f"{note.name}, {param}", why, hint=hint)
     if plain not in _SCALARS:
-        raise unsupported(note, f"its parameter '{param}' has the type '{plain}'")
-    return ScalarParam(param, _SCALARS[plain])
+        raise triton_tuning.unsupported(note, f"its parameter '{param}' has the type '{plain}'")
+    return lines.ScalarParam(param, _SCALARS[plain])
 
 
-def _argument(scope: Scope, note: TritonNote, param: Param, value: Any) -> Arg:
-    if isinstance(param, BufferParam):
+def _argument(scope: Scope, note: notes.TritonNote, param: lines.Param, value: Any) -> lines.Arg:
+    if isinstance(param, lines.BufferParam):
         if isinstance(value, ir.IRNode):
-            return BufferArg(scope.reference(value), param.access)
+            return lines.BufferArg(scope.reference(value), param.access)
         buffer = note.buffers[param.name]
-        return BufferArg(scope.resolve(buffer.buffer), param.access)
+        return lines.BufferArg(scope.resolve(buffer.buffer), param.access)
     if param.name in note.buffers:
-        return ScalarArg(_value_of(scope, note.buffers[param.name].buffer, param.type))
-    return ScalarArg(scope.scalar(_number(value)))
+        return lines.ScalarArg(_value_of(scope, note.buffers[param.name].buffer, param.type))
+    return lines.ScalarArg(scope.scalar(_number(value)))
 
 
 def _number(value: Any) -> Any:
@@ -204,22 +165,22 @@ def _number(value: Any) -> Any:
     return getattr(value, "inner", value)
 
 
-def _value_of(scope: Scope, buffer: str, type_: ScalarType) -> Scalar:
+def _value_of(scope: Scope, buffer: str, type_: lines.ScalarType) -> lines.Scalar:
     """Read the only element of a tensor on the host, for a GPU kernel that takes it by value."""
-    is_real = type_ in (ScalarType.FLOAT32, ScalarType.FLOAT64)
-    kind = SymbolKind.FLOAT if is_real else SymbolKind.INT
+    is_real = type_ in (lines.ScalarType.FLOAT32, lines.ScalarType.FLOAT64)
+    kind = lines.SymbolKind.FLOAT if is_real else lines.SymbolKind.INT
     name = scope.bind_fresh(f"{scope.name(buffer)}_value", kind)
-    scope.emit(BindSymbol(name, ItemOf(scope.resolve(buffer))))
+    scope.emit(lines.BindSymbol(name, lines.ItemOf(scope.resolve(buffer))))
     return scope.draft.symbol(name)
 
 
 def _grid(
-    scope: Scope, note: TritonNote, pinned: Pinned, by_name: Mapping[str, Any]
-) -> tuple[Dim, ...]:
+    scope: Scope, note: notes.TritonNote, pinned: triton_tuning.Pinned, by_name: Mapping[str, Any]
+) -> tuple[lines.Dim, ...]:
     try:
         return grid_of(pinned.grid, lambda name: scope.dim(_number(by_name[name])))
     except UnknownGridError as error:
-        raise unsupported(note, str(error)) from error
+        raise triton_tuning.unsupported(note, str(error)) from error
 
 
 # Calls of one of several equivalent kernels (Inductor's ``triton.multi_kernel``).
@@ -229,18 +190,16 @@ def _grid(
 # now, and the program contains only the chosen kernel.
 
 
-def convert_choice(scope: Scope, line: Any, note: AlternativesNote) -> None:
+def convert_choice(scope: Scope, line: Any, note: notes.AlternativesNote) -> None:
     """Convert a call of several equivalent kernels to a call of the chosen one."""
     passed = launch_arguments(line)
     if note.shapes is None:
-        number = fastest(
-            note,
-            [scope.shared.tuners.get(kernel) for kernel in note.kernels],
-            line.device,
-            _examples(scope, note.kernels[0], passed),
+        tuners = [*map(scope.shared.tuners.get, note.kernels)]
+        number = triton_tuning.fastest(
+            note, tuners, line.device, _examples(scope, note.kernels[0], passed)
         )
     else:
-        number = nearest(note, list(_shapes(scope, passed)))
+        number = triton_tuning.nearest(note, list(_shapes(scope, passed)))
     shared, extra = note.taken_by(number, len(passed))
     call = copy.copy(line)
     call.kernel_name = note.kernels[number].name
@@ -251,10 +210,8 @@ def convert_choice(scope: Scope, line: Any, note: AlternativesNote) -> None:
 def _shapes(scope: Scope, passed: list[Any]) -> Iterator[tuple[int, ...]]:
     """Yield the expected shapes of the tensors that are passed."""
     for value in passed:
-        name = value if isinstance(value, str) else None
-        if isinstance(value, ir.IRNode):
-            name = scope.reference(value)
-        if name is not None:
+        if isinstance(value, (str, ir.IRNode)):
+            name = value if isinstance(value, str) else scope.reference(value)
             layout = scope.layout(scope.resolve(name))
             yield tuple(int(scope.draft.expected(size)) for size in layout.size)
 
@@ -270,12 +227,12 @@ class UnknownGridError(ValueError):
     """A grid uses an operation, or a name, that has no form here."""
 
 
-def grid_of(grid: LaunchGrid, argument: Callable[[str], Dim]) -> tuple[Dim, ...]:
+def grid_of(
+    grid: triton_tuning.LaunchGrid, argument: Callable[[str], lines.Dim]
+) -> tuple[lines.Dim, ...]:
     """Return one to three sizes, without trailing ones.
 
-    Args:
-        grid: The expressions of Inductor's launcher.
-        argument: Returns the argument for a parameter, or raises ``KeyError``.
+    ``argument`` returns the argument for a parameter, or raises ``KeyError``.
 
     Raises:
         UnknownGridError: An expression has no form here.
@@ -349,41 +306,38 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {"max": sympy.Max, "min": 
 # Calls of C++ kernels, and the dispatch over all kinds of kernels.
 
 
-def convert_kernel_call(scope: Scope, line: Any, note: CallNote | None) -> None:
+def convert_kernel_call(scope: Scope, line: Any, note: notes.CallNote | None) -> None:
     """Convert a ``KernelCallLine``, using the note that its scheduling took; there must be one."""
     if note is None:
         why = "its scheduling left no note of it"
-        raise UnsupportedLineError(kind="KernelCallLine", text=line.kernel_name, why=why)
-    if isinstance(note, ForeignNote):
+        raise UnsupportedLineError("KernelCallLine", line.kernel_name, why)
+    if isinstance(note, notes.ForeignNote):
         raise UnsupportedLineError(
-            kind=f"kernel in {note.language}",
-            text=note.name,
-            why="programs hold kernels in C++ and Triton",
+            f"kernel in {note.language}",
+            note.name,
+            "programs hold kernels in C++ and Triton",
             hint="have Inductor take another backend (max_autotune_gemm_backends, cuda_backend, "
             "BACKEND of flex_attention); with on_unsupported='stock' Inductor's own wrapper is "
             "used for such graphs",
         )
-    if isinstance(note, AlternativesNote):
+    if isinstance(note, notes.AlternativesNote):
         convert_choice(scope, line, note)
         return
-    if isinstance(note, TritonNote):
+    if isinstance(note, notes.TritonNote):
         convert_triton_call(scope, line, note)
         return
-    call = KernelCall(
-        kernel=_cpp_definition(scope, note),
-        args=tuple(_cpp_argument(scope, param) for param in note.params),
-        device=to_device(line.device),
-    )
-    scope.emit_call(call, note.nodes)
+    name, device = _cpp_definition(scope, note), to_device(line.device)
+    args = tuple(_cpp_argument(scope, param) for param in note.params)
+    scope.emit_call(lines.KernelCall(kernel=name, args=args, device=device), note.nodes)
 
 
-def _cpp_argument(scope: Scope, param: BufferNote | SizeNote) -> Arg:
-    if isinstance(param, BufferNote):
-        return BufferArg(scope.kernel_argument(param.buffer), param.access)
-    return ScalarArg(scope.scalar(param.value))
+def _cpp_argument(scope: Scope, param: notes.BufferNote | notes.SizeNote) -> lines.Arg:
+    if isinstance(param, notes.BufferNote):
+        return lines.BufferArg(scope.kernel_argument(param.buffer), param.access)
+    return lines.ScalarArg(scope.scalar(param.value))
 
 
-def _cpp_definition(scope: Scope, note: KernelNote) -> str:
+def _cpp_definition(scope: Scope, note: notes.KernelNote) -> str:
     """Return the name of the kernel's definition, made on first use.
 
     Inductor shares a kernel between calls with equal text, even if they may assume different things
@@ -395,14 +349,14 @@ def _cpp_definition(scope: Scope, note: KernelNote) -> str:
     if key not in shared.kernel_names:
         name = scope.draft.fresh(note.name, scope.draft.definitions, first=2)
         isa, flags = kernel_flags()
-        source = CppKernel(note.code, entry=note.name, isa=isa, flags=flags)
+        source = lines.CppKernel(note.code, entry=note.name, isa=isa, flags=flags)
         origin = scope.origin(*note.nodes)
-        scope.draft.definitions[name] = KernelDefinition(name, params, source, origin=origin)
+        scope.draft.definitions[name] = lines.KernelDefinition(name, params, source, origin=origin)
         shared.kernel_names[key] = name
     return shared.kernel_names[key]
 
 
-def _cpp_parameter(param: BufferNote | SizeNote) -> Param:
-    if isinstance(param, BufferNote):
-        return BufferParam(param.param, to_dtype(param.dtype), param.access)
-    return ScalarParam(param.param, param.type)
+def _cpp_parameter(param: notes.BufferNote | notes.SizeNote) -> lines.Param:
+    if isinstance(param, notes.BufferNote):
+        return lines.BufferParam(param.param, to_dtype(param.dtype), param.access)
+    return lines.ScalarParam(param.param, param.type)

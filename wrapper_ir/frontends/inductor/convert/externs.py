@@ -14,17 +14,7 @@ from torch.utils._pytree import tree_leaves
 from wrapper_ir.frontends.common.ops import Bound, Path, call_of, to_device
 from wrapper_ir.frontends.common.symbols import Binding, UnknownWayError, bind_along, bindings_of
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
-from wrapper_ir.frontends.inductor.convert.arguments import (
-    Method,
-    bind_arguments,
-    convert_object,
-    function_of,
-    method_of,
-)
-from wrapper_ir.frontends.inductor.convert.operators import (
-    hooked_name,
-    states_of,
-)
+from wrapper_ir.frontends.inductor.convert import operators
 from wrapper_ir.frontends.inductor.convert.streams import (
     convert_stream_op,
     host_waits,
@@ -87,12 +77,12 @@ class ExternConverter:
         """Convert a call that writes into an existing buffer."""
         node = line.node
         target = node.output_view if node.output_view is not None else node
-        function = function_of(node)
+        function = operators.function_of(node)
         if function is not None:
             for op, args, kwargs in function(self._scope, node, target):
                 self.call(node, op, args, kwargs)
             return
-        self.call(node, node_op(node), _plain_args(node), {**node.kwargs, "out": target})
+        self.call(node, node_op(node), plain_args(node), {**node.kwargs, "out": target})
 
     def alloc(self, line: Any) -> None:
         """Convert a call that allocates its own results."""
@@ -100,7 +90,7 @@ class ExternConverter:
         if isinstance(node, ir.FallbackKernel):
             self._fallback(node)
         else:
-            self.call(node, node_op(node), _plain_args(node), node.kwargs, self._results(node))
+            self.call(node, node_op(node), plain_args(node), node.kwargs, self._results(node))
         self.show(node)
 
     def _fallback(self, node: Any) -> None:
@@ -119,7 +109,7 @@ class ExternConverter:
 
     def _call_method(self, node: Any, receiver: Any, name: str, *args: Any, **kwargs: Any) -> None:
         """Convert a call of a custom object's method."""
-        method = method_of(receiver, name)
+        method = operators.method_of(receiver, name)
         self.call(node, method, (receiver, *args), kwargs, self._results(node))
 
     def _run_and_save(self, node: Any, op: Any, *args: Any, **kwargs: Any) -> None:
@@ -129,13 +119,13 @@ class ExternConverter:
             first, *path = result.path
             parts[int(first)].append(replace(result, path=tuple(path)))
         if parts[0]:
-            states = states_of(_device_of(node))
+            states = operators.states_of(_device_of(node))
             self.call(node, states.get, states.where, {}, parts[0])
         self.call(node, op, args, kwargs, parts[1])
 
     def _run_with(self, node: Any, state: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         """Convert a random op that runs under a given generator state, and restore the state."""
-        scope, states = self._scope, states_of(_device_of(node))
+        scope, states = self._scope, operators.states_of(_device_of(node))
         before = scope.define(scope.draft.fresh(f"{node.get_name()}_state"), states.layout)
         device_args = tuple(DeviceArg(to_device(device)) for device in states.where)
         self.call(node, states.get, states.where, {}, [ResultBuffer(before)])
@@ -150,17 +140,15 @@ class ExternConverter:
         scope, exchange = self._scope, partial(call_of, self._scope.draft, own_ops.EXCHANGE_STATE)
         before = scope.draft.fresh(f"{node.get_name()}_generator")
         scope.draft.reserved.add(before)
-        generator = ObjectArg(convert_object(scope, kwargs.pop("rng_state")))
-        origin = scope.origin(node)
-        scope.emit(
-            exchange((generator,), results=(ResultObject(before, GENERATOR),), origin=origin)
-        )
+        generator = ObjectArg(operators.convert_object(scope, kwargs.pop("rng_state")))
+        origin, result = scope.origin(node), ResultObject(before, GENERATOR)
+        scope.emit(exchange((generator,), results=(result,), origin=origin))
         self.call(node, op, args, kwargs, self._results(node))
         scope.emit(exchange((ObjectArg(before),), origin=origin))
 
     def show(self, node: Any) -> None:
         """Show a node's tensor to Inductor's intermediate hooks, if they are enabled."""
-        name = hooked_name(node)
+        name = operators.hooked_name(node)
         if name:
             from wrapper_ir.runtime import own_ops  # noqa: PLC0415 - registers ops
 
@@ -194,14 +182,14 @@ class ExternConverter:
     def call(
         self,
         node: Any,
-        op: torch._ops.OpOverload | Method,
+        op: torch._ops.OpOverload | operators.Method,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         defined: Sequence[CallResult] = (),
     ) -> None:
         """Emit the call of the op behind a node."""
         scope, origin = self._scope, self._scope.origin(node)
-        bound = bind_arguments(scope, op, args, kwargs, origin)
+        bound = operators.bind_arguments(scope, op, args, kwargs, origin)
         ordered = bound.args
         if op is torch.ops.aten.addmm.out:
             ordered = self._with_rows(ordered, dict(bound.kwargs), origin)
@@ -212,7 +200,7 @@ class ExternConverter:
         node_device = _device_of(node)
         device = to_device(node_device) if node_device is not None else CPU
         line = call_of(scope.draft, bound.op, ordered, bound.kwargs, results, device=device)
-        names = self._scope.leaves.get(node.get_name(), {}).values() if defined else ()
+        names = scope.leaves.get(node.get_name(), {}).values() if defined else ()
         scope.emit_call(line, [node], [scope.graph.get_buffer(name) for name in names])
 
     def _with_rows(
@@ -228,8 +216,7 @@ class ExternConverter:
         if not isinstance(bias, BufferArg) or not isinstance(out, BufferArg):
             return args
         vector, matrix = self._scope.layout(bias.buffer), self._scope.layout(out.buffer)
-        fits = vector.size == matrix.size[1:] and matrix.is_static and vector.device == CPU
-        if not fits:
+        if vector.size != matrix.size[1:] or not matrix.is_static or vector.device != CPU:
             return args
         return (BufferArg(self._scope.rows(bias.buffer, matrix.size, origin)), *args[1:])
 
@@ -282,11 +269,8 @@ class ExternConverter:
         for path, leaf_name in leaves.items():
             leaf = self._scope.graph.get_buffer(leaf_name)
             if not isinstance(leaf.layout, ir.Layout):
-                raise UnsupportedLineError(
-                    kind="result of an op",
-                    text=f"{leaf_name} of {node.python_kernel_name}",
-                    why="it is not a tensor",
-                )
+                text = f"{leaf_name} of {node.python_kernel_name}"
+                raise UnsupportedLineError("result of an op", text, "it is not a tensor")
             buffer = self._scope.define(leaf_name, self._scope.to_layout(leaf.layout))
             results.append(ResultBuffer(buffer, path))
         if line is not None:
@@ -338,12 +322,11 @@ def node_op(node: Any) -> torch._ops.OpOverload:
         if len(overloads()) == 1:
             only: torch._ops.OpOverload = getattr(packet, overloads()[0])
             return only
-    raise UnsupportedLineError(
-        kind="call of an op", text=name, why="it is not an operator in torch's registry"
-    )
+    raise UnsupportedLineError("call of an op", name, "it is not an operator in torch's registry")
 
 
-def _plain_args(node: Any) -> tuple[Any, ...]:
+def plain_args(node: Any) -> tuple[Any, ...]:
+    """Return the positional arguments of a node whose op has no lists among them."""
     return (*node.inputs, *node.constant_args)
 
 
@@ -407,8 +390,6 @@ def _bind(scope: Scope, binding: Binding, start: str | ItemOf) -> None:
     try:
         bind_along(scope.draft, binding, start, bind=lambda: scope.bind(symbol), dim=scope.dim)
     except UnknownWayError as error:
-        raise UnsupportedLineError(
-            kind="definition of a symbol",
-            text=f"{binding.name}: {error.shown}",
-            why="no known path leads from the result to its value",
-        ) from None
+        kind, text = "definition of a symbol", f"{binding.name}: {error.shown}"
+        why = "no known path leads from the result to its value"
+        raise UnsupportedLineError(kind, text, why) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -15,24 +14,11 @@ from torch.utils._sympy.singleton_int import SingletonInt
 
 from wrapper_ir.build.draft import metadata_of
 from wrapper_ir.build.solving import Equation, bind_given
-from wrapper_ir.frontends.common.expressions import to_dim
-from wrapper_ir.frontends.inductor.compat import (
-    BackwardState,
-    GradAOTOutput,
-    PlainAOTOutput,
-    TangentAOTInput,
-    TracingContext,
-    gives_data,
-    ir,
-)
-from wrapper_ir.frontends.inductor.convert.arguments import (
-    OBJECTS,
-    convert_results,
-    object_input,
-    traced_object,
-)
+from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
+from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor.compat import ir
+from wrapper_ir.frontends.inductor.convert import operators
 from wrapper_ir.frontends.inductor.convert.lines import convert_lines
-from wrapper_ir.frontends.inductor.convert.operators import add_checks
 from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
 from wrapper_ir.frontends.inductor.convert.streams import refuse_races
 from wrapper_ir.frontends.inductor.convert.values import known_values
@@ -63,11 +49,8 @@ if TYPE_CHECKING:
 class Passing:
     """The values that bypass a program, by position.
 
-    Attributes:
-        inputs: Positions among the arguments of the graph.
-        results: Position among the results -> position of the argument that is returned there.
-        constants: Position among the results -> Inductor's name in the module of the object that is
-            returned there, and the object.
+    ``results`` are those of the arguments that are returned, by position among the results;
+    ``constants`` are objects that are, with Inductor's names for them in the module.
     """
 
     inputs: tuple[int, ...] = ()
@@ -89,7 +72,7 @@ def passing_of(graph: Any, outputs: Sequence[Any]) -> Passing:
     positions: dict[Any, int] = {}
     inputs = []
     examples = graph.example_inputs or ()
-    states = {i for i, value in enumerate(examples) if isinstance(value, BackwardState)}
+    states = {i for i, value in enumerate(examples) if isinstance(value, compat.BackwardState)}
     for position, name in enumerate(graph.graph_input_names):
         key = _opaque(graph, graph.graph_inputs.get(name))
         if key is not None:
@@ -98,11 +81,9 @@ def passing_of(graph: Any, outputs: Sequence[Any]) -> Passing:
             inputs.append(position)
     keys = [_key(value) for value in outputs]
     results = {i: positions[key] for i, key in enumerate(keys) if key in positions}
-    constants = {
-        i: (value.get_name(), _real(value))
-        for i, value in enumerate(outputs)
-        if _is_of_python(value) and i not in results
-    }
+    objects = {i: value for i, value in enumerate(outputs) if _is_of_python(value)}
+    rows = [(i, value) for i, value in objects.items() if i not in results]
+    constants = {i: (value.get_name(), _real(value)) for i, value in rows}
     return Passing(tuple(inputs), results, constants)
 
 
@@ -110,9 +91,9 @@ def _opaque(graph: Any, value: Any) -> Any:
     """Return the key that identifies an input, or None if lines may use it."""
     if _is_of_python(value):
         return _key(value)
-    if isinstance(value, sympy.Symbol):
-        return value if isinstance(known_values(graph).get(value), SingletonInt) else None
-    return None
+    if not isinstance(value, sympy.Symbol):
+        return None
+    return value if isinstance(known_values(graph).get(value), SingletonInt) else None
 
 
 def _is_of_python(value: Any) -> bool:
@@ -121,7 +102,7 @@ def _is_of_python(value: Any) -> bool:
 
 
 def _real(value: Any) -> Any:
-    return traced_object(value.get_value())
+    return operators.traced_object(value.get_value())
 
 
 def _key(value: Any) -> Any:
@@ -135,14 +116,9 @@ def _key(value: Any) -> Any:
 def convert_graph(
     wrapper: Any, graph: Any, *, is_inference: bool, names: Sequence[str], passing: Passing
 ) -> Program:
-    """Return the program of a scheduled graph.
+    """Return the program of a scheduled graph, from the lines that our wrapper holds.
 
-    Args:
-        wrapper: Our wrapper, which holds the lines.
-        graph: Inductor's graph, alive.
-        is_inference: Whether nothing is kept for a backward.
-        names: Names for the inputs, in order; empty for Inductor's names.
-        passing: The inputs and results that bypass the program.
+    ``names`` are those of the inputs, in order; empty for Inductor's names.
 
     Raises:
         UnsupportedLineError: Something has no typed form.
@@ -150,7 +126,8 @@ def convert_graph(
     """
     shared = Shared(wrapper, convert_lines)
     results = _convert(shared, wrapper, graph, names, passing)
-    role = _role(graph, is_inference=is_inference)
+    role = GraphRole.INFERENCE if is_inference else GraphRole.FORWARD
+    role = GraphRole.BACKWARD if graph.is_backward else role
     program = shared.draft.program(role.value, results, role=role)
     if role is GraphRole.BACKWARD and passing.is_empty:
         program = program.replace(tangents=_tangents(graph))
@@ -165,12 +142,18 @@ def _convert(
     shared.draft.reserved.update(graph.name_to_buffer, graph.graph_input_names, graph.constants)
     scope = Scope(shared, graph)
     scope.rename(graph.graph_input_names, names)
-    inputs = convert_inputs(scope, passing.inputs, donates=not _calls_subgraphs(wrapper))
+    # What a subgraph saves for its backward can be one of its inputs, or also one of its results.
+    # Nobody tracks that, so where a graph calls subgraphs, its forward may have passed it a storage
+    # twice, and an input may be a tensor of the user's.
+    written = wrapper.control_notes.values()
+    donates = not any(isinstance(note.node, ir.InvokeSubgraph) for note in written)
+    inputs = convert_inputs(scope, passing.inputs, donates=donates)
     start = len(scope.body)
     shared.convert_lines(scope, wrapper)
     outputs = enumerate(wrapper.get_graph_outputs())
-    results = convert_results(scope, [node for i, node in outputs if not passing.returns(i)])
-    add_checks(scope, start, inputs, results)
+    returned = [node for i, node in outputs if not passing.returns(i)]
+    results = operators.convert_results(scope, returned)
+    operators.add_checks(scope, start, inputs, results)
     if wrapper.checks_inputs:
         scope.body[start:start] = _missing_checks(scope, inputs)
     if wrapper.checks_alignment:
@@ -179,33 +162,23 @@ def _convert(
     return results
 
 
-def _calls_subgraphs(wrapper: Any) -> bool:
-    """Return whether a graph calls subgraphs, so its forward may have passed it a storage twice.
-
-    What a subgraph saves for its backward can be one of its inputs, or also one of its results.
-    Nobody tracks that, so such an input may be a tensor of the user's.
-    """
-    notes = wrapper.control_notes.values()
-    return any(isinstance(note.node, ir.InvokeSubgraph) for note in notes)
-
-
 def _refuse_clashes(graph: Any) -> None:
     """Refuse a constant with the name of one of Inductor's buffers: kernels would confuse them."""
     taken = [*graph.name_to_buffer, *graph.graph_input_names]
     for name in sorted(graph.constants.keys() & taken):
-        raise UnsupportedLineError(
-            kind="name of a constant",
-            text=str(graph.allocated_constant_name.get(name, name)),
-            why=f"Inductor has a buffer named {name!r} too, and kernels would confuse them",
-            hint="rename the parameter",
-        )
+        text, hint = str(graph.allocated_constant_name.get(name, name)), "rename the parameter"
+        why = f"Inductor has a buffer named {name!r} too, and kernels would confuse them"
+        raise UnsupportedLineError("name of a constant", text, why, hint=hint)
 
 
 def _missing_checks(scope: Scope, inputs: tuple[Input, ...]) -> list[AssertLayout]:
     """Return checks for the used inputs that no line checks; in torch 2.11 they are all text."""
     checked = {line.buffer for line in scope.body if isinstance(line, AssertLayout)}
-    names = [value.name for value in inputs if isinstance(value, BufferInput)]
-    return [AssertLayout(name) for name in names if name in scope.used - checked]
+    return [AssertLayout(name) for name in _buffers(inputs) if name in scope.used - checked]
+
+
+def _buffers(inputs: tuple[Input, ...]) -> list[str]:
+    return [value.name for value in inputs if isinstance(value, BufferInput)]
 
 
 def _check_alignment(scope: Scope, start: int, inputs: tuple[Input, ...]) -> None:
@@ -213,19 +186,12 @@ def _check_alignment(scope: Scope, start: int, inputs: tuple[Input, ...]) -> Non
 
     Functions of ``torch.compile`` need no check: a function of Inductor's copies such inputs.
     """
-    names = [value.name for value in inputs if isinstance(value, BufferInput)]
     aligned = scope.shared.aligned
-    pending = {name: aligned[name] for name in names if name in aligned}
+    pending = {name: aligned[name] for name in _buffers(inputs) if name in aligned}
     for index, line in enumerate(scope.body):
         if isinstance(line, AssertLayout) and line.buffer in pending:
             scope.body[index] = dataclasses.replace(line, alignment=pending.pop(line.buffer))
     scope.body[start:start] = [AssertLayout(name, alignment=each) for name, each in pending.items()]
-
-
-def _role(graph: Any, *, is_inference: bool) -> GraphRole:
-    if graph.is_backward:
-        return GraphRole.BACKWARD
-    return GraphRole.INFERENCE if is_inference else GraphRole.FORWARD
 
 
 def _tangents(graph: Any) -> tuple[int, ...]:
@@ -234,7 +200,7 @@ def _tangents(graph: Any) -> tuple[int, ...]:
     Empty where AOTAutograd does more between the two than pass on the saved values and take one
     gradient per input; for example where inputs or their views are results of the forward.
     """
-    trace = TracingContext.try_get()
+    trace = compat.TracingContext.try_get()
     metadata = None if trace is None else trace.fw_metadata
     if metadata is None or metadata.tokens or metadata.num_outputs_aliased:
         return ()
@@ -245,19 +211,18 @@ def _tangents(graph: Any) -> tuple[int, ...]:
     if not all(_is_gradient_of(each, position) for position, each in enumerate(descriptors)):
         return ()
     inputs = [node.meta.get("desc") for node in graph.module.graph.find_nodes(op="placeholder")]
-    saved = [each for each in inputs if not isinstance(each, TangentAOTInput)]
+    saved = [each for each in inputs if not isinstance(each, compat.TangentAOTInput)]
     last = inputs[len(saved) :]
     # An input may also be the gradient of something that is no result of the user's function.
-    tangents = [each.output for each in last if isinstance(each, TangentAOTInput)]
-    results = [output.idx for output in tangents if isinstance(output, PlainAOTOutput)]
+    tangents = [each.output for each in last if isinstance(each, compat.TangentAOTInput)]
+    results = [output.idx for output in tangents if isinstance(output, compat.PlainAOTOutput)]
     return tuple(results) if len(results) == len(last) else ()
 
 
 def _is_gradient_of(value: Any, position: int) -> bool:
     """Return whether a backward's result is for the input at a position: a gradient, or None."""
-    if value is None:
-        return True
-    return isinstance(value, GradAOTOutput) and getattr(value.grad_of, "idx", None) == position
+    is_gradient = isinstance(value, compat.GradAOTOutput)
+    return value is None or (is_gradient and getattr(value.grad_of, "idx", None) == position)
 
 
 # The inputs of a graph.
@@ -270,28 +235,22 @@ _FLOATS = (sympy.Float, Infinity, NegativeInfinity, NaN)
 def convert_inputs(scope: Scope, left_out: Container[int], *, donates: bool) -> tuple[Input, ...]:
     """Return the inputs in the caller's order, and bind the symbols in their shapes.
 
-    Args:
-        scope: The scope that they belong to.
-        left_out: Positions of inputs that bypass the program.
-        donates: Whether to trust that the caller gives up the inputs that Inductor calls donated.
+    ``donates`` says that the caller gives up the inputs that Inductor calls donated.
     """
     graph = scope.graph
     names = [n for i, n in enumerate(graph.graph_input_names) if i not in left_out]
     values = [(name, graph.graph_inputs.get(name)) for name in names]
-    originals = graph.graph_inputs_original
-    donated = {scope.name(n) for n, v in originals.items() if isinstance(v, ir.DonatedBuffer)}
+    rows = graph.graph_inputs_original.items()
+    donated = {scope.name(name) for name, value in rows if isinstance(value, ir.DonatedBuffer)}
     if not donates:
         scope.lent |= donated
     equations: list[Equation] = []
     inputs = tuple(_input(scope, name, value, donated, equations) for name, value in values)
     replaced = replaced_inputs(graph)
-    layouts = {
-        scope.name(name): (
-            layout_at_entry(replaced[name]) if name in replaced else value.get_layout()
-        )
-        for name, value in values
-        if isinstance(value, ir.TensorBox)
-    }
+    tensors = {name: value for name, value in values if isinstance(value, ir.TensorBox)}
+    layouts = {scope.name(name): value.get_layout() for name, value in tensors.items()}
+    given = {name: node for name, node in replaced.items() if name in tensors}
+    layouts |= {scope.name(name): layout_at_entry(node) for name, node in given.items()}
     for name, layout in layouts.items():
         equations += (Equation(value, source) for value, source in metadata_of(name, layout))
     _bind(scope, equations)
@@ -322,12 +281,10 @@ def _input(
         if scope.shared.wrapper.checks_numbers:
             _check_known(scope, number.symbol, value)
         return number
-    if isinstance(value, OBJECTS):
-        return object_input(scope, name, value)
+    if isinstance(value, operators.OBJECTS):
+        return operators.object_input(scope, name, value)
     raise UnsupportedLineError(
-        kind="graph input",
-        text=f"{name}: {type(value).__name__}",
-        why="it is neither a tensor nor a number",
+        "graph input", f"{name}: {type(value).__name__}", "it is neither a tensor nor a number"
     )
 
 
@@ -347,21 +304,16 @@ def _check_known(scope: Scope, symbol: str, value: sympy.Basic) -> None:
         condition, number = _is_float(ours.real_symbol(symbol), value), str(float(value))
     else:
         return
-    scope.emit(AssertSymbol(ours.scalar(condition), f"{symbol} to be {number}"))
+    scope.emit(AssertSymbol(to_scalar(condition), f"{symbol} to be {number}"))
 
 
 def _is_float(number: sympy.Symbol, value: sympy.Basic) -> sympy.Basic:
-    """Return the condition that a number is a given float, which may have no equation."""
-    largest = sympy.Float(sys.float_info.max)
-    if isinstance(value, Infinity):
-        return number > largest
-    if isinstance(value, NegativeInfinity):
-        return number < -largest
+    """Return the condition that a number is a given float, which may be infinite or none."""
     if isinstance(value, NaN):
         # NaN is on neither side of zero; sympy would simplify an "or" to true.
         sides = [ours.Where(side, sympy.S.One, sympy.S.Zero) for side in (number < 0, number >= 0)]
         return sympy.Eq(sympy.Add(*sides), 0)
-    return sympy.Eq(number, value)
+    return sympy.Eq(number, value, evaluate=False)
 
 
 def _unbound(scope: Scope, value: Any) -> sympy.Symbol | None:
@@ -403,7 +355,7 @@ def replaced_inputs(graph: Any) -> Mapping[str, Node]:
         for node in graph.module.graph.nodes
         if node.op == "placeholder"
         and len(node.users) == 1
-        and gives_data((user := next(iter(node.users))).target)
+        and compat.gives_data((user := next(iter(node.users))).target)
         and user.args[0] is node
         and user.args[1] is not node
     }
@@ -421,9 +373,8 @@ def allow_any_size(scope: Scope, node: Node) -> None:
     others = [n for n in scope.graph.module.graph.nodes if n is not node and n not in node.users]
     for symbol in layout_at_entry(node).size:
         if isinstance(symbol, sympy.Symbol) and not any(_mentions(n, symbol) for n in others):
-            scope.draft.symbols[symbol.name] = replace(
-                scope.draft.symbols[symbol.name], lower=0, upper=None
-            )
+            info = scope.draft.symbols[symbol.name]
+            scope.draft.symbols[symbol.name] = replace(info, lower=0, upper=None)
 
 
 def _expression(number: int | torch.SymInt) -> sympy.Expr:

@@ -27,15 +27,12 @@ from wrapper_ir.frontends.inductor.convert.externs import (
     bind_item,
     bind_unbacked,
     node_op,
+    plain_args,
 )
 from wrapper_ir.frontends.inductor.convert.memory import allocate, combine_parts, reinterpret, reuse
-from wrapper_ir.frontends.inductor.convert.operators import (
-    add_check,
-    hooked_name,
-    print_arguments,
-)
+from wrapper_ir.frontends.inductor.convert.operators import add_check, hooked_name, print_arguments
 from wrapper_ir.frontends.inductor.convert.values import op_called
-from wrapper_ir.frontends.inductor.cuda import MEMPOOL_BLOCK, STREAM_BLOCK
+from wrapper_ir.frontends.inductor.devices import MEMPOOL_BLOCK, STREAM_BLOCK
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import CallNote, PartNote
 from wrapper_ir.lines import expr as ours
@@ -48,29 +45,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wrapper_ir.frontends.inductor.convert.state import Scope
+    from wrapper_ir.frontends.inductor.convert.streams import Queues
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line with the wrapper's notes on it, or a node that is converted as a whole.
-
-    Attributes:
-        line: Inductor's line.
-        writer: The IR node that wrote it.
-        call: The kernel that it calls.
-        control: A choice, a loop or a call of a subgraph, in place of its lines.
-        part: The result that its text reduces from partial results.
-        handle: For a comment: the next call's handle in Inductor's provenance.
-        waits: Whether its text waits for the GPU.
-    """
+    """A line with the wrapper's notes on it, or a node that is converted as a whole."""
 
     line: Any = None
-    writer: Any = None
-    call: CallNote | None = None
-    control: Any = None
-    part: PartNote | None = None
-    handle: str = ""
-    waits: bool = False
+    writer: Any = None  #: the IR node that wrote the line
+    call: CallNote | None = None  #: the kernel that it calls
+    control: Any = None  #: a choice, a loop or a call of a subgraph, in place of its lines
+    part: PartNote | None = None  #: the result that its text reduces from partial results
+    handle: str = ""  #: of the call after a comment, in Inductor's provenance
+    waits: bool = False  #: whether its text waits for the device
 
 
 def _entries(wrapper: Any) -> Iterator[Entry]:
@@ -114,11 +102,8 @@ def convert_lines(scope: Scope, wrapper: Any) -> None:
 
 def _refuse_on_stream(scope: Scope, node: Any) -> None:
     if scope.shared.queues.is_open:
-        raise UnsupportedLineError(
-            kind=type(node).__name__,
-            text=str(node.get_name()),
-            why="branches, loops and subgraphs run on the caller's stream and default memory",
-        )
+        why = "branches, loops and subgraphs run on the caller's stream and default memory"
+        raise UnsupportedLineError(type(node).__name__, str(node.get_name()), why)
 
 
 class _Lines:
@@ -141,7 +126,7 @@ class _Lines:
         elif kind in _NOTED:
             _NOTED[kind](self, entry)
         elif kind not in _SILENT:
-            raise UnsupportedLineError(kind=kind, text=_shown(entry), why="it has no handler")
+            raise UnsupportedLineError(kind, _shown(entry), "it has no handler")
 
     def text(self, text: str, node: Any) -> None:
         """Convert one line of text that ``node`` wrote."""
@@ -155,17 +140,15 @@ class _Lines:
         handler = _Lines.print if prints else _NODES.get(type(node).__name__)
         if handler is None and isinstance(node, ir.TemplateBuffer):
             raise UnsupportedLineError(
-                kind="external template",
-                text=f"{type(node).__name__} {node.get_name()}",
-                why="a Python function of its own launches the kernel",
+                "external template",
+                f"{type(node).__name__} {node.get_name()}",
+                "a Python function of its own launches the kernel",
                 hint="launch the Triton kernel directly (Helion: without fusion by torch.compile); "
                 "with on_unsupported='stock' Inductor's own wrapper is used for such graphs",
             )
         if handler is None:
             writer = "unknown" if node is None else f"{type(node).__name__} {node.name}"
-            raise UnsupportedLineError(
-                kind="raw string", text=repr(text), why=f"written by {writer}"
-            )
+            raise UnsupportedLineError("raw string", repr(text), f"written by {writer}")
         self._done.add(id(node))
         handler(self, node)
 
@@ -174,10 +157,9 @@ class _Lines:
     def _checks_result(self, text: str, node: Any) -> bool:
         """Add the check of a node's result if the text is one, and return whether it is.
 
-        A call that only mutates has no name, and no result whose layout is checked. Since 2.13 the
-        check of a layout is a line of its own.
+        Since 2.13 the check of a layout is a line of its own.
         """
-        if getattr(node, "name", None) is None:
+        if getattr(node, "name", None) is None:  # a call that only mutates
             return False
         name: str = node.get_name()
         if text == f"track_tensor({name}, '{name}')":
@@ -247,7 +229,7 @@ class _Lines:
             self.scope.emit(AssertSymbol(condition, str(node.msg), origin=origin))
 
     def copy_into(self, node: Any) -> None:
-        self._copy(node, *node.inputs, *node.constant_args)
+        self.externs.call(node, torch.ops.aten.copy_.default, plain_args(node), {})
 
     def copy_to_device(self, node: Any) -> None:
         (source,) = node.inputs
@@ -255,9 +237,7 @@ class _Lines:
         target = node.output_view if node.output_view is not None else node
         if node.get_layout().is_pinned:
             non_blocking = False  # Inductor waits for the copy right after it
-        self._copy(node, target, source, non_blocking)
-
-    def _copy(self, node: Any, *args: Any) -> None:
+        args = (target, source, non_blocking)
         self.externs.call(node, torch.ops.aten.copy_.default, args, {})
 
     def check_memory(self, node: Any) -> None:
@@ -268,22 +248,16 @@ class _Lines:
         self.scope.emit(Comment(text, origin=self.scope.origin(node)))
 
     def refuse_resize(self, node: Any) -> None:
-        raise UnsupportedLineError(
-            kind="call of an op",
-            text=str(node.python_kernel_name),
-            why="it changes the size of a storage, which is fixed in a program",
-        )
+        why = "it changes the size of a storage, which is fixed in a program"
+        raise UnsupportedLineError("call of an op", str(node.python_kernel_name), why)
 
     def refuse_descriptor(self, node: Any) -> None:
-        raise UnsupportedLineError(
-            kind="tensor descriptor",
-            text=str(node.name),
-            why="kernels cannot take one that is made on the host",
-            hint="make it in the kernel, with tl.make_tensor_descriptor",
-        )
+        why = "kernels cannot take one that is made on the host"
+        hint = "make it in the kernel, with tl.make_tensor_descriptor"
+        raise UnsupportedLineError("tensor descriptor", str(node.name), why, hint=hint)
 
     def call_in_place(self, node: Any) -> None:
-        self.externs.call(node, node_op(node), (*node.inputs, *node.constant_args), {})
+        self.externs.call(node, node_op(node), plain_args(node), {})
 
     def select_offset(self, node: Any) -> None:
         """Compute the offset of a selected element; a negative index counts from the end."""
@@ -307,28 +281,12 @@ class _Lines:
         scope.emit(ComputeSymbol(symbol, length, origin=scope.origin(node)))
 
 
-def _enter_device(scope: Scope, line: Any) -> None:
-    scope.shared.queues.enter_device(line)
-
-
-def _enter_stream(scope: Scope, line: Any) -> None:
-    _refuse_in_region(scope, line)
-    scope.shared.queues.enter_stream(line)
-
-
-def _enter_mempool(scope: Scope, line: Any) -> None:
-    _refuse_in_region(scope, line)
-    scope.shared.queues.enter_mempool(line)
-
-
-def _refuse_in_region(scope: Scope, line: Any) -> None:
-    """Refuse a block in a branch, a loop body or a subgraph, unless it is the caller's stream."""
+def _queues(scope: Scope, line: Any) -> Queues:
+    """Return what opens a block, which in a region must be one of the caller's stream."""
     if scope.is_region and getattr(line, "stream_idx", -1) != 0:
-        raise UnsupportedLineError(
-            kind=type(line).__name__,
-            text=_shown(Entry(line)),
-            why="branches, loops and subgraphs run on one stream and default memory",
-        )
+        why = "branches, loops and subgraphs run on one stream and default memory"
+        raise UnsupportedLineError(type(line).__name__, _shown(Entry(line)), why)
+    return scope.shared.queues
 
 
 def _compute_argument(scope: Scope, line: Any) -> None:
@@ -350,11 +308,13 @@ _LINES: Final[Mapping[str, Callable[[Scope, Any], None]]] = {
     "AllocateLine": allocate,
     "ReuseLine": reuse,
     "ReinterpretLine": reinterpret,
-    "EnterDeviceContextManagerLine": _enter_device,
-    "EnterDeviceContextManagerWithStreamInfoLine": _enter_device,
-    STREAM_BLOCK[0]: _enter_stream,
+    "EnterDeviceContextManagerLine": lambda scope, line: scope.shared.queues.enter_device(line),
+    "EnterDeviceContextManagerWithStreamInfoLine": (
+        lambda scope, line: scope.shared.queues.enter_device(line)
+    ),
+    STREAM_BLOCK[0]: lambda scope, line: _queues(scope, line).enter_stream(line),
     STREAM_BLOCK[1]: lambda scope, line: scope.shared.queues.exit_stream(),
-    MEMPOOL_BLOCK[0]: _enter_mempool,
+    MEMPOOL_BLOCK[0]: lambda scope, line: _queues(scope, line).enter_mempool(line),
     MEMPOOL_BLOCK[1]: lambda scope, line: scope.shared.queues.exit_mempool(),
     "SymbolicCallArgLine": _compute_argument,
     "UnbackedSymbolDefsLine": bind_unbacked,
@@ -413,25 +373,14 @@ def _clamped(index: sympy.Expr, size: sympy.Expr) -> sympy.Expr:
 
 
 def assert_layout(scope: Scope, name: str, op_name: str, writer: Any) -> None:
-    """Check the layout of an input or of an op's result.
-
-    Args:
-        scope: The scope that the check goes into.
-        name: Inductor's name of the buffer.
-        op_name: Inductor's name of the op, ``input`` for an input.
-        writer: The node that made the result.
-    """
+    """Check the layout of an op's result, or of an input, whose op is called ``input``."""
     check = _check(scope, name, op_name, writer)
     if _last_check(scope, check) is None:
         scope.emit(check)
 
 
 def assert_alignment(scope: Scope, name: str, bytes_: int, op_name: str, writer: Any) -> None:
-    """Check an address too, in the same line as the layout if that check is directly before it.
-
-    The address must be a multiple of ``bytes_``. The other arguments are those of
-    ``assert_layout``.
-    """
+    """Check an address too, in the same line as the layout if that check is directly before it."""
     check = _check(scope, name, op_name, writer)
     last = _last_check(scope, check)
     if last is not None:

@@ -33,9 +33,7 @@ def allocate(scope: Scope, line: Any) -> None:
     if name in scope.graph.removed_buffers:
         return
     if line.comm_buffer:
-        raise UnsupportedLineError(
-            kind="AllocateLine", text=name, why="its memory is shared by a process group"
-        )
+        raise UnsupportedLineError("AllocateLine", name, "its memory is shared by a process group")
     make(scope, line.node)
 
 
@@ -125,11 +123,8 @@ _OPS: Final[Mapping[str, tuple[Any, Arg]]] = {
 def combine_parts(scope: Scope, note: PartNote) -> None:
     """Combine the partial results of a buffer, by a sum or a product."""
     if note.reduction not in _OPS:
-        raise UnsupportedLineError(
-            kind="result in parts",
-            text=note.buffer,
-            why=f"its parts are reduced by '{note.reduction}'",
-        )
+        why = f"its parts are reduced by '{note.reduction}'"
+        raise UnsupportedLineError("result in parts", note.buffer, why)
     op, dim = _OPS[note.reduction]
     node = scope.graph.get_buffer(note.buffer)
     origin = scope.origin(node)
@@ -143,20 +138,16 @@ def combine_parts(scope: Scope, note: PartNote) -> None:
     layout = scope.layout(result)
     # A copy converts the type or spreads the elements where the buffer needs it.
     is_copied = layout.dtype is not DType.FLOAT32 or not layout.is_contiguous
-    whole = _plain(scope, result, layout) if is_copied else result
+    whole = result
+    if is_copied:
+        plain = Layout.contiguous(DType.FLOAT32, layout.size, layout.device)
+        whole = scope.define(scope.draft.fresh(f"{result}_whole"), plain)
+        scope.emit(Allocate(whole))
     out = BufferArg(scope.block(whole, (columns,), 0, origin), Access.WRITE)
     _call(scope, op, (BufferArg(parts), dim), (("out", out),), node)
     if is_copied:
         args = (BufferArg(result, Access.WRITE), BufferArg(whole))
         _call(scope, torch.ops.aten.copy_.default, args, (), node)
-
-
-def _plain(scope: Scope, result: str, layout: Layout) -> str:
-    """Allocate a contiguous float32 buffer of a result's size."""
-    plain = Layout.contiguous(DType.FLOAT32, layout.size, layout.device)
-    name = scope.define(scope.draft.fresh(f"{result}_whole"), plain)
-    scope.emit(Allocate(name))
-    return name
 
 
 def _call(

@@ -1,29 +1,244 @@
-"""Calls of operators of our own, in place of Python functions that Inductor's wrapper calls.
-
-The operators are in ``wrapper_ir.runtime.own_ops``, which is imported for the first call of one.
-"""
+"""Arguments of library ops in schema order, and ops in place of what else Inductor calls."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+import torch
+
+from wrapper_ir import lines
+from wrapper_ir.frontends.common import ops
 from wrapper_ir.frontends.common.ops import call_of
-from wrapper_ir.frontends.inductor.compat import inductor_config, ir
-from wrapper_ir.frontends.inductor.convert.arguments import is_tensor
+from wrapper_ir.frontends.inductor.compat import extern_kernels, inductor_config, ir
+from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.lines.args import BufferArg, BufferValue, StringArg
-from wrapper_ir.lines.control import BufferInput
-from wrapper_ir.lines.layout import CPU, DType, Layout
+from wrapper_ir.lines.schema import GENERATOR
+from wrapper_ir.runtime import class_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    import torch
-
+    from wrapper_ir.frontends.common.ops import Bound
     from wrapper_ir.frontends.inductor.convert.state import Scope
-    from wrapper_ir.lines.args import Value
-    from wrapper_ir.lines.control import Input
-    from wrapper_ir.lines.kernels import ExternKernel
+
+
+def bind_arguments(
+    scope: Scope,
+    op: torch._ops.OpOverload | Method,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    origin: int | None,
+) -> Bound:
+    """Bind an op's arguments to its schema; each must have a place there, and a form in the IR."""
+
+    def convert(value: Any, declared: lines.SchemaArg, access: lines.Access) -> lines.Arg:
+        del declared
+        if isinstance(value, lines.BufferArg):  # a view that Inductor does not know
+            return replace(value, access=access)
+        return to_arg(scope, value, origin, access) or _plain(scope, value)
+
+    try:
+        return ops.bind_arguments(op, args, kwargs, convert)
+    except (ops.MisfitError, lines.SchemaError) as error:
+        raise UnsupportedLineError("call of an op", str(op), str(error)) from None
+
+
+def is_tensor(value: Any) -> bool:
+    """Return whether one of Inductor's values is a tensor."""
+    return isinstance(value, (ir.MutableBox, ir.ReinterpretView, ir.Buffer))
+
+
+def to_arg(
+    scope: Scope, value: Any, origin: int | None = None, access: lines.Access = lines.Access.READ
+) -> lines.BufferArg | lines.ScalarArg | lines.NoneArg | None:
+    """Return a tensor, a number or None as an argument, or None if the value is something else."""
+    if value is None or isinstance(value, ir.NoneAsConstantBuffer):
+        return lines.NoneArg()
+    if is_tensor(value):
+        return lines.BufferArg(scope.reference(value, origin), access)
+    if isinstance(value, ir.ShapeAsConstantBuffer):
+        value = value.expr
+    return lines.ScalarArg(scope.scalar(value)) if isinstance(value, ops.NUMBERS) else None
+
+
+def convert_results(scope: Scope, outputs: list[Any]) -> tuple[lines.Value, ...]:
+    """Return the results in order. A result that is a view becomes a buffer by a last line."""
+    return tuple(_result(scope, node) for node in outputs)
+
+
+def _result(scope: Scope, node: Any) -> lines.Value:
+    match to_arg(scope, node):
+        case lines.BufferArg(buffer=name):
+            return lines.BufferValue(name)
+        case lines.ScalarArg(value=value):
+            return lines.ScalarValue(value)
+        case lines.NoneArg():
+            return lines.NoneValue()
+        case None:
+            raise UnsupportedLineError(
+                "graph output", type(node).__name__, "it is neither a tensor, a number nor None"
+            )
+
+
+def _plain(scope: Scope, value: Any) -> lines.Arg:
+    """Return an argument that is neither a tensor nor a number."""
+    if isinstance(value, OBJECTS):
+        return lines.ObjectArg(convert_object(scope, value))
+    if isinstance(value, torch.dtype):
+        return lines.DTypeArg(to_dtype(value))
+    arg = ops.plain_argument(value)
+    if arg is not None:
+        return arg
+    raise UnsupportedLineError(
+        "argument of an op", type(value).__name__, "the IR has no such argument"
+    )
+
+
+# Objects of custom classes and calls of their methods; random number generators.
+
+#: Inductor's nodes for them.
+OBJECTS: Final = (ir.TorchBindObject, ir.GeneratorState)
+
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of a custom class, with the interface of an op in torch's registry."""
+
+    class_name: str  #: ``namespace::Class``
+    _schema: Any  #: torch's; the object is the first argument
+
+    def name(self) -> str:
+        """Return the name that calls use: ``namespace::Class.method``."""
+        return f"{self.class_name}.{self._schema.name}"
+
+    @property
+    def source(self) -> lines.TorchOp:
+        """Its declaration under that name."""
+        return lines.TorchOp(f"{self.class_name}.{self._schema}", is_method=True)
+
+
+def method_of(receiver: Any, name: str) -> Method:
+    """Return a method of one of Inductor's objects by name."""
+    value = real_object(receiver.get_name(), receiver.get_value())
+    return Method(class_of(value), value._get_method(name).schema)
+
+
+def traced_object(value: Any) -> Any:
+    """Return the real object behind a fake one that Inductor traced with, or the value itself."""
+    return getattr(value, "real_obj", value)
+
+
+def real_object(name: str, value: Any) -> torch.ScriptObject:
+    """Return the real object behind one that Inductor traced with; torch must know its class."""
+    obj = traced_object(value)
+    if not class_of(obj):
+        why = "its class is not registered with torch.classes"
+        raise UnsupportedLineError("object", f"{name}: {type(obj).__name__}", why)
+    return obj  # type: ignore[no-any-return]  # only objects have a class
+
+
+def object_input(scope: Scope, name: str, node: Any) -> lines.ObjectInput:
+    """Return the input for one of Inductor's objects, which a region cannot have."""
+    if scope.is_region:
+        raise _in_region(name)
+    input_name = scope.objects[name] = scope.name(name)
+    scope.draft.reserved.add(input_name)
+    if isinstance(node, ir.GeneratorState):
+        return lines.ObjectInput(input_name, GENERATOR)
+    return lines.ObjectInput(input_name, class_of(real_object(name, node.get_value())))
+
+
+def convert_object(scope: Scope, node: Any) -> str:
+    """Return the name of an object that is passed as an argument, which a region cannot do."""
+    name = node.get_name()
+    if scope.is_region:
+        raise _in_region(name)
+    if name not in scope.objects:
+        value = real_object(name, node.get_value())
+        existing = (n for n in scope.draft.names_of(value) if n in scope.draft.objects)
+        new = next(existing, "") or scope.draft.fresh(_OTHER.sub("_", name))
+        scope.objects[name] = new
+        scope.draft.reserved.add(new)
+        scope.draft.objects[new] = lines.ObjectConstant(class_of(value), name)
+        scope.draft.hold(new, value)
+    return scope.objects[name]
+
+
+def _in_region(name: str) -> UnsupportedLineError:
+    return UnsupportedLineError(
+        "object", name, "it is used inside a branch, a loop or another subgraph"
+    )
+
+
+# Python functions that tuning chose and Inductor calls like ops, as the ops that they call.
+#
+# Each is one of ``extern_kernels``. Decisions that such a function makes from layouts at run time
+# are made here. A function that asks a GPU or another library has no form.
+
+
+Call: TypeAlias = "tuple[Any, tuple[Any, ...], Mapping[str, Any]]"
+"""An op, and its arguments: Inductor's nodes, or views that are made for the call."""
+
+Function: TypeAlias = "Callable[[Scope, Any, Any], Iterator[Call]]"
+"""Gives the calls of a function, of its node and of what it writes into."""
+
+
+def function_of(node: Any) -> Function | None:
+    """Return the form of the function that a node calls, or None if it has none here."""
+    name = str(node.python_kernel_name).removeprefix("extern_kernels.")
+    is_one = node.op_overload is None and hasattr(extern_kernels, name)
+    return _FUNCTIONS.get(name) if is_one else None
+
+
+def _bias_addmm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
+    """Yield ``addmm`` with an expanded bias reduced to one row, which cuBLAS adds on the fly."""
+    bias, *matrices = node.inputs
+    name = scope.reference(bias)
+    layout = scope.layout(name)
+    if layout.stride[0] == 0 or layout.size[0] == 1:
+        name = scope.relaid(name, _chosen(layout, range(1, layout.rank)))
+    args = (lines.BufferArg(name), *matrices)
+    yield torch.ops.aten.addmm.out, args, {**node.kwargs, "out": out}
+
+
+def _conv1x1_via_mm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
+    """Yield a 1x1 convolution as a matrix product, channels last."""
+    last = (0, 2, 3, 1)
+    pairs = zip((*node.inputs, out), (last, (1, 0), last), strict=True)
+    names = [(scope.reference(item), dims) for item, dims in pairs]
+    views = [scope.relaid(name, _chosen(scope.layout(name), dims)) for name, dims in names]
+    x, weight, result = map(lines.BufferArg, views)
+    yield torch.ops.aten.matmul.out, (x, weight), {**node.kwargs, "out": result}
+
+
+def _scaled_mm_with_output_scale(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
+    """Yield a product of scaled matrices, then its output scale."""
+    *args, scale = node.inputs
+    yield torch.ops.aten._scaled_mm.out, tuple(args), {**node.kwargs, "out": out}
+    yield torch.ops.aten.mul.out, (out, scale), {"out": out}
+
+
+def _chosen(layout: lines.Layout, dims: Any) -> lines.Layout:
+    """Return the layout of a view with the given dimensions, in that order."""
+    size = tuple(layout.size[dim] for dim in dims)
+    return replace(layout, size=size, stride=tuple(layout.stride[dim] for dim in dims))
+
+
+_FUNCTIONS: Final[Mapping[str, Function]] = {
+    "bias_addmm": _bias_addmm,
+    "conv1x1_via_mm": _conv1x1_via_mm,
+    "scaled_mm_with_output_scale": _scaled_mm_with_output_scale,
+}
+
+
+# Calls of operators of our own, in place of Python functions that Inductor's wrapper calls.
+#
+# The operators are in ``wrapper_ir.runtime.own_ops``, which is imported for the first call of one.
+
 
 # Inductor's checks for NaN and infinity (``nan_asserts``).
 #
@@ -31,12 +246,14 @@ if TYPE_CHECKING:
 # its call, each Triton kernel's arguments.
 
 
-def add_checks(scope: Scope, start: int, inputs: Sequence[Input], results: Sequence[Value]) -> None:
+def add_checks(
+    scope: Scope, start: int, inputs: Sequence[lines.Input], results: Sequence[lines.Value]
+) -> None:
     """Check the inputs before the line ``start`` and the results at the end, if enabled."""
     if not inductor_config.nan_asserts:
         return
-    names = [each.name for each in inputs if isinstance(each, BufferInput)]
-    returned = dict.fromkeys(each.buffer for each in results if isinstance(each, BufferValue))
+    names = [each.name for each in inputs if isinstance(each, lines.BufferInput)]
+    returned = dict.fromkeys(each.buffer for each in results if isinstance(each, lines.BufferValue))
     scope.body[start:start] = [_line(scope, name, f"input '{name}'") for name in names]
     scope.body += [_line(scope, name, f"result '{name}'") for name in returned]
 
@@ -58,10 +275,10 @@ def add_check(scope: Scope, text: str, kernel: str, passed: Sequence[str]) -> bo
     return False
 
 
-def _line(scope: Scope, buffer: str, name: str) -> ExternKernel:
+def _line(scope: Scope, buffer: str, name: str) -> lines.ExternKernel:
     from wrapper_ir.runtime import own_ops  # noqa: PLC0415 - registers ops
 
-    return call_of(scope.draft, own_ops.FINITE, (BufferArg(buffer), StringArg(name)))
+    return call_of(scope.draft, own_ops.FINITE, (lines.BufferArg(buffer), lines.StringArg(name)))
 
 
 # Inductor's hooks for intermediate values (``generate_intermediate_hooks``).
@@ -98,9 +315,7 @@ def print_arguments(node: Any) -> tuple[Any, ...]:
         kind = own_ops.TENSOR if is_tensor(value) else own_ops.NUMBER
         if isinstance(value, (str, list, tuple, dict, type(None))):
             raise UnsupportedLineError(
-                kind="call of print",
-                text=repr(text),
-                why=f"it prints a value of type {type(value).__name__}",
+                "call of print", repr(text), f"it prints a value of type {type(value).__name__}"
             )
         (tensors if kind == own_ops.TENSOR else numbers).append(value)
         given.append(f"{name}={kind}" if name else kind)
@@ -119,19 +334,12 @@ def print_arguments(node: Any) -> tuple[Any, ...]:
 
 
 class States(NamedTuple):
-    """Ops for the state of a device's generator.
-
-    Attributes:
-        get: Returns the state, as a tensor on the host.
-        set: Sets the state to such a tensor.
-        where: Extra arguments of both.
-        layout: The layout of the state.
-    """
+    """Ops that return and set the state of a device's generator, as a tensor on the host."""
 
     get: Any
     set: Any
-    where: tuple[torch.device, ...]
-    layout: Layout
+    where: tuple[torch.device, ...]  #: extra arguments of both
+    layout: lines.Layout  #: of the state
 
 
 def states_of(device: torch.device | None) -> States:
@@ -139,7 +347,7 @@ def states_of(device: torch.device | None) -> States:
     from wrapper_ir.runtime import own_ops  # noqa: PLC0415 - registers ops
 
     if device is None or device.type == "cpu":
-        layout = Layout(DType.UINT8, CPU, (own_ops.BYTES,), (1,))
+        layout = lines.Layout(lines.DType.UINT8, lines.CPU, (own_ops.BYTES,), (1,))
         return States(own_ops.GET_STATE, own_ops.SET_STATE, (), layout)
-    layout = Layout(DType.UINT8, CPU, (own_ops.BYTES_OF_DEVICE,), (1,))
+    layout = lines.Layout(lines.DType.UINT8, lines.CPU, (own_ops.BYTES_OF_DEVICE,), (1,))
     return States(own_ops.GET_STATE_OF, own_ops.SET_STATE_OF, (device,), layout)

@@ -13,6 +13,7 @@ from wrapper_ir.build.draft import ProgramDraft
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.common.origins import origin_of
+from wrapper_ir.frontends.common.symbols import IDENTIFIER
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.streams import Queues
 from wrapper_ir.frontends.inductor.convert.values import (
@@ -36,38 +37,27 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.kernels import ExternKernel, KernelCall
     from wrapper_ir.lines.program import AnyLine
 
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-
 #: Names that torch generates for buffers, inputs and symbols.
 _GENERATED: Final = re.compile(r"(buf|arg|op|s|u|ps|zf|zuf)\d+(_.*)?")
 
 
 class Shared:
-    """State of the whole program, in which names are unique and kernels are global.
-
-    Args:
-        wrapper: The root graph's wrapper.
-        convert_lines: Converts the lines of a wrapper into a scope.
-
-    Attributes:
-        draft: The program so far.
-        kernel_names: (Kernel, parameters) -> name of the definition.
-        triton_kernels: (Triton kernel, accesses) -> name, definition and configuration.
-        pinned: Name and text of a Triton kernel -> its configuration.
-        tuners: Inductor's tuners of Triton kernels.
-        aligned: Storage -> the multiple of bytes that kernels assume its address to be.
-        queues: The streams and memory pools of Inductor's open blocks.
-    """
+    """State of the whole program, in which names are unique and kernels are global."""
 
     def __init__(self, wrapper: Any, convert_lines: Callable[[Scope, Any], None]) -> None:
+        #: The root graph's wrapper.
         self.wrapper = wrapper
         self.convert_lines = convert_lines
         self.draft = ProgramDraft()
         self._order: dict[Any, dict[Any, int]] = {}
+        #: (Kernel, parameters) -> name of the definition.
         self.kernel_names: dict[Any, str] = {}
+        #: (Triton kernel, accesses) -> name, definition and configuration.
         self.triton_kernels: dict[Any, Any] = {}
+        #: Name and text of a Triton kernel -> its configuration.
         self.pinned: dict[tuple[str, str], Any] = {}
         self.tuners = Tuners()
+        #: Storage -> the multiple of bytes that kernels assume its address to be.
         self.aligned: dict[str, int] = {}
         self.queues = Queues(self.draft)
 
@@ -82,10 +72,7 @@ class Shared:
 class Scope:
     """One region during its conversion, while it is open: its graph and the names that it sees.
 
-    Args:
-        shared: The state of the whole program.
-        graph: Inductor's graph (``GraphLowering``) of this region.
-        outer: The surrounding scope. Its symbols are visible here; its buffers are not.
+    It sees the symbols of the scope around it, but not its buffers.
     """
 
     def __init__(self, shared: Shared, graph: Any, outer: Scope | None = None) -> None:
@@ -129,7 +116,7 @@ class Scope:
             return
         for name, new in zip(names, new_names, strict=True):
             is_free = new not in self.draft.reserved and not _GENERATED.fullmatch(new)
-            if is_free and _IDENTIFIER.fullmatch(new):
+            if is_free and IDENTIFIER.fullmatch(new):
                 self._names[name] = new
                 self.draft.reserved.add(new)
 
@@ -138,12 +125,9 @@ class Scope:
         return self._names.get(name, name)
 
     def claim(self, name: str) -> str:
-        """Return the name for one of Inductor's buffers: its own unless that is taken.
-
-        It is taken if a graph is converted a second time.
-        """
+        """Return the name for one of Inductor's buffers: its own unless that is taken."""
         if name not in self._claimed and self.name(name) in self.draft.buffers:
-            self._names[name] = self.draft.fresh(name)
+            self._names[name] = self.draft.fresh(name)  # the graph is converted a second time
         self._claimed.add(name)
         return self.name(name)
 
@@ -185,9 +169,7 @@ class Scope:
             return real
         if real in self.graph.constants:
             return self._constant(real)
-        raise UnsupportedLineError(
-            kind="use of a buffer", text=name, why="no typed line defines it"
-        )
+        raise UnsupportedLineError("use of a buffer", name, "no typed line defines it")
 
     def layout(self, name: str) -> Layout:
         """Return the layout of a name."""
@@ -223,23 +205,13 @@ class Scope:
         base_layout = self.layout(base)
         layout = self.to_layout(inductor_layout)
         if layout.dtype.itemsize != base_layout.dtype.itemsize:
-            raise UnsupportedLineError(
-                kind="view",
-                text=f"{base} as {layout.dtype.torch_name}",
-                why="the element sizes differ, so the offset has no unit",
-            )
+            why = "the element sizes differ, so the offset has no unit"
+            raise UnsupportedLineError("view", f"{base} as {layout.dtype.torch_name}", why)
         begin = self.dim(base_layout.offset + layout.offset - ahead)
         return self.relaid(base, dataclasses.replace(layout, offset=begin), origin)
 
     def block(self, base: str, size: tuple[Dim, ...], begin: Dim, origin: int | None) -> str:
-        """Return the name of a contiguous view into a buffer.
-
-        Args:
-            base: A buffer without gaps.
-            size: The size of the view.
-            begin: Its first element, counted from the buffer's first.
-            origin: The origin of the line that makes it.
-        """
+        """Return the name of a contiguous view of a buffer without gaps, from an element on."""
         layout = self.layout(base)
         plain = Layout.contiguous(layout.dtype, size, layout.device)
         begin = self.dim(layout.offset + begin)
@@ -266,13 +238,9 @@ class Scope:
 
     def to_layout(self, layout: Any) -> Layout:
         """Return one of Inductor's layouts as ours, simplified as Inductor would print it."""
-        return Layout(
-            to_dtype(layout.dtype),
-            to_device(layout.device),
-            tuple(map(self.dim, layout.size)),
-            tuple(map(self.dim, layout.stride)),
-            self.dim(layout.offset),
-        )
+        size, stride = (tuple(map(self.dim, each)) for each in (layout.size, layout.stride))
+        dtype, device = to_dtype(layout.dtype), to_device(layout.device)
+        return Layout(dtype, device, size, stride, self.dim(layout.offset))
 
     def dim(self, value: Any) -> Dim:
         """Return a size, stride, offset or count in terms of symbols that are bound here."""
@@ -327,10 +295,9 @@ class Scope:
         return precomputed or sizevars.shape_env.replacements.get(symbol)
 
     def bind(self, symbol: sympy.Symbol) -> str:
-        """Note that a line binds this symbol from here on, with the facts known about it.
+        """Note that a line binds this symbol from here on, and return its name.
 
-        Returns:
-            Its name: torch's, unless another region has bound a symbol of that name.
+        It is torch's, unless another region has bound a symbol of that name.
         """
         name = str(self._promised.pop(symbol, symbol.name))
         if name in self.draft.bound:
@@ -357,10 +324,9 @@ class Scope:
     def emit_call(
         self, line: KernelCall | ExternKernel, nodes: Sequence[Any], leaves: Sequence[Any] = ()
     ) -> None:
-        """Append a call, recording the fx nodes whose values it leaves in buffers.
+        """Append a call of some IR nodes, recording the fx nodes whose values it leaves in buffers.
 
-        ``nodes`` are the IR nodes that it computes, and ``leaves`` those of its results if they are
-        separate nodes.
+        ``leaves`` are the nodes of its results if they are separate ones.
         """
         held = held_values((*nodes, *leaves), self._real_names, self.graph)
         held = {self.name(name): value for name, value in held.items()}
@@ -371,13 +337,7 @@ class Scope:
         self.held.update(map(self.draft.owner, effects(line).held))
 
     def origin(self, *nodes: Any, values: tuple[str, ...] = (), handle: str = "") -> int | None:
-        """Return the number of the joint origin of IR nodes, or None if nothing is known.
-
-        Args:
-            *nodes: The IR nodes.
-            values: For a call: the fx nodes whose values it leaves in buffers.
-            handle: For a call: its handle in Inductor's provenance.
-        """
+        """Return the number of the joint origin of IR nodes, or None if nothing is known."""
         fx_nodes = {each for node in nodes for each in getattr(node, "origins", None) or ()}
         ordered = sorted(fx_nodes, key=self.shared.position)
         known = fx_nodes or handle
@@ -386,24 +346,18 @@ class Scope:
     def _constant(self, name: str) -> str:
         tensor = self.graph.constants[name]
         if tensor.layout not in (torch.strided, torch._mkldnn):  # type: ignore[attr-defined]
-            raise UnsupportedLineError(
-                kind="constant", text=name, why=f"its layout is {tensor.layout}, not strided"
-            )
+            why = f"its layout is {tensor.layout}, not strided"
+            raise UnsupportedLineError("constant", name, why)
         draft = self.draft
         if draft.data.get(name) is tensor:
             self.alias(name, name)  # another region has it already
             return name
         qualified = self.graph.allocated_constant_name.get(name, name)
-        kind = _constant_kind(tensor)
+        is_parameter = isinstance(tensor, torch.nn.Parameter)
+        kind = ConstantKind.PARAMETER if is_parameter else ConstantKind.TENSOR
+        kind = ConstantKind.PACKED if tensor.is_mkldnn else kind
         mutable = name in self.graph.mutated_buffers
         new = self.define(name, tensor_layout(tensor))
         draft.constants[new] = Constant(str(qualified), kind, mutable)
         draft.hold(new, tensor)
         return new
-
-
-def _constant_kind(tensor: torch.Tensor) -> ConstantKind:
-    if tensor.is_mkldnn:
-        return ConstantKind.PACKED
-    is_parameter = isinstance(tensor, torch.nn.Parameter)
-    return ConstantKind.PARAMETER if is_parameter else ConstantKind.TENSOR

@@ -13,25 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.frontends.common.ops import to_device
-from wrapper_ir.frontends.inductor.compat import (
-    CurrentStreamSource,
-    current_stream,
-    user_objects,
-    user_streams,
-)
-from wrapper_ir.frontends.inductor.cuda import numbered
+from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor.devices import numbered
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.lines import kernels
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.kernels import (
-    Event,
-    ExternKernel,
-    KernelCall,
-    MemoryPool,
-    RecordEvent,
-    Stream,
-    Synchronize,
-    WaitEvent,
-)
 from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.memory import Allocate
 from wrapper_ir.runtime import user_object
@@ -47,18 +33,15 @@ if TYPE_CHECKING:
 class Queues:
     """Stream and memory pool of the next lines, according to the blocks that Inductor has opened.
 
-    Args:
-        draft: The program, which holds the streams, events and memory pools so far.
-
-    Attributes:
-        device: The device whose lines are being converted.
-        numbers: Inductor's number of a stream there -> the number of the user's object.
+    Their declarations, and those of events, are in the draft.
     """
 
     def __init__(self, draft: ProgramDraft) -> None:
         self.draft = draft
         draft.placed = self._placed
+        #: The device whose lines are being converted.
         self.device: Device = CPU
+        #: Inductor's number of a stream there -> the number of the user's object.
         self.numbers: Mapping[int, int] = {}
 
     @property
@@ -69,7 +52,7 @@ class Queues:
     def enter_device(self, line: Any) -> None:
         """Record the device of a block, and its streams."""
         self.device = numbered(line.device_idx)
-        self.numbers = user_streams(line)
+        self.numbers = compat.user_streams(line)
 
     def enter_stream(self, line: Any) -> None:
         """Open a stream's block."""
@@ -82,7 +65,7 @@ class Queues:
 
     def enter_mempool(self, line: Any) -> None:
         """Open a memory pool's block."""
-        pool = MemoryPool(numbered(line.device_index), line.mempool_index)
+        pool = kernels.MemoryPool(numbered(line.device_index), line.mempool_index)
         self.draft.mempool = self.draft.number(self.draft.mempools, pool)
 
     def exit_mempool(self) -> None:
@@ -95,11 +78,11 @@ class Queues:
         device = self.device if torch_device is None else to_device(torch_device)
         if is_current_stream(number):
             return device, 0
-        return device, self.draft.number(self.draft.streams, Stream(device, number))
+        return device, self.draft.number(self.draft.streams, kernels.Stream(device, number))
 
     def find_event(self, number: int) -> int:
         """Return our number of a user's event."""
-        return self.draft.number(self.draft.events, Event(number))
+        return self.draft.number(self.draft.events, kernels.Event(number))
 
     def _placed(self, line: AnyLine) -> AnyLine:
         """Return a line with the stream and the memory pool of its block."""
@@ -109,17 +92,15 @@ class Queues:
         names = (*line_effects.reads, *line_effects.written)
         if all(self.draft.buffers[name].device != self.device for name in names):
             return line
+        stream, mempool = self.draft.stream, self.draft.mempool
         match line:
             case Allocate():
-                return dataclasses.replace(
-                    line, stream=self.draft.stream, mempool=self.draft.mempool
-                )
-            case KernelCall() if line.device == self.device:
-                return dataclasses.replace(line, stream=self.draft.stream)
-            case ExternKernel():  # a copy to the host says that it is the host's
-                return dataclasses.replace(
-                    line, device=self.device, stream=self.draft.stream, mempool=self.draft.mempool
-                )
+                return dataclasses.replace(line, stream=stream, mempool=mempool)
+            case kernels.KernelCall() if line.device == self.device:
+                return dataclasses.replace(line, stream=stream)
+            case kernels.ExternKernel():  # a copy to the host says that it is the host's
+                where: Any = {"device": self.device, "stream": stream, "mempool": mempool}
+                return dataclasses.replace(line, **where)
             case _:
                 return line
 
@@ -134,13 +115,10 @@ def refuse_races(program: Program) -> None:
     """Refuse a program in which a stream works on memory without waiting for another that does."""
     if not program.streams:
         return
-    for diagnostic in diagnose(program):
-        if diagnostic.rule is rules.RACE:
+    for found in diagnose(program):
+        if found.rule is rules.RACE:
             raise UnsupportedLineError(
-                kind="order of streams",
-                text=str(diagnostic.path),
-                why=diagnostic.message,
-                hint=diagnostic.hint,
+                "order of streams", str(found.path), found.message, hint=found.hint
             )
 
 
@@ -157,45 +135,44 @@ def convert_stream_op(
 ) -> None:
     """Convert a call of an op that orders streams, which is refused in a region."""
     name = str(op.name())
+    why = "branches, loops and subgraphs run on one stream" if is_region else ""
     if name in _REFUSED:
         why = "it changes the current stream for everything that comes after it"
-        raise UnsupportedLineError(kind="call of an op", text=name, why=why)
-    if is_region:
-        why = "branches, loops and subgraphs run on one stream"
-        raise UnsupportedLineError(kind="call of an op", text=name, why=why)
+    if why:
+        raise UnsupportedLineError("call of an op", name, why)
     _CONVERTED[name](queues, origin, *args)
 
 
 def _wait(queues: Queues, origin: int | None, event: int, stream: int, *_: Any) -> None:
     target = queues.find_stream(stream)
-    queues.draft.emit(WaitEvent(queues.find_event(event), *target, origin=origin))
+    queues.draft.emit(kernels.WaitEvent(queues.find_event(event), *target, origin=origin))
 
 
 def _empty_device(queues: Queues, origin: int | None, kind: str, index: int | None) -> None:
     device = queues.device if index is None else to_device(torch.device(kind, index))
-    queues.draft.emit(Synchronize(device, origin=origin))
+    queues.draft.emit(kernels.Synchronize(device, origin=origin))
 
 
 def _pass_on(
     queues: Queues, done: tuple[Device, int], waiting: tuple[Device, int], origin: int | None
 ) -> None:
     """Make one stream, or the host, wait for the work on another."""
-    queues.draft.events.append(Event())
+    queues.draft.events.append(kernels.Event())
     event = len(queues.draft.events)
-    queues.draft.emit(RecordEvent(event, *done, origin=origin))
-    queues.draft.emit(WaitEvent(event, *waiting, origin=origin))
+    queues.draft.emit(kernels.RecordEvent(event, *done, origin=origin))
+    queues.draft.emit(kernels.WaitEvent(event, *waiting, origin=origin))
 
 
 _CONVERTED: Final[Mapping[str, Callable[..., None]]] = {
     "streams::record_event": lambda queues, origin, event, stream: queues.draft.emit(
-        RecordEvent(queues.find_event(event), *queues.find_stream(stream), origin=origin)
+        kernels.RecordEvent(queues.find_event(event), *queues.find_stream(stream), origin=origin)
     ),
     "streams::wait_event": _wait,
     "streams::wait_stream": lambda queues, origin, waiting, other: _pass_on(
         queues, queues.find_stream(other), queues.find_stream(waiting), origin
     ),
     "streams::synchronize_event": lambda queues, origin, event: queues.draft.emit(
-        WaitEvent(queues.find_event(event), origin=origin)
+        kernels.WaitEvent(queues.find_event(event), origin=origin)
     ),
     "streams::synchronize_stream": lambda queues, origin, stream: _pass_on(
         queues, queues.find_stream(stream), (CPU, 0), origin
@@ -214,18 +191,18 @@ _REFUSED: Final = ("streams::fork", "streams::join")
 # is recognised: the stream that is current when the program is called, which is the caller's.
 
 
-user_object.are_found_by(lambda number: user_objects.get_external_object_by_index(number))
+user_object.are_found_by(lambda number: compat.user_objects.get_external_object_by_index(number))
 
 
 def is_current_stream(number: int) -> bool:
     """Return whether a number stands for the current stream, whichever that is."""
-    makers = user_objects.index_to_bytecode_constructor
+    makers = compat.user_objects.index_to_bytecode_constructor
     if number >= len(makers):  # it is from another trace
-        return number == current_stream()
+        return number == compat.current_stream()
     # The values that the object's constructor function closes over tell its source.
     captured = [cell.cell_contents for cell in getattr(makers[number], "__closure__", None) or ()]
     return any(
-        isinstance(part, CurrentStreamSource)
+        isinstance(part, compat.CurrentStreamSource)
         or getattr(part, "__qualname__", "").startswith("get_current_stream.")
         for part in captured
     )
@@ -233,7 +210,7 @@ def is_current_stream(number: int) -> bool:
 
 def device_of_stream(number: int) -> torch.device | None:
     """Return the device of the stream that was there at the trace, or None if it is gone."""
-    references = user_objects.index_to_external_object_weakref
+    references = compat.user_objects.index_to_external_object_weakref
     stream = references[number]() if number < len(references) else None
     device = getattr(stream, "device", None)
     return device if isinstance(device, torch.device) else None

@@ -26,9 +26,7 @@ def to_dtype(dtype: torch.dtype) -> DType:
     try:
         return DType.from_torch_name(str(dtype))
     except KeyError:
-        raise UnsupportedLineError(
-            kind="element type", text=str(dtype), why="the IR has no such type"
-        ) from None
+        raise UnsupportedLineError("element type", str(dtype), "the IR has no such type") from None
 
 
 def tensor_layout(tensor: torch.Tensor) -> Layout:
@@ -36,12 +34,8 @@ def tensor_layout(tensor: torch.Tensor) -> Layout:
     like = tensor
     if tensor.is_mkldnn:  # packed by oneDNN or MKL: its own strides say nothing
         like = torch.empty(tensor.size(), dtype=tensor.dtype, device="meta")
-    return Layout(
-        to_dtype(tensor.dtype),
-        to_device(tensor.device),
-        tuple(tensor.size()),
-        tuple(like.stride()),
-    )
+    dtype, device = to_dtype(tensor.dtype), to_device(tensor.device)
+    return Layout(dtype, device, tuple(tensor.size()), tuple(like.stride()))
 
 
 # Torch's facts about its symbols: kind, range, hint.
@@ -50,9 +44,8 @@ def tensor_layout(tensor: torch.Tensor) -> Layout:
 def symbol_info(symbol: sympy.Symbol, graph: Any) -> SymbolInfo:
     """Return the kind, range and hint of one of torch's symbols."""
     shape_env = graph.sizevars.shape_env
-    is_float = symbol_is_type(symbol, (SymT.FLOAT, SymT.UNBACKED_FLOAT))
     unbacked = symbol_is_type(symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT))
-    if is_float:
+    if symbol_is_type(symbol, (SymT.FLOAT, SymT.UNBACKED_FLOAT)):
         return SymbolInfo(SymbolKind.FLOAT, unbacked=unbacked)
     values = shape_env.var_to_range.get(symbol)
     value = known_values(graph).get(symbol)
@@ -98,12 +91,9 @@ def op_called(name: str, node: Any) -> str:
 
 
 def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any) -> dict[str, str]:
-    """Return the names of the fx nodes whose values buffers hold after a call.
+    """Return the names of the fx nodes whose values buffers hold after a call of some IR nodes.
 
-    Args:
-        nodes: The IR nodes that the call computes, in their order.
-        real_names: Name of a mutation's output -> name of the buffer that it mutates.
-        graph: Inductor's graph.
+    ``real_names`` gives for the name of a mutation's output that of the buffer that it mutates.
     """
     # A value that stays in registers may still have a pointer among the kernel's parameters.
     unwritten = {*real_names.values(), *graph.removed_buffers, *graph.inplaced_to_remove}
@@ -115,7 +105,8 @@ def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any)
             if real != name:
                 held = _changed_value(node, graph.name_to_buffer.get(real))
             else:
-                held = None if name in unwritten else _own_value(node)
+                held = None if name in unwritten else getattr(node, "origin_node", None)
+                held = None if held is None or _changes_in_place(held) else held
             names.pop(real, None)  # the last of the call's nodes counts
             if held is not None:
                 names[real] = held.name
@@ -127,11 +118,6 @@ def _name(buffer: Any) -> str:
         return str(buffer.get_name())
     except (AttributeError, NotImplementedError, AssertionError):
         return ""  # it makes no buffer of its own
-
-
-def _own_value(node: Any) -> torch.fx.Node | None:
-    held = getattr(node, "origin_node", None)
-    return None if held is None or _changes_in_place(held) else held
 
 
 def _changed_value(node: Any, base: Any) -> torch.fx.Node | None:

@@ -1,9 +1,4 @@
-"""Schedulings: what makes the kernels of a device, and leaves typed notes on them.
-
-Inductor has a scheduling for C++ and one for Triton. For a device that it does not know, the kind
-names the scheduling: one of those, a vendor's class derived from one of them, or none, which makes
-every node a library op.
-"""
+"""Devices as Inductor knows them: their schedulings, and its names for what only CUDA has."""
 
 from __future__ import annotations
 
@@ -15,25 +10,24 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.utils._pytree import tree_leaves
 
-from wrapper_ir.devices import kind_of, named, registered
-from wrapper_ir.frontends.inductor.compat import (
-    BaseScheduling,
-    CppScheduling,
-    PythonWrapperCodegen,
-    WrapperFxCodegen,
-    codegen_common,
-    device_interface,
-    inductor_config,
-    list_mode_options,
-    loops_of_gpus,
-    triton_tools,
-)
+from wrapper_ir.devices import CUDA, kind_of, named, registered
+from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor.compat import codegen_common
 from wrapper_ir.frontends.inductor.errors import SchedulingError, UnsupportedTorchError
+from wrapper_ir.options.gpu import GRAPHS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Set
 
     from wrapper_ir.devices import DeviceKind
+    from wrapper_ir.lines.layout import Device
+
+
+# Schedulings: what makes the kernels of a device, and leaves typed notes on them.
+#
+# Inductor has a scheduling for C++ and one for Triton. For a device that it does not know, the kind
+# names the scheduling: one of those, a vendor's class derived from one of them, or none, which
+# makes every node a library op.
 
 _CPP: Final = "cpp"
 _TRITON: Final = "triton"
@@ -41,7 +35,7 @@ _OPS: Final = "ops"
 """Words for schedulings: Inductor's, and that of a kind that has no kernels."""
 
 
-class OpsOnly(BaseScheduling):
+class OpsOnly(compat.BaseScheduling):
     """A scheduling without kernels: every node on its device is a library op."""
 
     def group_fn(self, sizes: Any) -> Any:
@@ -69,9 +63,6 @@ def codegens() -> Iterator[tuple[str, Any]]:
     """Yield the device types that graphs may run on, each with its entry in Inductor's tables.
 
     A device that Inductor does not know gets a new entry, as its kind says.
-
-    Raises:
-        SchedulingError: A kind names a scheduling that does not exist.
     """
     codegen_common.init_backend_registration()
     tables = codegen_common.device_codegens
@@ -86,28 +77,23 @@ def _codegen(kind: DeviceKind) -> Any:
     """Return the new entry of an unknown device, or None if its kind has no scheduling."""
     if not kind.scheduling:
         return None
-    classes: dict[str, Callable[[], Any]] = {
-        _CPP: lambda: CppScheduling,
-        _TRITON: _triton,
-        _OPS: lambda: OpsOnly,
-    }
+    classes: Any = {_CPP: lambda: compat.CppScheduling, _TRITON: _triton, _OPS: lambda: OpsOnly}
     try:
         scheduling = classes.get(kind.scheduling, lambda: named(kind.scheduling))()
     except (ImportError, AttributeError) as error:
         raise SchedulingError(device=kind.type, problem=str(error)) from error
-    return codegen_common.DeviceCodegen(scheduling, PythonWrapperCodegen, None, WrapperFxCodegen)
+    wrappers = compat.PythonWrapperCodegen, None, compat.WrapperFxCodegen
+    return codegen_common.DeviceCodegen(scheduling, *wrappers)
 
 
 def answer_for_device(type_: str) -> Callable[[], None]:
     """Answer Inductor's other questions about a device as for the host, unless a vendor does.
 
     Inductor asks how many processors to split reductions for, and what its own wrapper would write
-    around calls. The current device comes from torch's module for the type.
-
-    Returns:
-        A function that takes the registration back.
+    around calls. The current device comes from torch's module for the type. What is returned takes
+    the registration back.
     """
-    host = device_interface.get_interface_for_device("cpu")
+    host = compat.device_interface.get_interface_for_device("cpu")
 
     class Worker(host.Worker):  # type: ignore[name-defined, misc]  # of no type
         @staticmethod
@@ -115,9 +101,10 @@ def answer_for_device(type_: str) -> Callable[[], None]:
             return int(torch.get_device_module(type_).current_device())
 
     interface = type("Interface", (host,), {"Worker": Worker})
+    overrides = codegen_common.get_device_op_overrides("cpu")
     tables: tuple[tuple[dict[str, Any], Any], ...] = (
-        (codegen_common.device_op_overrides_dict, codegen_common.get_device_op_overrides("cpu")),
-        (device_interface.device_interfaces, interface),
+        (codegen_common.device_op_overrides_dict, overrides),
+        (compat.device_interface.device_interfaces, interface),
     )
     added = [table for table, ours in tables if table.setdefault(type_, ours) is ours]
 
@@ -142,7 +129,7 @@ def with_devices(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Call
             return stock(model, inputs, *args, **kwargs)
         call = signature.bind(model, inputs, *args, **kwargs)
         call.apply_defaults()
-        patch: Any = partial(inductor_config.patch, _settings_for(_types(model, inputs)))
+        patch: Any = partial(compat.inductor_config.patch, _settings_for(_types(model, inputs)))
         if "inner_compile" in call.arguments:
             call.arguments["inner_compile"] = patch()(call.arguments["inner_compile"])
         with patch():
@@ -168,9 +155,6 @@ def _settings_for(types: Set[str]) -> dict[str, Any]:
     For a device without kernels they are the mode in which nodes are library ops. For a device
     other than the CPU with C++ kernels they name the language, and turn off loop changes meant for
     GPUs: Inductor decides both by comparing the type with ``cpu``.
-
-    Raises:
-        SchedulingError: A kind names a scheduling that does not exist.
     """
     settings: dict[str, Any] = {}
     entries = dict(codegens())
@@ -181,25 +165,21 @@ def _settings_for(types: Set[str]) -> dict[str, Any]:
         if issubclass(scheduling, _triton()):
             _check_triton(type_)
         if issubclass(scheduling, OpsOnly):
-            settings |= list_mode_options("lite")
-        if issubclass(scheduling, (CppScheduling, OpsOnly)):
-            settings |= {**dict.fromkeys(loops_of_gpus(), False), "cuda_backend": _CPP}
+            settings |= compat.list_mode_options("lite")
+        if issubclass(scheduling, (compat.CppScheduling, OpsOnly)):
+            settings |= {**dict.fromkeys(compat.loops_of_gpus(), False), "cuda_backend": _CPP}
     return settings
 
 
 def _check_triton(type_: str) -> None:
-    """Refuse a graph with Triton kernels if Triton cannot compile them here.
-
-    Raises:
-        SchedulingError: Triton is missing, or has no driver for a device of this machine.
-    """
+    """Refuse a graph with Triton kernels if Triton cannot compile them here."""
     try:
         importlib.import_module("triton")
     except ImportError as error:
         problem, hint = f"Triton cannot be imported: {error}", "install the package triton"
         raise SchedulingError(device=type_, problem=problem, hint=hint) from error
     try:
-        triton_tools.triton_hash_with_backend()
+        compat.triton_tools.triton_hash_with_backend()
     except Exception as error:
         problem = f"Triton has no backend for it here: {error}"
         hint = "install the vendor's backend for Triton, and check that the device is present"
@@ -229,17 +209,18 @@ def noting(scheduling: Any, scheduler: Any) -> Any:
     from wrapper_ir.frontends.inductor.notes import NotingCpp, NotingForeign  # noqa: PLC0415
     from wrapper_ir.frontends.inductor.triton import NotingTriton  # noqa: PLC0415
 
-    parts = [name for name, part in vars(scheduling).items() if isinstance(part, BaseScheduling)]
+    fields = vars(scheduling).items()
+    parts = {name: part for name, part in fields if isinstance(part, compat.BaseScheduling)}
     if parts:
-        for part in parts:
-            setattr(scheduling, part, noting(getattr(scheduling, part), scheduler))
+        for name, part in parts.items():
+            setattr(scheduling, name, noting(part, scheduler))
         return scheduling
     name = type(scheduling).__name__
     known: dict[str, Any] = {"language": _LANGUAGES.get(name, name)}
     for base, mixin in (
-        (CppScheduling, NotingCpp),
+        (compat.CppScheduling, NotingCpp),
         (_triton(), NotingTriton),
-        (BaseScheduling, NotingForeign),
+        (compat.BaseScheduling, NotingForeign),
     ):
         if isinstance(scheduling, base) and hasattr(scheduling, "define_kernel"):
             noting_class: Any = type(f"Noting{name}", (mixin, type(scheduling)), known)
@@ -265,3 +246,38 @@ def _triton() -> Any:
         return importlib.import_module("torch._inductor.codegen.triton").TritonScheduling
     except (ImportError, AttributeError) as error:
         raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
+
+
+# Inductor's names for what only CUDA has: graphs, stream blocks, devices by number.
+#
+# Inductor would put a CUDA graph around each partition of a graph; we capture whole calls.
+
+
+#: Inductor's option, and ours for the same.
+CAPTURES: Final = ("triton.cudagraphs", GRAPHS.name)
+
+#: Lines that open and close the block of a stream, and of a memory pool.
+STREAM_BLOCK: Final = ("EnterCudaStreamContextLine", "ExitCudaStreamContextLine")
+MEMPOOL_BLOCK: Final = ("EnterCudaMemPoolContextLine", "ExitCudaMemPoolContextLine")
+
+ABOUT_GRAPHS: Final = "cudagraph"
+"""What the names of Inductor's settings for CUDA graphs have in common."""
+
+_REASON: Final = "wrapper_ir does not partition graphs; its option cuda_graph captures whole calls"
+
+
+def numbered(index: int) -> Device:
+    """Return the device that such a block names by its number."""
+    from wrapper_ir.lines.layout import Device  # noqa: PLC0415 - names above are wanted without
+
+    return Device(CUDA.type, index)
+
+
+def keep_whole(graph: Any) -> None:
+    """Tell Inductor that a graph has no partitions, which it would look for in the finished module.
+
+    It then puts no CUDA graphs around them, and logs the reason.
+    """
+    if graph.partition_maps:
+        graph.partition_maps = None
+        graph.disable_cudagraphs_reason = _REASON
