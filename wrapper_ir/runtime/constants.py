@@ -42,10 +42,11 @@ def save_constants(
     tensors: Mapping[str, torch.Tensor],
     *,
     owner: str | os.PathLike[str] | None = None,
-) -> None:
-    """Write named tensors to a file, replacing it atomically.
+) -> str:
+    """Write named tensors to a file, replacing it atomically, and return their hash.
 
-    Modules that have loaded the old file keep its values.
+    Modules that have loaded the old file keep its values. The hash is in the file, too. A module
+    that names it (:meth:`wrapper_ir.emitters.NamesConstants.naming`) takes no other values.
 
     Args:
         path: The file.
@@ -62,16 +63,19 @@ def save_constants(
     try:
         packed = Packed(tensors)
         packed.describe(tensors)
+        identity = packed.identity()
         with replacing(file, kind) as unfinished:
-            packed.write(unfinished, about)
+            packed.write(unfinished, {**about, IDENTITY: identity})
     except (OSError, ValueError) as error:
         raise ConstantsError(file=str(file), reason=f"cannot be written: {error}") from error
+    return identity
 
 
 def load_constants(
     module_file: str | os.PathLike[str],
     name: str,
     expected: Iterable[TensorSpec] = (),
+    identity: str = "",
 ) -> dict[str, torch.Tensor]:
     """Read the constants of a module.
 
@@ -80,16 +84,25 @@ def load_constants(
         name: The name of the file with the constants.
         expected: The specs of the constants to read, with their devices. If empty, all are read, to
             the CPU.
+        identity: The hash of the values, which the module has as ``CONSTANTS_HASH``. If empty, any
+            that fit are accepted.
 
     Returns:
         The tensors by name, in the order of ``expected``. Names saved from one tensor share one.
 
     Raises:
-        ConstantsError: The file is missing or damaged, lacks a constant, or has one whose dtype or
-            size is not as expected.
+        ConstantsError: The file is missing or damaged, has other values, lacks a constant, or has
+            one whose dtype or size is not as expected.
     """
     file = Path(module_file).resolve().parent / name
-    return _load(file, tuple(expected), {}, f"keep it beside {module_file}")
+    home = f"keep it beside {module_file}"
+    other = ConstantsError(
+        file=str(file),
+        reason=f"they are not the values that were written with {module_file}",
+        hint="put back the file that was written with it; if other values are meant, delete the"
+        f" line 'CONSTANTS_HASH' from {module_file}",
+    )
+    return _load(file, tuple(expected), {}, home, identity, other)
 
 
 def load_program_constants(
@@ -112,7 +125,9 @@ def load_program_constants(
             or has one whose dtype or size is not as expected.
     """
     home = "Program.save writes it, beside the program's own file"
-    return _load(file, expected, names, home, identity)
+    reason = "they are not the values that were saved with the program"
+    other = ConstantsError(file=str(file), reason=reason, hint=REPLACED)
+    return _load(file, expected, names, home, identity, other)
 
 
 def _load(
@@ -120,17 +135,20 @@ def _load(
     expected: Sequence[TensorSpec],
     names: Mapping[str, str],
     home: str,
-    identity: str = "",
+    identity: str,
+    other: ConstantsError,
 ) -> dict[str, torch.Tensor]:
-    """Read the constants of these specs, or all; ``home`` is the hint if there is no file."""
+    """Read the constants of these specs, or all.
+
+    ``home`` is the hint if there is no file, and ``other`` the error if it has other values.
+    """
     found: dict[str, torch.Tensor] = {}
     made: dict[object, torch.Tensor] = {}
     try:
         with safe_open(file, framework="pt", device="cpu") as opened:
             reader = Reader(opened)
             if identity and reader.about.get(IDENTITY, "") != identity:
-                reason = "they are not the values that were saved with the program"
-                raise ConstantsError(file=str(file), reason=reason, hint=REPLACED)
+                raise other
             wanted: dict[str, TensorSpec | None] = {spec.name: spec for spec in expected}
             for name, spec in (wanted or dict.fromkeys(sorted(reader.names))).items():
                 root = names.get(name, name)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wrapper_ir.tensors_file.layouts import Tensor, TensorsFileError, layout_of, plain
@@ -76,6 +79,18 @@ class Packed:
             if name in self._pieces or layout != layout_of(self.tensors[name])
         }
 
+    def identity(self) -> str:
+        """Return a hash of everything that is stored. Tensors are hashed in parallel."""
+        keys = sorted(self.tensors)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            digests = pool.map(_digest, (self.tensors[key] for key in keys))
+            found = [
+                (key, str(self.tensors[key].dtype), list(self.tensors[key].shape), digest)
+                for key, digest in zip(keys, digests, strict=True)
+            ]
+        stored = json.dumps([self.about, found], sort_keys=True)
+        return hashlib.sha256(stored.encode()).hexdigest()[:32]
+
     def _pack_storage(self, tensors: Mapping[str, Tensor]) -> None:
         """Store the tensors in one storage, and nothing of what lies between them."""
         apart: list[dict[str, Tensor]] = []
@@ -137,6 +152,12 @@ class Packed:
             save_file(self.tensors, file, metadata)
         except (SafetensorError, RuntimeError, ValueError) as error:
             raise TensorsFileError(str(error)) from error
+
+
+def _digest(tensor: Tensor) -> str:
+    import torch  # noqa: PLC0415 - a tensor means torch is loaded
+
+    return hashlib.sha256(tensor.reshape(-1).view(torch.uint8).numpy()).hexdigest()
 
 
 def check_storable(name: str, tensor: Tensor) -> None:

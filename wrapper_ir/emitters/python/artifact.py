@@ -36,6 +36,8 @@ class PythonArtifact:
         constants: The program's constants, by the variable of the module that holds each. A module
             that is loaded by other means than :meth:`load` needs these variables set.
         files: Returns the module and its kernels as files of a folder.
+        naming: Returns the text with a hash of the values beside it, other than which it then takes
+            none.
         takes_out: Whether callers may provide memory for results.
     """
 
@@ -44,6 +46,7 @@ class PythonArtifact:
     program: Program
     constants: Mapping[str, str]
     files: Callable[[], SourceFiles]
+    naming: Callable[[str], str]
     takes_out: bool = False
 
     def constants_beside(self) -> Mapping[str, Any]:
