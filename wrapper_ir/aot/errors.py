@@ -30,7 +30,7 @@ from wrapper_ir.runtime import (
     check_out,
 )
 from wrapper_ir.runtime.checks import check_form
-from wrapper_ir.toolchain.parts import DTYPE_NUMBERS
+from wrapper_ir.toolchain.manifest import DTYPE_NUMBERS
 from wrapper_ir.toolchain.triton import TritonKernelError
 
 if TYPE_CHECKING:
@@ -182,16 +182,10 @@ class Reporter:
         raise InputCountError(expected=len(self.inputs), got=got)
 
     def check_input(self, position: int, value: object, odd: int) -> None:
-        """Raise unless an input turns out to be valid.
+        """Raise InputLayoutError unless an input turns out to be valid.
 
-        Args:
-            position: The input's position.
-            value: The input.
-            odd: True for a tensor whose elements are not simply those in its memory: a subclass
-                with its own dispatch, or a wrapper of ``torch.func``.
-
-        Raises:
-            InputLayoutError: The input is not valid.
+        ``odd`` is true for a tensor whose elements are not simply those in its memory: a subclass
+        with its own dispatch, or a wrapper of ``torch.func``.
         """
         spec = self.inputs[position]
         if spec.kind is Tensor:
@@ -214,18 +208,10 @@ class Reporter:
     def check_out(
         self, out: Sequence[Any], odd: int, inputs: Sequence[object], constants: Sequence[object]
     ) -> None:
-        """Raise unless memory for results turns out to be valid.
+        """Raise, as ``runtime.check_out`` does, unless memory for results is valid after all.
 
-        Args:
-            out: The memory.
-            odd: Position of a tensor that is odd in the sense of :meth:`check_input`, or -1.
-            inputs: The inputs of the call, with None for those that are not tensors.
-            constants: The program's constants.
-
-        Raises:
-            OutCountError: It is not a list with one item per result.
-            OutLayoutError: A tensor's layout differs from that of its result.
-            OutOverlapError: A tensor shares memory with another one, an input or a constant.
+        ``odd`` is the position of a tensor that is odd in the sense of :meth:`check_input`, or -1.
+        Inputs that are not tensors are None.
         """
         specs = [_tensor_spec(spec) for spec in self.outputs]
         if odd >= 0 and out[odd].layout is torch.strided and out[odd].device.type == "cpu":

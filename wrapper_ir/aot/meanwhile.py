@@ -74,13 +74,7 @@ def served(
 
 
 class _Python:
-    """The emitted Python module of a program.
-
-    Args:
-        module: The module.
-        names: As for :func:`served`.
-        variables: As there.
-    """
+    """The emitted Python module of a program; the arguments are as for :func:`served`."""
 
     def __init__(
         self, module: types.ModuleType, names: Mapping[str, str], variables: Mapping[str, Any]
@@ -103,14 +97,7 @@ class _Python:
 
 
 class _Served:
-    """A boxed function that moves from Python to a library.
-
-    Args:
-        make: Builds the library and returns its function.
-        text: As for :func:`served`, like the others.
-        names: As there.
-        variables: As there.
-    """
+    """A boxed function that moves from Python to a library; arguments as for :func:`served`."""
 
     def __init__(
         self,

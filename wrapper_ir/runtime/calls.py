@@ -231,7 +231,7 @@ def pass_by(
     """Return a function that takes and returns values which its program does not see.
 
     Args:
-        call: The program. It takes a list of arguments, empties it and returns results.
+        call: The program.
         inputs: Positions of arguments that are not passed to the program, in ascending order.
         results: Extra results that are such arguments: result position -> argument position.
         constants: Extra results that are constants: result position -> name.

@@ -149,10 +149,7 @@ def check_layout(
 def check_form(tensor: torch.Tensor, name: str, *, plain: bool) -> None:
     """Return if the memory of an input holds its values as far as the program relies on that.
 
-    Args:
-        tensor: The input.
-        name: Its name in errors.
-        plain: Whether the program reads the memory of this input as it is, if it is complex.
+    It relies on that for complex inputs only if ``plain``: it reads their memory as it is.
 
     Raises:
         InputLayoutError: It is conjugated or negated lazily, which kernels would not notice.

@@ -18,11 +18,17 @@ if TYPE_CHECKING:
 
 LATER: Final = {
     "wrapper_ir.runtime.cuda_graphs": ("CudaGraphs", "CutGraphs"),
-    "wrapper_ir.runtime.cuda_graphs.branches": ("BranchStream", "branch_event"),
+    "wrapper_ir.runtime.cuda_graphs.recorder": ("BranchStream", "branch_event"),
     "wrapper_ir.runtime.kept_gpu": ("KeptGpuArena",),
-    "wrapper_ir.runtime.triton": ("TritonKernels",),
+    "wrapper_ir.runtime.triton": ("MachineCode", "TritonKernels"),
 }
 """Names for GPUs, by the module that the package imports when one is first used."""
+
+__all__ = [
+    *("BranchStream", "CudaGraphs", "CutGraphs", "KeptGpuArena", "MachineCode", "TritonKernels"),
+    *("branch_event", "current_stream", "empty_strided_cuda", "shown_gpu_range"),
+]
+"""The package's names for GPUs."""
 
 
 def on_device(device: torch.device) -> Callable[[_Call], _Call]:

@@ -107,11 +107,9 @@ class SourceFolder:
 def obstacle(needs: Mapping[str, Any], device: str | None = None) -> str | None:
     """Return why an exported program cannot run here, or ``None`` if no obstacle is known.
 
-    Args:
-        needs: The requirements in its index: the ``torch`` release, and whether it must match
-            ``exactly``; ``platform`` and ``machine``; processor ``features``, and instruction sets
-            that ``kernels`` were written for; the ``device``.
-        device: The device type to run on; by default that of the index.
+    The requirements in its index are: the ``torch`` release, and whether it must match ``exactly``;
+    ``platform`` and ``machine``; processor ``features``, and instruction sets that ``kernels`` were
+    written for; the ``device``, which an argument may replace.
     """
     here, release = torch.__version__.partition("+")[0], needs["torch"]
     if needs.get("exactly") and _release(here) != _release(release):

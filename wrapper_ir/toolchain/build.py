@@ -1,4 +1,9 @@
-"""C++ kernels built into one shared library: compiled in parallel, linked, failures explained."""
+"""C++ kernels built into one shared library: compiled in parallel, linked, failures explained.
+
+The text that makes kernels callable from Python is here as far as it depends on the kernels. The
+rest is in ``wrapper_ir/native/python``: how arguments are converted (``kernel.h``), and the
+extension module of a library (``kernel_module.h``).
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,11 @@ from collections.abc import Callable
 from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.devices import CppSide
-from wrapper_ir.toolchain.bindings import HEADERS, binding, call_label, module_table
-from wrapper_ir.toolchain.compiler import run_linker
+from wrapper_ir.toolchain.compiler import NATIVE, compile_flags, run_linker
 from wrapper_ir.toolchain.errors import CompileError
-from wrapper_ir.toolchain.flags import compile_flags
 from wrapper_ir.toolchain.headers import PREFIX
 from wrapper_ir.toolchain.isa import Isa
 from wrapper_ir.toolchain.kernel_files import (
@@ -25,12 +28,13 @@ from wrapper_ir.toolchain.kernel_files import (
 )
 from wrapper_ir.toolchain.objects import Tools, compile_file
 from wrapper_ir.toolchain.processes import pool
+from wrapper_ir.toolchain.source import parameters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wrapper_ir.toolchain.objects import Translation
-    from wrapper_ir.toolchain.source import CppUnit
+    from wrapper_ir.toolchain.source import CppSource, CppUnit, Parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +70,10 @@ def build_library(
     scratch: Path,
     advance: Callable[[int], None],
 ) -> Path:
-    """Compile kernels and link them into one extension module.
+    """Compile kernels and link them into one extension module, in ``scratch``, an empty directory.
 
-    Args:
-        kernels: The kernels; the module numbers them in this order.
-        recipe: The tools and flags.
-        module: Name of the extension module.
-        scratch: An empty directory to work in.
-        advance: Called with the number of kernels each time some have been compiled.
-
-    Returns:
-        The shared library, in ``scratch``.
+    The module numbers kernels in this order. ``advance`` is called with the number of kernels each
+    time some have been compiled.
 
     Raises:
         CompileError: A kernel does not compile; the error names the kernel.
@@ -165,3 +162,70 @@ def _hint(kernel: CppUnit) -> tuple[str, str]:
     types = ", ".join(kernel.source.arg_types)
     hint = f"its argument types ({types}) disagree with its parameters"
     return f"{call_label(kernel.source)}:", hint
+
+
+HEADERS: Final = (NATIVE / "python" / "kernel.h", NATIVE / "python" / "kernel_module.h")
+"""The files that the text includes."""
+
+_BINDING: Final = """\
+WIR_BINDING {symbol}_py(PyObject* name, PyObject* const* args, Py_ssize_t count) {{
+  if (count != {count}) [[unlikely]] return wir_py::wrong_count(name, {count}, count);
+  try {{
+{conversions}\
+#line 1 "{label}"
+    {callee}({arguments});
+  }} WIR_RETURN
+}}
+"""
+
+
+def call_label(source: CppSource) -> str:
+    """Return the name in compiler messages of the line that calls a kernel."""
+    return f"call of {source.name}"
+
+
+def binding(kernel: CppUnit, callee: str, around: str = "") -> str:
+    """Return the function that converts the arguments of one kernel and calls ``callee``.
+
+    ``around`` is the type of an object that lives for the duration of the call; empty for none.
+    """
+    params = parameters(kernel.source)
+    return _BINDING.format(
+        symbol=kernel.symbol,
+        callee=callee,
+        label=call_label(kernel.source),
+        count=len(params),
+        conversions="".join(_conversion(index, each) for index, each in enumerate(params))
+        + (f"    const {around} around{{}};\n" if around else ""),
+        arguments=", ".join(_argument(index, each) for index, each in enumerate(params)),
+    )
+
+
+def _conversion(index: int, param: Parameter) -> str:
+    type_ = "void*" if param.kind == "pointer" else param.spelling
+    return (
+        f"    {type_} a{index};\n"
+        f"    if (!wir_py::{param.kind}(name, {index + 1}, args[{index}], &a{index})) "
+        "[[unlikely]] return nullptr;\n"
+    )
+
+
+def _argument(index: int, param: Parameter) -> str:
+    return f"static_cast<{param.spelling}>(a{index})" if param.kind == "pointer" else f"a{index}"
+
+
+def module_table(module: str, kernels: Sequence[CppUnit]) -> str:
+    """Return the extension module of a library; its ``bind`` takes the positions of kernels."""
+    params = "PyObject*, PyObject* const*, Py_ssize_t"
+    declarations = "".join(f"WIR_BINDING {each.symbol}_py({params});\n" for each in kernels)
+    rows = "".join(f'    {{{each.symbol}_py, "{_doc(each)}"}},\n' for each in kernels)
+    return (
+        f'#line 1 "module"\n#include "python/kernel_module.h"\n{declarations}'
+        f"static const wir_py::Kernel wir_kernels[] = {{\n{rows}}};\n"
+        f"WIR_MODULE({module}, wir_kernels)\n"
+    )
+
+
+def _doc(kernel: CppUnit) -> str:
+    """Return a one-line docstring: a kernel's parameter types."""
+    return f"({', '.join(' '.join(text.split()) for text in kernel.source.arg_types)})"

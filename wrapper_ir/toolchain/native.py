@@ -16,10 +16,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import find_compiler, run_linker
-from wrapper_ir.toolchain.flags import NATIVE, link_flags, native_flags, versions
+from wrapper_ir.toolchain.compiler import (
+    NATIVE,
+    find_compiler,
+    link_flags,
+    native_flags,
+    run_linker,
+    versions,
+)
 from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
 from wrapper_ir.toolchain.kernels import header_environment, load_module
+from wrapper_ir.toolchain.manifest import Part
 from wrapper_ir.toolchain.objects import (
     Tools,
     Translation,
@@ -28,7 +35,6 @@ from wrapper_ir.toolchain.objects import (
     digest_of,
     environment,
 )
-from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.processes import pool
 
 if TYPE_CHECKING:
@@ -66,17 +72,10 @@ def runtime_objects(
     extra_flags: Sequence[str] = (),
     jobs: int | None = None,
 ) -> tuple[Path, ...]:
-    """Return the object files of the C++ runtime, compiled now if need be.
+    """Return the object files of the C++ runtime, compiled now if need be, in a fixed order.
 
-    Args:
-        cache: The cache that keeps them.
-        compiler: The compiler.
-        parts: The optional parts that the library needs.
-        extra_flags: Further flags, such as ``("-fsanitize=address",)`` or ``("-g",)``.
-        jobs: The number of compilers to run at once; by default one per processor.
-
-    Returns:
-        Files for the linker, in a fixed order. They lie in the cache and must not be changed.
+    They lie in the cache and must not be changed. ``extra_flags`` are such as
+    ``("-fsanitize=address",)``.
 
     Raises:
         CompileError: The runtime does not compile, for instance with a version of PyTorch that it
@@ -95,14 +94,10 @@ def runtime_objects(
 
 
 def constants_trailer(size: int, sha256: bytes) -> bytes:
-    """Return the trailer of a constants file beside a library.
+    """Return the trailer of a constants file beside a library: its size, and its digest.
 
     It tells the library at once that a file is truncated or belongs to another build. The bytes
     themselves are compared with the digest only on request.
-
-    Args:
-        size: Number of bytes before the trailer.
-        sha256: Their digest, 32 bytes.
     """
     return _TRAILER.pack(TRAILER_MAGIC, size, sha256)
 

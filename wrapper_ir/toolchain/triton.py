@@ -173,13 +173,9 @@ _compiling = threading.Lock()
 def compiled_binary(
     source: TritonSource, arch: int, cache: DiskCache, *, tuned: bool = False
 ) -> GpuBinary:
-    """Return a kernel's machine code, from the cache or compiled now.
+    """Return a kernel's machine code, from the cache or compiled now for a compute capability.
 
-    Args:
-        source: The kernel.
-        arch: The compute capability to compile for.
-        cache: The cache that is searched, and that keeps the result.
-        tuned: Whether code that a front end had compiled may be used.
+    With ``tuned``, code that a front end had compiled may be used.
 
     Raises:
         TritonKernelError: It does not compile, or cannot be launched here.
@@ -265,9 +261,7 @@ def compile_kernel(source: TritonSource, arch: int) -> GpuBinary:
 def binary_of_files(name: str, folder: Path) -> GpuBinary:
     """Return a kernel that Triton compiled, from a folder of Triton's cache.
 
-    Args:
-        name: The kernel's name, for messages.
-        folder: A folder with the machine code of one kernel, and its description in JSON.
+    The folder has the machine code of one kernel, and its description in JSON.
 
     Raises:
         TritonKernelError: The kernel cannot be launched here.

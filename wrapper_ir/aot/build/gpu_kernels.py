@@ -49,9 +49,7 @@ class GpuArchError(WrapperIRError):
 def chosen_archs(kernels: Sequence[GpuUnit], names: str | Iterable[str]) -> tuple[int, ...]:
     """Return the compute capabilities to compile Triton kernels for: 90 for ``sm_90``.
 
-    Args:
-        kernels: The kernels of a program; without any there is nothing to choose.
-        names: Names of architectures; empty for that of this machine's GPU.
+    Without names it is that of this machine's GPU; without kernels there is nothing to choose.
 
     Raises:
         OptionValueError: There is no such architecture.
@@ -95,11 +93,7 @@ class DeviceCode:
 
     @classmethod
     def of(cls, artifact: Sources, options: NamesArchs) -> DeviceCode:
-        """Return the code of an artifact's kernels for the architectures that options name.
-
-        Raises:
-            WrapperIRError: As for :func:`chosen_archs`.
-        """
+        """Return the code of an artifact's kernels for the architectures that options name."""
         return cls(artifact.gpu_kernels, chosen_archs(artifact.gpu_kernels, options.gpu_arch))
 
     @property
@@ -121,11 +115,7 @@ class DeviceCode:
     def write(self, folder: Path, cache: DiskCache, *, tuned: bool = False) -> None:
         """Write the machine code, and the assembly file that includes it, if there are kernels.
 
-        Args:
-            folder: The folder for the files.
-            cache: The cache of machine code.
-            tuned: Whether code that a front end had compiled may be used. It depends on that
-                process.
+        With ``tuned``, code that a front end had compiled may be used; it depends on that process.
 
         Raises:
             TritonKernelError: A kernel does not compile.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.aot.errors import KernelIsaError
 from wrapper_ir.options.declared import ISA
 from wrapper_ir.toolchain import isa as isas
-from wrapper_ir.toolchain.flags import arch_cflags, compile_flags
+from wrapper_ir.toolchain.compiler import arch_cflags, compile_flags
 from wrapper_ir.toolchain.kernel_files import (
     cost,
     dealt,
@@ -121,21 +121,13 @@ _X86_NEWER_FEATURES: Final = (
 
 
 def checked_level(name: str) -> Isa | None:
-    """Return the psABI level of that name, or None for ``native``.
-
-    Raises:
-        OptionValueError: There is no such level.
-    """
+    """Return the psABI level of that name, or None for ``native``; OptionValueError for others."""
     ISA.check(name)
     return None if name == NATIVE else isas.level(name)
 
 
 def isa_of(source: CppSource, name: str) -> Isa:
-    """Return the instruction set to compile a kernel for.
-
-    Args:
-        source: The kernel; ``isa`` says what its text was written for.
-        name: The instruction set of the whole library: ``native`` or a level.
+    """Return the instruction set to compile a kernel for; ``name`` is that of the whole library.
 
     Raises:
         OptionValueError: There is no such level.
@@ -191,11 +183,8 @@ def _macros(compiler: Compiler, isa: Isa) -> frozenset[str]:
 def check_text(features: Iterable[str], isa: str) -> str:
     """Return the C++ file with which a library checks that it can run on a processor.
 
-    Its function returns null or an error message. It is compiled for the most basic processor.
-
-    Args:
-        features: Names of features, as ``__builtin_cpu_supports`` spells them.
-        isa: The instruction set that the library was built for: ``native`` or a level.
+    Its function returns null or an error message. It is compiled for the most basic processor. The
+    features are spelled as ``__builtin_cpu_supports`` spells them.
     """
     where = "the processor it was made on" if isa == NATIVE else isa
     lines = [

@@ -86,11 +86,7 @@ def build(
 ) -> Library:
     """Build the library of a program, for AOTInductor's loaders, in an existing ``folder``.
 
-    Args:
-        artifact: The emitted program; ``artifact.program.data`` holds the constants' values.
-        folder: The directory for the files.
-        options: The build options.
-        name: Stem of the files' names, of letters, digits and ``-_.``.
+    ``name`` is the stem of the files' names, of letters, digits and ``-_.``.
 
     Raises:
         WrapperIRError: As for :func:`prepared`.
@@ -183,19 +179,10 @@ def build_loadable(
 ) -> Path:
     """Build a library for our own loader alone: the program, without container or values.
 
-    Args:
-        artifact: The sources of the library.
-        options: The build options. Only ``jobs``, ``progress``, ``cache``, ``extra_flags`` and
-            ``gpu_arch`` apply; the others are for libraries that are shipped.
-        exports: The linker's version script with the symbols that the library exports.
-        kernels_apart: Whether to compile each kernel alone, so that editing one recompiles no
-            other.
-
-    Returns:
-        The library, which lies in the cache and must not be changed.
-
-    Raises:
-        WrapperIRError: As for :func:`build`.
+    It lies in the cache and must not be changed. Of the options, only ``jobs``, ``progress``,
+    ``cache``, ``extra_flags`` and ``gpu_arch`` apply; others are for libraries that are shipped.
+    Kernels that are compiled apart are recompiled one by one when they are edited. Errors are those
+    of :func:`build`.
     """
     options = options or BuildOptions()
     work = Work.of(options.cache, options.jobs, options.extra_flags)
@@ -226,9 +213,8 @@ def prepared(
 ) -> tuple[Blob, str, list[tuple[CppUnit, Isa]]]:
     """Check a program, and return the decisions that precede compilation.
 
-    Returns:
-        The layout of constants and objects; their place, ``embedded``, ``beside`` or ``none``; and
-        each kernel with its instruction set.
+    These are the blob of constants and objects; its place, ``embedded``, ``beside`` or ``none``;
+    and each kernel with its instruction set.
 
     Raises:
         UnsupportedError: The program takes objects as inputs.
@@ -265,14 +251,8 @@ def _refuse_objects(program: Program) -> None:
 def linked_constants(program: Program, content: Blob, stem: Path, where: str) -> str | None:
     """Write the values of constants, and ``constants.s``, which gives a library access to them.
 
-    Args:
-        program: The program, which holds the values.
-        content: The layout of constants and objects.
-        stem: The library's path without its ending; the files go beside it.
-        where: ``embedded`` in the library, ``beside`` it, or ``none`` for no values.
-
-    Returns:
-        The name of the file of values, or None if there are neither constants nor objects.
+    The files go beside ``stem``, the library's path without its ending. Return the name of the file
+    of values, or None if there are neither constants nor objects.
 
     Raises:
         ConstantValueError: A value is missing or does not fit its layout.

@@ -43,10 +43,6 @@ class BuildOptions:
     gpu_arch: str | tuple[str, ...] = ARCHITECTURES.field()
 
     def __post_init__(self) -> None:
-        """Check every value.
-
-        Raises:
-            OptionValueError: A value is not legal.
-        """
+        """Raise OptionValueError unless every value is legal."""
         check_options(self)
         check_archs(self)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import Compiler, find_compiler, stand_in
-from wrapper_ir.toolchain.flags import generated_flags
+from wrapper_ir.toolchain.compiler import Compiler, find_compiler, generated_flags, stand_in
 from wrapper_ir.toolchain.headers import HeaderStore
+from wrapper_ir.toolchain.manifest import needed_parts
 from wrapper_ir.toolchain.native import GENERATED, precompiled, runtime_objects
 from wrapper_ir.toolchain.objects import Tools, Translation, compile_files
-from wrapper_ir.toolchain.parts import needed_parts
 from wrapper_ir.toolchain.processes import Pool, pool
 
 if TYPE_CHECKING:
@@ -78,12 +77,7 @@ class Work:
         return tuple(stand_in(self.cache, self.compiler, name) for name in names if name)
 
     def runtime(self, manifest: Manifest, *, alone: bool) -> tuple[Path, ...]:
-        """Return the objects of the C++ runtime that a library needs.
-
-        Args:
-            manifest: The needs of its program.
-            alone: Whether the library will run without Python.
-        """
+        """Return the objects of the C++ runtime; ``alone`` if it will run without Python."""
         parts = needed_parts(manifest.parts, alone=alone)
         return runtime_objects(
             self.cache, self.compiler, parts, extra_flags=self.flags, jobs=self.jobs

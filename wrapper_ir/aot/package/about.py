@@ -131,11 +131,7 @@ def _model(archive: Archive, folder: str) -> Model:
 
 
 def chosen(archive: Archive, name: str | None) -> list[Model]:
-    """Return the variants of a model.
-
-    Args:
-        archive: The package.
-        name: The model's name; by default that of the only model, or ``model``.
+    """Return the variants of a model; by default of the only one, or of ``model``.
 
     Raises:
         PackageError: There is no such model.

@@ -269,10 +269,7 @@ def _write_page(
 
 
 def entry_of(programs: Mapping[str, Program]) -> str:
-    """Return the text of a folder's module.
-
-    Args:
-        programs: The program; or several by their subfolders.
+    """Return the text of a folder's module, for the program or for several by their subfolders.
 
     Raises:
         OptionValueError: The backward does not belong to the forward.

@@ -21,8 +21,11 @@ from torch import Tensor
 
 from wrapper_ir.runtime._private import tensor_guard
 from wrapper_ir.runtime.apart import extent, meet, span
-from wrapper_ir.runtime.cuda_graphs.places import (
+from wrapper_ir.runtime.cuda_graphs.recorder import CudaRecorder
+from wrapper_ir.runtime.cuda_graphs.results import (
     Addresses,
+    Results,
+    UncopiedError,
     copy,
     copy_dense,
     is_dense,
@@ -30,8 +33,6 @@ from wrapper_ir.runtime.cuda_graphs.places import (
     is_sparse_in_memory,
     place_like,
 )
-from wrapper_ir.runtime.cuda_graphs.recorder import CudaRecorder
-from wrapper_ir.runtime.cuda_graphs.results import Results, UncopiedError
 from wrapper_ir.runtime.cuda_graphs.status import Journal, everything
 from wrapper_ir.runtime.living import register
 
