@@ -55,17 +55,11 @@ class OverwriteError(WrapperIRError):
 
 
 class Kind(NamedTuple):
-    """A kind of output file.
+    """A kind of output file."""
 
-    Attributes:
-        what: A description with its article: ``"a wrapper program"``.
-        is_ours: Returns whether an existing file is of this kind.
-        made_up: True if the file's name is derived from that of another output.
-    """
-
-    what: str
-    is_ours: Callable[[Path], bool]
-    made_up: bool = False
+    what: str  #: a description with its article: ``"a wrapper program"``
+    is_ours: Callable[[Path], bool]  #: returns whether an existing file is of this kind
+    made_up: bool = False  #: True if the file's name is derived from that of another output
 
 
 @dataclass(eq=False)

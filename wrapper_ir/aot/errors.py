@@ -163,18 +163,11 @@ def _device(type_: int, index: int) -> torch.device:
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """The errors of one function; the extension module calls it when a check in C++ fails.
+    """The errors of one function; the extension module calls it when a check in C++ fails."""
 
-    Attributes:
-        name: The program's name.
-        inputs: The specifications of its inputs.
-        outputs: The specifications of memory for its results.
-        constants: The specifications of its constants.
-    """
-
-    name: str
+    name: str  #: the program's name
     inputs: tuple[InputSpec, ...]
-    outputs: tuple[InputSpec, ...]
+    outputs: tuple[InputSpec, ...]  #: those of memory for its results
     constants: tuple[InputSpec, ...]
 
     def refuse_count(self, got: int) -> NoReturn:

@@ -175,10 +175,7 @@ def run_while(
 
 
 def run_while_stacked(
-    condition: Callable[..., Values],
-    body: Callable[..., Values],
-    carried: Values,
-    captured: Values,
+    condition: Callable[..., Values], body: Callable[..., Values], carried: Values, captured: Values
 ) -> Values:
     """Run like :func:`run_while`; return the values of all rounds, stacked in a new dimension 0.
 

@@ -160,8 +160,7 @@ _MOST_KEPT: Final = 4
 class Spare(tuple[Tensor, ...]):
     """A set of buffers that one call owns."""
 
-    home: list[Spare] | None
-    """The list that it returns to after the call."""
+    home: list[Spare] | None  #: the list that it returns to after the call
 
 
 class Scratch:
@@ -210,8 +209,7 @@ __all__ = ["keep_malloc_memory"]
 class _Heap:
     """One heap, which one call owns."""
 
-    home: list[_Heap] | None = None
-    """The list that it returns to after the call."""
+    home: list[_Heap] | None = None  #: the list that it returns to after the call
 
     def __init__(self, functions: HeapFunctions) -> None:
         self._drop = functions.drop  # the module may be gone when __del__ runs
@@ -293,14 +291,11 @@ class HeapFunctions(NamedTuple):
     """The native functions. A heap is given by its address; they act on the calling thread."""
 
     make: Callable[[], int]
-    drop: Callable[[int], None]
-    """Drops a heap. Blocks in use go when they are freed."""
-    bytes: Callable[[int], int]
-    """Returns the bytes that it holds unused."""
+    drop: Callable[[int], None]  #: drops a heap; blocks in use go when they are freed
+    bytes: Callable[[int], int]  #: returns the bytes that it holds unused
     begin: Callable[[int], int | None]
     """Begins a call that a heap serves; returns the thread's previous heap."""
-    end: Callable[[int, int | None], None]
-    """Ends the call; takes the result of ``begin``."""
+    end: Callable[[int, int | None], None]  #: ends the call; takes the result of ``begin``
     exchange: Callable[[int | None], int | None]
     """Switches the thread to another heap or none; returns the previous one."""
 

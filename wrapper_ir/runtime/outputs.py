@@ -66,9 +66,7 @@ class NoOutError(WrapperIRError, TypeError):
 
 
 def check_out(
-    specs: Sequence[TensorSpec | None],
-    out: Sequence[Tensor | None],
-    others: Sequence[object] = (),
+    specs: Sequence[TensorSpec | None], out: Sequence[Tensor | None], others: Sequence[object] = ()
 ) -> tuple[Tensor | None, ...]:
     """Return ``out`` as a tuple after checking it.
 
@@ -166,10 +164,7 @@ def _compare(tensor: Tensor, name: str, spec: TensorSpec) -> None:
     except InputLayoutError as error:
         found = error.fields
         raise OutLayoutError(
-            name=name,
-            difference=found["difference"],
-            expected=found["expected"],
-            got=found["got"],
+            name=name, difference=found["difference"], expected=found["expected"], got=found["got"]
         ) from None
     if tensor.is_conj() or tensor.is_neg():
         expected, got = "stored plainly", "a view that negates or conjugates"

@@ -230,9 +230,7 @@ def _find(session: _Session, keys: Iterable[str]) -> dict[str, _Loaded]:
     return loaded
 
 
-def _libraries(
-    todo: Mapping[str, _Wanted],
-) -> dict[tuple[_Target, str], dict[str, CppUnit]]:
+def _libraries(todo: Mapping[str, _Wanted]) -> dict[tuple[_Target, str], dict[str, CppUnit]]:
     """Return the kernels of each library: those of one target together, each solitary one alone.
 
     Kernels are in the order of their keys. A library is named after its kernels, so its name has to

@@ -22,17 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The parts of the runtime that the generated files of a program need.
+    """What the generated files of a program need."""
 
-    Attributes:
-        parts: The parts of the runtime that they use.
-        levels: The levels of the program's probes, each once, in program order.
-        type: Torch's type of the device that the program runs on; the CPU if it needs no other.
-    """
-
-    parts: frozenset[Part] = frozenset()
-    levels: tuple[str, ...] = ()
-    type: str = CPU.type
+    parts: frozenset[Part] = frozenset()  #: the parts of the runtime that they use
+    levels: tuple[str, ...] = ()  #: the levels of the program's probes, in program order
+    type: str = CPU.type  #: torch's type of the device; the CPU if it needs no other
 
     @property
     def device(self) -> DeviceKind:
@@ -48,47 +42,32 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class CaptureFacts:
-    """The facts needed to capture a program's calls: plain data, the same for every target.
+    """The facts needed to capture a program's calls: plain data, the same for every target."""
 
-    Attributes:
-        program: The program's name.
-        device: The GPU it runs on; empty if its calls cannot be captured.
-        writes: Positions of the inputs that it writes to.
-        constants: Names of its constants on the GPU.
-        limit: The number of graphs that are kept.
-        results: The owner of the results' memory, as the option says.
-        reasons: The reasons why its calls cannot be captured; empty if they can.
-        is_random: Whether its calls may draw random numbers.
-        has_branches: Whether it puts work on branches. Memory that it writes to must then be shared
-            with nothing else, because work on branches is ordered by buffer names.
-    """
-
-    program: str
-    device: str = ""
-    writes: tuple[int, ...] = ()
-    constants: tuple[str, ...] = ()
+    program: str  #: its name
+    device: str = ""  #: the GPU it runs on; empty if its calls cannot be captured
+    writes: tuple[int, ...] = ()  #: positions of the inputs that it writes to
+    constants: tuple[str, ...] = ()  #: names of its constants on the GPU
+    #: the number of graphs that are kept
     limit: int = GRAPH_LIMIT.default  # type: ignore[assignment]  # it is of the option's kind
-    results: str = "fresh"
-    reasons: tuple[str, ...] = ()
-    is_random: bool = False
+    results: str = "fresh"  #: the owner of the results' memory, as the option says
+    reasons: tuple[str, ...] = ()  #: why its calls cannot be captured; empty if they can
+    is_random: bool = False  #: whether its calls may draw random numbers
+    #: Whether it puts work on branches. Memory that it writes to must then be shared with nothing
+    #: else, because work on branches is ordered by buffer names.
     has_branches: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sources:
-    """The files and kernels that a library is built from.
+    """The files and kernels that a library is built from; each kernel once.
 
-    Attributes:
-        sources: The text of each file by name. Each file whose name ends in ``.cpp`` is a
-            translation unit; the others are headers in the same folder.
-        kernels: The C++ kernels, each once.
-        gpu_kernels: The Triton kernels, each once; the build has Triton compile them.
-        manifest: What else the files need, such as parts of the runtime.
+    Each file whose name ends in ``.cpp`` is a translation unit; others are headers beside it.
     """
 
-    sources: Mapping[str, str]
+    sources: Mapping[str, str]  #: the text of each file by name
     kernels: tuple[CppUnit, ...]
-    gpu_kernels: tuple[GpuUnit, ...] = ()
+    gpu_kernels: tuple[GpuUnit, ...] = ()  #: the build has Triton compile them
     manifest: Manifest = Manifest()
 
 

@@ -139,12 +139,7 @@ def _unit_of(stem: str) -> tuple[str, frozenset[Part]]:
 
 
 def _unit(
-    name: str,
-    files: Sequence[Path],
-    flags: tuple[str, ...],
-    what: str,
-    *,
-    headers: Iterable[Path],
+    name: str, files: Sequence[Path], flags: tuple[str, ...], what: str, *, headers: Iterable[Path]
 ) -> Translation:
     """Return the translation unit of some of our own files, which read headers beside them."""
     return Translation(
@@ -163,17 +158,11 @@ def _unit(
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """An extension module and the file that it is built from.
-
-    Attributes:
-        name: The module's name.
-        source: The file in ``wrapper_ir/native``.
-        more: Files and folders there with what it includes, whose text is part of the key.
-    """
+    """An extension module and the file that it is built from."""
 
     name: str
-    source: str
-    more: tuple[str, ...] = ()
+    source: str  #: the file in ``wrapper_ir/native``
+    more: tuple[str, ...] = ()  #: files and folders there that it reads: part of the key
 
     def load(self) -> Any:  # noqa: ANN401 - a module without types
         """Return the module, compiled now if no process has done so before.

@@ -49,33 +49,22 @@ exports. Without it, template instances of the standard library would be visible
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """One C++ file to compile.
+    """One C++ file to compile."""
 
-    Attributes:
-        name: Its file name, without a directory, as in compiler messages.
-        text: Its text.
-        flags: Every flag except include paths; no flag names a path.
-        what: Its description in errors, such as ``"kernel 'f'"``.
-        headers: Name and text of each file beside it, which it may include in quotes.
-        reads: Our own files that it includes by their paths in ``wrapper_ir/native``. All objects
-            depend on those in ``include``, which are not listed.
-        parts: Description and text of each part that compiler messages may point into, by the file
-            name in its ``#line``.
-        hints: Hints for errors, each by a text that the compiler's messages then contain.
-        header: The header that it reads and whose precompiled form helps, or empty.
-        processor: An identifier of this processor if the flags depend on it (``-march=native``).
-    """
-
-    name: str
+    name: str  #: its file name, without a directory, as in compiler messages
     text: str
-    flags: tuple[str, ...]
-    what: str
-    headers: tuple[tuple[str, str], ...] = ()
+    flags: tuple[str, ...]  #: every flag except include paths; no flag names a path
+    what: str  #: its description in errors, such as ``"kernel 'f'"``
+    headers: tuple[tuple[str, str], ...] = ()  #: name and text of the files beside it
+    #: Our own files that it includes by their paths in ``wrapper_ir/native``. All objects depend on
+    #: those in ``include``, which are not listed.
     reads: tuple[Path, ...] = ()
+    #: Description and text of each part that compiler messages may point into, by its ``#line``.
     parts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    #: Hints for errors, each by a text that the compiler's messages then contain.
     hints: Mapping[str, str] = field(default_factory=dict)
-    header: str = ""
-    processor: str = ""
+    header: str = ""  #: the header that it reads and whose precompiled form helps, or empty
+    processor: str = ""  #: an identifier of this processor if the flags depend on it
 
     def key(self, compiler: Compiler) -> str:
         """Return the digest of everything that the object depends on."""
@@ -110,13 +99,7 @@ def digest_of(files: tuple[Path, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The compiler, cache and precompiled headers that files are compiled with.
-
-    Attributes:
-        compiler: The compiler.
-        cache: The cache of objects.
-        headers: The stores of precompiled headers, by header.
-    """
+    """The compiler, cache and precompiled headers, by header, that files are compiled with."""
 
     compiler: Compiler
     cache: DiskCache

@@ -84,24 +84,16 @@ class TritonKernelError(WrapperIRError):
 
 @dataclass(frozen=True, slots=True)
 class TritonSource:
-    """A Triton kernel and everything that determines its machine code.
-
-    Attributes:
-        name: Its name in messages.
-        signature: Triton's type of each parameter that is passed, in order.
-        code: Its text, a Python module that defines the function ``entry``.
-        entry: Name of that function.
-        constants: Values of ``tl.constexpr`` parameters, and of others that are fixed.
-        options: Options of Triton's compiler, such as warps and stages.
-    """
+    """A Triton kernel and everything that determines its machine code."""
 
     language: ClassVar[KernelLanguage] = TRITON
-    name: str
-    signature: Mapping[str, str]
-    code: str
+    name: str  #: its name in messages
+    signature: Mapping[str, str]  #: Triton's type of each parameter that is passed, in order
+    code: str  #: its text, a Python module that defines the function ``entry``
     entry: str
+    #: Values of ``tl.constexpr`` parameters, and of others that are fixed.
     constants: Mapping[str, object] = field(default_factory=dict)
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)  #: such as warps and stages
 
     @property
     def identity(self) -> str:
@@ -121,28 +113,16 @@ def units_of(rows: Iterable[Sequence[Any]]) -> tuple[GpuUnit, ...]:
 
 @dataclass(frozen=True, slots=True)
 class GpuBinary:
-    """A kernel as machine code.
+    """A kernel as machine code."""
 
-    Attributes:
-        arch: The compute capability that it is for: 90 for 9.0.
-        code: A file in the format of the CUDA driver (a cubin).
-        symbol: The function in it.
-        threads: Threads per block.
-        shared: Bytes of dynamic shared memory per block.
-        unused: Number of pointers after the parameters that the kernel does not use.
-        cooperative: Whether its blocks wait for each other, so that all must run at once.
-        scratch: Bytes of scratch memory per block. The launch must allocate it and pass it after
-            the parameters.
-    """
-
-    arch: int
-    code: bytes
-    symbol: str
-    threads: int
-    shared: int
-    unused: int
-    cooperative: bool = False
-    scratch: int = 0
+    arch: int  #: the compute capability that it is for: 90 for 9.0
+    code: bytes  #: a file in the format of the CUDA driver (a cubin)
+    symbol: str  #: the function in it
+    threads: int  #: threads per block
+    shared: int  #: bytes of dynamic shared memory per block
+    unused: int  #: the number of pointers after the parameters that the kernel does not use
+    cooperative: bool = False  #: whether its blocks wait for each other: all must run at once
+    scratch: int = 0  #: bytes of memory per block, which the launch passes after the parameters
 
 
 def arch_number(arch: str) -> int:

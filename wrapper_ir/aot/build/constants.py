@@ -52,19 +52,12 @@ class Place(NamedTuple):
 
 
 class Blob(NamedTuple):
-    """The parts of a program's blob, and the place of each; the bytes come later.
-
-    Attributes:
-        table: The constants.
-        archives: The bytes of the objects, which follow the constants.
-        places: The places of the objects.
-        size: The number of all bytes.
-    """
+    """The parts of a program's blob, and the place of each; the bytes come later."""
 
     table: ConstantTable
-    archives: tuple[bytes, ...]
-    places: tuple[Place, ...]
-    size: int
+    archives: tuple[bytes, ...]  #: the bytes of the objects, which follow the constants
+    places: tuple[Place, ...]  #: those of the objects
+    size: int  #: the number of all bytes
 
 
 def blob_of(program: Program) -> Blob:

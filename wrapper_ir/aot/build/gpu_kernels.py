@@ -81,15 +81,10 @@ def check_archs(options: NamesArchs) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """The machine code of a program's device kernels in a library.
-
-    Attributes:
-        kernels: The kernels.
-        archs: The compute capabilities that each is compiled for.
-    """
+    """The machine code of a program's device kernels in a library."""
 
     kernels: Sequence[GpuUnit]
-    archs: tuple[int, ...]
+    archs: tuple[int, ...]  #: the compute capabilities that each is compiled for
 
     @classmethod
     def of(cls, artifact: Sources, options: NamesArchs) -> DeviceCode:

@@ -60,29 +60,17 @@ LOADABLE_EXPORTS: Final = "{ global: wir_program_info; wir_graph_status; local: 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library that was built.
-
-    Attributes:
-        file: The shared library.
-        constants_file: The constants, if they are beside it; must stay in the same directory.
-        debug_file: Its symbols and debug information, if requested.
-        features: The features that a processor needs to run it.
-        constants_wanted: The name of the constants file, if the library was built without values.
-    """
+    """A library that was built."""
 
     file: Path
-    constants_file: Path | None
-    debug_file: Path | None
-    features: tuple[str, ...]
-    constants_wanted: str | None = None
+    constants_file: Path | None  #: the constants, if they are beside it; must stay there
+    debug_file: Path | None  #: its symbols and debug information, if requested
+    features: tuple[str, ...]  #: the features that a processor needs to run it
+    constants_wanted: str | None = None  #: the file of constants, if it was built without values
 
 
 def build(
-    artifact: CppSources,
-    folder: Path,
-    options: BuildOptions | None = None,
-    *,
-    name: str = "model",
+    artifact: CppSources, folder: Path, options: BuildOptions | None = None, *, name: str = "model"
 ) -> Library:
     """Build the library of a program, for AOTInductor's loaders, in an existing ``folder``.
 
