@@ -24,7 +24,7 @@ from wrapper_ir.errors import OptionValueError
 from wrapper_ir.options.schema import made_with
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import registered_op
-from wrapper_ir.runtime.calls import hand_graphs_on
+from wrapper_ir.runtime.devices import hand_graphs_on
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address

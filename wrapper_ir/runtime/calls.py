@@ -247,9 +247,3 @@ def pass_by(
         return tuple(found)
 
     return call_without
-
-
-def hand_graphs_on(source: object, function: object) -> None:
-    """Expose the graphs of a module or function on the function that users call."""
-    if hasattr(source, "cuda_graphs"):
-        function.cuda_graphs = source.cuda_graphs  # type: ignore[attr-defined]

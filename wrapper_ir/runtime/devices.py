@@ -24,12 +24,6 @@ LATER: Final = {
 }
 """Names for GPUs, by the module that the package imports when one is first used."""
 
-__all__ = [
-    *("BranchStream", "CudaGraphs", "CutGraphs", "KeptGpuArena", "MachineCode", "TritonKernels"),
-    *("branch_event", "current_stream", "empty_strided_cuda", "shown_gpu_range"),
-]
-"""The package's names for GPUs."""
-
 
 def on_device(device: torch.device) -> Callable[[_Call], _Call]:
     """Return a decorator that runs a program's ``call`` on a device.
@@ -50,6 +44,12 @@ def on_device(device: torch.device) -> Callable[[_Call], _Call]:
         return run
 
     return decorate
+
+
+def hand_graphs_on(source: object, function: object) -> None:
+    """Expose the graphs of a module or function on the function that users call."""
+    if hasattr(source, "cuda_graphs"):
+        function.cuda_graphs = source.cuda_graphs  # type: ignore[attr-defined]
 
 
 # Streams and memory pools are created on first use, not on loading, so a file can be loaded on a

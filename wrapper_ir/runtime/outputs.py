@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime.apart import meet, span
-from wrapper_ir.runtime.checks import TensorSpec, check_layout
+from wrapper_ir.runtime.checks import TensorSpec
 from wrapper_ir.runtime.errors import InputLayoutError
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _put(tensor: Tensor, name: str, result: object) -> Tensor:
 
 def _compare(tensor: Tensor, name: str, spec: TensorSpec) -> None:
     try:
-        check_layout(tensor, name, spec.dtype, spec.device, spec.size, spec.stride)
+        spec.check(tensor)
     except InputLayoutError as error:
         found = error.fields
         raise OutLayoutError(

@@ -15,17 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.devices import CppSide
+from wrapper_ir.toolchain import kernel_files
 from wrapper_ir.toolchain.compiler import NATIVE, compile_flags, run_linker
 from wrapper_ir.toolchain.errors import CompileError
 from wrapper_ir.toolchain.headers import PREFIX
 from wrapper_ir.toolchain.isa import Isa
-from wrapper_ir.toolchain.kernel_files import (
-    includes_prefix,
-    is_solitary,
-    kernel_file,
-    partition,
-    qualified,
-)
 from wrapper_ir.toolchain.objects import Tools, compile_file
 from wrapper_ir.toolchain.processes import pool
 from wrapper_ir.toolchain.source import parameters
@@ -79,9 +73,11 @@ def build_library(
         CompileError: A kernel does not compile; the error names the kernel.
         LinkError: The objects do not fit together.
     """
-    precompiled = any(map(includes_prefix, kernels)) and recipe.precompiled() is not None
+    precompiled = (
+        any(map(kernel_files.includes_prefix, kernels)) and recipe.precompiled() is not None
+    )
     work = _Work(recipe, scratch, precompiled, module_table(module, kernels), advance)
-    objects = work.compile(partition(kernels, recipe.jobs, precompiled=precompiled))
+    objects = work.compile(kernel_files.partition(kernels, recipe.jobs, precompiled=precompiled))
     library = scratch / f"{module}.so"
     # PyTorch's libraries are recorded by name, without a path. They are in the process already, the
     # OpenMP runtime among them, so the loader takes those: there is one OpenMP runtime, and the
@@ -138,12 +134,16 @@ class _Work:
 
     def _file(self, kernels: Sequence[CppUnit], table: str) -> Translation:
         """Return the file of some kernels: with their bindings, and perhaps the module's table."""
-        recipe, alone = self.recipe, is_solitary(kernels[0])
-        file = kernel_file(kernels, recipe.flags, recipe.isa, alone=alone, shown=_shown)
+        recipe, alone = self.recipe, kernel_files.is_solitary(kernels[0])
+        file = kernel_files.kernel_file(
+            kernels, recipe.flags, recipe.isa, alone=alone, shown=_shown
+        )
         includes = (*recipe.side.headers, "python/kernel.h")
         around = recipe.side.kernels
         parts = ['#line 1 "bindings"\n', *(f'#include "{name}"\n' for name in includes)]
-        parts += [binding(each, qualified(each, alone=alone), around) for each in kernels]
+        parts += [
+            binding(each, kernel_files.qualified(each, alone=alone), around) for each in kernels
+        ]
         return replace(
             file,
             text=file.text + "".join((*parts, table)),

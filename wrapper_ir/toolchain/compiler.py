@@ -24,16 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.toolchain import errors
 from wrapper_ir.toolchain.cache import disk_full
-from wrapper_ir.toolchain.errors import (
-    CompileError,
-    CompilerNotFoundError,
-    CompilerTooOldError,
-    LinkError,
-    excerpt,
-    offending_lines,
-    shortened,
-)
 from wrapper_ir.toolchain.isa import cpu_features
 from wrapper_ir.toolchain.processes import current
 
@@ -75,13 +67,13 @@ class CompilerRunError(Exception):
 
     def explained(
         self, unit: str, file: str = "", code: str = "", hint: str | None = None
-    ) -> CompileError:
+    ) -> errors.CompileError:
         """Return the user-facing error for a file that does not compile; ``code`` is its text."""
-        return CompileError(
+        return errors.CompileError(
             unit=unit,
             command=self.command,
-            excerpt=excerpt(code, offending_lines(file, self.output)[:3]),
-            output=shortened(self.output),
+            excerpt=errors.excerpt(code, errors.offending_lines(file, self.output)[:3]),
+            output=errors.shortened(self.output),
             hint=hint,
         )
 
@@ -96,7 +88,7 @@ def compiler_command() -> tuple[tuple[str, ...], Path]:
     words = tuple(shlex.split(os.environ.get("CXX", ""))) or (default,)
     file = shutil.which(_program(words))
     if file is None:
-        raise CompilerNotFoundError(command=" ".join(words), reason="is not on the path")
+        raise errors.CompilerNotFoundError(command=" ".join(words), reason="is not on the path")
     return words, Path(file).resolve()
 
 
@@ -123,7 +115,7 @@ def find_compiler(cache: DiskCache | None = None) -> Compiler:
     if stamp not in _KNOWN:
         compiler = parse_version(words, executable, _version_text(words, stamp, cache))
         if 0 < compiler.major < _LEAST:
-            raise CompilerTooOldError(
+            raise errors.CompilerTooOldError(
                 command=" ".join(words), version=compiler.version, name=compiler.name, least=_LEAST
             )
         _KNOWN[stamp] = compiler
@@ -146,7 +138,7 @@ def _version_text(words: tuple[str, ...], stamp: str, cache: DiskCache | None) -
             [*words, "-v"], capture_output=True, text=True, check=True, env=_plain_environment()
         )
     except (OSError, subprocess.CalledProcessError) as error:
-        raise CompilerNotFoundError(
+        raise errors.CompilerNotFoundError(
             command=" ".join(words), reason=f"does not run: {error}"
         ) from error
     text = done.stderr or done.stdout
@@ -223,7 +215,7 @@ def run_linker(command: Sequence[str], *, cwd: Path | None = None) -> None:
     try:
         run(command, cwd=cwd)
     except CompilerRunError as error:
-        raise LinkError(command=error.command, output=error.output) from error
+        raise errors.LinkError(command=error.command, output=error.output) from error
 
 
 NATIVE: Final = Path(__file__).resolve().parent.parent / "native"
@@ -239,28 +231,18 @@ def _torch_dir() -> Path:
 
 def kernel_definitions(isa: Isa) -> tuple[str, ...]:
     """Return the preprocessor flags of a kernel for an instruction set."""
-    names = (
-        "TORCH_INDUCTOR_CPP_WRAPPER",
-        "STANDALONE_TORCH_HEADER",
-        "TORCH_INDUCTOR_PRECOMPILE_HEADERS",
-        "C10_USING_CUSTOM_GENERATED_MACROS",
-        *isa.macros,
-    )
-    return tuple(f"-D{name}" for name in names)
+    names = ["TORCH_INDUCTOR_CPP_WRAPPER", "STANDALONE_TORCH_HEADER"]
+    names += ["TORCH_INDUCTOR_PRECOMPILE_HEADERS", "C10_USING_CUSTOM_GENERATED_MACROS"]
+    return tuple(f"-D{name}" for name in (*names, *isa.macros))
 
 
 #: Floating-point flags of Inductor's kernels, in its order (later ones undo part of earlier ones).
 #: ``-ffast-math`` itself is not used: with it, g++ before 13 links in code that flushes denormals
 #: in the whole process.
 _MATH = (
-    "-fno-trapping-math",
-    "-funsafe-math-optimizations",
-    "-ffinite-math-only",
-    "-fno-signed-zeros",
-    "-fno-finite-math-only",
-    "-fno-unsafe-math-optimizations",
-    "-fmath-errno",
-    "-ffp-contract=off",
+    *("-fno-trapping-math", "-funsafe-math-optimizations", "-ffinite-math-only"),
+    *("-fno-signed-zeros", "-fno-finite-math-only", "-fno-unsafe-math-optimizations"),
+    *("-fmath-errno", "-ffp-contract=off"),
 )
 
 
@@ -282,14 +264,12 @@ def _march(compiler: Compiler, isa: Isa) -> tuple[str, ...]:
     return ("-march=native",)
 
 
-def compile_flags(compiler: Compiler, isa: Isa, *, opt_level: str = "-O3") -> tuple[str, ...]:
+def compile_flags(compiler: Compiler, isa: Isa) -> tuple[str, ...]:
     """Return the flags that compile a kernel to an object file, without include paths."""
     gcc_only = () if compiler.clang else ("-fexcess-precision=fast", "-fno-tree-loop-vectorize")
     return (
         *kernel_definitions(isa),
-        opt_level,
-        "-DNDEBUG",
-        "-fno-omit-frame-pointer",
+        *("-O3", "-DNDEBUG", "-fno-omit-frame-pointer"),
         *_MATH,
         *gcc_only,
         "-fPIC",
@@ -305,11 +285,7 @@ def compile_flags(compiler: Compiler, isa: Isa, *, opt_level: str = "-O3") -> tu
 def include_dirs() -> tuple[Path, ...]:
     """Return the header directories of Python and PyTorch."""
     torch = _torch_dir() / "include"
-    return (
-        Path(sysconfig.get_path("include")),
-        torch,
-        torch / "torch" / "csrc" / "api" / "include",
-    )
+    return Path(sysconfig.get_path("include")), torch, torch / "torch/csrc/api/include"
 
 
 def include_flags() -> tuple[str, ...]:
@@ -337,14 +313,8 @@ def plain_flags(compiler: Compiler, level: str) -> tuple[str, ...]:
     # A unique symbol would keep a library from ever being unloaded.
     gcc_only = () if compiler.clang else ("-fno-gnu-unique",)
     return (
-        "-std=c++20",
-        level,
-        "-DNDEBUG",
-        "-fPIC",
-        "-fvisibility=hidden",
-        "-fvisibility-inlines-hidden",
-        "-ffunction-sections",
-        "-fdata-sections",
+        *("-std=c++20", level, "-DNDEBUG", "-fPIC", "-fvisibility=hidden"),
+        *("-fvisibility-inlines-hidden", "-ffunction-sections", "-fdata-sections"),
         *gcc_only,
     )
 

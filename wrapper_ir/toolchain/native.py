@@ -14,6 +14,7 @@ import sysconfig
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from wrapper_ir.toolchain import objects
 from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
 from wrapper_ir.toolchain.compiler import (
@@ -27,14 +28,6 @@ from wrapper_ir.toolchain.compiler import (
 from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
 from wrapper_ir.toolchain.kernels import header_environment, load_module
 from wrapper_ir.toolchain.manifest import Part
-from wrapper_ir.toolchain.objects import (
-    Tools,
-    Translation,
-    compile_file,
-    compile_files,
-    digest_of,
-    environment,
-)
 from wrapper_ir.toolchain.processes import pool
 
 if TYPE_CHECKING:
@@ -60,7 +53,7 @@ def precompiled(cache: DiskCache) -> dict[str, HeaderStore]:
     """Return a cache's precompiled headers of kernels and of generated files, by header."""
     return {
         PREFIX: HeaderStore(cache, header_environment(), PREFIX),
-        GENERATED: HeaderStore(cache, "\0".join(environment()), GENERATED),
+        GENERATED: HeaderStore(cache, "\0".join(objects.environment()), GENERATED),
     }
 
 
@@ -89,7 +82,7 @@ def runtime_objects(
         for name, members in native_units(parts).items()
     ]
     with pool(jobs or default_jobs()) as threads:
-        compiling = compile_files(files, Tools(compiler, cache), threads)
+        compiling = objects.compile_files(files, objects.Tools(compiler, cache), threads)
         return tuple(each.result() for each in compiling)
 
 
@@ -140,9 +133,9 @@ def _unit_of(stem: str) -> tuple[str, frozenset[Part]]:
 
 def _unit(
     name: str, files: Sequence[Path], flags: tuple[str, ...], what: str, *, headers: Iterable[Path]
-) -> Translation:
+) -> objects.Translation:
     """Return the translation unit of some of our own files, which read headers beside them."""
-    return Translation(
+    return objects.Translation(
         name=name,
         text="".join(f'#include "{file.relative_to(NATIVE)}"\n' for file in files),
         flags=flags,
@@ -183,22 +176,22 @@ class Extension:
             LinkError: It does not link.
             CacheDirError: The cache directory cannot be used.
         """
-        tools = Tools(find_compiler(cache), cache)
+        tools = objects.Tools(find_compiler(cache), cache)
         unit = self._unit(tools.compiler)
 
         def make(folder: Path) -> Path:
             library = folder / f"{self.name}.so"
-            command = [*tools.compiler.command, str(compile_file(unit, tools, folder))]
+            command = [*tools.compiler.command, str(objects.compile_file(unit, tools, folder))]
             run_linker([*command, "-o", str(library), *link_flags(), "-ldl", "-s"])
             return library
 
         # Unlike an object's key, it has only those headers that are read: each process looks here.
         parts = (*versions(), str(sysconfig.get_config_var("SOABI")), tools.compiler.version)
-        texts = (unit.name, *unit.flags, digest_of(unit.reads))
+        texts = (unit.name, *unit.flags, objects.digest_of(unit.reads))
         key = hashlib.sha256("\0".join((*parts, *texts)).encode()).hexdigest()
         return cache.made(key, "so", make)
 
-    def _unit(self, compiler: Compiler) -> Translation:
+    def _unit(self, compiler: Compiler) -> objects.Translation:
         source = NATIVE / self.source
         headers: list[Path] = []
         for path in (NATIVE / each for each in self.more):

@@ -13,14 +13,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from wrapper_ir.aot.build.constants import NO_STACK, asciz
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.options.gpu import ARCHITECTURES
+from wrapper_ir.toolchain import triton
 from wrapper_ir.toolchain.objects import assemble
-from wrapper_ir.toolchain.triton import (
-    GpuUnit,
-    arch_number,
-    binary_key,
-    compiled_binary,
-    current_arch,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,7 +40,7 @@ class GpuArchError(WrapperIRError):
     default_hint = "name an architecture: gpu_arch='sm_90', or several"
 
 
-def chosen_archs(kernels: Sequence[GpuUnit], names: str | Iterable[str]) -> tuple[int, ...]:
+def chosen_archs(kernels: Sequence[triton.GpuUnit], names: str | Iterable[str]) -> tuple[int, ...]:
     """Return the compute capabilities to compile Triton kernels for: 90 for ``sm_90``.
 
     Without names it is that of this machine's GPU; without kernels there is nothing to choose.
@@ -57,10 +51,10 @@ def chosen_archs(kernels: Sequence[GpuUnit], names: str | Iterable[str]) -> tupl
     """
     ARCHITECTURES.check(names)
     named = (names,) if isinstance(names, str) else tuple(names)
-    archs = tuple(sorted({arch_number(name) for name in named}))
+    archs = tuple(sorted({triton.arch_number(name) for name in named}))
     if archs or not kernels:
         return archs
-    current = current_arch()
+    current = triton.current_arch()
     if current is None:
         raise GpuArchError
     return (current,)
@@ -83,7 +77,7 @@ def check_archs(options: NamesArchs) -> None:
 class DeviceCode:
     """The machine code of a program's device kernels in a library."""
 
-    kernels: Sequence[GpuUnit]
+    kernels: Sequence[triton.GpuUnit]
     archs: tuple[int, ...]  #: the compute capabilities that each is compiled for
 
     @classmethod
@@ -94,7 +88,9 @@ class DeviceCode:
     @property
     def keys(self) -> list[str]:
         """The keys of the machine code in the cache."""
-        return [binary_key(each.source, arch) for each in self.kernels for arch in self.archs]
+        return [
+            triton.binary_key(each.source, arch) for each in self.kernels for arch in self.archs
+        ]
 
     @property
     def file(self) -> str | None:
@@ -120,7 +116,7 @@ class DeviceCode:
         parts = []
         for kernel in sorted(self.kernels, key=lambda each: each.symbol):
             binaries = {
-                f"{kernel.symbol}_sm_{arch}": compiled_binary(
+                f"{kernel.symbol}_sm_{arch}": triton.compiled_binary(
                     kernel.source, arch, cache, tuned=tuned
                 )
                 for arch in self.archs
@@ -136,7 +132,7 @@ class DeviceCode:
         return () if self.file is None else (assemble(work.compiler, folder / self.file),)
 
 
-def _images(kernel: GpuUnit, binaries: Mapping[str, GpuBinary]) -> str:
+def _images(kernel: triton.GpuUnit, binaries: Mapping[str, GpuBinary]) -> str:
     """Return the assembly of a kernel: its machine code by label, and the list that leads to it."""
     codes = "".join(
         f"{label}:\n"

@@ -16,14 +16,8 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.aot.errors import KernelIsaError
 from wrapper_ir.options.declared import ISA
 from wrapper_ir.toolchain import isa as isas
+from wrapper_ir.toolchain import kernel_files
 from wrapper_ir.toolchain.compiler import arch_cflags, compile_flags
-from wrapper_ir.toolchain.kernel_files import (
-    cost,
-    dealt,
-    is_solitary,
-    kernel_file,
-    signature_checks,
-)
 from wrapper_ir.toolchain.source import check_entry
 
 if TYPE_CHECKING:
@@ -60,17 +54,19 @@ def kernel_translations(
         check_entry(kernel.source)  # its text may have been edited
     groups: dict[tuple[Isa, tuple[str, ...], str], list[CppUnit]] = {}
     for kernel, isa in sorted(kernels, key=lambda pair: pair[0].symbol):
-        alone = kernel.symbol if apart or is_solitary(kernel) else ""
+        alone = kernel.symbol if apart or kernel_files.is_solitary(kernel) else ""
         groups.setdefault((isa, kernel.source.extra_flags, alone), []).append(kernel)
     files: list[tuple[float, Translation]] = []
     # Unless apart, not shown under the kernel's own name, which differs between programs.
     shown = _own_file if apart else _common_file
     for (isa, own_flags, symbol), members in groups.items():
         flags, is_alone = (*compile_flags(compiler, isa), *own_flags, *extra_flags), bool(symbol)
-        for some in dealt(members, _count(members)):
-            file = kernel_file(some, flags, isa, alone=is_alone, shown=shown, included=included)
+        for some in kernel_files.dealt(members, _count(members)):
+            file = kernel_files.kernel_file(
+                some, flags, isa, alone=is_alone, shown=shown, included=included
+            )
             checked = dataclasses.replace(
-                file, text=file.text + signature_checks(some, alone=is_alone)
+                file, text=file.text + kernel_files.signature_checks(some, alone=is_alone)
             )
             files.append((_total(some), checked))
     return [file for _, file in sorted(files, key=lambda pair: -pair[0])]
@@ -82,7 +78,7 @@ def _count(kernels: Sequence[CppUnit]) -> int:
 
 
 def _total(kernels: Iterable[CppUnit]) -> float:
-    return sum(map(cost, kernels))
+    return sum(map(kernel_files.cost, kernels))
 
 
 def _own_file(kernel: CppUnit) -> str:

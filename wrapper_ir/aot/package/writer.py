@@ -49,15 +49,7 @@ DEBUG: Final = Kind("debug information of ours", contains(b"WrapperIR"), made_up
 
 #: The levels of probes that work in a library without Python.
 _LEVELS: Final = tuple(
-    level.value
-    for level in (
-        ProbeLevel.NAMES,
-        ProbeLevel.PRINT,
-        ProbeLevel.SAVE,
-        ProbeLevel.CHECK,
-        ProbeLevel.CHECK_NAN,
-        ProbeLevel.STATS,
-    )
+    ProbeLevel[name].value for name in ("NAMES", "PRINT", "SAVE", "CHECK", "CHECK_NAN", "STATS")
 )
 
 
