@@ -72,7 +72,7 @@ class CppArtifact(CppSources):
 
         Args:
             num_runners: How many calls can run at a time without setting up memory first.
-            **options: Build options: fields of :class:`wrapper_ir.aot.build.options.BuildOptions`.
+            **options: Build options: fields of :class:`wrapper_ir.aot.build.work.BuildOptions`.
         """
         from wrapper_ir.aot.load import load
 

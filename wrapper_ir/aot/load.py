@@ -59,7 +59,7 @@ def load(
         artifact: The program.
         num_runners: The number of states kept for concurrent calls. Any number of further calls may
             run: each makes a state and drops it afterwards.
-        **options: The fields of :class:`wrapper_ir.aot.build.options.BuildOptions`.
+        **options: The fields of :class:`wrapper_ir.aot.build.work.BuildOptions`.
 
     Raises:
         MissingConstantError: The value of a constant is missing.
@@ -87,7 +87,7 @@ def _load(
     # Modules of caches and folders load libraries without these.
     from wrapper_ir.analysis.schemas import refuse_differences  # noqa: PLC0415
     from wrapper_ir.aot.build.library import build_loadable  # noqa: PLC0415
-    from wrapper_ir.aot.build.options import BuildOptions  # noqa: PLC0415
+    from wrapper_ir.aot.build.work import BuildOptions  # noqa: PLC0415
     from wrapper_ir.emitters.values import constant_values  # noqa: PLC0415
 
     program = artifact.program

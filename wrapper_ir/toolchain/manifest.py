@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What the generated files of a program need."""
+    """The needs of a program's generated files."""
 
     parts: frozenset[Part] = frozenset()  #: the parts of the runtime that they use
     levels: tuple[str, ...] = ()  #: the levels of the program's probes, in program order

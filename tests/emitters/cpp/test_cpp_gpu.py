@@ -18,7 +18,7 @@ from tests.emitters.test_python_gpus import TEXT as TWO
 from wrapper_ir.analysis.capture import why_not_captured
 from wrapper_ir.aot.build.gpu_kernels import DeviceCode, chosen_archs
 from wrapper_ir.aot.build.library import build
-from wrapper_ir.aot.build.options import BuildOptions
+from wrapper_ir.aot.build.work import BuildOptions
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.cpp.sources import MAIN_FILE
 from wrapper_ir.errors import OptionValueError, WrapperIRError

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from wrapper_ir.aot.build.work import Work
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.manifest import Sources
+    from wrapper_ir.toolchain.objects import Tools
     from wrapper_ir.toolchain.triton import GpuBinary
 
 
@@ -126,10 +126,10 @@ class DeviceCode:
             parts.append(_images(kernel, binaries))
         (folder / GPU_FILE).write_text("".join(parts) + NO_STACK, "ascii")
 
-    def objects(self, work: Work, folder: Path, *, tuned: bool = False) -> tuple[Path, ...]:
+    def objects(self, tools: Tools, folder: Path, *, tuned: bool = False) -> tuple[Path, ...]:
         """Write the code to a folder and return its object; empty without kernels."""
-        self.write(folder, work.cache, tuned=tuned)
-        return () if self.file is None else (assemble(work.compiler, folder / self.file),)
+        self.write(folder, tools.cache, tuned=tuned)
+        return () if self.file is None else (assemble(tools.compiler, folder / self.file),)
 
 
 def _images(kernel: triton.GpuUnit, binaries: Mapping[str, GpuBinary]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.aot.build.constants import (
     EMBED_LIMIT,
@@ -30,8 +30,7 @@ from wrapper_ir.aot.build.kernels import (
     kernel_translations,
     required_features,
 )
-from wrapper_ir.aot.build.options import BuildOptions
-from wrapper_ir.aot.build.work import Steps, Work
+from wrapper_ir.aot.build.work import BuildOptions, Steps, Work
 from wrapper_ir.aot.errors import TooLargeError
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.toolchain.objects import EXPORTS, assemble, link, split_debug_information
@@ -96,7 +95,7 @@ def build(
         compiling = work.compile(files, pool, steps)
         data = (artifact.program, content, scratch / name, where)
         storing = pool.submit(_constants, work, *data)
-        launched = pool.submit(code.objects, work, scratch)
+        launched = pool.submit(code.objects, work.tools, scratch)
         runtime = work.runtime(artifact.manifest, alone=True)
         steps.advance()
         blob, constants = storing.result()
@@ -116,7 +115,7 @@ def _features(work: Work, kernels: Sequence[tuple[CppUnit, Isa]], isa: str) -> t
     """Return the features that a processor needs for the kernels and for a named level."""
     level = checked_level(isa)
     isas = [each for _, each in kernels] + ([level] if level is not None else [])
-    return required_features(work.compiler, isas)
+    return required_features(work.tools.compiler, isas)
 
 
 def _link(
@@ -128,15 +127,8 @@ def _link(
     debug_info: bool = False,
 ) -> Path | None:
     """Link a library; return the file with its debug information, if that was requested."""
-    flags = work.flags
-    link(
-        work.compiler,
-        objects,
-        library,
-        exports=exports,
-        keep_symbols=bool(flags),
-        extra_flags=flags,
-    )
+    how: Any = {"exports": exports, "keep_symbols": bool(work.flags), "extra_flags": work.flags}
+    link(work.tools.compiler, objects, library, **how)
     if not debug_info:
         return None
     symbols = library.with_name(f"{library.name}.debug")
@@ -154,7 +146,7 @@ def _files(
 ) -> list[Translation]:
     """Return the generated files and the kernels."""
     flags = (*work.flags, *kernel_flags)
-    units = kernel_translations(kernels, work.compiler, flags, apart=apart)
+    units = kernel_translations(kernels, work.tools.compiler, flags, apart=apart)
     return [*work.generated(artifact.sources), *units]
 
 
@@ -178,7 +170,7 @@ def build_loadable(
     files = _files(work, artifact, kernels, apart=kernels_apart)
     runtime = work.runtime(artifact.manifest, alone=False)
     code = DeviceCode.of(artifact, options)
-    parts = [*(file.key(work.compiler) for file in files), *map(str, runtime), *code.keys]
+    parts = [*(file.key(work.tools.compiler) for file in files), *map(str, runtime), *code.keys]
     key = hashlib.sha256("\0".join(["loadable", exports, *parts]).encode()).hexdigest()
     steps = Steps(len(files) + 1, options.progress)
 
@@ -186,14 +178,14 @@ def build_loadable(
         library = folder / "program.so"
         with work.running(folder) as (pool, scratch):
             compiling = work.compile(files, pool, steps)
-            launched = pool.submit(code.objects, work, scratch, tuned=True)
+            launched = pool.submit(code.objects, work.tools, scratch, tuned=True)
             objects = [*runtime, *(each.result() for each in compiling), *launched.result()]
             objects += work.torch(artifact.manifest)
             _link(work, objects, library, exports)
             steps.advance()
         return library
 
-    return work.cache.made(key, "so", make)
+    return work.tools.cache.made(key, "so", make)
 
 
 def prepared(
@@ -263,7 +255,7 @@ def _constants(
 ) -> tuple[str | None, tuple[Path, ...]]:
     """Write the constants; return the name of their file, and the object to link, if any."""
     blob = linked_constants(program, content, stem, where)
-    made = () if blob is None else (assemble(work.compiler, stem.with_name("constants.s")),)
+    made = () if blob is None else (assemble(work.tools.compiler, stem.with_name("constants.s")),)
     return blob, made
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wrapper_ir.aot.build.library import Library
-    from wrapper_ir.aot.build.options import BuildOptions
+    from wrapper_ir.aot.build.work import BuildOptions
     from wrapper_ir.emitters.artifact import Artifact
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
     from wrapper_ir.lines.layout import Layout

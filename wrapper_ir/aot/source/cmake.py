@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wrapper_ir.aot.build.options import BuildOptions
+    from wrapper_ir.aot.build.work import BuildOptions
     from wrapper_ir.emitters.cpp.sources import CppSources
     from wrapper_ir.toolchain.manifest import Manifest
     from wrapper_ir.toolchain.objects import Translation

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from wrapper_ir.aot.build.options import BuildOptions
+    from wrapper_ir.aot.build.work import BuildOptions
     from wrapper_ir.emitters.artifact import Artifact
     from wrapper_ir.lines.args import Value
     from wrapper_ir.lines.control import Input
