@@ -153,9 +153,9 @@ def _export(example: Example, report: Report, plan: Plan, results: dict[str, Ten
     with step("writing"):
         planned.program.save(plan.out / "program.wir")
         module = plan.out / "wrapper.py"
-        module.write_text(artifact.source, encoding="utf-8")
         beside = module.with_name("wrapper.py.safetensors")
-        save_constants(beside, artifact.constants_beside(), owner=module)
+        identity = save_constants(beside, artifact.constants_beside(), owner=module)
+        module.write_text(artifact.naming(identity), encoding="utf-8")
     report.files = [str(plan.out / name) for name in ("program.wir", "wrapper.py")]
 
 

@@ -11,7 +11,7 @@ import types
 import typing
 from pathlib import Path
 
-from wrapper_ir.aot.build.options import BuildOptions
+from wrapper_ir.aot.build.work import BuildOptions
 from wrapper_ir.emitters import emitter_class, options_of
 from wrapper_ir.emitters.base import is_ours
 from wrapper_ir.emitters.registry import emitter_names

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines import *  # noqa: F403 - its __all__ is public here as a whole
     from wrapper_ir.options.process import settings as settings
     from wrapper_ir.passes import plan_memory as plan_memory
-    from wrapper_ir.runtime.heap import keep_malloc_memory as keep_malloc_memory
+    from wrapper_ir.runtime.kept import keep_malloc_memory as keep_malloc_memory
     from wrapper_ir.text import load as load
     from wrapper_ir.text import parse as parse
     from wrapper_ir.text import print_program as print_program
@@ -106,7 +106,7 @@ _DEFINED_IN = {
     "interpreter": ("interpret",),
     "options.process": ("settings",),
     "passes": ("plan_memory",),
-    "runtime.heap": ("keep_malloc_memory",),
+    "runtime.kept": ("keep_malloc_memory",),
     "text": ("load", "parse", "print_program"),
     "verify": ("VerificationError", "diagnose", "verify"),
 }

@@ -240,7 +240,7 @@ def export(
         metadata: Extra metadata to store in a package; loaders return it.
         debug: The values that the library can show: a ``DebugPrinter``, or the level that it
             starts with, such as ``"print"``. By default, and in any environment, none.
-        **options: The fields of :class:`wrapper_ir.aot.build.options.BuildOptions` (a folder of
+        **options: The fields of :class:`wrapper_ir.aot.build.work.BuildOptions` (a folder of
             Python takes only ``constants``), and options of the emitter.
 
     Returns:

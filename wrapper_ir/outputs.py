@@ -55,17 +55,11 @@ class OverwriteError(WrapperIRError):
 
 
 class Kind(NamedTuple):
-    """A kind of output file.
+    """A kind of output file."""
 
-    Attributes:
-        what: A description with its article: ``"a wrapper program"``.
-        is_ours: Returns whether an existing file is of this kind.
-        made_up: True if the file's name is derived from that of another output.
-    """
-
-    what: str
-    is_ours: Callable[[Path], bool]
-    made_up: bool = False
+    what: str  #: a description with its article: ``"a wrapper program"``
+    is_ours: Callable[[Path], bool]  #: returns whether an existing file is of this kind
+    made_up: bool = False  #: True if the file's name is derived from that of another output
 
 
 @dataclass(eq=False)
@@ -117,10 +111,7 @@ def is_read(folder: Path) -> bool:
 def check(file: Path, kind: Kind, *, in_place: bool = False) -> None:
     """Check that an output may be written, before the work to produce it is done.
 
-    Args:
-        file: The file to write.
-        kind: The kind of the output.
-        in_place: Allow a command to overwrite its input.
+    With ``in_place``, a command may overwrite its input.
 
     Raises:
         OverwriteError: Another file would be lost.
@@ -205,10 +196,8 @@ def beside(file: Path) -> Path:
 def sidecar(owner: Path, owner_in: Callable[[Mapping[str, str]], str | None]) -> Kind:
     """Return the kind of a safetensors file that holds the constants of an output.
 
-    Args:
-        owner: The output.
-        owner_in: Returns the owner's name from a file's metadata: empty if an older version wrote
-            the file without one, None if it is not a file of constants.
+    ``owner_in`` returns the owner's name from a file's metadata: empty if an older version wrote
+    the file without one, None if it is not a file of constants.
     """
 
     def is_ours(file: Path) -> bool:

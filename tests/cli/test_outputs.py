@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,9 +10,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import wrapper_ir as wir
+from tests import warm
 from wrapper_ir.errors import WrapperIRError
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from tests.cli.conftest import Invoke
@@ -153,3 +156,83 @@ def test_what_a_command_made_it_makes_again(mlp: Path, invoke: Invoke, words: st
     for _ in range(2):
         result = invoke(*words.split())
         assert result.exit_code == 0, result.output
+
+
+# A module's constants are those that were written with it.
+
+
+@pytest.fixture
+def modules(room: Path, invoke: Invoke) -> Path:
+    """Two modules whose constants have the same names and sizes, and one with none."""
+    for name, value in (("one", 3.0), ("other", 5.0)):
+        weights(value, name).save(room / f"{name}.wir")
+        words = ("emit", f"{name}.wir", "-o", f"{name}.py", "--constants", "beside")
+        assert invoke(*words).exit_code == 0
+    (room / "fresh.py").write_text(
+        "import sys, torch, one\nfrom wrapper_ir.runtime import load_constants\n"
+        "one.w = load_constants(one.__file__, 'one.py.safetensors', one.CONSTANTS,"
+        " *sys.argv[1:] and [one.CONSTANTS_HASH])['w']\n"
+        "print(*one.call([torch.eye(2)]))\n"
+    )
+    return room
+
+
+def times(module: Path) -> subprocess.CompletedProcess[str]:
+    return warm.run(module, "--calls", "1", "--batches", "1", cwd=module.parent)
+
+
+def test_a_module_takes_its_own_constants(modules: Path) -> None:
+    done = times(modules / "one.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "result 0: float32[2, 2]" in done.stdout
+    done = warm.run(modules / "fresh.py", "hash", cwd=modules)
+    assert "[3., 3.]" in done.stdout
+
+
+def test_a_module_refuses_the_constants_of_another_one(modules: Path) -> None:
+    shutil.copy(modules / "other.py.safetensors", modules / "one.py.safetensors")
+    for done in (times(modules / "one.py"), warm.run(modules / "fresh.py", "hash", cwd=modules)):
+        assert done.returncode != 0
+        assert "result 0" not in done.stdout
+        assert "WIR2154" in done.stderr
+        assert f"constants in {modules / 'one.py.safetensors'}: " in done.stderr
+        assert f"not the values that were written with {modules / 'one.py'}" in done.stderr
+        assert "delete the line 'CONSTANTS_HASH'" in done.stderr
+
+
+def test_values_are_replaced_on_purpose_once_the_module_names_none(modules: Path) -> None:
+    shutil.copy(modules / "other.py.safetensors", modules / "one.py.safetensors")
+    text = (modules / "one.py").read_text("utf-8")
+    lines = (line for line in text.splitlines(keepends=True) if "CONSTANTS_HASH" not in line)
+    (modules / "one.py").write_text("".join(lines), "utf-8")
+    done = times(modules / "one.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "[5., 5.]" in warm.run(modules / "fresh.py", cwd=modules).stdout
+
+
+def test_both_files_may_be_renamed_and_the_text_edited(modules: Path) -> None:
+    text = (modules / "one.py").read_text("utf-8")
+    (modules / "moved.py").write_text(text + "\n# edited\n", "utf-8")
+    (modules / "one.py.safetensors").rename(modules / "moved.py.safetensors")
+    done = times(modules / "moved.py")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_constants_that_do_not_fit_are_no_reason_to_make_some_up(modules: Path) -> None:
+    save_file({"w": torch.ones(1)}, modules / "one.py.safetensors")
+    done = times(modules / "one.py")
+    assert done.returncode != 0
+    assert "WIR2154" in done.stderr
+    (modules / "one.py.safetensors").unlink()
+    done = times(modules / "one.py")
+    assert done.returncode == 0
+    assert "constants are random: " in done.stderr
+
+
+def test_a_text_that_is_only_emitted_reads_no_values(modules: Path, invoke: Invoke) -> None:
+    emitted = wir.emit(weights(3.0, "one"), "python").source
+    assert "CONSTANTS_HASH" not in emitted
+    assert emitted == wir.emit(weights(5.0, "one"), "python").source
+    assert invoke("emit", "one.wir").stdout == emitted
+    lines = (modules / "one.py").read_text("utf-8").splitlines(keepends=True)
+    assert "".join(line for line in lines if "CONSTANTS_HASH" not in line) == emitted

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from wrapper_ir.runtime.probes import describe, difference, statistics
-from wrapper_ir.runtime.probes.describe import number
-from wrapper_ir.runtime.probes.measures import SHORT_DTYPES, checksum
+from wrapper_ir.runtime.probes.describe import SHORT_DTYPES, checksum, number
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental"),

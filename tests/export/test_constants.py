@@ -18,7 +18,7 @@ from wrapper_ir.aot.errors import ConstantValueError, TooLargeError
 from wrapper_ir.devices import TYPE_NUMBERS
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.lines.layout import DType
-from wrapper_ir.toolchain.parts import DTYPE_NUMBERS
+from wrapper_ir.toolchain.manifest import DTYPE_NUMBERS
 
 
 def _program(values: dict[str, torch.Tensor], tied: dict[str, str] | None = None) -> wir.Program:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.aot.build.library import build_loadable
-from wrapper_ir.aot.build.options import BuildOptions
-from wrapper_ir.aot.load.function import load_library
-from wrapper_ir.aot.load.wrappers import with_objects
+from wrapper_ir.aot.build.work import BuildOptions
+from wrapper_ir.aot.load import load_library, with_objects
 from wrapper_ir.emitters.cpp.sources import MAIN_FILE
 from wrapper_ir.toolchain.manifest import Manifest, Sources
 

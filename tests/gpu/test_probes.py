@@ -12,8 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 import wrapper_ir as wir
 from tests.gpu.test_programs import captured, no_tuning_by_time, same
 from wrapper_ir.runtime import NonFiniteError, debug_session
-from wrapper_ir.runtime.probes.describe import describe
-from wrapper_ir.runtime.probes.measures import statistics, value_ranges
+from wrapper_ir.runtime.probes.describe import describe, statistics, value_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable

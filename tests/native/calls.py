@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from wrapper_ir.toolchain.flags import library_dirs
+from wrapper_ir.toolchain.compiler import library_dirs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -12,11 +12,16 @@ from pathlib import Path
 import pytest
 
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import Compiler, find_compiler
-from wrapper_ir.toolchain.flags import library_dirs, native_flags, native_include_dirs
+from wrapper_ir.toolchain.compiler import (
+    Compiler,
+    find_compiler,
+    library_dirs,
+    native_flags,
+    native_include_dirs,
+)
+from wrapper_ir.toolchain.manifest import Part
 from wrapper_ir.toolchain.native import constants_trailer, runtime_objects
 from wrapper_ir.toolchain.objects import EXPORTS
-from wrapper_ir.toolchain.parts import Part
 
 _SOURCES = native_include_dirs()[0].parent / "src"
 

@@ -14,7 +14,7 @@ from torch import Tensor
 import wrapper_ir as wir
 from tests.native.calls import Native, NativeError
 from wrapper_ir.runtime.cuda_graphs import library_statuses, statuses_of
-from wrapper_ir.toolchain.flags import library_dirs
+from wrapper_ir.toolchain.compiler import library_dirs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

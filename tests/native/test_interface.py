@@ -13,11 +13,10 @@ import torch
 from torch._inductor.package import load_package, package_aoti
 
 from tests.native import calls
-from wrapper_ir.toolchain import flags, native, objects
+from wrapper_ir.toolchain import compiler, native, objects
 from wrapper_ir.toolchain.cache import DiskCache
-from wrapper_ir.toolchain.compiler import run
+from wrapper_ir.toolchain.compiler import include_dirs, native_flags, native_include_dirs, run
 from wrapper_ir.toolchain.errors import CompileError
-from wrapper_ir.toolchain.flags import include_dirs, native_flags, native_include_dirs
 from wrapper_ir.toolchain.native import runtime_objects
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def test_a_clean_artefact(library: Path, beside: Path) -> None:
 
 def use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have our C++ read from another folder."""
-    for module in (flags, native, objects):
+    for module in (compiler, native, objects):
         monkeypatch.setattr(module, "NATIVE", folder)
 
 

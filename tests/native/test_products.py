@@ -10,7 +10,7 @@ import pytest
 
 from tests.release import TORCH
 from wrapper_ir.toolchain import native
-from wrapper_ir.toolchain.flags import native_include_dirs
+from wrapper_ir.toolchain.compiler import native_include_dirs
 
 if TYPE_CHECKING:
     from tests.native.conftest import Toolbox

@@ -9,7 +9,7 @@ import pytest
 
 from tests.native.conftest import DIGEST, FIXTURE
 from wrapper_ir.toolchain import native
-from wrapper_ir.toolchain.flags import library_dirs, native_flags, native_include_dirs
+from wrapper_ir.toolchain.compiler import library_dirs, native_flags, native_include_dirs
 from wrapper_ir.toolchain.native import runtime_objects
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ import torch
 import wrapper_ir as wir
 from tests.emitters import corpus
 from wrapper_ir.aot.build.library import build, build_loadable
-from wrapper_ir.aot.build.options import BuildOptions
-from wrapper_ir.aot.load.function import load_library
+from wrapper_ir.aot.build.work import BuildOptions
+from wrapper_ir.aot.load import load_library
 from wrapper_ir.debug_printer import DebugPrinter, insert_probes
 from wrapper_ir.emitters.base import EmitError
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from wrapper_ir.toolchain import native
 from wrapper_ir.toolchain.cache import default_cache
-from wrapper_ir.toolchain.compiler import find_compiler
-from wrapper_ir.toolchain.flags import library_dirs
+from wrapper_ir.toolchain.compiler import find_compiler, library_dirs
 
 ROOT = Path(__file__).resolve().parents[2]
 

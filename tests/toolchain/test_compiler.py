@@ -10,9 +10,15 @@ import pytest
 
 from tests.release import TORCH
 from wrapper_ir.toolchain import compiler as compiler_module
-from wrapper_ir.toolchain.compiler import CompilerRunError, find_compiler, parse_version, run
+from wrapper_ir.toolchain.compiler import (
+    CompilerRunError,
+    compile_flags,
+    find_compiler,
+    include_dirs,
+    parse_version,
+    run,
+)
 from wrapper_ir.toolchain.errors import CompilerNotFoundError, CompilerTooOldError, shortened
-from wrapper_ir.toolchain.flags import compile_flags, include_dirs
 from wrapper_ir.toolchain.isa import detect
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ import torch
 from tests.toolchain.conftest import SCALE, SCALE_TYPES
 from wrapper_ir.toolchain import build, headers, kernel_files, kernels
 from wrapper_ir.toolchain.cache import DiskCache
-from wrapper_ir.toolchain.compiler import find_compiler
+from wrapper_ir.toolchain.compiler import compile_flags, find_compiler
 from wrapper_ir.toolchain.errors import CompileError
-from wrapper_ir.toolchain.flags import compile_flags
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import resolve
 from wrapper_ir.toolchain.kernels import build_kernels, prepare

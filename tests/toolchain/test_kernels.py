@@ -7,9 +7,8 @@ import torch
 
 from tests.toolchain.conftest import SCALE_TYPES, scale
 from wrapper_ir.toolchain.cache import DiskCache
-from wrapper_ir.toolchain.compiler import find_compiler
+from wrapper_ir.toolchain.compiler import find_compiler, library_dirs
 from wrapper_ir.toolchain.errors import CompileError, IsaError, KernelSourceError, LinkError
-from wrapper_ir.toolchain.flags import library_dirs
 from wrapper_ir.toolchain.isa import resolve
 from wrapper_ir.toolchain.kernels import build_kernels, kernel_key
 from wrapper_ir.toolchain.source import CppSource

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wrapper_ir.toolchain.cache import DiskCache
-from wrapper_ir.toolchain.compiler import find_compiler, stand_in
+from wrapper_ir.toolchain.compiler import NATIVE, find_compiler, generated_flags, stand_in
 from wrapper_ir.toolchain.errors import CompileError, LinkError
-from wrapper_ir.toolchain.flags import NATIVE, generated_flags
 from wrapper_ir.toolchain.objects import (
     Tools,
     Translation,

@@ -32,7 +32,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         "Emit, compile, export",
         (
             *("api", "aot.package.loader", "aot.source.checking", "aot.meanwhile", "backend"),
-            *("options.process", "runtime.heap"),
+            *("options.process", "runtime.kept"),
         ),
     ),
     "lines": ("Programs and lines", ("lines", "lines.expr")),

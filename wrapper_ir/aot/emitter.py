@@ -72,9 +72,9 @@ class CppArtifact(CppSources):
 
         Args:
             num_runners: How many calls can run at a time without setting up memory first.
-            **options: Build options: fields of :class:`wrapper_ir.aot.build.options.BuildOptions`.
+            **options: Build options: fields of :class:`wrapper_ir.aot.build.work.BuildOptions`.
         """
-        from wrapper_ir.aot.load.function import load
+        from wrapper_ir.aot.load import load
 
         return load(self, num_runners=num_runners, **options)
 
@@ -82,7 +82,7 @@ class CppArtifact(CppSources):
         self, num_runners: int = 4, **options: object
     ) -> Callable[[list[Any]], tuple[Any, ...]]:
         """Like :meth:`load`, for a callable that takes one list and empties it."""
-        from wrapper_ir.aot.load.function import load_boxed
+        from wrapper_ir.aot.load import load_boxed
 
         return load_boxed(self, num_runners=num_runners, **options)
 
@@ -115,7 +115,7 @@ class CppEmitter(CppRenderer, Emitter):
     @override
     def prepare_loading(self) -> None:
         """Compile in a thread what all libraries are loaded with, unless the cache has it."""
-        from wrapper_ir.aot.load.extension import prepare_module
+        from wrapper_ir.aot.load import prepare_module
 
         prepare_module()
 

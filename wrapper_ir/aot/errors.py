@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
 
+from wrapper_ir import runtime
 from wrapper_ir.devices import TYPE_NUMBERS
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.runtime import (
-    AlignmentError,
-    ComputationError,
-    InputCountError,
-    InputLayoutError,
-    MisalignedViewError,
-    NoOutError,
-    OutLayoutError,
-    ProgramRunError,
-    ResultLayoutError,
-    SharedMemoryError,
-    SymbolError,
-    TensorSpec,
-    check_layout,
-    check_number,
-    check_object,
-    check_out,
-)
-from wrapper_ir.runtime.checks import check_form
-from wrapper_ir.toolchain.parts import DTYPE_NUMBERS
+from wrapper_ir.runtime import InputCountError, InputLayoutError, OutLayoutError, ProgramRunError
+from wrapper_ir.runtime.checks import TensorSpec, check_form, check_number, check_object
+from wrapper_ir.toolchain.manifest import DTYPE_NUMBERS
 from wrapper_ir.toolchain.triton import TritonKernelError
 
 if TYPE_CHECKING:
@@ -91,15 +75,9 @@ class ExportPathError(WrapperIRError):
 _CLASSES: Final[dict[str, type[WrapperIRError]]] = {
     each.code: each
     for each in (
-        AlignmentError,
-        ComputationError,
-        InputLayoutError,
-        MisalignedViewError,
-        OutLayoutError,
-        ResultLayoutError,
-        SharedMemoryError,
-        SymbolError,
-        TritonKernelError,
+        *(runtime.AlignmentError, runtime.ComputationError, InputLayoutError, OutLayoutError),
+        *(runtime.MisalignedViewError, runtime.ResultLayoutError, runtime.SharedMemoryError),
+        *(runtime.SymbolError, TritonKernelError),
     )
 }
 
@@ -126,12 +104,8 @@ class InputSpec(NamedTuple):
 
     name: str
     kind: type
-    dtype: torch.dtype | None
-    device: torch.device | None  #: None if it may be on any device
-    size: tuple[int | None, ...]
-    stride: tuple[int | None, ...]
     class_name: str = ""  #: that of an object of a custom class
-    plain: bool = False  #: as in ``TensorSpec``
+    tensor: TensorSpec | None = None
 
 
 def input_specs(rows: Sequence[tuple[Any, ...]]) -> tuple[InputSpec, ...]:
@@ -151,9 +125,10 @@ def _input_spec(  # noqa: PLR0913 - the fields of a struct
     plain: bool,  # noqa: FBT001 - a field like the others
 ) -> InputSpec:
     if _KINDS[kind] is not Tensor:
-        return InputSpec(name, _KINDS[kind], None, None, (), (), class_name)
+        return InputSpec(name, _KINDS[kind], class_name)
     device = None if device_type == _ANY_DEVICE else _device(device_type, device_index)
-    return InputSpec(name, Tensor, _DTYPES[dtype], device, size, stride, plain=plain)
+    spec = TensorSpec(name, _DTYPES[dtype], size, stride, device, plain)
+    return InputSpec(name, Tensor, tensor=spec)
 
 
 def _device(type_: int, index: int) -> torch.device:
@@ -163,18 +138,11 @@ def _device(type_: int, index: int) -> torch.device:
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """The errors of one function; the extension module calls it when a check in C++ fails.
+    """The errors of one function; the extension module calls it when a check in C++ fails."""
 
-    Attributes:
-        name: The program's name.
-        inputs: The specifications of its inputs.
-        outputs: The specifications of memory for its results.
-        constants: The specifications of its constants.
-    """
-
-    name: str
+    name: str  #: the program's name
     inputs: tuple[InputSpec, ...]
-    outputs: tuple[InputSpec, ...]
+    outputs: tuple[InputSpec, ...]  #: those of memory for its results
     constants: tuple[InputSpec, ...]
 
     def refuse_count(self, got: int) -> NoReturn:
@@ -182,22 +150,16 @@ class Reporter:
         raise InputCountError(expected=len(self.inputs), got=got)
 
     def check_input(self, position: int, value: object, odd: int) -> None:
-        """Raise unless an input turns out to be valid.
+        """Raise InputLayoutError unless an input turns out to be valid.
 
-        Args:
-            position: The input's position.
-            value: The input.
-            odd: True for a tensor whose elements are not simply those in its memory: a subclass
-                with its own dispatch, or a wrapper of ``torch.func``.
-
-        Raises:
-            InputLayoutError: The input is not valid.
+        ``odd`` is true for a tensor whose elements are not simply those in its memory: a subclass
+        with its own dispatch, or a wrapper of ``torch.func``.
         """
         spec = self.inputs[position]
-        if spec.kind is Tensor:
-            _check_tensor(spec, value)
+        if spec.tensor is not None:
+            spec.tensor.check(value)  # type: ignore[arg-type]  # which is part of the check
             assert isinstance(value, Tensor)
-            check_form(value, spec.name, plain=spec.plain)
+            check_form(value, spec.name, plain=spec.tensor.plain)
             if odd:
                 _refuse(spec, "an ordinary tensor", f"one of type {type(value).__name__}")
             return
@@ -209,25 +171,17 @@ class Reporter:
 
     def refuse_out(self) -> NoReturn:
         """Raise for a program that was given memory for results but takes none."""
-        raise NoOutError(program=self.name)
+        raise runtime.NoOutError(program=self.name)
 
     def check_out(
         self, out: Sequence[Any], odd: int, inputs: Sequence[object], constants: Sequence[object]
     ) -> None:
-        """Raise unless memory for results turns out to be valid.
+        """Raise, as ``runtime.check_out`` does, unless memory for results is valid after all.
 
-        Args:
-            out: The memory.
-            odd: Position of a tensor that is odd in the sense of :meth:`check_input`, or -1.
-            inputs: The inputs of the call, with None for those that are not tensors.
-            constants: The program's constants.
-
-        Raises:
-            OutCountError: It is not a list with one item per result.
-            OutLayoutError: A tensor's layout differs from that of its result.
-            OutOverlapError: A tensor shares memory with another one, an input or a constant.
+        ``odd`` is the position of a tensor that is odd in the sense of :meth:`check_input`, or -1.
+        Inputs that are not tensors are None.
         """
-        specs = [_tensor_spec(spec) for spec in self.outputs]
+        specs = [spec.tensor for spec in self.outputs]
         if odd >= 0 and out[odd].layout is torch.strided and out[odd].device.type == "cpu":
             # Its elements may have no address to check for overlaps.
             raise OutLayoutError(
@@ -236,19 +190,20 @@ class Reporter:
                 expected="an ordinary tensor",
                 got=f"one of type {type(out[odd]).__name__}",
             )
-        check_out(specs, out, (*inputs, *constants))
+        runtime.check_out(specs, out, (*inputs, *constants))
 
     def check_constants(self, values: Sequence[object]) -> None:
         """Raise InputLayoutError unless every constant is a tensor of the expected layout."""
         if len(values) != len(self.constants):
             raise InputCountError(expected=len(self.constants), got=len(values))
-        for spec, value in zip(self.constants, values, strict=True):
+        for (*_, spec), value in zip(self.constants, values, strict=True):
+            assert spec is not None
             if isinstance(value, Tensor) and value.is_mkldnn:
                 # A packed tensor has a dtype and a size, but no strides.
                 like = torch.empty((), dtype=value.dtype).expand(value.shape)
-                _check_tensor(spec._replace(stride=(None,) * len(spec.stride)), like)
-                continue
-            _check_tensor(spec, value)
+                replace(spec, stride=(None,) * len(spec.stride)).check(like)
+            else:
+                spec.check(value)  # type: ignore[arg-type]  # as above
 
     def error(
         self,
@@ -303,27 +258,6 @@ class Reporter:
             tensors[_MOST_SHOWN:] = [f"and {len(tensors) - _MOST_SHOWN} more"]
         if tensors:
             error.add_note("called with " + ", ".join(tensors))
-
-
-def _check_tensor(spec: InputSpec, value: object) -> None:
-    assert spec.dtype is not None
-    check_layout(
-        value,  # type: ignore[arg-type]  # whether it is a tensor is part of the check
-        spec.name,
-        spec.dtype,
-        spec.device,
-        spec.size,
-        spec.stride,
-    )
-
-
-def _tensor_spec(spec: InputSpec) -> TensorSpec | None:
-    """Return the specification of memory for a result, or None if the result is not a tensor."""
-    if spec.kind is not Tensor:
-        return None
-    assert spec.dtype is not None
-    assert spec.device is not None
-    return TensorSpec(spec.name, spec.dtype, spec.size, spec.stride, spec.device)
 
 
 def _refuse(spec: InputSpec, expected: str, got: str) -> NoReturn:

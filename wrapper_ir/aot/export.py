@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.aot.build.library import CONSTANTS_ENDING, build
-from wrapper_ir.aot.build.options import BuildOptions
+from wrapper_ir.aot.build.work import BuildOptions
 from wrapper_ir.aot.errors import ExportPathError
 from wrapper_ir.aot.package.archive import MODEL_NAME
 from wrapper_ir.aot.package.sharing import arranged as arranged

@@ -20,9 +20,8 @@ import time
 import types
 from typing import TYPE_CHECKING, Any, Final
 
-import torch
-
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.runtime._private_cuda import is_capturing
 from wrapper_ir.runtime.living import Living
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.processes import StoppedError, in_background
@@ -74,13 +73,7 @@ def served(
 
 
 class _Python:
-    """The emitted Python module of a program.
-
-    Args:
-        module: The module.
-        names: As for :func:`served`.
-        variables: As there.
-    """
+    """The emitted Python module of a program; the arguments are as for :func:`served`."""
 
     def __init__(
         self, module: types.ModuleType, names: Mapping[str, str], variables: Mapping[str, Any]
@@ -103,14 +96,7 @@ class _Python:
 
 
 class _Served:
-    """A boxed function that moves from Python to a library.
-
-    Args:
-        make: Builds the library and returns its function.
-        text: As for :func:`served`, like the others.
-        names: As there.
-        variables: As there.
-    """
+    """A boxed function that moves from Python to a library; arguments as for :func:`served`."""
 
     def __init__(
         self,
@@ -161,7 +147,7 @@ class _Served:
 
     def _until_built(self, args: list[Any]) -> tuple[Any, ...]:
         python, made = self._python, self._made
-        if made is None or (python is not None and _is_capturing()):
+        if made is None or (python is not None and is_capturing()):
             assert python is not None  # no call has moved
             return self._in_python(python, args)
         self._call, self._python = made, None
@@ -170,7 +156,7 @@ class _Served:
         return made(args)
 
     def _in_python(self, python: _Python, args: list[Any]) -> tuple[Any, ...]:
-        if self._recorded is None and _is_capturing():
+        if self._recorded is None and is_capturing():
             self._recorded = python
         return python.call(args)
 
@@ -200,9 +186,3 @@ def wait_for_builds(timeout: float | None = None) -> bool:
         each.wait(None if end is None else max(0.0, end - time.monotonic()))
         for each in _building.all()
     )
-
-
-def _is_capturing() -> bool:
-    """Return whether a CUDA graph is being captured, which loading kernels would spoil."""
-    cuda: Any = torch.cuda
-    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())

@@ -181,14 +181,15 @@ def render(program: Program, target: str, options: dict[str, Any]) -> Artifact:
 def write_module(artifact: Artifact, target: str, file: str, *, constants: bool) -> None:
     """Write an emitted text; with ``constants``, first write their values beside it.
 
-    ``wrapper.py`` looks for them in ``wrapper.py.safetensors`` when it runs.
+    ``wrapper.py`` looks for them in ``wrapper.py.safetensors`` when it runs, and takes no others.
 
     Raises:
         UnsupportedError: The target's text does not read constants from a file.
         WrapperIRError: A file cannot be written, or values are missing.
     """
+    text = artifact.source
     if constants and file != STREAM:
-        from wrapper_ir.emitters import TakesConstants, emitter_class, faults_of
+        from wrapper_ir.emitters import NamesConstants, TakesConstants, emitter_class, faults_of
 
         if not isinstance(artifact, TakesConstants):
             where = f"emitter '{target}', whose text takes none"
@@ -198,5 +199,7 @@ def write_module(artifact: Artifact, target: str, file: str, *, constants: bool)
         with faults_of(emitter_class(target), "it gave the values of constants"):
             values = artifact.constants_beside()
         check_output(file, MODULE)
-        save_constants(beside(Path(file)), values, owner=file)
-    write_text(file, artifact.source, MODULE)
+        identity = save_constants(beside(Path(file)), values, owner=file)
+        if isinstance(artifact, NamesConstants):
+            text = artifact.naming(identity)
+    write_text(file, text, MODULE)

@@ -6,7 +6,13 @@ so importing this package loads none of them. :func:`register_emitter` adds othe
 
 from __future__ import annotations
 
-from wrapper_ir.emitters.artifact import Artifact, HasModule, ModuleText, TakesConstants
+from wrapper_ir.emitters.artifact import (
+    Artifact,
+    HasModule,
+    ModuleText,
+    NamesConstants,
+    TakesConstants,
+)
 from wrapper_ir.emitters.base import (
     ArtifactError,
     EmitError,
@@ -45,6 +51,7 @@ __all__ = [
     "Legal",
     "LogicalProgramError",
     "ModuleText",
+    "NamesConstants",
     "NotAnEmitterError",
     "Option",
     "Problems",

@@ -59,6 +59,14 @@ class TakesConstants(Artifact, Protocol):
         """
 
 
+@runtime_checkable
+class NamesConstants(TakesConstants, Protocol):
+    """One whose text can name the hash of these values, so that it takes no others."""
+
+    def naming(self, identity: str) -> str:
+        """Return the text with the hash that :func:`wrapper_ir.runtime.save_constants` returns."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModuleText:
     """A Python module that runs a program without its emitter, for caches of compiled graphs.

@@ -97,10 +97,8 @@ def tensor_guard(
 
     It compares type, dtype, device, dispatch keys, ``requires_grad``, rank, and every size and
     stride that is not ``None``. It takes the same number of tensors as arguments and raises
-    TypeError for any other number. The guard keeps no reference to the tensors.
-
-    Returns:
-        The function, or ``None`` if torch has none; every call then takes the slow path.
+    TypeError for any other number. It keeps no reference to the tensors. The result is ``None`` if
+    torch has none; every call then takes the slow path.
     """
     make = getattr(_guards, "TensorGuards", None)
     if make is None:

@@ -76,6 +76,12 @@ def shown_gpu_range(name: str) -> AbstractContextManager[Any]:
     return _NamedRange(name)
 
 
+def is_capturing() -> bool:
+    """Return whether a CUDA graph is being captured, which loading kernels would spoil."""
+    cuda: Any = torch.cuda
+    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
+
+
 def _clear_nothing() -> None:
     """Do nothing."""
 

@@ -102,10 +102,9 @@ def share_memory(one: Tensor, other: Tensor) -> bool:
 
 
 class _Search:
-    """A search for factors with which a sum is a given number.
+    """A search for factors with which a sum of steps is a given number; longest step first.
 
-    Args:
-        terms: A step, and the least and the greatest factor of it; the longest step first.
+    A term is a step, and the least and the greatest factor of it.
     """
 
     def __init__(self, terms: Sequence[tuple[int, int, int]]) -> None:

@@ -175,10 +175,7 @@ def run_while(
 
 
 def run_while_stacked(
-    condition: Callable[..., Values],
-    body: Callable[..., Values],
-    carried: Values,
-    captured: Values,
+    condition: Callable[..., Values], body: Callable[..., Values], carried: Values, captured: Values
 ) -> Values:
     """Run like :func:`run_while`; return the values of all rounds, stacked in a new dimension 0.
 
@@ -231,7 +228,7 @@ def pass_by(
     """Return a function that takes and returns values which its program does not see.
 
     Args:
-        call: The program. It takes a list of arguments, empties it and returns results.
+        call: The program.
         inputs: Positions of arguments that are not passed to the program, in ascending order.
         results: Extra results that are such arguments: result position -> argument position.
         constants: Extra results that are constants: result position -> name.
@@ -250,9 +247,3 @@ def pass_by(
         return tuple(found)
 
     return call_without
-
-
-def hand_graphs_on(source: object, function: object) -> None:
-    """Expose the graphs of a module or function on the function that users call."""
-    if hasattr(source, "cuda_graphs"):
-        function.cuda_graphs = source.cuda_graphs  # type: ignore[attr-defined]

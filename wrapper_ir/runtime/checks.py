@@ -12,14 +12,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from wrapper_ir.runtime import errors
 from wrapper_ir.runtime._private import tensor_guard
-from wrapper_ir.runtime.errors import (
-    AlignmentError,
-    InputCountError,
-    InputLayoutError,
-    ResultLayoutError,
-    SymbolError,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,6 +40,10 @@ class TensorSpec:
     stride: tuple[int | None, ...]
     device: torch.device | None = _CPU
     plain: bool = False
+
+    def check(self, tensor: Tensor) -> None:
+        """Compare a tensor with :func:`check_layout`."""
+        check_layout(tensor, self.name, self.dtype, self.device, self.size, self.stride)
 
 
 class InputChecks:
@@ -78,9 +76,9 @@ class InputChecks:
 
     def _compare(self, tensors: tuple[torch.Tensor, ...]) -> None:
         if len(tensors) != len(self._specs):
-            raise InputCountError(expected=len(self._specs), got=len(tensors))
+            raise errors.InputCountError(expected=len(self._specs), got=len(tensors))
         for tensor, spec in zip(tensors, self._specs, strict=True):
-            check_layout(tensor, spec.name, spec.dtype, spec.device, spec.size, spec.stride)
+            spec.check(tensor)
             check_form(tensor, spec.name, plain=spec.plain)
         if tensors:
             self._remember(tensors)
@@ -135,24 +133,22 @@ def check_layout(
             return
     except AttributeError:
         pass
-    differences = _differences(tensor, dtype, device, size, stride)
+    spec = TensorSpec(name, dtype, size, stride, device)
+    differences = _differences(tensor, spec)
     if differences:
-        raise InputLayoutError(
+        raise errors.InputLayoutError(
             name=name,
-            expected=_described(dtype, device, size, stride),
+            expected=_described(spec),
             got=_description(tensor),
             difference=" and ".join(differences),
-            hint=_hint(tensor, differences, dtype, size, stride),
+            hint=_hint(tensor, differences, spec),
         )
 
 
 def check_form(tensor: torch.Tensor, name: str, *, plain: bool) -> None:
     """Return if the memory of an input holds its values as far as the program relies on that.
 
-    Args:
-        tensor: The input.
-        name: Its name in errors.
-        plain: Whether the program reads the memory of this input as it is, if it is complex.
+    It relies on that for complex inputs only if ``plain``: it reads their memory as it is.
 
     Raises:
         InputLayoutError: It is conjugated or negated lazily, which kernels would not notice.
@@ -161,7 +157,7 @@ def check_form(tensor: torch.Tensor, name: str, *, plain: bool) -> None:
         if tensor.is_complex() and not plain:
             return
         way = "conjugated" if tensor.is_conj() else "negated"
-        raise InputLayoutError(
+        raise errors.InputLayoutError(
             name=name,
             difference="form",
             expected="a tensor stored as it reads",
@@ -170,37 +166,27 @@ def check_form(tensor: torch.Tensor, name: str, *, plain: bool) -> None:
         )
 
 
-def _differences(
-    tensor: object,
-    dtype: torch.dtype,
-    device: torch.device | None,
-    size: tuple[int | None, ...],
-    stride: tuple[int | None, ...],
-) -> list[str]:
+def _differences(tensor: object, spec: TensorSpec) -> list[str]:
     if not isinstance(tensor, torch.Tensor):
         return ["type"]
     if tensor.layout is not torch.strided:
         return ["storage layout"]
     found = []
-    if tensor.dtype is not dtype:
+    if tensor.dtype is not spec.dtype:
         found.append("dtype")
-    if device is not None and not _same_device(tensor.device, torch.device(device)):
+    if spec.device is not None and not _same_device(tensor.device, torch.device(spec.device)):
         found.append("device")
-    if tensor.dim() != len(size):
+    if tensor.dim() != len(spec.size):
         found.append("rank")
-    elif not _same_numbers(tensor.shape, size):
+    elif any(want not in (None, have) for have, want in zip(tensor.shape, spec.size, strict=True)):
         found.append("size")
-    elif tensor.numel() and not _same_strides(tensor, stride):
+    elif tensor.numel() and not _same_strides(tensor, spec.stride):
         found.append("stride")
     return found
 
 
 def _same_device(actual: torch.device, expected: torch.device) -> bool:
     return actual.type == expected.type and expected.index in (None, actual.index)
-
-
-def _same_numbers(actual: Sequence[int], expected: Sequence[int | None]) -> bool:
-    return all(e is None or a == e for a, e in zip(actual, expected, strict=True))
 
 
 def _same_strides(tensor: torch.Tensor, expected: Sequence[int | None]) -> bool:
@@ -214,16 +200,10 @@ def _number(value: int | None) -> str:
     return "*" if value is None else str(value)
 
 
-def _described(
-    dtype: torch.dtype,
-    device: torch.device | None,
-    size: Sequence[int | None],
-    stride: Sequence[int | None],
-) -> str:
-    sizes = ", ".join(map(_number, size))
-    strides = ", ".join(map(_number, stride))
-    place = "" if device is None else f" on {device}"
-    return f"{str(dtype).removeprefix('torch.')}[{sizes}] with strides [{strides}]{place}"
+def _described(spec: TensorSpec) -> str:
+    sizes, strides = (", ".join(map(_number, row)) for row in (spec.size, spec.stride))
+    place = "" if spec.device is None else f" on {spec.device}"
+    return f"{str(spec.dtype).removeprefix('torch.')}[{sizes}] with strides [{strides}]{place}"
 
 
 def _description(tensor: object) -> str:
@@ -231,46 +211,36 @@ def _description(tensor: object) -> str:
         return f"a value of type {type(tensor).__name__}"
     if tensor.layout is not torch.strided:
         return f"a tensor stored as {tensor.layout}"
-    return _described(tensor.dtype, tensor.device, tensor.shape, tensor.stride())
+    return _described(TensorSpec("", tensor.dtype, tensor.shape, tensor.stride(), tensor.device))
 
 
-def _hint(
-    tensor: object,
-    differences: list[str],
-    dtype: torch.dtype,
-    size: Sequence[int | None],
-    stride: Sequence[int | None],
-) -> str:
-    advice = _advice(tensor, differences, dtype, size)
+def _hint(tensor: object, differences: list[str], spec: TensorSpec) -> str:
+    advice = _advice(differences, spec)
     if not isinstance(tensor, torch.Tensor) or differences[-1] not in ("size", "stride"):
         return advice
-    return f"{_dimensions(tensor, size, stride)}: {advice}"
+    return f"{_dimensions(tensor, spec)}: {advice}"
 
 
-def _advice(
-    tensor: object, differences: list[str], dtype: torch.dtype, size: Sequence[int | None]
-) -> str:
-    if differences == ["stride"] and isinstance(tensor, torch.Tensor):
+def _advice(differences: list[str], spec: TensorSpec) -> str:
+    if differences == ["stride"]:
         return "the elements are laid out differently: copy it into a tensor of these strides"
     if differences == ["dtype"]:
-        return f"convert it with .to({dtype})"
+        return f"convert it with .to({spec.dtype})"
     if differences == ["device"]:
         return "move it with .to(device)"
-    if differences == ["size"] and None in size:
+    if differences == ["size"] and None in spec.size:
         return "sizes shown as * may vary; the others were fixed when the program was made"
     if differences in (["size"], ["rank"]):
         return "sizes were fixed when the program was made; declare those that vary as dynamic"
     return "pass inputs in the order and form in which the program was made"
 
 
-def _dimensions(
-    tensor: torch.Tensor, size: Sequence[int | None], stride: Sequence[int | None]
-) -> str:
+def _dimensions(tensor: torch.Tensor, spec: TensorSpec) -> str:
     """Return the dimensions that differ, in the wording of Inductor's wrappers.
 
     People search for that wording, and tests match it.
     """
-    given = zip(tensor.shape, size, tensor.stride(), stride, strict=True)
+    given = zip(tensor.shape, spec.size, tensor.stride(), spec.stride, strict=True)
     return "; ".join(
         f"expected size {have}=={_number(want)}, stride {step}=={_number(wanted_step)} at dim={dim}"
         for dim, (have, want, step, wanted_step) in enumerate(given)
@@ -298,7 +268,7 @@ def check_symbol(
     left = "" if low is None else f"{low} <= "
     right = "" if high is None else f" <= {high}"
     found = f"{name} is {value}"
-    raise SymbolError(
+    raise errors.SymbolError(
         relation=f"{left}{name}{right}", values=f"{found} ({what})" if what else found
     )
 
@@ -316,7 +286,7 @@ def check_that(holds: bool, relation: str, **symbols: int) -> None:  # noqa: FBT
     """
     if not holds:
         values = ", ".join(f"{name} is {value}" for name, value in symbols.items())
-        raise SymbolError(relation=relation, values=values or "it does not hold")
+        raise errors.SymbolError(relation=relation, values=values or "it does not hold")
 
 
 # Checks of the results of library ops, cheap enough for every call.
@@ -324,7 +294,7 @@ def check_that(holds: bool, relation: str, **symbols: int) -> None:  # noqa: FBT
 
 def refuse_misaligned(tensor: Tensor, name: str, alignment: int) -> None:
     """Raise AlignmentError for a misaligned tensor."""
-    raise AlignmentError(name=name, alignment=alignment, address=tensor.data_ptr())
+    raise errors.AlignmentError(name=name, alignment=alignment, address=tensor.data_ptr())
 
 
 def check_result(
@@ -351,9 +321,9 @@ def check_result(
     try:
         place = None if device is None else torch.device(device)
         check_layout(tensor, op, dtype, place, size, stride)
-    except InputLayoutError as error:
+    except errors.InputLayoutError as error:
         found = error.fields
-        raise ResultLayoutError(
+        raise errors.ResultLayoutError(
             op=op, difference=found["difference"], expected=found["expected"], got=found["got"]
         ) from None
 
@@ -399,7 +369,7 @@ def check_length(found: Sequence[object], length: int, op: str) -> None:
     if len(found) < length:
         expected = f"a list of at least {length}"
         got = f"one of {len(found)}"
-        raise ResultLayoutError(op=op, difference="length", expected=expected, got=got)
+        raise errors.ResultLayoutError(op=op, difference="length", expected=expected, got=got)
 
 
 def once(check: Callable[..., None]) -> Callable[..., None]:
@@ -445,7 +415,7 @@ def check_number(
         return
     given = type(value)
     if given is not kind and not (kind is float and given is int):
-        raise InputLayoutError(
+        raise errors.InputLayoutError(
             name=name,
             difference="type",
             expected="None" if kind is type(None) else f"a number of type {kind.__name__}",
@@ -506,7 +476,7 @@ def check_object(value: object, name: str, class_name: str) -> None:
     """
     found = class_of(value)
     if found != class_name:
-        raise InputLayoutError(
+        raise errors.InputLayoutError(
             name=name,
             difference="type",
             expected=f"an object of class {class_name}",

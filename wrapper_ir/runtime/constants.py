@@ -14,19 +14,9 @@ from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError, safe_open
 
+from wrapper_ir import tensors_file
 from wrapper_ir.outputs import replacing, sidecar
 from wrapper_ir.runtime.errors import ConstantsError
-from wrapper_ir.tensors_file import (
-    IDENTITY,
-    OWNER,
-    REPLACED,
-    Layout,
-    Packed,
-    Reader,
-    TensorsFileError,
-    in_layout,
-    owner_of,
-)
 
 if TYPE_CHECKING:
     import os
@@ -42,10 +32,11 @@ def save_constants(
     tensors: Mapping[str, torch.Tensor],
     *,
     owner: str | os.PathLike[str] | None = None,
-) -> None:
-    """Write named tensors to a file, replacing it atomically.
+) -> str:
+    """Write named tensors to a file, replacing it atomically, and return their hash.
 
-    Modules that have loaded the old file keep its values.
+    Modules that have loaded the old file keep its values. The hash is in the file, too. A module
+    that names it (:meth:`wrapper_ir.emitters.NamesConstants.naming`) takes no other values.
 
     Args:
         path: The file.
@@ -57,21 +48,24 @@ def save_constants(
         ConstantsError: A tensor cannot be stored, or the file cannot be written.
     """
     file = Path(path)
-    kind = sidecar(Path(owner or file), owner_of)._replace(made_up=owner is not None)
-    about = {} if owner is None else {OWNER: Path(owner).name}
+    kind = sidecar(Path(owner or file), tensors_file.owner_of)._replace(made_up=owner is not None)
+    about = {} if owner is None else {tensors_file.OWNER: Path(owner).name}
     try:
-        packed = Packed(tensors)
+        packed = tensors_file.Packed(tensors)
         packed.describe(tensors)
+        identity = packed.identity()
         with replacing(file, kind) as unfinished:
-            packed.write(unfinished, about)
+            packed.write(unfinished, {**about, tensors_file.IDENTITY: identity})
     except (OSError, ValueError) as error:
         raise ConstantsError(file=str(file), reason=f"cannot be written: {error}") from error
+    return identity
 
 
 def load_constants(
     module_file: str | os.PathLike[str],
     name: str,
     expected: Iterable[TensorSpec] = (),
+    identity: str = "",
 ) -> dict[str, torch.Tensor]:
     """Read the constants of a module.
 
@@ -80,16 +74,25 @@ def load_constants(
         name: The name of the file with the constants.
         expected: The specs of the constants to read, with their devices. If empty, all are read, to
             the CPU.
+        identity: The hash of the values, which the module has as ``CONSTANTS_HASH``. If empty, any
+            that fit are accepted.
 
     Returns:
         The tensors by name, in the order of ``expected``. Names saved from one tensor share one.
 
     Raises:
-        ConstantsError: The file is missing or damaged, lacks a constant, or has one whose dtype or
-            size is not as expected.
+        ConstantsError: The file is missing or damaged, has other values, lacks a constant, or has
+            one whose dtype or size is not as expected.
     """
     file = Path(module_file).resolve().parent / name
-    return _load(file, tuple(expected), {}, f"keep it beside {module_file}")
+    home = f"keep it beside {module_file}"
+    other = ConstantsError(
+        file=str(file),
+        reason=f"they are not the values that were written with {module_file}",
+        hint="put back the file that was written with it; if other values are meant, delete the"
+        f" line 'CONSTANTS_HASH' from {module_file}",
+    )
+    return _load(file, tuple(expected), {}, home, identity, other)
 
 
 def load_program_constants(
@@ -112,7 +115,9 @@ def load_program_constants(
             or has one whose dtype or size is not as expected.
     """
     home = "Program.save writes it, beside the program's own file"
-    return _load(file, expected, names, home, identity)
+    reason = "they are not the values that were saved with the program"
+    other = ConstantsError(file=str(file), reason=reason, hint=tensors_file.REPLACED)
+    return _load(file, expected, names, home, identity, other)
 
 
 def _load(
@@ -120,17 +125,20 @@ def _load(
     expected: Sequence[TensorSpec],
     names: Mapping[str, str],
     home: str,
-    identity: str = "",
+    identity: str,
+    other: ConstantsError,
 ) -> dict[str, torch.Tensor]:
-    """Read the constants of these specs, or all; ``home`` is the hint if there is no file."""
+    """Read the constants of these specs, or all.
+
+    ``home`` is the hint if there is no file, and ``other`` the error if it has other values.
+    """
     found: dict[str, torch.Tensor] = {}
     made: dict[object, torch.Tensor] = {}
     try:
         with safe_open(file, framework="pt", device="cpu") as opened:
-            reader = Reader(opened)
-            if identity and reader.about.get(IDENTITY, "") != identity:
-                reason = "they are not the values that were saved with the program"
-                raise ConstantsError(file=str(file), reason=reason, hint=REPLACED)
+            reader = tensors_file.Reader(opened)
+            if identity and reader.about.get(tensors_file.IDENTITY, "") != identity:
+                raise other
             wanted: dict[str, TensorSpec | None] = {spec.name: spec for spec in expected}
             for name, spec in (wanted or dict.fromkeys(sorted(reader.names))).items():
                 root = names.get(name, name)
@@ -141,7 +149,7 @@ def _load(
                 found[name] = made[key]
     except FileNotFoundError as error:
         raise ConstantsError(file=str(file), reason="there is no such file", hint=home) from error
-    except TensorsFileError as error:
+    except tensors_file.TensorsFileError as error:
         hint = "the file belongs to another version of the module" if expected else None
         raise ConstantsError(
             file=str(file), reason=f"cannot be read: {error}", hint=hint
@@ -151,15 +159,15 @@ def _load(
     return found
 
 
-def _value(reader: Reader, name: str, spec: TensorSpec | None) -> torch.Tensor:
+def _value(reader: tensors_file.Reader, name: str, spec: TensorSpec | None) -> torch.Tensor:
     """Return a constant in the layout and on the device of its spec."""
     value: torch.Tensor
     if spec is None:
         value = reader.value(name)
         return value
     size, stride = (tuple(int(n or 0) for n in row) for row in (spec.size, spec.stride))
-    layout = Layout(str(spec.dtype).removeprefix("torch."), size, stride)
+    layout = tensors_file.Layout(str(spec.dtype).removeprefix("torch."), size, stride)
     value = reader.value(name, layout)
     if value.stride() != stride:  # a view of shared memory
-        value = in_layout(value, layout)
+        value = tensors_file.in_layout(value, layout)
     return value if spec.device is None else value.to(spec.device)

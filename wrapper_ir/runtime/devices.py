@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 LATER: Final = {
     "wrapper_ir.runtime.cuda_graphs": ("CudaGraphs", "CutGraphs"),
-    "wrapper_ir.runtime.cuda_graphs.branches": ("BranchStream", "branch_event"),
+    "wrapper_ir.runtime.cuda_graphs.recorder": ("BranchStream", "branch_event"),
     "wrapper_ir.runtime.kept_gpu": ("KeptGpuArena",),
-    "wrapper_ir.runtime.triton": ("TritonKernels",),
+    "wrapper_ir.runtime.triton": ("MachineCode", "TritonKernels"),
 }
 """Names for GPUs, by the module that the package imports when one is first used."""
 
@@ -44,6 +44,12 @@ def on_device(device: torch.device) -> Callable[[_Call], _Call]:
         return run
 
     return decorate
+
+
+def hand_graphs_on(source: object, function: object) -> None:
+    """Expose the graphs of a module or function on the function that users call."""
+    if hasattr(source, "cuda_graphs"):
+        function.cuda_graphs = source.cuda_graphs  # type: ignore[attr-defined]
 
 
 # Streams and memory pools are created on first use, not on loading, so a file can be loaded on a

@@ -1,4 +1,4 @@
-"""Memory kept between calls: arenas and sets of buffers.
+"""Memory kept between calls: arenas, sets of buffers, and what library ops and results allocate.
 
 Fresh memory is expensive on a CPU: the first touch of each 4 KiB page traps into the kernel. Memory
 that is kept has been touched by earlier calls.
@@ -6,22 +6,26 @@ that is kept has been touched by earlier calls.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import sys
-from typing import TYPE_CHECKING, Final
+import threading
+import warnings
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
+from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime._private import empty_strided_cpu
-from wrapper_ir.runtime.heap import unserved
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.views import reinterpret_as
+from wrapper_ir.toolchain.cache import default_cache
+from wrapper_ir.toolchain.native import Extension
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
+    from collections.abc import Callable, Iterator, Sequence
 
 _HUGE_PAGE: Final = 2 * 1024 * 1024
 
@@ -156,8 +160,7 @@ _MOST_KEPT: Final = 4
 class Spare(tuple[Tensor, ...]):
     """A set of buffers that one call owns."""
 
-    home: list[Spare] | None
-    """The list that it returns to after the call."""
+    home: list[Spare] | None  #: the list that it returns to after the call
 
 
 class Scratch:
@@ -197,3 +200,242 @@ class Scratch:
         """Free idle sets and return their bytes; those in use are freed when their calls end."""
         sets, self._sets = self._sets, []
         return sum(buffer.untyped_storage().nbytes() for spare in sets for buffer in spare)
+
+
+#: The names that the reference describes.
+__all__ = ["keep_malloc_memory"]
+
+
+class _Heap:
+    """One heap, which one call owns."""
+
+    home: list[_Heap] | None = None  #: the list that it returns to after the call
+
+    def __init__(self, functions: HeapFunctions) -> None:
+        self._drop = functions.drop  # the module may be gone when __del__ runs
+        self.address = functions.make()
+
+    def __del__(self) -> None:
+        self._drop(self.address)
+
+
+class KeptHeap:
+    """Kept memory that serves PyTorch's large allocations in calls of a program.
+
+    Some ops, such as convolutions, allocate their results, and results of the program are new in
+    each call. Memory that one call frees serves the next. A tensor that leaves a call belongs to
+    its holder, and its memory returns when the tensor dies. At most the peak of a call is kept.
+
+    Each call owns a heap, so as many are kept as calls have run at once.
+    """
+
+    def __init__(self) -> None:
+        self._functions = heap_functions()
+        self._free: list[_Heap] = []
+        register(self)
+
+    def serves(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap ``call`` so that a heap serves its allocations."""
+        functions = self._functions
+        if functions is None:
+            return call
+        begin, end = functions.begin, functions.end
+
+        @functools.wraps(call)
+        def run(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - those of the program
+            heap = self._take(functions)
+            outer = begin(heap.address)
+            try:
+                return call(*args, **options)
+            finally:
+                end(heap.address, outer)
+                self._give(heap)
+
+        return run
+
+    def release(self) -> int:
+        """Free idle heaps and return their bytes; those in use are freed when their calls end."""
+        free, self._free = self._free, []
+        if self._functions is None:
+            return 0
+        return sum(self._functions.bytes(heap.address) for heap in free)
+
+    def _take(self, functions: HeapFunctions) -> _Heap:
+        free = self._free
+        try:
+            heap = free.pop()  # atomic: no two threads get the same one
+        except IndexError:
+            heap = _Heap(functions)
+        heap.home = free
+        return heap
+
+    @staticmethod
+    def _give(heap: _Heap) -> None:
+        home, heap.home = heap.home, None
+        if home is not None:
+            home.append(heap)  # after a release nobody uses this list any more
+
+
+# Native functions that serve PyTorch's CPU allocator from our memory, compiled once. They are
+# documented in ``wrapper_ir/native/src/heap.cpp``.
+
+
+_LIBRARY: Final = Extension(
+    "wir_heaps",
+    "python/heap_library.cpp",
+    ("src/heap.cpp", "src/heap.h", "include/wir/heap.h", "include/wir/huge_pages.h"),
+)
+
+
+class HeapFunctions(NamedTuple):
+    """The native functions. A heap is given by its address; they act on the calling thread."""
+
+    make: Callable[[], int]
+    drop: Callable[[int], None]  #: drops a heap; blocks in use go when they are freed
+    bytes: Callable[[int], int]  #: returns the bytes that it holds unused
+    begin: Callable[[int], int | None]
+    """Begins a call that a heap serves; returns the thread's previous heap."""
+    end: Callable[[int, int | None], None]  #: ends the call; takes the result of ``begin``
+    exchange: Callable[[int | None], int | None]
+    """Switches the thread to another heap or none; returns the previous one."""
+
+
+_guard: Final = threading.Lock()
+_found: list[HeapFunctions | None] = []
+
+
+def heap_functions() -> HeapFunctions | None:
+    """Return the functions, compiling them (a second or two) unless they are on disk.
+
+    If that fails, the result is ``None``, with one warning; programs then run without heaps.
+    """
+    with _guard:
+        if not _found:
+            _found.append(_load() if sys.platform.startswith("linux") else None)
+        return _found[0]
+
+
+@contextlib.contextmanager
+def unserved() -> Iterator[None]:
+    """Bypass heaps in the block, for memory that is allocated in a call but outlives it."""
+    functions = _found[0] if _found else None
+    if functions is None:
+        yield
+        return
+    former = functions.exchange(None)
+    try:
+        yield
+    finally:
+        functions.exchange(former)
+
+
+def _load() -> HeapFunctions | None:
+    try:
+        # These calls take a few dozen nanoseconds; releasing the GIL would cost more.
+        library = ctypes.PyDLL(str(_LIBRARY.file(default_cache())))
+    except (WrapperIRError, OSError) as error:
+        message = f"memory that library ops allocate is not kept between calls: {error}"
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        return None
+    heap, size = ctypes.c_void_p, ctypes.c_size_t
+    signatures = {
+        "make": (heap,),
+        "drop": (None, heap),
+        "bytes": (size, heap),
+        "begin": (heap, heap),
+        "end": (None, heap, heap),
+        "exchange": (heap, heap),
+    }
+    made = []
+    for name in HeapFunctions._fields:
+        function = getattr(library, f"wir_heap_{name}")
+        function.restype, *function.argtypes = signatures[name]
+        made.append(function)
+    return HeapFunctions(*made)
+
+
+# Freed memory that the C library keeps instead of returning it to the system.
+#
+# Library ops allocate their results (a convolution has no ``out``), results are new in each call,
+# and no plan places them. The C library maps large blocks from the system and unmaps them when they
+# are freed, so every call pays for page faults. If told not to, it reuses freed blocks.
+#
+# The setting affects the whole process, so only the user can enable it.
+
+
+# Parameters of glibc's mallopt, and their defaults.
+_TRIM_THRESHOLD: Final = -1
+_MMAP_THRESHOLD: Final = -3
+_MMAP_MAX: Final = -4
+_DEFAULT_THRESHOLD: Final = 128 * 1024
+_DEFAULT_MMAP_MAX: Final = 65536
+
+#: As a trim threshold: never return memory to the system.
+_NEVER: Final = -1
+
+
+class _Library(NamedTuple):
+    """The functions of the C library that are used here."""
+
+    mallopt: Callable[[int, int], int]
+    malloc_trim: Callable[[int], int]
+
+
+class _Freed:
+    """The hook that returns free memory to the system when kept memory is released."""
+
+    def release(self) -> int:
+        """Return free memory to the system; the C library does not say how much, so return 0."""
+        library = _library()
+        if library is not None:
+            library.malloc_trim(0)
+        return 0
+
+
+_freed: Final = _Freed()
+
+
+def keep_malloc_memory(*, keep: bool = True) -> bool:
+    """Make the C library keep freed memory for later allocations, in the whole process.
+
+    This pays off if library ops or results are large: convolutions, a head over a large vocabulary.
+    The process then holds its peak memory, plus fragmentation, until ``wir.release_kept_memory()``
+    returns what is free. It works with glibc; other allocators loaded in its place have their own
+    settings.
+    Threads other than the main one gain little, because glibc always maps blocks above 64 MiB for
+    them from the system.
+
+    Args:
+        keep: ``False`` undoes it: large blocks are returned to the system when they are freed.
+
+    Returns:
+        True if the C library has the setting and accepted it.
+    """
+    library = _library()
+    if library is None:
+        return False
+    threshold = _NEVER if keep else _DEFAULT_THRESHOLD
+    done = library.mallopt(_MMAP_MAX, 0 if keep else _DEFAULT_MMAP_MAX)
+    done &= library.mallopt(_TRIM_THRESHOLD, threshold)
+    if keep:
+        register(_freed)
+    else:
+        done &= library.mallopt(_MMAP_THRESHOLD, _DEFAULT_THRESHOLD)
+        library.malloc_trim(0)
+    return bool(done)
+
+
+@functools.cache
+def _library() -> _Library | None:
+    """Return the functions of glibc; ``None`` with another C library."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        found = ctypes.CDLL(None)
+        _ = found.gnu_get_libc_version
+        mallopt, trim = found.mallopt, found.malloc_trim
+    except (OSError, AttributeError):
+        return None
+    mallopt.argtypes, mallopt.restype = (ctypes.c_int, ctypes.c_int), ctypes.c_int
+    trim.argtypes, trim.restype = (ctypes.c_size_t,), ctypes.c_int
+    return _Library(mallopt, trim)

@@ -84,10 +84,7 @@ class CppKernels:
 
 
 def load_kernels(
-    *sources: CppSource,
-    cache: DiskCache | None = None,
-    jobs: int | None = None,
-    device: str = "",
+    *sources: CppSource, cache: DiskCache | None = None, jobs: int | None = None, device: str = ""
 ) -> tuple[Callable[..., None], ...]:
     """Return one callable for each source, compiling those that are not on disk.
 

@@ -107,11 +107,9 @@ class SourceFolder:
 def obstacle(needs: Mapping[str, Any], device: str | None = None) -> str | None:
     """Return why an exported program cannot run here, or ``None`` if no obstacle is known.
 
-    Args:
-        needs: The requirements in its index: the ``torch`` release, and whether it must match
-            ``exactly``; ``platform`` and ``machine``; processor ``features``, and instruction sets
-            that ``kernels`` were written for; the ``device``.
-        device: The device type to run on; by default that of the index.
+    The requirements in its index are: the ``torch`` release, and whether it must match ``exactly``;
+    ``platform`` and ``machine``; processor ``features``, and instruction sets that ``kernels`` were
+    written for; the ``device``, which an argument may replace.
     """
     here, release = torch.__version__.partition("+")[0], needs["torch"]
     if needs.get("exactly") and _release(here) != _release(release):
@@ -169,7 +167,7 @@ def random_tensor(
 
 
 def make_constants(module: dict[str, Any], specs: Sequence[TensorSpec]) -> None:
-    """Set a module's constants from the file beside it, or else to random values.
+    """Set a module's constants from the file beside it; without one, to random values.
 
     The file's name is the module file's name plus ``.safetensors``. Constants that have values keep
     them.
@@ -177,6 +175,9 @@ def make_constants(module: dict[str, Any], specs: Sequence[TensorSpec]) -> None:
     Args:
         module: The module's ``globals()``.
         specs: Its constants.
+
+    Raises:
+        ConstantsError: The file does not fit, or has other values than those that the module names.
     """
     missing = [spec for spec in specs if module.get(spec.name) is None]
     if not missing:
@@ -184,8 +185,10 @@ def make_constants(module: dict[str, Any], specs: Sequence[TensorSpec]) -> None:
     file = str(module.get("__file__", ""))
     name = f"{file.rpartition('/')[2]}.safetensors"
     try:
-        found = load_constants(file, name, missing)
+        found = load_constants(file, name, missing, module.get("CONSTANTS_HASH", ""))
     except ConstantsError as error:
+        if beside(Path(file)).exists():
+            raise
         print(f"constants are random: {error.message}", file=sys.stderr)  # noqa: T201
         found = {s.name: random_tensor(s.dtype, s.size, s.stride, s.device) for s in missing}  # type: ignore[arg-type]
     module.update(found)

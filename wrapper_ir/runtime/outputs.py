@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime.apart import meet, span
-from wrapper_ir.runtime.checks import TensorSpec, check_layout
+from wrapper_ir.runtime.checks import TensorSpec
 from wrapper_ir.runtime.errors import InputLayoutError
 
 if TYPE_CHECKING:
@@ -66,9 +66,7 @@ class NoOutError(WrapperIRError, TypeError):
 
 
 def check_out(
-    specs: Sequence[TensorSpec | None],
-    out: Sequence[Tensor | None],
-    others: Sequence[object] = (),
+    specs: Sequence[TensorSpec | None], out: Sequence[Tensor | None], others: Sequence[object] = ()
 ) -> tuple[Tensor | None, ...]:
     """Return ``out`` as a tuple after checking it.
 
@@ -162,14 +160,11 @@ def _put(tensor: Tensor, name: str, result: object) -> Tensor:
 
 def _compare(tensor: Tensor, name: str, spec: TensorSpec) -> None:
     try:
-        check_layout(tensor, name, spec.dtype, spec.device, spec.size, spec.stride)
+        spec.check(tensor)
     except InputLayoutError as error:
         found = error.fields
         raise OutLayoutError(
-            name=name,
-            difference=found["difference"],
-            expected=found["expected"],
-            got=found["got"],
+            name=name, difference=found["difference"], expected=found["expected"], got=found["got"]
         ) from None
     if tensor.is_conj() or tensor.is_neg():
         expected, got = "stored plainly", "a view that negates or conjugates"

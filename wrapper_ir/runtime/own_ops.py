@@ -28,13 +28,9 @@ def define(
     fake: Callable[..., Any] | None = None,
     tags: Sequence[torch.Tag] = (),
 ) -> Any:  # noqa: ANN401 - an overload, which has no type
-    """Register an op and return its overload; graph passes keep calls of it.
+    """Register an op for all devices and return its overload; graph passes keep calls of it.
 
-    Args:
-        schema: The schema without the namespace.
-        function: The implementation, for all devices.
-        fake: The implementation for fake tensors, if it differs.
-        tags: Torch's tags for the op.
+    ``schema`` has no namespace; ``fake`` is the implementation for fake tensors, if it differs.
     """
     name = schema.partition("(")[0]
     _library.define(schema, tags=tuple(tags))
@@ -82,14 +78,10 @@ TENSOR, NUMBER = "tensor", "number"
 def _print(
     text: str, tensors: Sequence[torch.Tensor], numbers: Sequence[float], given: Sequence[str]
 ) -> None:
-    """Print a format string with the given values.
+    """Print a format string of ``str.format`` with tensors and numbers in the order ``given``.
 
-    Args:
-        text: A format string for ``str.format``.
-        tensors: The tensor values, in order.
-        numbers: The numeric values, in order.
-        given: The kind of each value, ``tensor`` or ``number``; for a keyword argument, its name
-            and an equals sign come first.
+    Each entry of that is ``tensor`` or ``number``; for a keyword argument, its name and an equals
+    sign come first.
     """
     values = {TENSOR: iter(tensors), NUMBER: iter(numbers)}
     args, kwargs = [], {}

@@ -26,21 +26,28 @@ Emitted modules look like this::
     relu((4,), stream, x, y, 1024)
 
 The types are Triton's; ``:16`` promises divisibility by 16 (for pointers, in bytes).
+
+:class:`MachineCode` launches what another compiler made in the same way: for launchers of kernel
+languages (:class:`wrapper_ir.devices.Launcher`).
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 
+from wrapper_ir.errors import OptionValueError
 from wrapper_ir.runtime._private import data_ptr_address, kernel_log
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.native import Extension
 from wrapper_ir.toolchain.processes import in_background
 from wrapper_ir.toolchain.triton import (
+    GpuBinary,
     TritonKernelError,
     TritonSource,
     compiled_binary,
@@ -51,9 +58,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from wrapper_ir.devices import DeviceKind
-    from wrapper_ir.toolchain.triton import GpuBinary
 
     _Call: TypeAlias = Callable[..., Any]
+
 
 _LAUNCHER: Final = Extension("wir_launch", "cuda/launch.cpp")
 
@@ -146,15 +153,9 @@ def uses_launcher(kind: DeviceKind) -> bool:
 
 
 def prepare_launcher(kinds: Iterable[DeviceKind]) -> bool:
-    """Start compiling the launcher in a background thread, unless the cache has it.
+    """Start compiling the launcher in a background thread if one of the kinds uses it.
 
-    Errors are left to the code that loads a kernel.
-
-    Args:
-        kinds: Kinds of devices; nothing is done unless one uses the launcher.
-
-    Returns:
-        True if it was started.
+    Errors are left to the code that loads a kernel. Return whether it was started.
     """
     is_used = any(map(uses_launcher, kinds))
     if is_used:
@@ -163,11 +164,7 @@ def prepare_launcher(kinds: Iterable[DeviceKind]) -> bool:
 
 
 def make_launcher() -> None:
-    """Compile the launcher, unless the cache has it.
-
-    Raises:
-        WrapperIRError: As for :meth:`wrapper_ir.toolchain.native.Extension.load`.
-    """
+    """Compile the launcher, unless the cache has it."""
     _LAUNCHER.file(default_cache())
 
 
@@ -197,7 +194,6 @@ def load_binary(
 
     Raises:
         RuntimeError: The driver rejects the code.
-        WrapperIRError: As for :func:`make_launcher`.
     """
     launcher = _native_launcher()
     with torch.cuda.device(device):
@@ -240,3 +236,55 @@ def _with_scratch(
 
 def _letter(type_: str) -> str:
     return "O" if type_.startswith("*") else LETTERS[type_.removesuffix(":16")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineCode:
+    """A compiled kernel and how it is launched.
+
+    Attributes:
+        name: Its name, for messages.
+        params: The types of its parameters, as ``Launcher.add`` takes them. The function takes a
+            pointer for each tensor and a number for each number, and nothing else.
+        code: What the CUDA driver loads: a cubin or fatbin, or PTX.
+        symbol: The name of the function in the code.
+        threads: Threads per block.
+        shared: Bytes of dynamic shared memory per block.
+        cooperative: Whether its blocks wait for each other, so that all must run at once.
+    """
+
+    name: str
+    params: Sequence[str]
+    code: bytes
+    symbol: str
+    threads: int
+    shared: int = 0
+    cooperative: bool = False
+
+    def load(self, device: torch.device) -> Callable[..., None]:
+        """Load the code on a GPU.
+
+        Returns:
+            A function of the grid, a tuple of one to three sizes, a raw stream (set
+            ``KernelLanguage.stream`` to ``current_stream``), and an argument for each parameter.
+
+        Raises:
+            OptionValueError: A parameter has a type that kernels cannot take.
+            RuntimeError: The driver rejects the code.
+        """
+        types = "".join(map(_letter_of, self.params))
+        # The driver knows what the code is for.
+        binary = GpuBinary(
+            0, self.code, self.symbol, self.threads, self.shared, 0, self.cooperative
+        )
+        return load_binary(self.name, types, binary, device, switches=True)
+
+
+def _letter_of(type_: str) -> str:
+    if " " in type_:  # "in f32"
+        return "O"
+    plain = {"bool": "i1"}.get(type_, type_)
+    if plain not in LETTERS:
+        expected = "an access and an element type, as in 'in f32', or the type of a number"
+        raise OptionValueError(option="params", value=type_, expected=expected)
+    return LETTERS[plain]

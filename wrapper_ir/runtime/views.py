@@ -67,8 +67,7 @@ def reinterpret_as(
 class _Kept(NamedTuple):
     """Kept views. The tuple is replaced as a whole, so threads see either old or new views."""
 
-    positions: tuple[int, ...]
-    """The sources whose views are kept: all but those that move."""
+    positions: tuple[int, ...]  #: the sources whose views are kept: all but those that move
     moving: tuple[int, ...]
     pick: Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
     """Selects the sources at ``positions``."""

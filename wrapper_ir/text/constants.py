@@ -14,10 +14,6 @@ unpickling code of a class that is registered in the process, and nothing else.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from wrapper_ir.lines import Arg, BufferArg, Constant, ListArg, Packing, Program, ScalarArg
@@ -79,8 +75,7 @@ class Values:
         self._packed.tensors = {**archives, **self._packed.tensors}
         if objects:
             self._packed.about["objects"] = objects
-        stored = self._packed.tensors
-        self.identity = _identity(self._packed.about, stored) if stored else ""
+        self.identity = self._packed.identity() if self._packed.tensors else ""
 
     def write(self, file: Path, *, owner: str) -> None:
         """Write the file. ``owner`` is the name of the program's file.
@@ -116,24 +111,6 @@ def _layout(program: Program, name: str) -> Layout:
         raise TensorsFileError(f"the constant '{name}' has no static layout")
     size, stride = (tuple(map(int, row)) for row in (layout.size, layout.stride))
     return Layout(layout.dtype.torch_name, size, stride)
-
-
-def _identity(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
-    """Return a hash of everything in a file. Tensors are hashed in parallel."""
-    keys = sorted(tensors)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        digests = pool.map(_digest, (tensors[key] for key in keys))
-        found = [
-            (key, str(tensors[key].dtype), list(tensors[key].shape), digest)
-            for key, digest in zip(keys, digests, strict=True)
-        ]
-    return hashlib.sha256(json.dumps([about, found], sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _digest(tensor: Tensor) -> str:
-    import torch  # noqa: PLC0415 - a tensor means torch is loaded
-
-    return hashlib.sha256(tensor.reshape(-1).view(torch.uint8).numpy()).hexdigest()
 
 
 def _is_repeatable(constant: Constant, program: Program) -> bool:

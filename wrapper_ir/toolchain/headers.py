@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain import processes
-from wrapper_ir.toolchain.flags import include_dirs, include_flags
+from wrapper_ir.toolchain.compiler import include_dirs, include_flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,12 +36,9 @@ _MIN_CACHE_BYTES = 512 << 20
 
 
 class HeaderStore:
-    """The precompiled forms of one header in a cache.
+    """The precompiled forms of one header, as ``#include`` spells it, in a cache.
 
-    Args:
-        cache: The cache that holds them.
-        environment: The versions that files which read the header depend on.
-        header: The header, as ``#include`` spells it.
+    ``environment`` are the versions that files which read the header depend on.
     """
 
     def __init__(self, cache: DiskCache, environment: str, header: str) -> None:

@@ -134,10 +134,7 @@ _ARM = (
     _sve(256),
     _sve(128),
     Isa(
-        "asimd",
-        ("CPU_CAPABILITY_NEON", "AT_BUILD_ARM_VEC256_WITH_SLEEF"),
-        (),
-        frozenset({"asimd"}),
+        "asimd", ("CPU_CAPABILITY_NEON", "AT_BUILD_ARM_VEC256_WITH_SLEEF"), (), frozenset({"asimd"})
     ),
 )
 
@@ -267,13 +264,7 @@ def cpu_features() -> frozenset[str]:
 
 
 #: Features that ``/proc/cpuinfo`` spells differently, punctuation aside.
-_LISTED_AS = {
-    "bmi": "bmi1",
-    "lzcnt": "abm",
-    "pclmul": "pclmulqdq",
-    "sha": "shani",
-    "sse3": "pni",
-}
+_LISTED_AS = {"bmi": "bmi1", "lzcnt": "abm", "pclmul": "pclmulqdq", "sha": "shani", "sse3": "pni"}
 
 
 def lacking(features: Iterable[str]) -> list[str]:

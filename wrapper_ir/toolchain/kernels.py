@@ -20,12 +20,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
 from wrapper_ir.devices import CppSide
-from wrapper_ir.toolchain.bindings import HEADERS
-from wrapper_ir.toolchain.build import Recipe, build_library, default_jobs
+from wrapper_ir.toolchain.build import HEADERS, Recipe, build_library, default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import Compiler, find_compiler, stand_in
+from wrapper_ir.toolchain.compiler import Compiler, compile_flags, find_compiler, stand_in, versions
 from wrapper_ir.toolchain.errors import LibraryLoadError
-from wrapper_ir.toolchain.flags import compile_flags, versions
 from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
 from wrapper_ir.toolchain.isa import Isa, cpu_identity, resolve
 from wrapper_ir.toolchain.kernel_files import is_solitary
@@ -232,9 +230,7 @@ def _find(session: _Session, keys: Iterable[str]) -> dict[str, _Loaded]:
     return loaded
 
 
-def _libraries(
-    todo: Mapping[str, _Wanted],
-) -> dict[tuple[_Target, str], dict[str, CppUnit]]:
+def _libraries(todo: Mapping[str, _Wanted]) -> dict[tuple[_Target, str], dict[str, CppUnit]]:
     """Return the kernels of each library: those of one target together, each solitary one alone.
 
     Kernels are in the order of their keys. A library is named after its kernels, so its name has to

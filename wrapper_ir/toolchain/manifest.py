@@ -8,27 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.devices import CPU, CppSide, DeviceKind, kind_of
 from wrapper_ir.options.gpu import GRAPH_LIMIT
-from wrapper_ir.toolchain.parts import Part
 from wrapper_ir.toolchain.source import CppUnit
 from wrapper_ir.toolchain.triton import GpuUnit
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The parts of the runtime that the generated files of a program need.
+    """The needs of a program's generated files."""
 
-    Attributes:
-        parts: The parts of the runtime that they use.
-        levels: The levels of the program's probes, each once, in program order.
-        type: Torch's type of the device that the program runs on; the CPU if it needs no other.
-    """
-
-    parts: frozenset[Part] = frozenset()
-    levels: tuple[str, ...] = ()
-    type: str = CPU.type
+    parts: frozenset[Part] = frozenset()  #: the parts of the runtime that they use
+    levels: tuple[str, ...] = ()  #: the levels of the program's probes, in program order
+    type: str = CPU.type  #: torch's type of the device; the CPU if it needs no other
 
     @property
     def device(self) -> DeviceKind:
@@ -44,45 +42,94 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class CaptureFacts:
-    """The facts needed to capture a program's calls: plain data, the same for every target.
+    """The facts needed to capture a program's calls: plain data, the same for every target."""
 
-    Attributes:
-        program: The program's name.
-        device: The GPU it runs on; empty if its calls cannot be captured.
-        writes: Positions of the inputs that it writes to.
-        constants: Names of its constants on the GPU.
-        limit: The number of graphs that are kept.
-        results: The owner of the results' memory, as the option says.
-        reasons: The reasons why its calls cannot be captured; empty if they can.
-        is_random: Whether its calls may draw random numbers.
-        has_branches: Whether it puts work on branches. Memory that it writes to must then be shared
-            with nothing else, because work on branches is ordered by buffer names.
-    """
-
-    program: str
-    device: str = ""
-    writes: tuple[int, ...] = ()
-    constants: tuple[str, ...] = ()
+    program: str  #: its name
+    device: str = ""  #: the GPU it runs on; empty if its calls cannot be captured
+    writes: tuple[int, ...] = ()  #: positions of the inputs that it writes to
+    constants: tuple[str, ...] = ()  #: names of its constants on the GPU
+    #: the number of graphs that are kept
     limit: int = GRAPH_LIMIT.default  # type: ignore[assignment]  # it is of the option's kind
-    results: str = "fresh"
-    reasons: tuple[str, ...] = ()
-    is_random: bool = False
+    results: str = "fresh"  #: the owner of the results' memory, as the option says
+    reasons: tuple[str, ...] = ()  #: why its calls cannot be captured; empty if they can
+    is_random: bool = False  #: whether its calls may draw random numbers
+    #: Whether it puts work on branches. Memory that it writes to must then be shared with nothing
+    #: else, because work on branches is ordered by buffer names.
     has_branches: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sources:
-    """The files and kernels that a library is built from.
+    """The files and kernels that a library is built from; each kernel once.
 
-    Attributes:
-        sources: The text of each file by name. Each file whose name ends in ``.cpp`` is a
-            translation unit; the others are headers in the same folder.
-        kernels: The C++ kernels, each once.
-        gpu_kernels: The Triton kernels, each once; the build has Triton compile them.
-        manifest: What else the files need, such as parts of the runtime.
+    Each file whose name ends in ``.cpp`` is a translation unit; others are headers beside it.
     """
 
-    sources: Mapping[str, str]
+    sources: Mapping[str, str]  #: the text of each file by name
     kernels: tuple[CppUnit, ...]
-    gpu_kernels: tuple[GpuUnit, ...] = ()
+    gpu_kernels: tuple[GpuUnit, ...] = ()  #: the build has Triton compile them
     manifest: Manifest = Manifest()
+
+
+ALIGNMENT: Final = 64
+"""Alignment of constants in bytes. Torch aligns its own storages alike, so none must be copied."""
+
+_NUMBERED: Final = """
+uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool
+qint8 quint8 qint32 bfloat16
+"""
+DTYPE_NUMBERS: Final = {
+    **{name: number for number, name in enumerate(_NUMBERED.split())},
+    "float8_e5m2": 23,
+    "float8_e4m3fn": 24,
+    "float8_e5m2fnuz": 25,
+    "float8_e4m3fnuz": 26,
+    "uint16": 27,
+    "uint32": 28,
+    "uint64": 29,
+    "float8_e8m0fnu": 44,
+    "float4_e2m1fn_x2": 45,
+}
+"""The number of each dtype in ``c10::ScalarType``. Files store them, so they never change."""
+
+
+class Part(StrEnum):
+    """An optional part of the runtime. Each value is the prefix of the part's file names."""
+
+    OPS = "op"
+    """Calls of library ops through the dispatcher (``wir::Op``). It takes several times as long to
+    compile as all other parts together."""
+    HEAP = "heap"
+    """Memory that library ops allocate, kept between calls (``wir::Heap``)."""
+    GPU = "gpu"
+    """Running on a GPU (``wir::GpuCall``)."""
+    BLAS = "blas"
+    """Calls of cuBLAS (``wir::mm``)."""
+    OWN_OPS = "own_ops"
+    """Ops that one of our front ends registers from Python. It needs ``OPS``."""
+    PROBES = "probe"
+    """Probes that report to the library itself."""
+    GRAPHS = "graph"
+    """Capture of whole calls as CUDA graphs (``wir::GraphInfo``)."""
+    PIECES = "pieces"
+    """Capture of pieces of a call (``wir::Piece``), which Python cannot do for a program."""
+    OBJECTS = "objects"
+    """Objects of custom classes, restored from bytes (``wir::ObjectSpec``)."""
+
+
+OWN_OPS: Final = "wrapper_ir_inductor::"
+"""The namespace of the ops that ``own_ops.cpp`` defines."""
+
+#: Parts whose work Python does for a program it loads; only a standalone library needs them.
+_ALONE: Final = frozenset((Part.PROBES, Part.GRAPHS, Part.OBJECTS))
+
+
+def needed_parts(parts: Collection[Part], *, alone: bool) -> frozenset[Part]:
+    """Return the parts that a library links; ``alone`` if it will run without Python."""
+    done_by_python = _ALONE - ({Part.GRAPHS} if Part.PIECES in parts else set())
+    return frozenset(parts) - (frozenset() if alone else done_by_python)
+
+
+def aligned(position: int) -> int:
+    """Return the first aligned offset at or after a position in the blob."""
+    return -(-position // ALIGNMENT) * ALIGNMENT

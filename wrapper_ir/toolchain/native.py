@@ -14,21 +14,20 @@ import sysconfig
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from wrapper_ir.toolchain import objects
 from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import find_compiler, run_linker
-from wrapper_ir.toolchain.flags import NATIVE, link_flags, native_flags, versions
+from wrapper_ir.toolchain.compiler import (
+    NATIVE,
+    find_compiler,
+    link_flags,
+    native_flags,
+    run_linker,
+    versions,
+)
 from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
 from wrapper_ir.toolchain.kernels import header_environment, load_module
-from wrapper_ir.toolchain.objects import (
-    Tools,
-    Translation,
-    compile_file,
-    compile_files,
-    digest_of,
-    environment,
-)
-from wrapper_ir.toolchain.parts import Part
+from wrapper_ir.toolchain.manifest import Part
 from wrapper_ir.toolchain.processes import pool
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def precompiled(cache: DiskCache) -> dict[str, HeaderStore]:
     """Return a cache's precompiled headers of kernels and of generated files, by header."""
     return {
         PREFIX: HeaderStore(cache, header_environment(), PREFIX),
-        GENERATED: HeaderStore(cache, "\0".join(environment()), GENERATED),
+        GENERATED: HeaderStore(cache, "\0".join(objects.environment()), GENERATED),
     }
 
 
@@ -66,17 +65,10 @@ def runtime_objects(
     extra_flags: Sequence[str] = (),
     jobs: int | None = None,
 ) -> tuple[Path, ...]:
-    """Return the object files of the C++ runtime, compiled now if need be.
+    """Return the object files of the C++ runtime, compiled now if need be, in a fixed order.
 
-    Args:
-        cache: The cache that keeps them.
-        compiler: The compiler.
-        parts: The optional parts that the library needs.
-        extra_flags: Further flags, such as ``("-fsanitize=address",)`` or ``("-g",)``.
-        jobs: The number of compilers to run at once; by default one per processor.
-
-    Returns:
-        Files for the linker, in a fixed order. They lie in the cache and must not be changed.
+    They lie in the cache and must not be changed. ``extra_flags`` are such as
+    ``("-fsanitize=address",)``.
 
     Raises:
         CompileError: The runtime does not compile, for instance with a version of PyTorch that it
@@ -90,19 +82,15 @@ def runtime_objects(
         for name, members in native_units(parts).items()
     ]
     with pool(jobs or default_jobs()) as threads:
-        compiling = compile_files(files, Tools(compiler, cache), threads)
+        compiling = objects.compile_files(files, objects.Tools(compiler, cache), threads)
         return tuple(each.result() for each in compiling)
 
 
 def constants_trailer(size: int, sha256: bytes) -> bytes:
-    """Return the trailer of a constants file beside a library.
+    """Return the trailer of a constants file beside a library: its size, and its digest.
 
     It tells the library at once that a file is truncated or belongs to another build. The bytes
     themselves are compared with the digest only on request.
-
-    Args:
-        size: Number of bytes before the trailer.
-        sha256: Their digest, 32 bytes.
     """
     return _TRAILER.pack(TRAILER_MAGIC, size, sha256)
 
@@ -144,15 +132,10 @@ def _unit_of(stem: str) -> tuple[str, frozenset[Part]]:
 
 
 def _unit(
-    name: str,
-    files: Sequence[Path],
-    flags: tuple[str, ...],
-    what: str,
-    *,
-    headers: Iterable[Path],
-) -> Translation:
+    name: str, files: Sequence[Path], flags: tuple[str, ...], what: str, *, headers: Iterable[Path]
+) -> objects.Translation:
     """Return the translation unit of some of our own files, which read headers beside them."""
-    return Translation(
+    return objects.Translation(
         name=name,
         text="".join(f'#include "{file.relative_to(NATIVE)}"\n' for file in files),
         flags=flags,
@@ -168,17 +151,11 @@ def _unit(
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """An extension module and the file that it is built from.
-
-    Attributes:
-        name: The module's name.
-        source: The file in ``wrapper_ir/native``.
-        more: Files and folders there with what it includes, whose text is part of the key.
-    """
+    """An extension module and the file that it is built from."""
 
     name: str
-    source: str
-    more: tuple[str, ...] = ()
+    source: str  #: the file in ``wrapper_ir/native``
+    more: tuple[str, ...] = ()  #: files and folders there that it reads: part of the key
 
     def load(self) -> Any:  # noqa: ANN401 - a module without types
         """Return the module, compiled now if no process has done so before.
@@ -199,22 +176,22 @@ class Extension:
             LinkError: It does not link.
             CacheDirError: The cache directory cannot be used.
         """
-        tools = Tools(find_compiler(cache), cache)
+        tools = objects.Tools(find_compiler(cache), cache)
         unit = self._unit(tools.compiler)
 
         def make(folder: Path) -> Path:
             library = folder / f"{self.name}.so"
-            command = [*tools.compiler.command, str(compile_file(unit, tools, folder))]
+            command = [*tools.compiler.command, str(objects.compile_file(unit, tools, folder))]
             run_linker([*command, "-o", str(library), *link_flags(), "-ldl", "-s"])
             return library
 
         # Unlike an object's key, it has only those headers that are read: each process looks here.
         parts = (*versions(), str(sysconfig.get_config_var("SOABI")), tools.compiler.version)
-        texts = (unit.name, *unit.flags, digest_of(unit.reads))
+        texts = (unit.name, *unit.flags, objects.digest_of(unit.reads))
         key = hashlib.sha256("\0".join((*parts, *texts)).encode()).hexdigest()
         return cache.made(key, "so", make)
 
-    def _unit(self, compiler: Compiler) -> Translation:
+    def _unit(self, compiler: Compiler) -> objects.Translation:
         source = NATIVE / self.source
         headers: list[Path] = []
         for path in (NATIVE / each for each in self.more):

@@ -18,9 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.toolchain.cache import DiskCache
-from wrapper_ir.toolchain.compiler import Compiler, CompilerRunError, run, run_linker
+from wrapper_ir.toolchain.compiler import (
+    NATIVE,
+    Compiler,
+    CompilerRunError,
+    include_flags,
+    run,
+    run_linker,
+    versions,
+)
 from wrapper_ir.toolchain.errors import CompileError, offending_lines
-from wrapper_ir.toolchain.flags import NATIVE, include_flags, versions
 from wrapper_ir.toolchain.headers import HeaderStore
 
 if TYPE_CHECKING:
@@ -42,33 +49,22 @@ exports. Without it, template instances of the standard library would be visible
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """One C++ file to compile.
+    """One C++ file to compile."""
 
-    Attributes:
-        name: Its file name, without a directory, as in compiler messages.
-        text: Its text.
-        flags: Every flag except include paths; no flag names a path.
-        what: Its description in errors, such as ``"kernel 'f'"``.
-        headers: Name and text of each file beside it, which it may include in quotes.
-        reads: Our own files that it includes by their paths in ``wrapper_ir/native``. All objects
-            depend on those in ``include``, which are not listed.
-        parts: Description and text of each part that compiler messages may point into, by the file
-            name in its ``#line``.
-        hints: Hints for errors, each by a text that the compiler's messages then contain.
-        header: The header that it reads and whose precompiled form helps, or empty.
-        processor: An identifier of this processor if the flags depend on it (``-march=native``).
-    """
-
-    name: str
+    name: str  #: its file name, without a directory, as in compiler messages
     text: str
-    flags: tuple[str, ...]
-    what: str
-    headers: tuple[tuple[str, str], ...] = ()
+    flags: tuple[str, ...]  #: every flag except include paths; no flag names a path
+    what: str  #: its description in errors, such as ``"kernel 'f'"``
+    headers: tuple[tuple[str, str], ...] = ()  #: name and text of the files beside it
+    #: Our own files that it includes by their paths in ``wrapper_ir/native``. All objects depend on
+    #: those in ``include``, which are not listed.
     reads: tuple[Path, ...] = ()
+    #: Description and text of each part that compiler messages may point into, by its ``#line``.
     parts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    #: Hints for errors, each by a text that the compiler's messages then contain.
     hints: Mapping[str, str] = field(default_factory=dict)
-    header: str = ""
-    processor: str = ""
+    header: str = ""  #: the header that it reads and whose precompiled form helps, or empty
+    processor: str = ""  #: an identifier of this processor if the flags depend on it
 
     def key(self, compiler: Compiler) -> str:
         """Return the digest of everything that the object depends on."""
@@ -103,13 +99,7 @@ def digest_of(files: tuple[Path, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The compiler, cache and precompiled headers that files are compiled with.
-
-    Attributes:
-        compiler: The compiler.
-        cache: The cache of objects.
-        headers: The stores of precompiled headers, by header.
-    """
+    """The compiler, cache and precompiled headers, by header, that files are compiled with."""
 
     compiler: Compiler
     cache: DiskCache
@@ -117,16 +107,9 @@ class Tools:
 
 
 def compile_file(file: Translation, tools: Tools, folder: Path | None = None) -> Path:
-    """Compile a C++ file.
+    """Compile a C++ file in a folder, and return the object beside it.
 
-    Args:
-        file: The file.
-        tools: The compiler, the cache and precompiled headers.
-        folder: An existing folder for the file and its object. By default the object is one in the
-            cache, made now if absent, and must not be changed.
-
-    Returns:
-        The object.
+    By default the object is one in the cache, made now if absent, and must not be changed.
 
     Raises:
         CompileError: The file does not compile.
@@ -175,17 +158,10 @@ def compile_files(
     pool: Pool,
     advance: Callable[[], None] = lambda: None,
 ) -> list[Future[Path]]:
-    """Start to compile the files that are not in the cache.
+    """Start to compile the files that are not in the cache; return futures of objects, in order.
 
-    Args:
-        files: The files; starting with the costliest is quickest.
-        tools: The compiler, the cache and precompiled headers.
-        pool: The threads that run compilers, one each.
-        advance: Called from any thread when an object is ready.
-
-    Returns:
-        For each file, in order, a future of its object. Waiting for it may raise as
-        :func:`compile_file` does.
+    Starting with the costliest file is quickest. ``advance`` is called from any thread when an
+    object is ready. Waiting for one may raise as :func:`compile_file` does.
     """
 
     def object_of(file: Translation) -> Path:
@@ -197,11 +173,7 @@ def compile_files(
 
 
 def assemble(compiler: Compiler, file: Path) -> Path:
-    """Assemble a ``.s`` file, which may include files beside it; return the object beside it.
-
-    Raises:
-        LinkError: The assembler fails.
-    """
+    """Assemble a ``.s`` file, which may include files beside it; return the object beside it."""
     target = file.with_suffix(".o")
     run_linker([*compiler.command, "-c", file.name, "-o", target.name], cwd=file.parent)
     return target
@@ -219,17 +191,9 @@ def link(
     """Link objects into a shared library that is loaded beside PyTorch.
 
     The library has no executable stack, no run path, no build identifier and, unless
-    ``keep_symbols``, no symbols except those it exports.
-
-    Args:
-        compiler: The compiler that runs the linker.
-        objects: The objects in order, the stand-ins for PyTorch last. If several objects define an
-            inline function, the linker takes the first, so objects compiled for the most basic
-            processor come first.
-        library: The file to make.
-        exports: A version script.
-        keep_symbols: Whether to keep the symbols that debuggers and backtraces need.
-        extra_flags: Further flags, such as ``("-fsanitize=address",)``.
+    ``keep_symbols``, no symbols except those that the version script exports. The stand-ins for
+    PyTorch are the last objects. If several define an inline function, the linker takes the first,
+    so objects compiled for the most basic processor come first.
 
     Raises:
         LinkError: The objects do not fit together.
@@ -256,11 +220,7 @@ def link(
 
 
 def split_debug_information(library: Path, target: Path) -> None:
-    """Move a library's debug information to a separate file, to which the library then points.
-
-    Args:
-        library: The library. It loses its symbols and debug information, and names ``target``.
-        target: The file to make, beside the library.
+    """Move a library's debug information to a file beside it, to which the library then points.
 
     Raises:
         LinkError: ``objcopy`` of GNU binutils is missing or fails.

@@ -57,11 +57,7 @@ class Running:
     ) -> tuple[int, bytes]:
         """Run a command and return its exit status and its output (stdout and stderr together).
 
-        Args:
-            command: The command's words.
-            cwd: The directory that it runs in.
-            env: Its environment; by default ours.
-            output: A file to remove if the command fails.
+        The environment is ours by default. ``output`` is a file to remove if the command fails.
 
         Raises:
             StoppedError: :meth:`stop` killed it, or kept it from starting.
@@ -116,11 +112,8 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def in_background(name: str, work: Callable[[], object]) -> threading.Thread:
     """Start work in a daemon thread, ahead of the code that will need its result; return it.
 
-    Errors are dropped: the code that needs the result does the work again and reports them.
-
-    Args:
-        name: The thread's name.
-        work: The work. It is cut short when the process exits.
+    Errors are dropped: the code that needs the result does the work again and reports them. The
+    work is cut short when the process exits.
     """
 
     def run() -> None:
@@ -158,9 +151,6 @@ class Pool:
 
     Unlike a ``ThreadPoolExecutor``, it does not keep the interpreter from exiting: that joins the
     threads of all executors before it runs any exit handler, and so waits for their compilers.
-
-    Args:
-        threads: How many threads.
     """
 
     def __init__(self, threads: int) -> None:
@@ -247,16 +237,11 @@ _POLL = 0.02
 
 @contextlib.contextmanager
 def hold(file: Path, keys: Iterable[str], *, wait: bool = True) -> Iterator[bool]:
-    """Hold the locks of all ``keys`` for the length of a ``with`` block.
+    """Hold the locks of all ``keys``, hexadecimal digests, for the length of a ``with`` block.
 
-    Args:
-        file: The lock file; created if absent, never removed.
-        keys: Hexadecimal digests. They are locked in sorted order, so that two holders cannot
-            deadlock.
-        wait: Whether to wait for locks that are held elsewhere.
-
-    Yields:
-        True, or False if ``wait`` is false and one of the locks is held elsewhere.
+    The lock file is created if absent, never removed. The locks are taken in sorted order, so that
+    two holders cannot deadlock. The block gets False if one is held elsewhere and ``wait`` is
+    false.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

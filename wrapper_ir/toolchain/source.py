@@ -62,12 +62,9 @@ S = TypeVar("S", bound=KernelSource)
 class KernelUnit(Generic[S]):
     """A kernel that other files call or launch.
 
-    Attributes:
-        symbol: The C symbol that those files use: that of a function, or of machine code that the
-            build embeds. It is derived from the kernel's content, so two kernels share a symbol
-            exactly when they are the same. C++ text defines ``source.entry``, which is renamed to
-            the symbol when it is compiled.
-        source: The kernel.
+    Those files use its C symbol: that of a function, or of machine code that the build embeds. It
+    is derived from the kernel's content: two kernels share a symbol exactly when they are the same.
+    C++ text defines ``source.entry``, which is renamed to the symbol when it is compiled.
     """
 
     symbol: str

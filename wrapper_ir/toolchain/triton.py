@@ -43,30 +43,14 @@ _FORMAT: Final = 2
 
 #: Environment variables of Triton that change the code it generates.
 _KNOBS: Final = (
-    "ALLOW_LHS_TMEM_LAYOUT_CONVERSION",
-    "DISABLE_LLVM_OPT",
-    "DISABLE_MMA_V3",
-    "DISABLE_MMA_V5",
-    "DISABLE_PTXAS_OPT",
-    "LLVM_PASS_PLUGIN_PATH",
-    "PTXAS_OPTIONS",
-    "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS",
-    "TRITON_DEFAULT_FP_FUSION",
-    "TRITON_DISABLE_LINE_INFO",
-    "TRITON_ENABLE_ASAN",
-    "TRITON_ENABLE_EXPERIMENTAL_CONSAN",
-    "TRITON_F32_DEFAULT",
-    "TRITON_FRONT_END_DEBUGGING",
-    "TRITON_INSTRUMENTATION_MODE",
-    "TRITON_INTERPRET",
-    "TRITON_KERNEL_OVERRIDE",
-    "TRITON_LIBDEVICE_PATH",
-    "TRITON_MOCK_PTX_VERSION",
-    "TRITON_OVERRIDE_ARCH",
-    "TRITON_OVERRIDE_DIR",
-    "TRITON_PTXAS_BLACKWELL_PATH",
-    "TRITON_PTXAS_PATH",
-    "USE_IR_LOC",
+    *("ALLOW_LHS_TMEM_LAYOUT_CONVERSION", "DISABLE_LLVM_OPT", "DISABLE_MMA_V3", "DISABLE_MMA_V5"),
+    *("DISABLE_PTXAS_OPT", "LLVM_PASS_PLUGIN_PATH", "PTXAS_OPTIONS"),
+    *("TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", "TRITON_DEFAULT_FP_FUSION", "TRITON_DISABLE_LINE_INFO"),
+    *("TRITON_ENABLE_ASAN", "TRITON_ENABLE_EXPERIMENTAL_CONSAN", "TRITON_F32_DEFAULT"),
+    *("TRITON_FRONT_END_DEBUGGING", "TRITON_INSTRUMENTATION_MODE", "TRITON_INTERPRET"),
+    *("TRITON_KERNEL_OVERRIDE", "TRITON_LIBDEVICE_PATH", "TRITON_MOCK_PTX_VERSION"),
+    *("TRITON_OVERRIDE_ARCH", "TRITON_OVERRIDE_DIR", "TRITON_PTXAS_BLACKWELL_PATH"),
+    *("TRITON_PTXAS_PATH", "USE_IR_LOC"),
 )
 
 _ARCH: Final = re.compile(r"sm_(\d{2,3})a?")
@@ -84,24 +68,16 @@ class TritonKernelError(WrapperIRError):
 
 @dataclass(frozen=True, slots=True)
 class TritonSource:
-    """A Triton kernel and everything that determines its machine code.
-
-    Attributes:
-        name: Its name in messages.
-        signature: Triton's type of each parameter that is passed, in order.
-        code: Its text, a Python module that defines the function ``entry``.
-        entry: Name of that function.
-        constants: Values of ``tl.constexpr`` parameters, and of others that are fixed.
-        options: Options of Triton's compiler, such as warps and stages.
-    """
+    """A Triton kernel and everything that determines its machine code."""
 
     language: ClassVar[KernelLanguage] = TRITON
-    name: str
-    signature: Mapping[str, str]
-    code: str
+    name: str  #: its name in messages
+    signature: Mapping[str, str]  #: Triton's type of each parameter that is passed, in order
+    code: str  #: its text, a Python module that defines the function ``entry``
     entry: str
+    #: Values of ``tl.constexpr`` parameters, and of others that are fixed.
     constants: Mapping[str, object] = field(default_factory=dict)
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)  #: such as warps and stages
 
     @property
     def identity(self) -> str:
@@ -121,28 +97,16 @@ def units_of(rows: Iterable[Sequence[Any]]) -> tuple[GpuUnit, ...]:
 
 @dataclass(frozen=True, slots=True)
 class GpuBinary:
-    """A kernel as machine code.
+    """A kernel as machine code."""
 
-    Attributes:
-        arch: The compute capability that it is for: 90 for 9.0.
-        code: A file in the format of the CUDA driver (a cubin).
-        symbol: The function in it.
-        threads: Threads per block.
-        shared: Bytes of dynamic shared memory per block.
-        unused: Number of pointers after the parameters that the kernel does not use.
-        cooperative: Whether its blocks wait for each other, so that all must run at once.
-        scratch: Bytes of scratch memory per block. The launch must allocate it and pass it after
-            the parameters.
-    """
-
-    arch: int
-    code: bytes
-    symbol: str
-    threads: int
-    shared: int
-    unused: int
-    cooperative: bool = False
-    scratch: int = 0
+    arch: int  #: the compute capability that it is for: 90 for 9.0
+    code: bytes  #: a file in the format of the CUDA driver (a cubin)
+    symbol: str  #: the function in it
+    threads: int  #: threads per block
+    shared: int  #: bytes of dynamic shared memory per block
+    unused: int  #: the number of pointers after the parameters that the kernel does not use
+    cooperative: bool = False  #: whether its blocks wait for each other: all must run at once
+    scratch: int = 0  #: bytes of memory per block, which the launch passes after the parameters
 
 
 def arch_number(arch: str) -> int:
@@ -173,13 +137,9 @@ _compiling = threading.Lock()
 def compiled_binary(
     source: TritonSource, arch: int, cache: DiskCache, *, tuned: bool = False
 ) -> GpuBinary:
-    """Return a kernel's machine code, from the cache or compiled now.
+    """Return a kernel's machine code, from the cache or compiled now for a compute capability.
 
-    Args:
-        source: The kernel.
-        arch: The compute capability to compile for.
-        cache: The cache that is searched, and that keeps the result.
-        tuned: Whether code that a front end had compiled may be used.
+    With ``tuned``, code that a front end had compiled may be used.
 
     Raises:
         TritonKernelError: It does not compile, or cannot be launched here.
@@ -265,9 +225,7 @@ def compile_kernel(source: TritonSource, arch: int) -> GpuBinary:
 def binary_of_files(name: str, folder: Path) -> GpuBinary:
     """Return a kernel that Triton compiled, from a folder of Triton's cache.
 
-    Args:
-        name: The kernel's name, for messages.
-        folder: A folder with the machine code of one kernel, and its description in JSON.
+    The folder has the machine code of one kernel, and its description in JSON.
 
     Raises:
         TritonKernelError: The kernel cannot be launched here.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
-from wrapper_ir.toolchain.flags import native_include_dirs
+from wrapper_ir.toolchain.compiler import native_include_dirs
 
 if TYPE_CHECKING:
     from pathlib import Path

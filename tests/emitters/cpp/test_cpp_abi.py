@@ -10,7 +10,7 @@ import torch
 from tests.emitters.cpp.compiling import check_syntax
 from wrapper_ir.emitters.cpp.kernels import ANY_DEVICE, shim_of, shim_symbol, shims
 from wrapper_ir.lines.layout import DType
-from wrapper_ir.toolchain.parts import DTYPE_NUMBERS
+from wrapper_ir.toolchain.manifest import DTYPE_NUMBERS
 
 SCRIPT = Path(__file__).parents[3] / "tools" / "make_cpp_abi.py"
 CONSTRAINTS = SCRIPT.parents[1] / "constraints.txt"

@@ -18,13 +18,12 @@ from tests.emitters.test_python_gpus import TEXT as TWO
 from wrapper_ir.analysis.capture import why_not_captured
 from wrapper_ir.aot.build.gpu_kernels import DeviceCode, chosen_archs
 from wrapper_ir.aot.build.library import build
-from wrapper_ir.aot.build.options import BuildOptions
+from wrapper_ir.aot.build.work import BuildOptions
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.emitters.cpp.sources import MAIN_FILE
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import find_compiler
-from wrapper_ir.toolchain.flags import native_include_dirs
+from wrapper_ir.toolchain.compiler import find_compiler, native_include_dirs
 from wrapper_ir.toolchain.objects import assemble
 from wrapper_ir.toolchain.triton import GpuBinary, TritonSource, binary_key, keep_binary
 

@@ -24,7 +24,7 @@ from wrapper_ir.emitters.cpp.context import make_names
 from wrapper_ir.emitters.cpp.literals import comment, string
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines import CPU, Allocate, Comment, DType, FrozenMap, Layout, Program, Stage
-from wrapper_ir.toolchain.parts import Part, needed_parts
+from wrapper_ir.toolchain.manifest import Part, needed_parts
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion

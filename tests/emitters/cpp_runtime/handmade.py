@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from wrapper_ir.aot.build.library import build_loadable
-from wrapper_ir.aot.load.function import load_library
+from wrapper_ir.aot.load import load_library
 from wrapper_ir.toolchain.manifest import Sources
 
 __all__ = ["arguments", "expected", "function", "library", "text"]

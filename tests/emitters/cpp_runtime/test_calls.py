@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 
 from tests.emitters.cpp_runtime import handmade
-from wrapper_ir.aot.load.function import load_library
+from wrapper_ir.aot.load import load_library
 from wrapper_ir.runtime import InputCountError, InputLayoutError, ProgramRunError, SymbolError
 from wrapper_ir.toolchain.errors import LibraryLoadError
 

@@ -16,8 +16,8 @@ from wrapper_ir.aot.errors import ConstantValueError
 from wrapper_ir.runtime import InputLayoutError, check_object
 from wrapper_ir.runtime.checks import ObjectStateError, archive_of
 from wrapper_ir.tensors_file import fill, plain
+from wrapper_ir.toolchain.manifest import aligned
 from wrapper_ir.toolchain.native import constants_trailer
-from wrapper_ir.toolchain.parts import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,27 +52,16 @@ class Place(NamedTuple):
 
 
 class Blob(NamedTuple):
-    """The parts of a program's blob, and the place of each; the bytes come later.
-
-    Attributes:
-        table: The constants.
-        archives: The bytes of the objects, which follow the constants.
-        places: The places of the objects.
-        size: The number of all bytes.
-    """
+    """The parts of a program's blob, and the place of each; the bytes come later."""
 
     table: ConstantTable
-    archives: tuple[bytes, ...]
-    places: tuple[Place, ...]
-    size: int
+    archives: tuple[bytes, ...]  #: the bytes of the objects, which follow the constants
+    places: tuple[Place, ...]  #: those of the objects
+    size: int  #: the number of all bytes
 
 
 def blob_of(program: Program) -> Blob:
-    """Return the layout of a program's blob.
-
-    Raises:
-        ConstantValueError: An object is missing, has another class, or cannot be stored.
-    """
+    """Return a program's blob; raise ConstantValueError for an object that cannot be stored."""
     from wrapper_ir.emitters.cpp.constants import constant_table  # noqa: PLC0415 - only to ship
 
     table = constant_table(program)
@@ -86,16 +75,10 @@ def blob_of(program: Program) -> Blob:
 
 
 def write_blob(program: Program, blob: Blob, file: Path, *, trailer: bool) -> str:
-    """Write the bytes of all constants to a file, followed by those of objects.
+    """Write the bytes of all constants to a file, then those of objects; return their SHA-256.
 
-    Args:
-        program: The program; ``program.data`` holds the values, ``torch.Tensor``s on any device.
-        blob: The layout.
-        file: The file to make.
-        trailer: Whether to append the trailer that a library checks its constants file against.
-
-    Returns:
-        The SHA-256 of the bytes, in hexadecimal.
+    Values are tensors on any device. With ``trailer``, what a library checks its constants file
+    against is appended.
 
     Raises:
         ConstantValueError: A value is missing or does not fit its layout.

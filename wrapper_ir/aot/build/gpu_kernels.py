@@ -13,22 +13,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 from wrapper_ir.aot.build.constants import NO_STACK, asciz
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.options.gpu import ARCHITECTURES
+from wrapper_ir.toolchain import triton
 from wrapper_ir.toolchain.objects import assemble
-from wrapper_ir.toolchain.triton import (
-    GpuUnit,
-    arch_number,
-    binary_key,
-    compiled_binary,
-    current_arch,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from wrapper_ir.aot.build.work import Work
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.manifest import Sources
+    from wrapper_ir.toolchain.objects import Tools
     from wrapper_ir.toolchain.triton import GpuBinary
 
 
@@ -46,12 +40,10 @@ class GpuArchError(WrapperIRError):
     default_hint = "name an architecture: gpu_arch='sm_90', or several"
 
 
-def chosen_archs(kernels: Sequence[GpuUnit], names: str | Iterable[str]) -> tuple[int, ...]:
+def chosen_archs(kernels: Sequence[triton.GpuUnit], names: str | Iterable[str]) -> tuple[int, ...]:
     """Return the compute capabilities to compile Triton kernels for: 90 for ``sm_90``.
 
-    Args:
-        kernels: The kernels of a program; without any there is nothing to choose.
-        names: Names of architectures; empty for that of this machine's GPU.
+    Without names it is that of this machine's GPU; without kernels there is nothing to choose.
 
     Raises:
         OptionValueError: There is no such architecture.
@@ -59,10 +51,10 @@ def chosen_archs(kernels: Sequence[GpuUnit], names: str | Iterable[str]) -> tupl
     """
     ARCHITECTURES.check(names)
     named = (names,) if isinstance(names, str) else tuple(names)
-    archs = tuple(sorted({arch_number(name) for name in named}))
+    archs = tuple(sorted({triton.arch_number(name) for name in named}))
     if archs or not kernels:
         return archs
-    current = current_arch()
+    current = triton.current_arch()
     if current is None:
         raise GpuArchError
     return (current,)
@@ -83,29 +75,22 @@ def check_archs(options: NamesArchs) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """The machine code of a program's device kernels in a library.
+    """The machine code of a program's device kernels in a library."""
 
-    Attributes:
-        kernels: The kernels.
-        archs: The compute capabilities that each is compiled for.
-    """
-
-    kernels: Sequence[GpuUnit]
-    archs: tuple[int, ...]
+    kernels: Sequence[triton.GpuUnit]
+    archs: tuple[int, ...]  #: the compute capabilities that each is compiled for
 
     @classmethod
     def of(cls, artifact: Sources, options: NamesArchs) -> DeviceCode:
-        """Return the code of an artifact's kernels for the architectures that options name.
-
-        Raises:
-            WrapperIRError: As for :func:`chosen_archs`.
-        """
+        """Return the code of an artifact's kernels for the architectures that options name."""
         return cls(artifact.gpu_kernels, chosen_archs(artifact.gpu_kernels, options.gpu_arch))
 
     @property
     def keys(self) -> list[str]:
         """The keys of the machine code in the cache."""
-        return [binary_key(each.source, arch) for each in self.kernels for arch in self.archs]
+        return [
+            triton.binary_key(each.source, arch) for each in self.kernels for arch in self.archs
+        ]
 
     @property
     def file(self) -> str | None:
@@ -121,11 +106,7 @@ class DeviceCode:
     def write(self, folder: Path, cache: DiskCache, *, tuned: bool = False) -> None:
         """Write the machine code, and the assembly file that includes it, if there are kernels.
 
-        Args:
-            folder: The folder for the files.
-            cache: The cache of machine code.
-            tuned: Whether code that a front end had compiled may be used. It depends on that
-                process.
+        With ``tuned``, code that a front end had compiled may be used; it depends on that process.
 
         Raises:
             TritonKernelError: A kernel does not compile.
@@ -135,7 +116,7 @@ class DeviceCode:
         parts = []
         for kernel in sorted(self.kernels, key=lambda each: each.symbol):
             binaries = {
-                f"{kernel.symbol}_sm_{arch}": compiled_binary(
+                f"{kernel.symbol}_sm_{arch}": triton.compiled_binary(
                     kernel.source, arch, cache, tuned=tuned
                 )
                 for arch in self.archs
@@ -145,13 +126,13 @@ class DeviceCode:
             parts.append(_images(kernel, binaries))
         (folder / GPU_FILE).write_text("".join(parts) + NO_STACK, "ascii")
 
-    def objects(self, work: Work, folder: Path, *, tuned: bool = False) -> tuple[Path, ...]:
+    def objects(self, tools: Tools, folder: Path, *, tuned: bool = False) -> tuple[Path, ...]:
         """Write the code to a folder and return its object; empty without kernels."""
-        self.write(folder, work.cache, tuned=tuned)
-        return () if self.file is None else (assemble(work.compiler, folder / self.file),)
+        self.write(folder, tools.cache, tuned=tuned)
+        return () if self.file is None else (assemble(tools.compiler, folder / self.file),)
 
 
-def _images(kernel: GpuUnit, binaries: Mapping[str, GpuBinary]) -> str:
+def _images(kernel: triton.GpuUnit, binaries: Mapping[str, GpuBinary]) -> str:
     """Return the assembly of a kernel: its machine code by label, and the list that leads to it."""
     codes = "".join(
         f"{label}:\n"

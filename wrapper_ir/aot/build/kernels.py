@@ -16,14 +16,8 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.aot.errors import KernelIsaError
 from wrapper_ir.options.declared import ISA
 from wrapper_ir.toolchain import isa as isas
-from wrapper_ir.toolchain.flags import arch_cflags, compile_flags
-from wrapper_ir.toolchain.kernel_files import (
-    cost,
-    dealt,
-    is_solitary,
-    kernel_file,
-    signature_checks,
-)
+from wrapper_ir.toolchain import kernel_files
+from wrapper_ir.toolchain.compiler import arch_cflags, compile_flags
 from wrapper_ir.toolchain.source import check_entry
 
 if TYPE_CHECKING:
@@ -60,17 +54,19 @@ def kernel_translations(
         check_entry(kernel.source)  # its text may have been edited
     groups: dict[tuple[Isa, tuple[str, ...], str], list[CppUnit]] = {}
     for kernel, isa in sorted(kernels, key=lambda pair: pair[0].symbol):
-        alone = kernel.symbol if apart or is_solitary(kernel) else ""
+        alone = kernel.symbol if apart or kernel_files.is_solitary(kernel) else ""
         groups.setdefault((isa, kernel.source.extra_flags, alone), []).append(kernel)
     files: list[tuple[float, Translation]] = []
     # Unless apart, not shown under the kernel's own name, which differs between programs.
     shown = _own_file if apart else _common_file
     for (isa, own_flags, symbol), members in groups.items():
         flags, is_alone = (*compile_flags(compiler, isa), *own_flags, *extra_flags), bool(symbol)
-        for some in dealt(members, _count(members)):
-            file = kernel_file(some, flags, isa, alone=is_alone, shown=shown, included=included)
+        for some in kernel_files.dealt(members, _count(members)):
+            file = kernel_files.kernel_file(
+                some, flags, isa, alone=is_alone, shown=shown, included=included
+            )
             checked = dataclasses.replace(
-                file, text=file.text + signature_checks(some, alone=is_alone)
+                file, text=file.text + kernel_files.signature_checks(some, alone=is_alone)
             )
             files.append((_total(some), checked))
     return [file for _, file in sorted(files, key=lambda pair: -pair[0])]
@@ -82,7 +78,7 @@ def _count(kernels: Sequence[CppUnit]) -> int:
 
 
 def _total(kernels: Iterable[CppUnit]) -> float:
-    return sum(map(cost, kernels))
+    return sum(map(kernel_files.cost, kernels))
 
 
 def _own_file(kernel: CppUnit) -> str:
@@ -121,21 +117,13 @@ _X86_NEWER_FEATURES: Final = (
 
 
 def checked_level(name: str) -> Isa | None:
-    """Return the psABI level of that name, or None for ``native``.
-
-    Raises:
-        OptionValueError: There is no such level.
-    """
+    """Return the psABI level of that name, or None for ``native``; OptionValueError for others."""
     ISA.check(name)
     return None if name == NATIVE else isas.level(name)
 
 
 def isa_of(source: CppSource, name: str) -> Isa:
-    """Return the instruction set to compile a kernel for.
-
-    Args:
-        source: The kernel; ``isa`` says what its text was written for.
-        name: The instruction set of the whole library: ``native`` or a level.
+    """Return the instruction set to compile a kernel for; ``name`` is that of the whole library.
 
     Raises:
         OptionValueError: There is no such level.
@@ -191,11 +179,8 @@ def _macros(compiler: Compiler, isa: Isa) -> frozenset[str]:
 def check_text(features: Iterable[str], isa: str) -> str:
     """Return the C++ file with which a library checks that it can run on a processor.
 
-    Its function returns null or an error message. It is compiled for the most basic processor.
-
-    Args:
-        features: Names of features, as ``__builtin_cpu_supports`` spells them.
-        isa: The instruction set that the library was built for: ``native`` or a level.
+    Its function returns null or an error message. It is compiled for the most basic processor. The
+    features are spelled as ``__builtin_cpu_supports`` spells them.
     """
     where = "the processor it was made on" if isa == NATIVE else isa
     lines = [

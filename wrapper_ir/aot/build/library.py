@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.aot.build.constants import (
     EMBED_LIMIT,
@@ -30,8 +30,7 @@ from wrapper_ir.aot.build.kernels import (
     kernel_translations,
     required_features,
 )
-from wrapper_ir.aot.build.options import BuildOptions
-from wrapper_ir.aot.build.work import Steps, Work
+from wrapper_ir.aot.build.work import BuildOptions, Steps, Work
 from wrapper_ir.aot.errors import TooLargeError
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.toolchain.objects import EXPORTS, assemble, link, split_debug_information
@@ -60,37 +59,21 @@ LOADABLE_EXPORTS: Final = "{ global: wir_program_info; wir_graph_status; local: 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library that was built.
-
-    Attributes:
-        file: The shared library.
-        constants_file: The constants, if they are beside it; must stay in the same directory.
-        debug_file: Its symbols and debug information, if requested.
-        features: The features that a processor needs to run it.
-        constants_wanted: The name of the constants file, if the library was built without values.
-    """
+    """A library that was built."""
 
     file: Path
-    constants_file: Path | None
-    debug_file: Path | None
-    features: tuple[str, ...]
-    constants_wanted: str | None = None
+    constants_file: Path | None  #: the constants, if they are beside it; must stay there
+    debug_file: Path | None  #: its symbols and debug information, if requested
+    features: tuple[str, ...]  #: the features that a processor needs to run it
+    constants_wanted: str | None = None  #: the file of constants, if it was built without values
 
 
 def build(
-    artifact: CppSources,
-    folder: Path,
-    options: BuildOptions | None = None,
-    *,
-    name: str = "model",
+    artifact: CppSources, folder: Path, options: BuildOptions | None = None, *, name: str = "model"
 ) -> Library:
     """Build the library of a program, for AOTInductor's loaders, in an existing ``folder``.
 
-    Args:
-        artifact: The emitted program; ``artifact.program.data`` holds the constants' values.
-        folder: The directory for the files.
-        options: The build options.
-        name: Stem of the files' names, of letters, digits and ``-_.``.
+    ``name`` is the stem of the files' names, of letters, digits and ``-_.``.
 
     Raises:
         WrapperIRError: As for :func:`prepared`.
@@ -112,7 +95,7 @@ def build(
         compiling = work.compile(files, pool, steps)
         data = (artifact.program, content, scratch / name, where)
         storing = pool.submit(_constants, work, *data)
-        launched = pool.submit(code.objects, work, scratch)
+        launched = pool.submit(code.objects, work.tools, scratch)
         runtime = work.runtime(artifact.manifest, alone=True)
         steps.advance()
         blob, constants = storing.result()
@@ -132,7 +115,7 @@ def _features(work: Work, kernels: Sequence[tuple[CppUnit, Isa]], isa: str) -> t
     """Return the features that a processor needs for the kernels and for a named level."""
     level = checked_level(isa)
     isas = [each for _, each in kernels] + ([level] if level is not None else [])
-    return required_features(work.compiler, isas)
+    return required_features(work.tools.compiler, isas)
 
 
 def _link(
@@ -144,15 +127,8 @@ def _link(
     debug_info: bool = False,
 ) -> Path | None:
     """Link a library; return the file with its debug information, if that was requested."""
-    flags = work.flags
-    link(
-        work.compiler,
-        objects,
-        library,
-        exports=exports,
-        keep_symbols=bool(flags),
-        extra_flags=flags,
-    )
+    how: Any = {"exports": exports, "keep_symbols": bool(work.flags), "extra_flags": work.flags}
+    link(work.tools.compiler, objects, library, **how)
     if not debug_info:
         return None
     symbols = library.with_name(f"{library.name}.debug")
@@ -170,7 +146,7 @@ def _files(
 ) -> list[Translation]:
     """Return the generated files and the kernels."""
     flags = (*work.flags, *kernel_flags)
-    units = kernel_translations(kernels, work.compiler, flags, apart=apart)
+    units = kernel_translations(kernels, work.tools.compiler, flags, apart=apart)
     return [*work.generated(artifact.sources), *units]
 
 
@@ -183,19 +159,10 @@ def build_loadable(
 ) -> Path:
     """Build a library for our own loader alone: the program, without container or values.
 
-    Args:
-        artifact: The sources of the library.
-        options: The build options. Only ``jobs``, ``progress``, ``cache``, ``extra_flags`` and
-            ``gpu_arch`` apply; the others are for libraries that are shipped.
-        exports: The linker's version script with the symbols that the library exports.
-        kernels_apart: Whether to compile each kernel alone, so that editing one recompiles no
-            other.
-
-    Returns:
-        The library, which lies in the cache and must not be changed.
-
-    Raises:
-        WrapperIRError: As for :func:`build`.
+    It lies in the cache and must not be changed. Of the options, only ``jobs``, ``progress``,
+    ``cache``, ``extra_flags`` and ``gpu_arch`` apply; others are for libraries that are shipped.
+    Kernels that are compiled apart are recompiled one by one when they are edited. Errors are those
+    of :func:`build`.
     """
     options = options or BuildOptions()
     work = Work.of(options.cache, options.jobs, options.extra_flags)
@@ -203,7 +170,7 @@ def build_loadable(
     files = _files(work, artifact, kernels, apart=kernels_apart)
     runtime = work.runtime(artifact.manifest, alone=False)
     code = DeviceCode.of(artifact, options)
-    parts = [*(file.key(work.compiler) for file in files), *map(str, runtime), *code.keys]
+    parts = [*(file.key(work.tools.compiler) for file in files), *map(str, runtime), *code.keys]
     key = hashlib.sha256("\0".join(["loadable", exports, *parts]).encode()).hexdigest()
     steps = Steps(len(files) + 1, options.progress)
 
@@ -211,14 +178,14 @@ def build_loadable(
         library = folder / "program.so"
         with work.running(folder) as (pool, scratch):
             compiling = work.compile(files, pool, steps)
-            launched = pool.submit(code.objects, work, scratch, tuned=True)
+            launched = pool.submit(code.objects, work.tools, scratch, tuned=True)
             objects = [*runtime, *(each.result() for each in compiling), *launched.result()]
             objects += work.torch(artifact.manifest)
             _link(work, objects, library, exports)
             steps.advance()
         return library
 
-    return work.cache.made(key, "so", make)
+    return work.tools.cache.made(key, "so", make)
 
 
 def prepared(
@@ -226,9 +193,8 @@ def prepared(
 ) -> tuple[Blob, str, list[tuple[CppUnit, Isa]]]:
     """Check a program, and return the decisions that precede compilation.
 
-    Returns:
-        The layout of constants and objects; their place, ``embedded``, ``beside`` or ``none``; and
-        each kernel with its instruction set.
+    These are the blob of constants and objects; its place, ``embedded``, ``beside`` or ``none``;
+    and each kernel with its instruction set.
 
     Raises:
         UnsupportedError: The program takes objects as inputs.
@@ -265,14 +231,8 @@ def _refuse_objects(program: Program) -> None:
 def linked_constants(program: Program, content: Blob, stem: Path, where: str) -> str | None:
     """Write the values of constants, and ``constants.s``, which gives a library access to them.
 
-    Args:
-        program: The program, which holds the values.
-        content: The layout of constants and objects.
-        stem: The library's path without its ending; the files go beside it.
-        where: ``embedded`` in the library, ``beside`` it, or ``none`` for no values.
-
-    Returns:
-        The name of the file of values, or None if there are neither constants nor objects.
+    The files go beside ``stem``, the library's path without its ending. Return the name of the file
+    of values, or None if there are neither constants nor objects.
 
     Raises:
         ConstantValueError: A value is missing or does not fit its layout.
@@ -295,7 +255,7 @@ def _constants(
 ) -> tuple[str | None, tuple[Path, ...]]:
     """Write the constants; return the name of their file, and the object to link, if any."""
     blob = linked_constants(program, content, stem, where)
-    made = () if blob is None else (assemble(work.compiler, stem.with_name("constants.s")),)
+    made = () if blob is None else (assemble(work.tools.compiler, stem.with_name("constants.s")),)
     return blob, made
 
 

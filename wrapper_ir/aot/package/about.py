@@ -42,17 +42,11 @@ def row_of(file: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Model:
-    """A model of a package, or a variant of one, with its index.
-
-    Attributes:
-        archive: The package.
-        folder: The model's folder in the package.
-        about: The index.
-    """
+    """A model of a package, or a variant of one, with its index."""
 
     archive: Archive
-    folder: str
-    about: Mapping[str, Any]
+    folder: str  #: the model's folder in the package
+    about: Mapping[str, Any]  #: its index
 
     @property
     def library(self) -> str:
@@ -131,11 +125,7 @@ def _model(archive: Archive, folder: str) -> Model:
 
 
 def chosen(archive: Archive, name: str | None) -> list[Model]:
-    """Return the variants of a model.
-
-    Args:
-        archive: The package.
-        name: The model's name; by default that of the only model, or ``model``.
+    """Return the variants of a model; by default of the only one, or of ``model``.
 
     Raises:
         PackageError: There is no such model.

@@ -71,13 +71,7 @@ class PackageError(WrapperIRError):
 
 
 def write_archive(file: Path, members: Mapping[str, Path], *, mapped: Iterable[str] = ()) -> None:
-    """Write an archive.
-
-    Args:
-        file: The file to make.
-        members: The source file of each member, by its path below the root.
-        mapped: The members to align to a page.
-    """
+    """Write an archive of files by their paths below the root; ``mapped`` ones begin at a page."""
     aligned = frozenset(mapped)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for path, source in members.items():

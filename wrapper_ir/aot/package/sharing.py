@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
 
-    from wrapper_ir.aot.build.options import BuildOptions
+    from wrapper_ir.aot.build.work import BuildOptions
     from wrapper_ir.lines.program import Program
 
 

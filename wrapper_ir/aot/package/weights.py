@@ -16,7 +16,7 @@ from torch import Tensor
 from wrapper_ir.aot.package.about import models_of
 from wrapper_ir.aot.package.archive import PackageError, opened
 from wrapper_ir.errors import OptionValueError, did_you_mean
-from wrapper_ir.toolchain.parts import ALIGNMENT
+from wrapper_ir.toolchain.manifest import ALIGNMENT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -1,4 +1,7 @@
-"""The writing of a package: a folder of files for each model, in one archive."""
+"""The writing of a package: a folder of files for each model, in one archive, and its index.
+
+Reading the index is in :mod:`wrapper_ir.aot.package.about`, since loading must not import the IR.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,39 @@ import dataclasses
 import json
 import platform
 import sys
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.analysis.streams import has_users_queues
 from wrapper_ir.aot.build.gpu_kernels import DeviceCode
 from wrapper_ir.aot.build.kernels import NATIVE
 from wrapper_ir.aot.build.library import CONSTANTS_ENDING, build
+from wrapper_ir.aot.package.about import FORMAT, row_of, torch_version
 from wrapper_ir.aot.package.archive import CONSTANTS, MODEL_NAME, MODELS, VARIANTS, write_archive
-from wrapper_ir.aot.package.index import index_of
+from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.emitters.cpp.sources import CppSources
 from wrapper_ir.errors import UnsupportedError
+from wrapper_ir.lines.args import BufferValue, ScalarValue
+from wrapper_ir.lines.control import BufferInput, ScalarInput
+from wrapper_ir.lines.program import ConstantKind
 from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.outputs import INDEX, Kind, contains, replacing
+from wrapper_ir.text.expressions import TextExprPrinter
 from wrapper_ir.toolchain import isa as isas
+from wrapper_ir.toolchain.native import read_trailer
+from wrapper_ir.verify.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from wrapper_ir.aot.build.library import Library
-    from wrapper_ir.aot.build.options import BuildOptions
+    from wrapper_ir.aot.build.work import BuildOptions
     from wrapper_ir.emitters.artifact import Artifact
+    from wrapper_ir.emitters.cpp.constants import ConstantEntry
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import Program
     from wrapper_ir.toolchain.manifest import Manifest
-
 
 #: The kinds of files that we write, by bytes that each contains whatever the program.
 PACKAGE: Final = Kind("a package that we exported", contains(b"WRAPPER_IR_ISA"))
@@ -36,15 +49,7 @@ DEBUG: Final = Kind("debug information of ours", contains(b"WrapperIR"), made_up
 
 #: The levels of probes that work in a library without Python.
 _LEVELS: Final = tuple(
-    level.value
-    for level in (
-        ProbeLevel.NAMES,
-        ProbeLevel.PRINT,
-        ProbeLevel.SAVE,
-        ProbeLevel.CHECK,
-        ProbeLevel.CHECK_NAN,
-        ProbeLevel.STATS,
-    )
+    ProbeLevel[name].value for name in ("NAMES", "PRINT", "SAVE", "CHECK", "CHECK_NAN", "STATS")
 )
 
 
@@ -77,18 +82,9 @@ def write_parts(
 ) -> tuple[list[Path], Path | None]:
     """Write a program's files for a package; torch's own packager takes them as they are.
 
-    Args:
-        folder: An existing directory for the files.
-        artifact: The program; its text is among the files, for readers.
-        options: The build options.
-        metadata: Further metadata for the package.
-        packaged: Whether the files stay together: then ``auto`` leaves the constants out of the
-            library, to be mapped into memory.
-        name: The name that the files begin with; by default ``model``.
-
-    Returns:
-        The files: text, metadata, library, index, and the constants if they are beside the library.
-        And the file of the debug information, if requested.
+    The files are text, metadata, library, index, and the constants if they are beside the library;
+    and apart from these the file of the debug information, if requested. If they stay together
+    (``packaged``), ``auto`` leaves the constants out of the library, to be mapped into memory.
 
     Raises:
         UnsupportedError: The artifact is not in C++, or the program has probes that need Python.
@@ -175,3 +171,122 @@ def put(file: Path, target: Path, kind: Kind) -> None:
             mode |= (mode & 0o444) >> 2
         file.chmod(mode)
         file.replace(temporary)
+
+
+def index_of(
+    artifact: CppSources,
+    files: Sequence[Path],
+    constants: Path | str | None,
+    *,
+    isa: str,
+    features: Sequence[str],
+    archs: Sequence[int],
+) -> dict[str, Any]:
+    """Return the index of a program that was built.
+
+    ``files`` are the library and the other files beside the index. ``constants`` is the file of its
+    constants, the name of one that callers must provide, or None if they are in the library.
+    """
+    program = artifact.program
+    library = next(file for file in files if file.suffix == ".so")
+    return {
+        "format": FORMAT,
+        "program": program.name,
+        "made by": {"wrapper_ir": version("wrapper-ir"), "torch": torch_version()},
+        "needs": {
+            "torch": torch_version(),
+            "platform": sys.platform,
+            "machine": platform.machine(),
+            "device": artifact.manifest.device.type,
+            "isa": isa,
+            "features": list(features),
+            "architectures": list(archs),
+        },
+        "checked": {
+            "verifier": f"{len(RULES)} rules",
+            "calls": "inputs, ranges of symbols, assertions",
+            "probes": list(artifact.manifest.levels),
+        },
+        "library": library.name,
+        "weights": _weights(program, constants),
+        "files": {file.name: row_of(file) for file in files},
+        **_interface(program),
+        "constants": _constants(program),
+        "unread": list(program.unread),
+        "objects": [item.class_name for item in program.objects.values()],
+    }
+
+
+def _weights(program: Program, constants: Path | str | None) -> dict[str, Any] | None:
+    """Return the entry of the constants file, or None if there is no such file."""
+    if constants is None:
+        return None
+    if isinstance(constants, str):
+        return {"file": None, "bytes": constant_table(program).size, "sha256": None}
+    size, digest = read_trailer(constants)
+    return {"file": constants.name, "bytes": size, "sha256": digest.hex()}
+
+
+def _interface(program: Program) -> dict[str, Any]:
+    """Return the entries of inputs, results and symbols."""
+    printer = TextExprPrinter(program.symbols, strict=False)
+
+    def tensor(layout: Layout) -> dict[str, Any]:
+        size, stride = (
+            [each if isinstance(each, int) else printer.print(each) for each in row]
+            for row in (layout.size, layout.stride)
+        )
+        dtype, device = layout.dtype.torch_name, str(layout.device)
+        return {"dtype": dtype, "size": size, "stride": stride, "device": device}
+
+    inputs: list[dict[str, Any]] = []
+    for item in program.inputs:
+        match item:
+            case BufferInput():
+                inputs.append({"name": item.name, **tensor(program.buffers[item.name])})
+            case ScalarInput():
+                kind = program.symbols[item.symbol].kind.value
+                inputs.append({"name": item.symbol, "number": kind})
+            case _:
+                inputs.append({"name": item.object, "class": item.class_name})
+    results: list[dict[str, Any]] = []
+    for value in program.results:
+        match value:
+            case BufferValue():
+                results.append(tensor(program.buffers[value.buffer]))
+            case ScalarValue():
+                results.append({"number": printer.print(value.value)})
+            case _:
+                results.append({"number": "none"})
+    symbols = {
+        name: {"kind": each.kind.value, "lower": each.lower, "upper": each.upper}
+        for name, each in program.symbols.items()
+    }
+    return {"inputs": inputs, "results": results, "symbols": symbols}
+
+
+def _constants(program: Program) -> list[dict[str, Any]]:
+    """Return the entries of constants, without those that are made when they are loaded."""
+    table = constant_table(program)
+    written = {_root(*row) for row in enumerate(table.entries) if row[1].written}
+    return [
+        {
+            "name": entry.name,
+            "model_name": entry.qualified_name,
+            "kind": program.constants[entry.name].kind.value,
+            "dtype": program.buffers[entry.name].dtype.torch_name,
+            "device": str(program.buffers[entry.name].device),
+            "size": list(entry.size),
+            "stride": list(entry.stride),
+            "storage_offset": entry.storage_offset,
+            "offset": entry.data_offset,
+            "bytes": entry.data_bytes,
+            "written": _root(index, entry) in written,
+        }
+        for index, entry in enumerate(table.entries)
+        if program.constants[entry.name].kind not in (ConstantKind.PACKED, ConstantKind.FOLDED)
+    ]
+
+
+def _root(index: int, entry: ConstantEntry) -> int:
+    return index if entry.tied_to < 0 else entry.tied_to

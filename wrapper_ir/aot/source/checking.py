@@ -151,13 +151,7 @@ def _compared(
 
 
 class _Places:
-    """Descriptions of places in a text by the program's lines, or by its kernel.
-
-    Args:
-        program: The program.
-        lines: The source map from the text to the program's lines, if known.
-        kernel: The kernel whose text it is, if any.
-    """
+    """Descriptions of places in a text by the program's lines, or by its kernel, where known."""
 
     def __init__(self, program: Program, lines: SourceMap | None, kernel: str | None) -> None:
         self._lines = lines

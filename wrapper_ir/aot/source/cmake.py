@@ -15,18 +15,17 @@ from wrapper_ir.aot.build.gpu_kernels import DeviceCode
 from wrapper_ir.aot.build.kernels import NATIVE, check_text, kernel_translations, required_features
 from wrapper_ir.aot.build.library import linked_constants, prepared
 from wrapper_ir.toolchain.cache import default_cache
-from wrapper_ir.toolchain.compiler import find_compiler
-from wrapper_ir.toolchain.flags import NATIVE as RUNTIME
-from wrapper_ir.toolchain.flags import generated_flags
+from wrapper_ir.toolchain.compiler import NATIVE as RUNTIME
+from wrapper_ir.toolchain.compiler import find_compiler, generated_flags
+from wrapper_ir.toolchain.manifest import needed_parts
 from wrapper_ir.toolchain.native import native_units
 from wrapper_ir.toolchain.objects import EXPORTS
-from wrapper_ir.toolchain.parts import needed_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wrapper_ir.aot.build.options import BuildOptions
+    from wrapper_ir.aot.build.work import BuildOptions
     from wrapper_ir.emitters.cpp.sources import CppSources
     from wrapper_ir.toolchain.manifest import Manifest
     from wrapper_ir.toolchain.objects import Translation
@@ -122,16 +121,9 @@ _ROWS: Final = {
 def write_build(
     folder: Path, artifact: CppSources, options: BuildOptions, *, name: str
 ) -> tuple[dict[str, str], str]:
-    """Write the files that a library is built from, except the program's text and its kernels.
+    """Write the files that a library is built from beside the program's text and its kernels.
 
-    Args:
-        folder: The directory that holds those.
-        artifact: The program.
-        options: The build options.
-        name: The library's name.
-
-    Returns:
-        A description of each file by path, and further text for the page about the folder.
+    Return a description of each file by path, and further text for the page about the folder.
     """
     target = _identifier(name)
     compiler = find_compiler(options.cache)

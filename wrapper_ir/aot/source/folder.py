@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from wrapper_ir.aot.build.options import BuildOptions
+    from wrapper_ir.aot.build.work import BuildOptions
     from wrapper_ir.emitters.artifact import Artifact
     from wrapper_ir.lines.args import Value
     from wrapper_ir.lines.control import Input
@@ -269,10 +269,7 @@ def _write_page(
 
 
 def entry_of(programs: Mapping[str, Program]) -> str:
-    """Return the text of a folder's module.
-
-    Args:
-        programs: The program; or several by their subfolders.
+    """Return the text of a folder's module, for the program or for several by their subfolders.
 
     Raises:
         OptionValueError: The backward does not belong to the forward.

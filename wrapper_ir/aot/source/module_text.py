@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 
 
 def module_text(
-    artifact: CppSources,
-    *,
-    apart: bool = False,
-    meanwhile: ModuleText | None = None,
+    artifact: CppSources, *, apart: bool = False, meanwhile: ModuleText | None = None
 ) -> str:
     """Return a module that defines ``call``, which takes one list and empties it.
 

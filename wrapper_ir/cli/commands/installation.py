@@ -80,7 +80,7 @@ def prepare() -> None:
     """
     import torch
 
-    from wrapper_ir.aot.load.extension import make_module
+    from wrapper_ir.aot.load import make_module
     from wrapper_ir.devices import registered
     from wrapper_ir.runtime.triton import make_launcher, uses_launcher
     from wrapper_ir.toolchain import kernels

@@ -39,7 +39,7 @@ from wrapper_ir.lines.kernels import (
     TorchOp,
 )
 from wrapper_ir.lines.layout import CPU
-from wrapper_ir.toolchain.parts import Part
+from wrapper_ir.toolchain.manifest import Part
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.exprs import CType

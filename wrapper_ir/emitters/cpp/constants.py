@@ -9,7 +9,7 @@ from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.literals import UNIT, statement
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, ScalarArg
 from wrapper_ir.lines.program import ConstantKind
-from wrapper_ir.toolchain.parts import aligned
+from wrapper_ir.toolchain.manifest import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -29,7 +29,7 @@ from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.memory import Free
 from wrapper_ir.lines.trace import Probe
-from wrapper_ir.toolchain.parts import Part
+from wrapper_ir.toolchain.manifest import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -23,7 +23,7 @@ from wrapper_ir.lines.kernels import (
     TritonKernel,
 )
 from wrapper_ir.lines.layout import CPU, Device
-from wrapper_ir.toolchain.parts import Part
+from wrapper_ir.toolchain.manifest import Part
 from wrapper_ir.toolchain.triton import GpuUnit
 
 if TYPE_CHECKING:

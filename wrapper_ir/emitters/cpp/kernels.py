@@ -14,7 +14,7 @@ from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.device_kernels import LaunchedKernels
 from wrapper_ir.emitters.cpp.state import StateMembers, parameter_spelling
 from wrapper_ir.emitters.kernel_types import cpp_source
-from wrapper_ir.toolchain.parts import OWN_OPS, Part
+from wrapper_ir.toolchain.manifest import OWN_OPS, Part
 from wrapper_ir.toolchain.source import CppUnit
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from wrapper_ir.emitters.cpp.tables import Tables
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
 from wrapper_ir.lines.kernels import KernelDefinition
 from wrapper_ir.lines.walk import Path
-from wrapper_ir.toolchain.parts import Part
+from wrapper_ir.toolchain.manifest import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

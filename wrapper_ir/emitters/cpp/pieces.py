@@ -14,7 +14,7 @@ from wrapper_ir.emitters.cpp.literals import UNIT, call, device_index, string, t
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput, ScalarInput
-from wrapper_ir.toolchain.parts import Part
+from wrapper_ir.toolchain.manifest import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -23,7 +23,7 @@ from wrapper_ir.lines.memory import (
     Reinterpret,
     Reuse,
 )
-from wrapper_ir.toolchain.parts import Part
+from wrapper_ir.toolchain.manifest import Part
 
 if TYPE_CHECKING:
     from wrapper_ir.analysis.kept import View

@@ -28,7 +28,7 @@ from wrapper_ir.lines.layout import CPU, DType
 from wrapper_ir.lines.program import GraphRole, SymbolKind
 from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol, ComputeSymbol, ItemOf
 from wrapper_ir.lines.walk import walk
-from wrapper_ir.toolchain.parts import Part
+from wrapper_ir.toolchain.manifest import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.fx.node import has_side_effect
 
-from wrapper_ir.toolchain.parts import OWN_OPS
+from wrapper_ir.toolchain.manifest import OWN_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,7 +8,7 @@ import operator
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.emitters.artifact import ModuleText, SourceFiles
@@ -17,10 +17,6 @@ from wrapper_ir.emitters.values import constant_values
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.program import Program
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
 
@@ -36,6 +32,8 @@ class PythonArtifact:
         constants: The program's constants, by the variable of the module that holds each. A module
             that is loaded by other means than :meth:`load` needs these variables set.
         files: Returns the module and its kernels as files of a folder.
+        naming: Returns the text with a hash of the values beside it, other than which it then takes
+            none.
         takes_out: Whether callers may provide memory for results.
     """
 
@@ -44,6 +42,7 @@ class PythonArtifact:
     program: Program
     constants: Mapping[str, str]
     files: Callable[[], SourceFiles]
+    naming: Callable[[str], str]
     takes_out: bool = False
 
     def constants_beside(self) -> Mapping[str, Any]:
@@ -111,7 +110,7 @@ class PythonArtifact:
         ``out=[...]``: for each result a tensor to write it to, or ``None``.
         """
         from wrapper_ir.emitters.functions import as_function  # noqa: PLC0415 - as above
-        from wrapper_ir.runtime.calls import hand_graphs_on  # noqa: PLC0415 - as above
+        from wrapper_ir.runtime.devices import hand_graphs_on  # noqa: PLC0415 - as above
 
         module = self.load_module()
 
@@ -151,14 +150,8 @@ def _has_op(ops: object, name: str) -> bool:
 
 
 def _check_constants(module: types.ModuleType) -> None:
-    specs = getattr(module, "CONSTANTS", ())
-    if not specs:
-        return
-    from wrapper_ir.runtime import check_layout  # noqa: PLC0415 - as above
-
-    for spec in specs:
-        tensor: Tensor = getattr(module, spec.name)
-        check_layout(tensor, spec.name, spec.dtype, spec.device, spec.size, spec.stride)
+    for spec in getattr(module, "CONSTANTS", ()):
+        spec.check(getattr(module, spec.name))
 
 
 def _release_of(module: types.ModuleType) -> Callable[[], int]:

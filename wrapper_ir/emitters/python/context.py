@@ -46,8 +46,8 @@ FOLDER: Final = "folder"
 
 #: Names that the file uses itself, and the keywords of ``check_that``.
 _FILE_NAMES: Final = frozenset("""
-    CONSTANTS args call check_inputs cpu cuda_constants cuda_graphs device_kernels folder holds
-    kept_views kernels make_inputs relation release scratch spare torch triton_kernels
+    CONSTANTS CONSTANTS_HASH args call check_inputs cpu cuda_constants cuda_graphs device_kernels
+    folder holds kept_views kernels make_inputs relation release scratch spare torch triton_kernels
     """.split())  # noqa: SIM905 - one name a line would take the page
 
 #: Further ones if callers may provide memory for results.
@@ -78,6 +78,7 @@ class Context(TextRun):
         graphs: The options for CUDA graphs; None if calls are not captured.
         checks: When metadata is checked.
         origins: Whether comments say where in the model the code comes from.
+        identity: The hash of the values of constants, if the file names it.
         files: The texts of kernels that get files of their own, by path; None if the module
             holds them.
     """
@@ -94,6 +95,7 @@ class Context(TextRun):
         takes_out: bool,
         profiles: bool,
         apart: bool,
+        identity: str,
     ) -> None:
         reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if takes_out else set())
         names = NamePlan(wanted_names(program, str), reserved)
@@ -106,6 +108,7 @@ class Context(TextRun):
         #: The pieces that are captured one by one, by the position of their switches.
         self.pieces = pieces(program, graphs) if graphs else {}
         self.kept = kept
+        self.identity = identity
         self.files: dict[str, str] | None = {} if apart else None
         self.exprs = PythonExprs(self.symbol)
         self.used: set[str] = set()

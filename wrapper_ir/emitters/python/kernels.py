@@ -13,7 +13,7 @@ from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg
 from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.walk import walk
-from wrapper_ir.toolchain.parts import OWN_OPS
+from wrapper_ir.toolchain.manifest import OWN_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable

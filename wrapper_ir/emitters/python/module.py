@@ -78,7 +78,7 @@ def build_artifact(  # noqa: PLR0913 - the emitter's options
     is_checked = checks == "always"
     kept = kept_around_calls(program, StorageMap(program), arena=arena, is_checked=is_checked)
 
-    def rendered(*, apart: bool) -> tuple[CodeWriter, Context]:
+    def rendered(*, apart: bool, identity: str = "") -> tuple[CodeWriter, Context]:
         context = Context(
             program,
             kept,
@@ -89,6 +89,7 @@ def build_artifact(  # noqa: PLR0913 - the emitter's options
             takes_out=takes_out,
             profiles=profiles,
             apart=apart,
+            identity=identity,
         )
         return render_module(context), context
 
@@ -97,10 +98,19 @@ def build_artifact(  # noqa: PLR0913 - the emitter's options
         texts = {WRAPPER: writer.text(), **(context.files or {})}
         return SourceFiles(texts, {WRAPPER: writer.source_map()}, "python", given)
 
+    def naming(identity: str) -> str:
+        return rendered(apart=False, identity=identity)[0].text()
+
     writer, context = rendered(apart=False)
     constants = {context.buffer(name): name for name in (*program.constants, *program.objects)}
     return PythonArtifact(
-        writer.text(), writer.source_map(), program, constants, files, takes_out=takes_out
+        writer.text(),
+        writer.source_map(),
+        program,
+        constants,
+        files,
+        naming,
+        takes_out=takes_out,
     )
 
 
@@ -218,6 +228,10 @@ def _constants(context: Context) -> None:
             continue  # it has no layout to check or to make up values for
         specs.append(context.spec(context.buffer(name), context.program.layout(name)))
     context.define("constants", "CONSTANTS", tuple_of(specs))
+    if context.identity:
+        writer.line(
+            f"CONSTANTS_HASH = {string(context.identity)}  # delete the line to take others"
+        )
     if is_apart:
         names = [dict_of(renamed)] if renamed else []
         writer.lines(*statement(call(f"{FOLDER}.fill", "globals()", "CONSTANTS", *names), 0))

@@ -1,5 +1,5 @@
 // Measurements of a tensor's values, with the same library ops in the same order as probes in
-// Python: wrapper_ir/runtime/probes/measures.py.
+// Python: wrapper_ir/runtime/probes/describe.py.
 #pragma once
 
 #include <cstdint>

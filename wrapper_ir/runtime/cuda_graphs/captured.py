@@ -21,8 +21,11 @@ from torch import Tensor
 
 from wrapper_ir.runtime._private import tensor_guard
 from wrapper_ir.runtime.apart import extent, meet, span
-from wrapper_ir.runtime.cuda_graphs.places import (
+from wrapper_ir.runtime.cuda_graphs.recorder import CudaRecorder
+from wrapper_ir.runtime.cuda_graphs.results import (
     Addresses,
+    Results,
+    UncopiedError,
     copy,
     copy_dense,
     is_dense,
@@ -30,8 +33,6 @@ from wrapper_ir.runtime.cuda_graphs.places import (
     is_sparse_in_memory,
     place_like,
 )
-from wrapper_ir.runtime.cuda_graphs.recorder import CudaRecorder
-from wrapper_ir.runtime.cuda_graphs.results import Results, UncopiedError
 from wrapper_ir.runtime.cuda_graphs.status import Journal, everything
 from wrapper_ir.runtime.living import register
 
@@ -102,10 +103,8 @@ class Cache(Generic[V]):
 class _Warm(NamedTuple):
     """The record of warm-up calls, for the call to be captured."""
 
-    threads: set[int]
-    """The threads that ran it, since libraries set up handles for each thread."""
-    pointers: dict[int, int]
-    """The addresses of its tensors, by position."""
+    threads: set[int]  #: the threads that ran it, since libraries set up handles for each thread
+    pointers: dict[int, int]  #: the addresses of its tensors, by position
 
 
 class _Graph(NamedTuple):
@@ -115,26 +114,16 @@ class _Graph(NamedTuple):
     recording: Recording
     results: Results
     guard: Callable[..., bool] | None
-    checked: tuple[int, ...]
-    """Positions of the inputs that the guard checks."""
-    numbers: tuple[tuple[int, Any], ...]
-    """Other inputs."""
+    checked: tuple[int, ...]  #: positions of the inputs that the guard checks
+    numbers: tuple[tuple[int, Any], ...]  #: other inputs
     arity: int
-    """The number of inputs."""
-    fixed: dict[int, int]
-    """Addresses of inputs that are used in place, by position."""
-    inputs: Addresses
-    """The same, for comparison."""
-    moving: tuple[int, ...]
-    """Positions of inputs that are copied."""
-    places: list[Tensor]
-    """The buffers that they are copied to."""
+    fixed: dict[int, int]  #: addresses of inputs that are used in place, by position
+    inputs: Addresses  #: the same, for comparison
+    moving: tuple[int, ...]  #: positions of inputs that are copied
+    places: list[Tensor]  #: the buffers that they are copied to
     copy: Callable[[list[Tensor], list[Tensor]], None]
-    """The function that copies them."""
-    extents: dict[int, int]
-    """Bytes of each tensor, for programs that write to inputs."""
+    extents: dict[int, int]  #: bytes of each tensor, for programs that write to inputs
     constants: Addresses
-    """Addresses of the constants."""
 
 
 class CudaGraphs:

@@ -48,12 +48,7 @@ class GraphStatus:
 
 
 class Journal:
-    """Counters of a function's calls.
-
-    Args:
-        program: The program's name.
-        reasons: The reasons why no call can be captured, if known from the start.
-    """
+    """Counters of a function's calls, and reasons known at the start why none can be captured."""
 
     def __init__(self, program: str, reasons: tuple[str, ...] = ()) -> None:
         self.program = program

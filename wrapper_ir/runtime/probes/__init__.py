@@ -1,7 +1,13 @@
 """The runtime of the debug printer: probes print, save, check and compare values."""
 
-from wrapper_ir.runtime.probes.describe import TOLERANCES, describe, difference
-from wrapper_ir.runtime.probes.measures import Statistics, private_copy, statistics
+from wrapper_ir.runtime.probes.describe import (
+    TOLERANCES,
+    Statistics,
+    describe,
+    difference,
+    private_copy,
+    statistics,
+)
 from wrapper_ir.runtime.probes.probe import Hooked, NonFiniteError, ProbeEvent, hook, make_probe
 from wrapper_ir.runtime.probes.session import DebugSession, debug_session
 

@@ -18,11 +18,14 @@ import torch
 from torch import Tensor
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.runtime.probes.describe import describe, describe_layout, difference, number
-from wrapper_ir.runtime.probes.measures import (
+from wrapper_ir.runtime.probes.describe import (
     SHORT_DTYPES,
     Statistics,
     checksum,
+    describe,
+    describe_layout,
+    difference,
+    number,
     private_copy,
     statistics,
     value_ranges,

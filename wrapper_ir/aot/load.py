@@ -3,39 +3,49 @@
 The constants of a function are the tensors in ``Program.data`` themselves: the next call sees
 writes to one, and other memory in one (``weight.data = ...``). Any number of threads may call a
 function at once; each call has a state of its own, and the GIL is released while the program runs.
+
+A library holds the bytes of tensors, but objects live in the process. The program's objects are
+therefore passed with each call, after the caller's inputs.
 """
 
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
+
+from wrapper_ir import runtime
 from wrapper_ir.aot.errors import Reporter, input_specs
-from wrapper_ir.aot.load.extension import extension_module
-from wrapper_ir.aot.load.wrappers import captured, unboxed, with_objects
 from wrapper_ir.aot.package.library import load_error
 from wrapper_ir.devices import CPU
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.options.schema import made_with
-from wrapper_ir.runtime import check_object
+from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import registered_op
+from wrapper_ir.runtime.devices import hand_graphs_on
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address
-from wrapper_ir.toolchain.manifest import Manifest, Sources
-from wrapper_ir.toolchain.parts import Part
+from wrapper_ir.toolchain.cache import default_cache
+from wrapper_ir.toolchain.compiler import find_compiler, generated_flags
+from wrapper_ir.toolchain.manifest import Manifest, Part, Sources
+from wrapper_ir.toolchain.native import GENERATED, Extension, precompiled, runtime_objects
+from wrapper_ir.toolchain.processes import in_background
 from wrapper_ir.toolchain.source import CppSource, CppUnit
 from wrapper_ir.toolchain.triton import units_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
+    from types import ModuleType
 
     from wrapper_ir.emitters.cpp.sources import CppSources
+    from wrapper_ir.toolchain.manifest import CaptureFacts
 
     BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
     Constants = tuple[Any, ...] | Callable[[], tuple[Any, ...]]
-
 
 DEFAULT_RUNNERS: Final = 4
 
@@ -49,7 +59,7 @@ def load(
         artifact: The program.
         num_runners: The number of states kept for concurrent calls. Any number of further calls may
             run: each makes a state and drops it afterwards.
-        **options: The fields of :class:`wrapper_ir.aot.build.options.BuildOptions`.
+        **options: The fields of :class:`wrapper_ir.aot.build.work.BuildOptions`.
 
     Raises:
         MissingConstantError: The value of a constant is missing.
@@ -77,7 +87,7 @@ def _load(
     # Modules of caches and folders load libraries without these.
     from wrapper_ir.analysis.schemas import refuse_differences  # noqa: PLC0415
     from wrapper_ir.aot.build.library import build_loadable  # noqa: PLC0415
-    from wrapper_ir.aot.build.options import BuildOptions  # noqa: PLC0415
+    from wrapper_ir.aot.build.work import BuildOptions  # noqa: PLC0415
     from wrapper_ir.emitters.values import constant_values  # noqa: PLC0415
 
     program = artifact.program
@@ -182,9 +192,6 @@ def boxed_call(  # noqa: PLR0913 - called by a module's text
         objects: Names of the program's objects.
         inputs: The number of inputs of a program with objects.
         apart: Whether to compile each kernel alone, so that editing one recompiles no other.
-
-    Raises:
-        WrapperIRError: The library cannot be built or loaded.
     """
     from wrapper_ir.aot.build.library import build_loadable  # noqa: PLC0415 - only to build
 
@@ -238,14 +245,111 @@ def _probe_function(
 ) -> Callable[..., None]:
     """Return the function that a probe calls, with its tensors and then its numbers.
 
-    Args:
-        label: Number and name of the probed call.
-        after: Whether the probe comes after the call or before it.
-        level: Number of the level.
-        source: The call's place in the model's source.
-        operands: Name and kind of each value.
+    ``label`` is number and name of the probed call, ``source`` its place in the model's source;
+    ``operands`` are name and kind of each value.
     """
     buffers = tuple(name for name, kind in operands if kind == _TENSOR)
     scalars = tuple(name for name, kind in operands if kind != _TENSOR)
     when = "after" if after else "before"
     return make_probe(label, when, _LEVELS[level], buffers, scalars, source=source)
+
+
+def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any]) -> BoxedCall:
+    """Return a boxed function that captures another one's calls and replays them if possible.
+
+    ``variables`` are the program's constants by name, which are read at each call.
+    """
+    graphs = runtime.CudaGraphs(  # imported on first use
+        facts.program,
+        torch.device(facts.device) if facts.device else None,
+        writes=facts.writes,
+        constants=lambda: [variables[name] for name in facts.constants],
+        limit=facts.limit,
+        results=facts.results,
+        reasons=facts.reasons,
+        branches=facts.has_branches,
+    )
+    plain: Any = call
+    function: Any = graphs(call)
+    function.release = lambda: graphs.release() + plain.release()
+    boxed: BoxedCall = function
+    return boxed
+
+
+def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
+    """Return ``function(*inputs) -> tuple of results`` for a boxed one of :func:`captured`."""
+    boxed: Any = call
+
+    def run(*inputs: object, out: Sequence[Any] | None = None) -> tuple[Any, ...]:
+        results: tuple[Any, ...] = boxed([*inputs], out)
+        return results
+
+    run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
+    run.__doc__ = f"Run the program '{name}' on its inputs; gives a tuple of its results."
+    hand_graphs_on(boxed, run)
+    run.release = boxed.release  # type: ignore[attr-defined]
+    return run
+
+
+def with_objects(
+    function: Any,  # noqa: ANN401 - a callable of one form or the other
+    objects: Callable[[], tuple[Any, ...]],
+    count: int,
+    *,
+    boxed: bool,
+) -> Any:  # noqa: ANN401 - likewise
+    """Return a library's function that passes objects after its ``count`` inputs.
+
+    ``function`` takes both, in one list, which is emptied, if ``boxed``, or one by one.
+    """
+
+    def run_boxed(inputs: list[Any], **options: object) -> tuple[Any, ...]:
+        _check(len(inputs))
+        inputs.extend(objects())
+        results: tuple[Any, ...] = function(inputs, **options)
+        return results
+
+    def run(*inputs: object, **options: object) -> tuple[Any, ...]:
+        _check(len(inputs))
+        results: tuple[Any, ...] = function(*inputs, *objects(), **options)
+        return results
+
+    def _check(got: int) -> None:
+        if got != count:
+            raise InputCountError(expected=count, got=got)
+
+    wrapper: Any = run_boxed if boxed else run
+    wrapper.__name__ = wrapper.__qualname__ = function.__name__
+    wrapper.__doc__ = function.__doc__
+    wrapper.release = function.release
+    return wrapper
+
+
+_MODULE: Final = Extension("wir_python", "python/python.cpp", ("include", "python"))
+
+_guard = threading.Lock()
+_loaded: ModuleType | None = None
+
+
+def extension_module() -> Any:  # noqa: ANN401 - a module without types
+    """Return the module, compiled now (about 12 s) if no process has done so before."""
+    global _loaded
+    with _guard:
+        if _loaded is None:
+            _loaded = _MODULE.load()
+        return _loaded
+
+
+def make_module(jobs: int | None = None) -> None:
+    """Compile the module, the C++ runtime and headers of programs, unless the cache has them."""
+    cache = default_cache()
+    _MODULE.file(cache)
+    compiler = find_compiler(cache)
+    precompiled(cache)[GENERATED].get(compiler, generated_flags(compiler))
+    runtime_objects(cache, compiler, jobs=jobs)
+
+
+def prepare_module() -> None:
+    """Start :func:`make_module` in a thread; the code that needs the module reports errors."""
+    if _loaded is None:
+        in_background("module", partial(make_module, jobs=1))
