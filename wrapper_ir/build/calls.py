@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
+import wrapper_ir.lines as ir
 from wrapper_ir.build.errors import ArgumentError, LayoutError, ResultError
 from wrapper_ir.build.values import (
     Buffer,
@@ -30,51 +31,20 @@ from wrapper_ir.build.values import (
     size_of,
     stream_on,
 )
-from wrapper_ir.lines import (
-    Access,
-    Arg,
-    BufferArg,
-    BufferParam,
-    Device,
-    DeviceArg,
-    DType,
-    DTypeArg,
-    EnumArg,
-    EnumKind,
-    ExternKernel,
-    KernelCall,
-    ListArg,
-    NamedArg,
-    NoneArg,
-    ObjectArg,
-    OpResult,
-    OpSchema,
-    Param,
-    Relation,
-    ResultBuffer,
-    ResultObject,
-    ResultSymbol,
-    ScalarArg,
-    SchemaArg,
-    StringArg,
-    TorchOp,
-    UnsupportedExprError,
-    parse_schema,
-)
 from wrapper_ir.lines.args import buffers_in
 
 if TYPE_CHECKING:
     from wrapper_ir.build.draft import ProgramDraft
 
-_ENUMS = {"Layout": EnumKind.LAYOUT, "MemoryFormat": EnumKind.MEMORY_FORMAT}
+_ENUMS = {"Layout": ir.EnumKind.LAYOUT, "MemoryFormat": ir.EnumKind.MEMORY_FORMAT}
 
-Given = Buffer | Object | Number | None | str | DType | Device | Sequence[Any]
+Given = Buffer | Object | Number | None | str | ir.DType | ir.Device | Sequence[Any]
 """An argument of a call."""
 
 
 def kernel_args(
-    draft: ProgramDraft, name: str, params: tuple[Param, ...], given: Sequence[Given]
-) -> tuple[Arg, ...]:
+    draft: ProgramDraft, name: str, params: tuple[ir.Param, ...], given: Sequence[Given]
+) -> tuple[ir.Arg, ...]:
     """Return the arguments of a kernel, with the access that its parameters declare.
 
     Raises:
@@ -84,22 +54,22 @@ def kernel_args(
         names = ", ".join(param.name for param in params)
         reason = f"it takes {len(params)} arguments ({names}) but {len(given)} were given"
         raise ArgumentError(callee=f"kernel '{name}'", reason=reason)
-    args: list[Arg] = []
+    args: list[ir.Arg] = []
     for param, value in zip(params, given, strict=True):
-        if isinstance(param, BufferParam) and isinstance(value, Buffer):
-            args.append(BufferArg(own(draft, value, Buffer).name, param.access))
-        elif not isinstance(param, BufferParam) and isinstance(value, Number):
-            args.append(ScalarArg(value))
+        if isinstance(param, ir.BufferParam) and isinstance(value, Buffer):
+            args.append(ir.BufferArg(own(draft, value, Buffer).name, param.access))
+        elif not isinstance(param, ir.BufferParam) and isinstance(value, Number):
+            args.append(ir.ScalarArg(value))
         else:
-            kind = "a buffer" if isinstance(param, BufferParam) else "a number"
+            kind = "a buffer" if isinstance(param, ir.BufferParam) else "a number"
             reason = f"parameter '{param.name}' takes {kind}"
             raise ArgumentError(callee=f"kernel '{name}'", reason=reason)
     return tuple(args)
 
 
 def op_args(
-    draft: ProgramDraft, schema: OpSchema, given: Sequence[Given], named: Mapping[str, Given]
-) -> tuple[tuple[Arg, ...], tuple[NamedArg, ...]]:
+    draft: ProgramDraft, schema: ir.OpSchema, given: Sequence[Given], named: Mapping[str, Given]
+) -> tuple[tuple[ir.Arg, ...], tuple[ir.NamedArg, ...]]:
     """Return the arguments of an op, of the kinds and with the access that its schema declares.
 
     Raises:
@@ -125,47 +95,49 @@ def op_args(
     return args, tuple(kwargs)
 
 
-def _op_arg(draft: ProgramDraft, schema: OpSchema, declared: SchemaArg, value: Given) -> Arg:
-    access = Access.READ
+def _op_arg(
+    draft: ProgramDraft, schema: ir.OpSchema, declared: ir.SchemaArg, value: Given
+) -> ir.Arg:
+    access = ir.Access.READ
     if declared.type.writes:
-        access = Access.WRITE if declared.keyword_only else Access.READ_WRITE
+        access = ir.Access.WRITE if declared.keyword_only else ir.Access.READ_WRITE
     try:
         return _arg(draft, declared.type.base, access, value)
-    except (TypeError, LayoutError, UnsupportedExprError) as error:
+    except (TypeError, LayoutError, ir.UnsupportedExprError) as error:
         raise ArgumentError(
             callee=schema.name, reason=f"argument '{declared.name}' cannot be {value!r}: {error}"
         ) from None
 
 
-def _arg(draft: ProgramDraft, base: str, access: Access, value: Given) -> Arg:
+def _arg(draft: ProgramDraft, base: str, access: ir.Access, value: Given) -> ir.Arg:
     if value is None:
-        return NoneArg()
+        return ir.NoneArg()
     if isinstance(value, Buffer):
-        return BufferArg(own(draft, value, Buffer).name, access)
+        return ir.BufferArg(own(draft, value, Buffer).name, access)
     if isinstance(value, Object):
-        return ObjectArg(own(draft, value, Object).name)
-    if base == "ScalarType" and isinstance(value, (str, DType)):
-        return DTypeArg(dtype_of(value))
-    if base == "Device" and isinstance(value, (str, Device)):
-        return DeviceArg(device_of(value))
+        return ir.ObjectArg(own(draft, value, Object).name)
+    if base == "ScalarType" and isinstance(value, (str, ir.DType)):
+        return ir.DTypeArg(dtype_of(value))
+    if base == "Device" and isinstance(value, (str, ir.Device)):
+        return ir.DeviceArg(device_of(value))
     if base in _ENUMS and isinstance(value, str):
-        return EnumArg(_ENUMS[base], value)
+        return ir.EnumArg(_ENUMS[base], value)
     if isinstance(value, str):
-        return StringArg(value)
+        return ir.StringArg(value)
     if isinstance(value, (list, tuple)):
-        return ListArg(tuple(_arg(draft, base, access, item) for item in value))
-    return ScalarArg(value)
+        return ir.ListArg(tuple(_arg(draft, base, access, item) for item in value))
+    return ir.ScalarArg(value)
 
 
 def op_results(
     draft: ProgramDraft,
-    schema: OpSchema,
+    schema: ir.OpSchema,
     results: Sequence[Any],
-    args: tuple[Arg, ...],
-    kwargs: tuple[NamedArg, ...],
+    args: tuple[ir.Arg, ...],
+    kwargs: tuple[ir.NamedArg, ...],
     *,
     may_alias: bool,
-) -> tuple[tuple[OpResult, ...], list[Buffer | Object | sympy.Symbol]]:
+) -> tuple[tuple[ir.OpResult, ...], list[Buffer | Object | sympy.Symbol]]:
     """Return the results of an op and the handles for them. ``None`` skips a result.
 
     Raises:
@@ -178,7 +150,7 @@ def op_results(
         raise ResultError(callee=schema.name, reason=reason)
     bound = schema.given(args, kwargs)
     device = _device(draft, bound.values())
-    defined: list[OpResult] = []
+    defined: list[ir.OpResult] = []
     handles: list[Buffer | Object | sympy.Symbol] = []
     for index, given in enumerate(results):
         if given is None:
@@ -190,44 +162,46 @@ def op_results(
         handle: Buffer | Object | sympy.Symbol
         if isinstance(result.layout, sympy.Symbol):
             handle = result.layout
-            defined.append(ResultSymbol(handle.name, path))
+            defined.append(ir.ResultSymbol(handle.name, path))
         elif isinstance(result.layout, str):
             handle = new_object(draft, result.name, result.layout)
-            defined.append(ResultObject(handle.name, handle.class_name, path))
+            defined.append(ir.ResultObject(handle.name, handle.class_name, path))
         else:
             handle = new_buffer(draft, result.name, layout_of(result.layout, device=device))
             relation, of = _relation(schema, path, bound, result.relation, may_alias=may_alias)
-            defined.append(ResultBuffer(handle.name, path, relation, of))
+            defined.append(ir.ResultBuffer(handle.name, path, relation, of))
         handles.append(handle)
     return tuple(defined), handles
 
 
 def _relation(
-    schema: OpSchema,
+    schema: ir.OpSchema,
     path: tuple[int | str, ...],
-    bound: Mapping[str, Arg],
-    given: Relation | None,
+    bound: Mapping[str, ir.Arg],
+    given: ir.Relation | None,
     *,
     may_alias: bool,
-) -> tuple[Relation, tuple[str, ...]]:
+) -> tuple[ir.Relation, tuple[str, ...]]:
     """Return a result's relation to the arguments: the given one, or else the schema's."""
     type_ = schema.type_at(path)
     sets = type_.alias_sets if type_ is not None else frozenset()
     relation = given
     if relation is None:
-        relation = Relation.ALIAS if sets else Relation.FRESH
-        relation = Relation.MAY_ALIAS if may_alias else relation
-        if relation is Relation.FRESH and any(isinstance(arg, ObjectArg) for arg in bound.values()):
-            relation = Relation.HELD
-    if relation in (Relation.FRESH, Relation.HELD):
+        relation = ir.Relation.ALIAS if sets else ir.Relation.FRESH
+        relation = ir.Relation.MAY_ALIAS if may_alias else relation
+        if relation is ir.Relation.FRESH and any(
+            isinstance(arg, ir.ObjectArg) for arg in bound.values()
+        ):
+            relation = ir.Relation.HELD
+    if relation in (ir.Relation.FRESH, ir.Relation.HELD):
         return relation, ()
     sources = buffers_in(schema.sharing(sets or frozenset("*"), bound))
     return relation, tuple(dict.fromkeys(each.buffer for each in sources))
 
 
-def _device(draft: ProgramDraft, args: Collection[Arg]) -> Device | None:
+def _device(draft: ProgramDraft, args: Collection[ir.Arg]) -> ir.Device | None:
     """Return the default device of the results: a device argument, else that of a buffer."""
-    devices = (arg.device for arg in args if isinstance(arg, DeviceArg))
+    devices = (arg.device for arg in args if isinstance(arg, ir.DeviceArg))
     buffers = (draft.buffers[arg.buffer].device for arg in buffers_in(args))
     return next(itertools.chain(devices, buffers), None)
 
@@ -243,7 +217,7 @@ class KernelCalls(Part):
         self,
         kernel: Kernel,
         *args: Given,
-        device: Device | str | None = None,
+        device: ir.Device | str | None = None,
         stream: int | None = None,
         grid: Size = (),
     ) -> None:
@@ -267,7 +241,7 @@ class KernelCalls(Part):
         bound = kernel_args(draft, definition.name, definition.params, args)
         where = device_for(draft, bound, self.device) if device is None else device_of(device)
         stream = stream_on(draft, where) if stream is None else stream
-        self._emit(KernelCall(definition.name, bound, where, stream, size_of(grid)))
+        self._emit(ir.KernelCall(definition.name, bound, where, stream, size_of(grid)))
 
     @located
     def extern(
@@ -278,7 +252,7 @@ class KernelCalls(Part):
         result: LayoutLike | Result | sympy.Symbol | str | None = None,
         results: Sequence[LayoutLike | Result | sympy.Symbol | str | None] | None = None,
         may_alias: bool = False,
-        on: tuple[Device | str, int] | None = None,
+        on: tuple[ir.Device | str, int] | None = None,
         **kwargs: Given,
     ) -> Any:  # noqa: ANN401 - the type depends on the requested results
         """Call a library op, declared by its schema. After the first call its name is enough.
@@ -300,7 +274,7 @@ class KernelCalls(Part):
             ResultError: The results are not those of the op, or neither is given for an op that
                 returns more than the arguments that it writes.
         """
-        op = TorchOp(schema.strip())
+        op = ir.TorchOp(schema.strip())
         return self._call_op(op, args, kwargs, (result, results), may_alias=may_alias, on=on)
 
     @located
@@ -326,29 +300,29 @@ class KernelCalls(Part):
         Returns:
             As for :meth:`extern`.
         """
-        op = TorchOp(schema.strip(), is_method=True)
+        op = ir.TorchOp(schema.strip(), is_method=True)
         return self._call_op(op, args, kwargs, (result, results))
 
     def _call_op(
         self,
-        op: TorchOp,
+        op: ir.TorchOp,
         args: Sequence[Given],
         kwargs: Mapping[str, Given],
         requested: tuple[Any, Sequence[Any] | None],
         *,
         may_alias: bool = False,
-        on: tuple[Device | str, int] | None = None,
+        on: tuple[ir.Device | str, int] | None = None,
     ) -> Any:  # noqa: ANN401 - as above
         draft = self._draft
         name = op.schema
         if name not in draft.definitions:
-            name = parse_schema(name).name
+            name = ir.parse_schema(name).name
         if name not in draft.definitions:
             draft.declare(name, op, here(draft))
         source = draft.definitions[name].source
-        if not isinstance(source, TorchOp):
+        if not isinstance(source, ir.TorchOp):
             raise ArgumentError(callee=name, reason="it is a kernel; use call()")
-        schema = parse_schema(source.schema)
+        schema = ir.parse_schema(source.schema)
         bound, named = op_args(draft, schema, args, kwargs)
         result, results = requested
         if result is not None and results is not None:
@@ -364,7 +338,7 @@ class KernelCalls(Part):
             raise ArgumentError(callee=name, reason="'on' takes a pair: the device and the stream")
         default = device_for(draft, [*bound, *(arg for _, arg in named)], self.device)
         where, stream = on or (default, stream_on(draft, default))
-        call = ExternKernel(name, bound, named, defined, device_of(where), stream, draft.mempool)
+        call = ir.ExternKernel(name, bound, named, defined, device_of(where), stream, draft.mempool)
         self._emit(call)
         if result is not None:
             return handles[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import wrapper_ir.lines as ir
 from wrapper_ir.build.errors import ArgumentError, ResultError
 from wrapper_ir.build.regions import (
     Handle,
@@ -26,27 +27,6 @@ from wrapper_ir.build.values import (
     located,
     new_symbol,
 )
-from wrapper_ir.lines import (
-    AssertLayout,
-    AssertSymbol,
-    BindSymbol,
-    Comment,
-    ComputeSymbol,
-    Cond,
-    ItemOf,
-    Probe,
-    ProbeLevel,
-    ResultBuffer,
-    SizeOf,
-    StorageOffsetOf,
-    StrideOf,
-    Switch,
-    SymbolInfo,
-    SymbolKind,
-    SymbolSource,
-    When,
-    While,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,7 +48,7 @@ class Control(Part):
             dimension: The dimension, from 0.
             name: A declared symbol that is still unbound, or a new one. By default a fresh name.
         """
-        return self._bind(name, SizeOf(self._buffer(buffer).name, dimension))
+        return self._bind(name, ir.SizeOf(self._buffer(buffer).name, dimension))
 
     @located
     def stride(self, buffer: Buffer, dimension: int, *, name: str | None = None) -> sympy.Symbol:
@@ -79,29 +59,29 @@ class Control(Part):
             dimension: The dimension, from 0.
             name: A declared symbol that is still unbound, or a new one. By default a fresh name.
         """
-        return self._bind(name, StrideOf(self._buffer(buffer).name, dimension))
+        return self._bind(name, ir.StrideOf(self._buffer(buffer).name, dimension))
 
     @located
     def storage_offset(self, buffer: Buffer, *, name: str | None = None) -> sympy.Symbol:
         """Bind a symbol to a storage offset, in elements."""
-        return self._bind(name, StorageOffsetOf(self._buffer(buffer).name))
+        return self._bind(name, ir.StorageOffsetOf(self._buffer(buffer).name))
 
     @located
     def item(self, buffer: Buffer, *, name: str | None = None) -> sympy.Symbol:
         """Bind a symbol to the only element of a buffer. The host waits for the device."""
         dtype = self._buffer(buffer).dtype
-        kind = SymbolKind.INT if dtype.is_integral else SymbolKind.FLOAT
-        kind = SymbolKind.BOOL if dtype.short == "bool" else kind
-        return self._bind(name, ItemOf(buffer.name), kind)
+        kind = ir.SymbolKind.INT if dtype.is_integral else ir.SymbolKind.FLOAT
+        kind = ir.SymbolKind.BOOL if dtype.short == "bool" else kind
+        return self._bind(name, ir.ItemOf(buffer.name), kind)
 
     def _bind(
-        self, name: str | None, source: SymbolSource, kind: SymbolKind = SymbolKind.INT
+        self, name: str | None, source: ir.SymbolSource, kind: ir.SymbolKind = ir.SymbolKind.INT
     ) -> sympy.Symbol:
-        symbol = self._unbound(name, SymbolInfo(kind, unbacked=True))
-        self._emit(BindSymbol(symbol.name, source))
+        symbol = self._unbound(name, ir.SymbolInfo(kind, unbacked=True))
+        self._emit(ir.BindSymbol(symbol.name, source))
         return symbol
 
-    def _unbound(self, name: str | None, info: SymbolInfo) -> sympy.Symbol:
+    def _unbound(self, name: str | None, info: ir.SymbolInfo) -> sympy.Symbol:
         """Return the symbol for a line to bind: a declared but unbound one, or a new one."""
         draft = self._draft
         if name is not None and name in draft.symbols and name not in draft.bound:
@@ -114,8 +94,8 @@ class Control(Part):
     @located
     def compute(self, value: Number, *, name: str | None = None) -> sympy.Symbol:
         """Bind a symbol to the value of an expression."""
-        symbol = self._unbound(name, SymbolInfo(kind_of(value)))
-        self._emit(ComputeSymbol(symbol.name, value))
+        symbol = self._unbound(name, ir.SymbolInfo(kind_of(value)))
+        self._emit(ir.ComputeSymbol(symbol.name, value))
         return symbol
 
     # Checks, comments, probes.
@@ -128,7 +108,7 @@ class Control(Part):
             condition: A relation such as ``n <= 64``, or ``sympy.Eq(n, m)`` for equality.
             message: The message of the error that a failure raises.
         """
-        self._emit(AssertSymbol(condition, message))
+        self._emit(ir.AssertSymbol(condition, message))
 
     @located
     def check_layout(self, buffer: Buffer, subject: str = "input", *, alignment: int = 0) -> None:
@@ -139,20 +119,20 @@ class Control(Part):
             subject: The noun to use for it in the error message.
             alignment: The required alignment of its address, in bytes. 0 allows any address.
         """
-        self._emit(AssertLayout(self._buffer(buffer).name, subject, alignment))
+        self._emit(ir.AssertLayout(self._buffer(buffer).name, subject, alignment))
 
     @located
     def comment(self, text: str) -> None:
         """Add a comment for the reader, which every target keeps."""
-        self._emit(Comment(text))
+        self._emit(ir.Comment(text))
 
     @located
     def probe(
         self,
         label: str,
         *shown: Buffer | Number,
-        when: When | Literal["before", "after"] = When.AFTER,
-        level: ProbeLevel | str = ProbeLevel.PRINT,
+        when: ir.When | Literal["before", "after"] = ir.When.AFTER,
+        level: ir.ProbeLevel | str = ir.ProbeLevel.PRINT,
     ) -> None:
         """Show buffers and numbers at run time.
 
@@ -167,9 +147,9 @@ class Control(Part):
         """
         buffers = tuple(self._buffer(v).name for v in shown if isinstance(v, Buffer))
         numbers = tuple(v for v in shown if not isinstance(v, Buffer))
-        action = choice(ProbeLevel, level, "the level of a probe")
-        side = choice(When, when, "the side of a probe")
-        self._emit(Probe(label, side, action, buffers, numbers))
+        action = choice(ir.ProbeLevel, level, "the level of a probe")
+        side = choice(ir.When, when, "the side of a probe")
+        self._emit(ir.Probe(label, side, action, buffers, numbers))
 
     # Regions.
 
@@ -199,7 +179,7 @@ class Control(Part):
         Returns:
             The handle of the result, a list of handles if the regions return a tuple, or ``None``.
         """
-        return self._choose(Cond, predicate, operands, (then, orelse), may_alias=may_alias)
+        return self._choose(ir.Cond, predicate, operands, (then, orelse), may_alias=may_alias)
 
     @located
     def switch(
@@ -227,11 +207,11 @@ class Control(Part):
         """
         if not cases:
             raise ArgumentError(callee="switch", reason="there are no cases")
-        return self._choose(Switch, selector, operands, cases, may_alias=may_alias)
+        return self._choose(ir.Switch, selector, operands, cases, may_alias=may_alias)
 
     def _choose(
         self,
-        line: type[Cond | Switch],
+        line: type[ir.Cond | ir.Switch],
         selector: Operand,
         operands: Sequence[Operand],
         cases: Sequence[Callable[..., Any]],
@@ -253,10 +233,10 @@ class Control(Part):
         ]
         args = passed(draft, operands, regions)
         results, handles = define_results(draft, callee, regions[0].results, aliases)
-        if line is Cond:
-            draft.emit(Cond(results, chosen_by, args, *regions, origin=origin))
+        if line is ir.Cond:
+            draft.emit(ir.Cond(results, chosen_by, args, *regions, origin=origin))
         else:
-            draft.emit(Switch(results, chosen_by, args, regions, origin=origin))
+            draft.emit(ir.Switch(results, chosen_by, args, regions, origin=origin))
         _, is_many = built[0]
         return handles if is_many else next(iter(handles), None)
 
@@ -294,18 +274,20 @@ class Control(Part):
         if len(step.results) != count:
             reason = f"the body returns {len(step.results)} values for {count} carried ones"
             raise ResultError(callee="while_loop", reason=reason)
-        rounds = new_symbol(draft, None, SymbolInfo(lower=0, unbacked=True)) if stacked else None
+        rounds = new_symbol(draft, None, ir.SymbolInfo(lower=0, unbacked=True)) if stacked else None
         lead = () if rounds is None else (rounds,)
         found = returned(draft, step)
         args = passed(draft, operands, (test, step), found)
         of = over_rounds(found) if may_alias and not stacked else [set[int]()] * count
         aliases = [names_at(operands, each) for each in of]
         results, handles = define_results(draft, "while_loop", carried, aliases, lead)
-        draft.emit(While(results, args[:count], args[count:], test, step, stacked, origin=origin))
+        draft.emit(
+            ir.While(results, args[:count], args[count:], test, step, stacked, origin=origin)
+        )
         if rounds is not None:
-            stacks = [result.out for result in results if isinstance(result, ResultBuffer)]
+            stacks = [result.out for result in results if isinstance(result, ir.ResultBuffer)]
             if not stacks:
                 raise ResultError(callee="while_loop", reason="numbers cannot be stacked")
             draft.bound.add(rounds.name)
-            self._emit(BindSymbol(rounds.name, SizeOf(stacks[0], 0)))
+            self._emit(ir.BindSymbol(rounds.name, ir.SizeOf(stacks[0], 0)))
         return handles

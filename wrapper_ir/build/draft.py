@@ -13,35 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import sympy
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.proof import within
-from wrapper_ir.lines import (
-    AnyLine,
-    AssertSymbol,
-    Constant,
-    Event,
-    FrozenMap,
-    GraphRole,
-    Input,
-    KernelDefinition,
-    Layout,
-    MemoryPool,
-    ObjectConstant,
-    Origin,
-    Program,
-    SizeOf,
-    Stage,
-    Stream,
-    StrideOf,
-    SymbolInfo,
-    SymbolKind,
-    SymbolSource,
-    TorchOp,
-    Value,
-    effects,
-    real_symbol,
-    symbol,
-)
-from wrapper_ir.lines.expr import Scalar, free_symbols, substitute
+from wrapper_ir.lines import symbol
+from wrapper_ir.lines.expr import free_symbols, substitute
 from wrapper_ir.lines.traits import computes
 
 if TYPE_CHECKING:
@@ -77,31 +52,31 @@ class ProgramDraft:
             block, for front ends whose lines do not name theirs.
     """
 
-    inputs: list[Input] = field(default_factory=list)
-    buffers: dict[str, Layout] = field(default_factory=dict)
-    symbols: dict[str, SymbolInfo] = field(default_factory=dict)
-    constants: dict[str, Constant] = field(default_factory=dict)
-    objects: dict[str, ObjectConstant] = field(default_factory=dict)
+    inputs: list[ir.Input] = field(default_factory=list)
+    buffers: dict[str, ir.Layout] = field(default_factory=dict)
+    symbols: dict[str, ir.SymbolInfo] = field(default_factory=dict)
+    constants: dict[str, ir.Constant] = field(default_factory=dict)
+    objects: dict[str, ir.ObjectConstant] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
-    definitions: dict[str, KernelDefinition] = field(default_factory=dict)
-    streams: list[Stream] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    mempools: list[MemoryPool] = field(default_factory=list)
+    definitions: dict[str, ir.KernelDefinition] = field(default_factory=dict)
+    streams: list[ir.Stream] = field(default_factory=list)
+    events: list[ir.Event] = field(default_factory=list)
+    mempools: list[ir.MemoryPool] = field(default_factory=list)
     stream: int = 0
     mempool: int = 0
     bound: set[str] = field(default_factory=set)
     reserved: set[str] = field(default_factory=set)
-    bodies: list[list[AnyLine]] = field(default_factory=lambda: [[]])
-    placed: Callable[[AnyLine], AnyLine] | None = None
-    _origins: dict[Origin, int] = field(default_factory=dict)
+    bodies: list[list[ir.AnyLine]] = field(default_factory=lambda: [[]])
+    placed: Callable[[ir.AnyLine], ir.AnyLine] | None = None
+    _origins: dict[ir.Origin, int] = field(default_factory=dict)
     #: The next number to try for each stem.
     _numbers: dict[str, int] = field(default_factory=dict)
     #: Names of values, by ``id()``. ``data`` keeps the values alive.
     _named: dict[int, list[str]] = field(default_factory=dict)
     #: What computed symbols stand for.
-    _computed: dict[str, Scalar] = field(default_factory=dict)
+    _computed: dict[str, ir.Scalar] = field(default_factory=dict)
     #: Lines whose effects are not yet recorded in the three fields below.
-    _unseen: list[AnyLine] = field(default_factory=list)
+    _unseen: list[ir.AnyLine] = field(default_factory=list)
     _roots: dict[str, frozenset[str]] = field(default_factory=dict)
     _uncertain: set[str] = field(default_factory=set)
     _written: set[str] = field(default_factory=set)
@@ -139,7 +114,7 @@ class ProgramDraft:
 
     # Symbols.
 
-    def bind(self, name: str, info: SymbolInfo) -> str:
+    def bind(self, name: str, info: ir.SymbolInfo) -> str:
         """Record that a line, region or input binds a symbol. A known symbol keeps its info."""
         self.symbols.setdefault(name, info)
         self.bound.add(name)
@@ -147,10 +122,10 @@ class ProgramDraft:
 
     def symbol(self, name: str) -> sympy.Symbol:
         """Return the sympy symbol of a declared name."""
-        is_real = self.symbols[name].kind is SymbolKind.FLOAT
-        return real_symbol(name) if is_real else symbol(name)
+        is_real = self.symbols[name].kind is ir.SymbolKind.FLOAT
+        return ir.real_symbol(name) if is_real else symbol(name)
 
-    def expected(self, value: Scalar) -> int | float:
+    def expected(self, value: ir.Scalar) -> int | float:
         """Return a number at the hints, for heuristics only.
 
         A symbol that a line computes has the value of its expression. A symbol without a hint is
@@ -164,7 +139,7 @@ class ProgramDraft:
         is_real = isinstance(found, float) or not float(found).is_integer()
         return float(found) if is_real else int(found)
 
-    def is_guess(self, value: Scalar) -> bool:
+    def is_guess(self, value: ir.Scalar) -> bool:
         """Return whether :meth:`expected` takes some symbol for large, for lack of a hint."""
         return any(
             (
@@ -192,17 +167,17 @@ class ProgramDraft:
         """Return the names of the constants and objects that hold this very value."""
         return self._named.get(id(value), ())
 
-    def declare(self, name: str, source: TorchOp, origin: int | None = None) -> str:
+    def declare(self, name: str, source: ir.TorchOp, origin: int | None = None) -> str:
         """Declare a library op or a method if it is not declared yet. Return its name."""
-        self.definitions.setdefault(name, KernelDefinition(name, (), source, origin=origin))
+        self.definitions.setdefault(name, ir.KernelDefinition(name, (), source, origin=origin))
         return name
 
-    def origin(self, origin: Origin) -> int:
+    def origin(self, origin: ir.Origin) -> int:
         """Return the number of an origin. Equal origins share one."""
         return self._origins.setdefault(origin, len(self._origins))
 
     @property
-    def origins(self) -> tuple[Origin, ...]:
+    def origins(self) -> tuple[ir.Origin, ...]:
         """The table of origins."""
         return tuple(self._origins)
 
@@ -215,7 +190,7 @@ class ProgramDraft:
 
     # Lines.
 
-    def emit(self, line: AnyLine) -> None:
+    def emit(self, line: ir.AnyLine) -> None:
         """Append a line to the innermost open region."""
         if self.placed is not None:
             line = self.placed(line)
@@ -225,7 +200,7 @@ class ProgramDraft:
             self._computed[line.symbol] = line.value
 
     @contextlib.contextmanager
-    def region(self, body: list[AnyLine] | None = None) -> Iterator[list[AnyLine]]:
+    def region(self, body: list[ir.AnyLine] | None = None) -> Iterator[list[ir.AnyLine]]:
         """Open a region: in the ``with`` block, lines go to ``body``, by default a new list."""
         self.bodies.append([] if body is None else body)
         try:
@@ -260,7 +235,7 @@ class ProgramDraft:
 
     def _analyze(self) -> None:
         for line in self._unseen:
-            found = effects(line)
+            found = ir.effects(line)
             for name, source, may in found.aliases:
                 sources = self._roots.get(source) or frozenset((source,))
                 self._roots[name] = self._roots.get(name, frozenset()) | sources
@@ -275,12 +250,12 @@ class ProgramDraft:
     def program(
         self,
         name: str,
-        results: Sequence[Value],
+        results: Sequence[ir.Value],
         *,
-        head: Sequence[AnyLine] = (),
-        role: GraphRole = GraphRole.INFERENCE,
-        stage: Stage = Stage.LOGICAL,
-    ) -> Program:
+        head: Sequence[ir.AnyLine] = (),
+        role: ir.GraphRole = ir.GraphRole.INFERENCE,
+        stage: ir.Stage = ir.Stage.LOGICAL,
+    ) -> ir.Program:
         """Return the finished program.
 
         Args:
@@ -290,15 +265,15 @@ class ProgramDraft:
             role: The graph's role in a model: inference, forward or backward.
             stage: Logical, or planned: with explicit ends of storage.
         """
-        return Program(
+        return ir.Program(
             name=name,
             inputs=tuple(self.inputs),
             results=tuple(results),
             body=(*self.definitions.values(), *head, *self.bodies[0]),
-            buffers=FrozenMap(self.buffers),
-            symbols=FrozenMap(self.symbols),
-            constants=FrozenMap(self.constants),
-            objects=FrozenMap(self.objects),
+            buffers=ir.FrozenMap(self.buffers),
+            symbols=ir.FrozenMap(self.symbols),
+            constants=ir.FrozenMap(self.constants),
+            objects=ir.FrozenMap(self.objects),
             streams=tuple(self.streams),
             events=tuple(self.events),
             mempools=tuple(self.mempools),
@@ -309,31 +284,31 @@ class ProgramDraft:
         )
 
 
-def at_start(layout: Layout) -> Layout:
+def at_start(layout: ir.Layout) -> ir.Layout:
     """Return the layout with a storage offset of 0."""
-    return Layout(layout.dtype, layout.device, layout.size, layout.stride)
+    return ir.Layout(layout.dtype, layout.device, layout.size, layout.stride)
 
 
 def metadata_of(
     name: str, layout: Any  # noqa: ANN401 - ours, or another object with a size and a stride
-) -> Iterator[tuple[Any, SymbolSource]]:
+) -> Iterator[tuple[Any, ir.SymbolSource]]:
     """Yield the sizes and then the strides of a buffer, each with the source that reads it.
 
     Args:
         name: The buffer's name.
         layout: Its layout, ours or a front end's.
     """
-    yield from ((size, SizeOf(name, dim)) for dim, size in enumerate(layout.size))
-    yield from ((step, StrideOf(name, dim)) for dim, step in enumerate(layout.stride))
+    yield from ((size, ir.SizeOf(name, dim)) for dim, size in enumerate(layout.size))
+    yield from ((step, ir.StrideOf(name, dim)) for dim, step in enumerate(layout.stride))
 
 
 def range_checks(
-    value: Scalar,
-    lower: Scalar | None,
-    upper: Scalar | None,
+    value: ir.Scalar,
+    lower: ir.Scalar | None,
+    upper: ir.Scalar | None,
     name: object,
     origin: int | None = None,
-) -> list[AssertSymbol]:
+) -> list[ir.AssertSymbol]:
     """Return the check that a number is in its range; no check if the range has no bounds.
 
     Args:
@@ -347,4 +322,4 @@ def range_checks(
     limits += [] if upper is None else [sympy.Le(value, upper)]
     left = "" if lower is None else f"{lower} <= "
     message = f"{left}{name}" if upper is None else f"{left}{name} <= {upper}"
-    return [AssertSymbol(sympy.And(*limits), message, origin=origin)] if limits else []
+    return [ir.AssertSymbol(sympy.And(*limits), message, origin=origin)] if limits else []

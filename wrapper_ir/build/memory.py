@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import wrapper_ir.lines as ir
 from wrapper_ir.build.errors import ArgumentError, LayoutError
 from wrapper_ir.build.values import (
     Buffer,
@@ -19,29 +20,6 @@ from wrapper_ir.build.values import (
     size_of,
     stream_on,
 )
-from wrapper_ir.lines import (
-    CPU,
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
-    Device,
-    Dim,
-    DType,
-    Event,
-    Free,
-    Layout,
-    MemoryKind,
-    MemoryPool,
-    OpaqueKind,
-    RecordEvent,
-    Reinterpret,
-    Reuse,
-    Stream,
-    Synchronize,
-    WaitEvent,
-    contiguous_strides,
-    dim,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,13 +31,13 @@ class Memory(Part):
     @located
     def allocate(  # noqa: PLR0913 - each says one thing of the storage
         self,
-        dtype: DType | str | LayoutLike,
+        dtype: ir.DType | str | LayoutLike,
         size: Size | None = None,
         *,
         stride: Size | None = None,
-        device: Device | str | None = None,
+        device: ir.Device | str | None = None,
         name: str | None = None,
-        memory: MemoryKind = MemoryKind.DEFAULT,
+        memory: ir.MemoryKind = ir.MemoryKind.DEFAULT,
         zeroed: bool = False,
         space: str = "",
         opaque: str | None = None,
@@ -84,13 +62,13 @@ class Memory(Part):
         layout = self._layout(dtype, size, stride, device)
         if opaque is not None:
             try:
-                layout = replace(layout, kind=OpaqueKind(opaque))
+                layout = replace(layout, kind=ir.OpaqueKind(opaque))
             except ValueError as error:
                 raise LayoutError(given=opaque, reason=str(error)) from None
         buffer, draft = new_buffer(self._draft, name, layout), self._draft
         stream = stream_on(draft, buffer.device)
-        mempool = 0 if buffer.device == CPU else draft.mempool
-        self._emit(Allocate(buffer.name, memory, zeroed, stream, mempool, space=space))
+        mempool = 0 if buffer.device == ir.CPU else draft.mempool
+        self._emit(ir.Allocate(buffer.name, memory, zeroed, stream, mempool, space=space))
         return buffer
 
     @located
@@ -101,13 +79,13 @@ class Memory(Part):
             buffer: The owner of the storage. All views of it end, too.
             after: Streams that may still use the storage, besides the one it was allocated on.
         """
-        self._emit(Free(self._buffer(buffer).name, tuple(after)))
+        self._emit(ir.Free(self._buffer(buffer).name, tuple(after)))
 
     @located
     def reuse(
         self,
         donor: Buffer,
-        dtype: DType | str | LayoutLike | None = None,
+        dtype: ir.DType | str | LayoutLike | None = None,
         size: Size | None = None,
         *,
         stride: Size | None = None,
@@ -129,17 +107,17 @@ class Memory(Part):
             like = donor if dtype is None else dtype
             layout = self._layout(like, size, stride, donor.device)
         buffer = new_buffer(self._draft, name, layout)
-        self._emit(Reuse(buffer.name, donor.name))
+        self._emit(ir.Reuse(buffer.name, donor.name))
         return buffer
 
     @located
     def allocate_pool(
         self,
-        nbytes: Dim,
+        nbytes: ir.Dim,
         *,
-        device: Device | str | None = None,
+        device: ir.Device | str | None = None,
         name: str | None = None,
-        memory: MemoryKind = MemoryKind.DEFAULT,
+        memory: ir.MemoryKind = ir.MemoryKind.DEFAULT,
         space: str = "",
     ) -> Buffer:
         """Allocate a pool to cut slices from.
@@ -151,17 +129,17 @@ class Memory(Part):
             memory: The kind of memory.
             space: A memory space that the device's kind declares.
         """
-        layout = self._layout(DType.UINT8, (nbytes,), None, device)
+        layout = self._layout(ir.DType.UINT8, (nbytes,), None, device)
         buffer = new_buffer(self._draft, name, layout, "pool")
-        self._emit(AllocatePool(buffer.name, memory, space=space))
+        self._emit(ir.AllocatePool(buffer.name, memory, space=space))
         return buffer
 
     @located
     def allocate_from_pool(
         self,
         pool: Buffer,
-        offset: Dim,
-        dtype: DType | str | LayoutLike,
+        offset: ir.Dim,
+        dtype: ir.DType | str | LayoutLike,
         size: Size | None = None,
         *,
         stride: Size | None = None,
@@ -179,7 +157,7 @@ class Memory(Part):
         """
         layout = self._layout(dtype, size, stride, self._buffer(pool).device)
         buffer = new_buffer(self._draft, name, layout)
-        self._emit(AllocateFromPool(buffer.name, pool.name, dim(offset)))
+        self._emit(ir.AllocateFromPool(buffer.name, pool.name, ir.dim(offset)))
         return buffer
 
     # Views. As in the program, offsets count from the start of the storage.
@@ -191,8 +169,8 @@ class Memory(Part):
         size: Size,
         stride: Size | None = None,
         *,
-        offset: Dim | None = None,
-        dtype: DType | str | None = None,
+        offset: ir.Dim | None = None,
+        dtype: ir.DType | str | None = None,
         name: str | None = None,
     ) -> Buffer:
         """Make a view with other sizes and strides or another element type.
@@ -231,8 +209,8 @@ class Memory(Part):
             reason = "only a row-major buffer can be viewed with other sizes"
             raise LayoutError(given=source, reason=reason)
         sizes = size_of(size)
-        strides = contiguous_strides(sizes)
-        viewed = Layout(layout.dtype, layout.device, sizes, strides, layout.offset)
+        strides = ir.contiguous_strides(sizes)
+        viewed = ir.Layout(layout.dtype, layout.device, sizes, strides, layout.offset)
         return self._view(source, viewed, name)
 
     @located
@@ -254,7 +232,7 @@ class Memory(Part):
             raise LayoutError(given=given, reason=reason)
         sizes = tuple(layout.size[d] for d in order)
         strides = tuple(layout.stride[d] for d in order)
-        viewed = Layout(layout.dtype, layout.device, sizes, strides, layout.offset)
+        viewed = ir.Layout(layout.dtype, layout.device, sizes, strides, layout.offset)
         return self._view(source, viewed, name)
 
     @located
@@ -262,8 +240,8 @@ class Memory(Part):
         self,
         source: Buffer,
         dimension: int,
-        start: Dim,
-        length: Dim,
+        start: ir.Dim,
+        length: ir.Dim,
         *,
         name: str | None = None,
     ) -> Buffer:
@@ -284,22 +262,22 @@ class Memory(Part):
             raise LayoutError(given=source, reason=f"it has no dimension {dimension}")
         sizes = tuple(length if d == dimension else s for d, s in enumerate(layout.size))
         offset = layout.offset + start * layout.stride[dimension]
-        viewed = Layout(layout.dtype, layout.device, sizes, layout.stride, offset)
+        viewed = ir.Layout(layout.dtype, layout.device, sizes, layout.stride, offset)
         return self._view(source, viewed, name)
 
-    def _view(self, source: Buffer, layout: Layout, name: str | None) -> Buffer:
+    def _view(self, source: Buffer, layout: ir.Layout, name: str | None) -> Buffer:
         buffer = new_buffer(self._draft, name, layout)
-        self._emit(Reinterpret(buffer.name, source.name))
+        self._emit(ir.Reinterpret(buffer.name, source.name))
         return buffer
 
 
-def _rescaled_offset(source: Buffer, dtype: DType) -> Dim:
+def _rescaled_offset(source: Buffer, dtype: ir.DType) -> ir.Dim:
     """Return a buffer's storage offset in elements of another dtype."""
     offset, have, want = source.layout.offset, source.dtype.itemsize, dtype.itemsize
     if have == want or offset == 0:
         return offset
     if have % want == 0:
-        return dim(offset * (have // want))
+        return ir.dim(offset * (have // want))
     if isinstance(offset, int) and offset * have % want == 0:
         return offset * have // want
     reason = f"it does not begin at a whole {dtype.short}; give the offset"
@@ -312,27 +290,27 @@ def _rescaled_offset(source: Buffer, dtype: DType) -> Dim:
 class Streams(Part):
     """Streams and memory pools, identified by number. Number 0 is the caller's."""
 
-    def stream(self, device: Device | str | None = None) -> int:
+    def stream(self, device: ir.Device | str | None = None) -> int:
         """Declare a stream and return its number.
 
         Args:
             device: Its device. By default the builder's.
         """
-        self._draft.streams.append(Stream(self._device(device)))
+        self._draft.streams.append(ir.Stream(self._device(device)))
         return len(self._draft.streams)
 
     def event(self) -> int:
         """Declare an event and return its number."""
-        self._draft.events.append(Event())
+        self._draft.events.append(ir.Event())
         return len(self._draft.events)
 
-    def mempool(self, device: Device | str | None = None) -> int:
+    def mempool(self, device: ir.Device | str | None = None) -> int:
         """Declare a memory pool and return its number.
 
         Args:
             device: The device of its memory. By default the builder's.
         """
-        self._draft.mempools.append(MemoryPool(self._device(device)))
+        self._draft.mempools.append(ir.MemoryPool(self._device(device)))
         return len(self._draft.mempools)
 
     @contextlib.contextmanager
@@ -359,7 +337,7 @@ class Streams(Part):
             event: The event's number.
             stream: The stream's number.
         """
-        self._emit(RecordEvent(event, self._device_of(stream), stream))
+        self._emit(ir.RecordEvent(event, self._device_of(stream), stream))
 
     @located
     def wait(self, event: int, stream: int = 0) -> None:
@@ -369,7 +347,7 @@ class Streams(Part):
             event: The event's number.
             stream: The stream's number.
         """
-        self._emit(WaitEvent(event, self._device_of(stream), stream))
+        self._emit(ir.WaitEvent(event, self._device_of(stream), stream))
 
     @located
     def synchronize(self, event: int | None = None) -> None:
@@ -378,9 +356,9 @@ class Streams(Part):
         Args:
             event: The event's number. By default all work.
         """
-        self._emit(Synchronize(self.device) if event is None else WaitEvent(event, CPU))
+        self._emit(ir.Synchronize(self.device) if event is None else ir.WaitEvent(event, ir.CPU))
 
-    def _device_of(self, stream: int) -> Device:
+    def _device_of(self, stream: int) -> ir.Device:
         if stream == 0:
             return self.device
         if not 0 < stream <= len(self._draft.streams):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sympy
 
+import wrapper_ir.lines as ir
 from wrapper_ir.build.draft import at_start
 from wrapper_ir.build.errors import ArgumentError, ResultError
 from wrapper_ir.build.values import (
@@ -14,26 +15,6 @@ from wrapper_ir.build.values import (
     new_buffer,
     new_symbol,
     own,
-)
-from wrapper_ir.lines import (
-    Access,
-    BufferArg,
-    BufferInput,
-    BufferValue,
-    CallResult,
-    Input,
-    Layout,
-    NoneValue,
-    Region,
-    Relation,
-    ResultBuffer,
-    ResultSymbol,
-    ScalarArg,
-    ScalarInput,
-    ScalarValue,
-    SymbolInfo,
-    SymbolKind,
-    Value,
 )
 from wrapper_ir.lines.expr import is_relation
 
@@ -51,17 +32,17 @@ Handle: TypeAlias = Buffer | sympy.Symbol
 
 
 def operand_of(
-    draft: ProgramDraft, operand: Operand, access: Access = Access.READ
-) -> BufferArg | ScalarArg:
+    draft: ProgramDraft, operand: Operand, access: ir.Access = ir.Access.READ
+) -> ir.BufferArg | ir.ScalarArg:
     """Return an operand as an argument."""
     if isinstance(operand, Buffer):
-        return BufferArg(own(draft, operand, Buffer).name, access)
-    return ScalarArg(operand)
+        return ir.BufferArg(own(draft, operand, Buffer).name, access)
+    return ir.ScalarArg(operand)
 
 
 def build_region(
     draft: ProgramDraft, operands: Sequence[Operand], body: Callable[..., Any]
-) -> tuple[Region, bool]:
+) -> tuple[ir.Region, bool]:
     """Build a region by calling ``body`` with handles of the region's parameters.
 
     Returns:
@@ -71,47 +52,47 @@ def build_region(
     if not callable(builds):
         reason = f"{builds!r} is not a function that builds a region"
         raise ArgumentError(callee="a region", reason=reason)
-    params: list[Input] = []
+    params: list[ir.Input] = []
     handles: list[Handle] = []
     for operand in operands:
         if isinstance(operand, Buffer):
             buffer = new_buffer(draft, None, at_start(operand.layout), "p")
-            params.append(BufferInput(buffer.name))
+            params.append(ir.BufferInput(buffer.name))
             handles.append(buffer)
         else:
-            inner = new_symbol(draft, None, SymbolInfo(kind_of(operand)))
+            inner = new_symbol(draft, None, ir.SymbolInfo(kind_of(operand)))
             draft.bound.add(inner.name)
-            params.append(ScalarInput(inner.name))
+            params.append(ir.ScalarInput(inner.name))
             handles.append(inner)
     with draft.region() as lines:
         returned = body(*handles)
     is_many = isinstance(returned, (tuple, list))
     results = tuple(value_of(draft, value) for value in (returned if is_many else (returned,)))
-    return Region(tuple(params), tuple(lines), results), is_many
+    return ir.Region(tuple(params), tuple(lines), results), is_many
 
 
-def value_of(draft: ProgramDraft, given: object) -> Value:
+def value_of(draft: ProgramDraft, given: object) -> ir.Value:
     """Return a result of a program or region as a value.
 
     Raises:
         ArgumentError: It is neither a buffer nor a number nor ``None``.
     """
     if given is None:
-        return NoneValue()
+        return ir.NoneValue()
     if isinstance(given, Buffer):
-        return BufferValue(own(draft, given, Buffer).name)
+        return ir.BufferValue(own(draft, given, Buffer).name)
     if isinstance(given, Number):
-        return ScalarValue(given)
+        return ir.ScalarValue(given)
     raise ArgumentError(callee="results", reason=f"{given!r} cannot be a result")
 
 
 def define_results(
     draft: ProgramDraft,
     callee: str,
-    values: Sequence[Value | Operand],
+    values: Sequence[ir.Value | Operand],
     aliases: Sequence[Sequence[str]],
     lead: tuple[Any, ...] = (),
-) -> tuple[tuple[CallResult, ...], list[Handle]]:
+) -> tuple[tuple[ir.CallResult, ...], list[Handle]]:
     """Define results like ``values``, in new buffers and symbols.
 
     Args:
@@ -124,27 +105,27 @@ def define_results(
     Raises:
         ResultError: A value is ``None``.
     """
-    defined: list[CallResult] = []
+    defined: list[ir.CallResult] = []
     handles: list[Handle] = []
     paths = [()] if len(values) == 1 else [(index,) for index in range(len(values))]
     for path, value, of in zip(paths, values, aliases, strict=True):
-        if isinstance(value, (BufferValue, Buffer)):
+        if isinstance(value, (ir.BufferValue, Buffer)):
             layout = at_start(
-                draft.buffers[value.buffer if isinstance(value, BufferValue) else value.name]
+                draft.buffers[value.buffer if isinstance(value, ir.BufferValue) else value.name]
             )
             if lead:
-                layout = Layout.contiguous(layout.dtype, (*lead, *layout.size), layout.device)
+                layout = ir.Layout.contiguous(layout.dtype, (*lead, *layout.size), layout.device)
             buffer = new_buffer(draft, None, layout)
-            relation = Relation.MAY_ALIAS if of else Relation.FRESH
-            defined.append(ResultBuffer(buffer.name, path, relation, tuple(of)))
+            relation = ir.Relation.MAY_ALIAS if of else ir.Relation.FRESH
+            defined.append(ir.ResultBuffer(buffer.name, path, relation, tuple(of)))
             handles.append(buffer)
-        elif isinstance(value, NoneValue):
+        elif isinstance(value, ir.NoneValue):
             raise ResultError(callee=callee, reason="a region returns None, which is not a value")
         else:
-            number = value.value if isinstance(value, ScalarValue) else value
-            symbol = new_symbol(draft, None, SymbolInfo(kind_of(number), unbacked=True))
+            number = value.value if isinstance(value, ir.ScalarValue) else value
+            symbol = new_symbol(draft, None, ir.SymbolInfo(kind_of(number), unbacked=True))
             draft.bound.add(symbol.name)
-            defined.append(ResultSymbol(symbol.name, path))
+            defined.append(ir.ResultSymbol(symbol.name, path))
             handles.append(symbol)
     return tuple(defined), handles
 
@@ -155,9 +136,9 @@ def define_results(
 def passed(
     draft: ProgramDraft,
     operands: Sequence[Operand],
-    regions: Sequence[Region],
+    regions: Sequence[ir.Region],
     carried: Sequence[set[int]] = (),
-) -> tuple[BufferArg | ScalarArg, ...]:
+) -> tuple[ir.BufferArg | ir.ScalarArg, ...]:
     """Return operands as arguments, passed for writing if a region writes their parameters.
 
     Args:
@@ -171,28 +152,28 @@ def passed(
         position
         for region in regions
         for position, param in enumerate(region.params)
-        if isinstance(param, BufferInput) and draft.is_written(param.name)
+        if isinstance(param, ir.BufferInput) and draft.is_written(param.name)
     }
     for _ in carried:
         changed.update(*(each for position, each in enumerate(carried) if position in changed))
-    accesses = dict.fromkeys(changed, Access.READ_WRITE)
+    accesses = dict.fromkeys(changed, ir.Access.READ_WRITE)
     return tuple(
-        operand_of(draft, operand, accesses.get(position, Access.READ))
+        operand_of(draft, operand, accesses.get(position, ir.Access.READ))
         for position, operand in enumerate(operands)
     )
 
 
-def returned(draft: ProgramDraft, region: Region) -> list[set[int]]:
+def returned(draft: ProgramDraft, region: ir.Region) -> list[set[int]]:
     """Return, for each result of a region, the positions of the parameters that it may alias."""
     positions = {
         param.name: position
         for position, param in enumerate(region.params)
-        if isinstance(param, BufferInput)
+        if isinstance(param, ir.BufferInput)
     }
     return [
         (
             {positions[root] for root in draft.roots(value.buffer) if root in positions}
-            if isinstance(value, BufferValue)
+            if isinstance(value, ir.BufferValue)
             else set()
         )
         for value in region.results
@@ -220,11 +201,11 @@ def names_at(operands: Sequence[Operand], positions: set[int]) -> list[str]:
     return list(dict.fromkeys(each.name for each in chosen if isinstance(each, Buffer)))
 
 
-def kind_of(value: object) -> SymbolKind:
+def kind_of(value: object) -> ir.SymbolKind:
     """Return the kind of symbol that can hold a number."""
     if is_relation(value) and not isinstance(value, sympy.Symbol):
-        return SymbolKind.BOOL
+        return ir.SymbolKind.BOOL
     if isinstance(value, (float, complex)):
-        return SymbolKind.FLOAT
+        return ir.SymbolKind.FLOAT
     is_real = isinstance(value, sympy.Expr) and value.is_integer is not True
-    return SymbolKind.FLOAT if is_real else SymbolKind.INT
+    return ir.SymbolKind.FLOAT if is_real else ir.SymbolKind.INT

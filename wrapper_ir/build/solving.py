@@ -10,22 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import sympy
 
-from wrapper_ir.lines.expr import FloorDiv, Mod, free_symbols, substitute, symbol
-from wrapper_ir.lines.program import SymbolInfo
-from wrapper_ir.lines.symbols import (
-    AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
-    SymbolSource,
-    dims_of,
-)
+import wrapper_ir.lines as ir
+from wrapper_ir.lines.expr import FloorDiv, Mod, free_symbols, substitute
+from wrapper_ir.lines.symbols import dims_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from wrapper_ir.build.draft import ProgramDraft
-    from wrapper_ir.lines.expr import Dim
-    from wrapper_ir.lines.program import AnyLine
 
 
 class Equation(NamedTuple):
@@ -37,14 +29,14 @@ class Equation(NamedTuple):
         origin: The origin of the lines that bind symbols from it.
     """
 
-    value: Dim
-    given: SymbolSource | str
+    value: ir.Dim
+    given: ir.SymbolSource | str
     origin: int | None = None
 
 
 def bind_given(
     draft: ProgramDraft, equations: Iterable[Equation], bind: Callable[[str], object]
-) -> Iterator[AnyLine]:
+) -> Iterator[ir.AnyLine]:
     """Yield the lines that bind all symbols that equations determine: bare ones, then the others.
 
     Args:
@@ -60,7 +52,7 @@ def bind_given(
             left.append(each)
         elif value.name not in draft.bound and not isinstance(given, str):
             bind(value.name)
-            yield BindSymbol(value.name, given, origin=origin)
+            yield ir.BindSymbol(value.name, given, origin=origin)
     while solvable := [(each, form) for each in left if (form := _linear(draft, each.value))]:
         equation, form = min(solvable, key=lambda each: bool(each[1].factor.free_symbols))
         bind(form.unknown)
@@ -75,18 +67,18 @@ class _Linear(NamedTuple):
     rest: sympy.Expr
 
 
-def _linear(draft: ProgramDraft, value: Dim) -> _Linear | None:
+def _linear(draft: ProgramDraft, value: ir.Dim) -> _Linear | None:
     """Return the form of a dim, or None if it has another one."""
     unknown = free_symbols(value) - draft.bound
     if len(unknown) != 1:
         return None
-    target, expanded = symbol(*unknown), sympy.expand(value)
+    target, expanded = ir.symbol(*unknown), sympy.expand(value)
     form = _Linear(target.name, expanded.coeff(target, 1), expanded.coeff(target, 0))
     is_linear = sympy.expand(form.factor * target + form.rest) == expanded
     return form if is_linear and target not in form.factor.free_symbols else None
 
 
-def _solved(draft: ProgramDraft, equation: Equation, form: _Linear) -> Iterator[AnyLine]:
+def _solved(draft: ProgramDraft, equation: Equation, form: _Linear) -> Iterator[ir.AnyLine]:
     """Yield the lines that solve an equation for its symbol, which the draft has bound.
 
     They check that the division leaves no remainder: there are sizes that no symbol gives.
@@ -99,17 +91,17 @@ def _solved(draft: ProgramDraft, equation: Equation, form: _Linear) -> Iterator[
         hints = {n: info.hint for n, info in draft.symbols.items() if info.hint is not None}
         hint = substitute(value, hints)
         name = draft.fresh(f"{unknown}_given")
-        draft.bind(name, SymbolInfo(hint=hint if type(hint) is int else None))
-        yield BindSymbol(name, given, origin=origin)
+        draft.bind(name, ir.SymbolInfo(hint=hint if type(hint) is int else None))
+        yield ir.BindSymbol(name, given, origin=origin)
         place = "".join(f" {dim}" for dim in dims_of(given))
         words = f"{given.method}{place} of '{given.buffer}'"
     whole = draft.symbol(name) - rest
     if factor == 1:
-        yield ComputeSymbol(unknown, whole, origin=origin)
+        yield ir.ComputeSymbol(unknown, whole, origin=origin)
         return
     if factor.free_symbols:
         message = f"{factor} not to be 0, so that {words} gives {unknown}"
-        yield AssertSymbol(sympy.Ne(factor, 0), message, origin=origin)
+        yield ir.AssertSymbol(sympy.Ne(factor, 0), message, origin=origin)
     message = f"{words} to be {value} for some {unknown}"
-    yield AssertSymbol(sympy.Eq(Mod(whole, factor), 0), message, origin=origin)
-    yield ComputeSymbol(unknown, FloorDiv(whole, factor), origin=origin)
+    yield ir.AssertSymbol(sympy.Eq(Mod(whole, factor), 0), message, origin=origin)
+    yield ir.ComputeSymbol(unknown, FloorDiv(whole, factor), origin=origin)

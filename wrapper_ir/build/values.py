@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias,
 
 import sympy
 
+import wrapper_ir.lines as ir
 from wrapper_ir.build.draft import ProgramDraft
 from wrapper_ir.build.errors import (
     ArgumentError,
@@ -26,23 +27,6 @@ from wrapper_ir.build.errors import (
 )
 from wrapper_ir.devices import registered
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines import (
-    CPU,
-    DTYPE_BY_SHORT_NAME,
-    AnyLine,
-    Arg,
-    Device,
-    Dim,
-    DType,
-    Frame,
-    KernelDefinition,
-    Layout,
-    Origin,
-    Relation,
-    SymbolInfo,
-    UnsupportedExprError,
-    contiguous_strides,
-)
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import dims
 from wrapper_ir.lines.schema import CLASS_NAME
@@ -67,26 +51,26 @@ class Buffer:
     """A handle of a buffer in the program being built."""
 
     name: str
-    layout: Layout
+    layout: ir.Layout
     owner: object
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> ir.DType:
         """Element type."""
         return self.layout.dtype
 
     @property
-    def device(self) -> Device:
+    def device(self) -> ir.Device:
         """Device of the storage."""
         return self.layout.device
 
     @property
-    def size(self) -> tuple[Dim, ...]:
+    def size(self) -> tuple[ir.Dim, ...]:
         """Sizes, in elements."""
         return self.layout.size
 
     @property
-    def numel(self) -> Dim:
+    def numel(self) -> ir.Dim:
         """Number of elements."""
         return self.layout.numel
 
@@ -110,7 +94,7 @@ class Object:
 class Kernel:
     """A handle of a kernel in the program being built."""
 
-    definition: KernelDefinition
+    definition: ir.KernelDefinition
     owner: object
 
     @property
@@ -122,7 +106,7 @@ class Kernel:
         return f"<kernel @{self.definition.name}>"
 
 
-LayoutLike: TypeAlias = Layout | Buffer | tuple[DType | str, Size]
+LayoutLike: TypeAlias = ir.Layout | Buffer | tuple[ir.DType | str, Size]
 """A layout; a buffer to copy dtype, size and device from; or dtype and size, row-major."""
 
 
@@ -140,39 +124,39 @@ class Result:
 
     layout: LayoutLike | sympy.Symbol | str
     path: tuple[int | str, ...] | None = None
-    relation: Relation | None = None
+    relation: ir.Relation | None = None
     name: str | None = None
 
 
-def dtype_of(value: DType | str) -> DType:
+def dtype_of(value: ir.DType | str) -> ir.DType:
     """Return the dtype with this short name (``f32``) or torch name (``float32``).
 
     Raises:
         LayoutError: There is no such dtype.
     """
-    if isinstance(value, DType):
+    if isinstance(value, ir.DType):
         return value
     text = str(value)
     try:
-        return DTYPE_BY_SHORT_NAME.get(text) or DType.from_torch_name(text)
+        return ir.DTYPE_BY_SHORT_NAME.get(text) or ir.DType.from_torch_name(text)
     except KeyError:
         raise LayoutError(
             given=value,
             reason="there is no such element type",
-            hint=f"element types are {', '.join(sorted(DTYPE_BY_SHORT_NAME))}",
+            hint=f"element types are {', '.join(sorted(ir.DTYPE_BY_SHORT_NAME))}",
         ) from None
 
 
-def device_of(value: Device | str) -> Device:
+def device_of(value: ir.Device | str) -> ir.Device:
     """Return the device with this torch name (``cuda:1``).
 
     Raises:
         LayoutError: The text does not name a device.
     """
-    if isinstance(value, Device):
+    if isinstance(value, ir.Device):
         return value
     try:
-        found = Device.parse(str(value))
+        found = ir.Device.parse(str(value))
     except ValueError:
         found = None
     if found is None or not found.type.isidentifier():
@@ -200,7 +184,7 @@ def choice(kind: type[E], value: object, callee: str) -> E:
         raise ArgumentError(callee=callee, reason=f"{value!r} is not one of {names}") from None
 
 
-def size_of(value: Size) -> tuple[Dim, ...]:
+def size_of(value: Size) -> tuple[ir.Dim, ...]:
     """Return sizes as dims.
 
     Raises:
@@ -211,17 +195,17 @@ def size_of(value: Size) -> tuple[Dim, ...]:
         raise LayoutError(given=given, reason="sizes must be a sequence", hint=f"write ({given},)")
     try:
         return dims(value)
-    except (TypeError, UnsupportedExprError) as error:
+    except (TypeError, ir.UnsupportedExprError) as error:
         raise LayoutError(given=value, reason=str(error)) from None
 
 
 def layout_of(
-    value: DType | str | LayoutLike,
+    value: ir.DType | str | LayoutLike,
     size: Size | None = None,
     stride: Size | None = None,
-    device: Device | None = None,
-    offset: Dim = 0,
-) -> Layout:
+    device: ir.Device | None = None,
+    offset: ir.Dim = 0,
+) -> ir.Layout:
     """Return the layout that a call's arguments describe.
 
     Args:
@@ -234,7 +218,7 @@ def layout_of(
     Raises:
         LayoutError: The arguments do not describe a layout.
     """
-    if isinstance(value, Layout):
+    if isinstance(value, ir.Layout):
         if size is not None or stride is not None:
             raise LayoutError(given=value, reason="a layout already has sizes and strides")
         return value
@@ -245,21 +229,23 @@ def layout_of(
         if len(value) != 2:
             raise LayoutError(given=value, reason="expected a pair of dtype and sizes")
         dtype, size = dtype_of(value[0]), value[1]
-    elif isinstance(value, (DType, str)):
+    elif isinstance(value, (ir.DType, str)):
         dtype = dtype_of(value)
     else:
         raise LayoutError(given=value, reason="it is not a layout, a buffer or a dtype")
     if size is None:
         raise LayoutError(given=value, reason="its sizes are missing")
     sizes = size_of(size)
-    strides = contiguous_strides(sizes) if stride is None else size_of(stride)
-    return Layout(dtype, CPU if device is None else device, sizes, strides, offset)
+    strides = ir.contiguous_strides(sizes) if stride is None else size_of(stride)
+    return ir.Layout(dtype, ir.CPU if device is None else device, sizes, strides, offset)
 
 
 # Creation of handles.
 
 
-def new_buffer(draft: ProgramDraft, name: str | None, layout: Layout, stem: str = "buf") -> Buffer:
+def new_buffer(
+    draft: ProgramDraft, name: str | None, layout: ir.Layout, stem: str = "buf"
+) -> Buffer:
     """Create a buffer, under a fresh name if none is given.
 
     Raises:
@@ -291,7 +277,7 @@ def new_object(draft: ProgramDraft, name: str | None, class_name: str) -> Object
 
 
 def new_symbol(
-    draft: ProgramDraft, name: str | None, info: SymbolInfo, stem: str = "u"
+    draft: ProgramDraft, name: str | None, info: ir.SymbolInfo, stem: str = "u"
 ) -> sympy.Symbol:
     """Create a symbol, still unbound.
 
@@ -306,7 +292,7 @@ def new_symbol(
     return draft.symbol(name)
 
 
-def new_kernel(draft: ProgramDraft, definition: KernelDefinition) -> Kernel:
+def new_kernel(draft: ProgramDraft, definition: ir.KernelDefinition) -> Kernel:
     """Add a kernel.
 
     Raises:
@@ -345,14 +331,14 @@ def own(draft: ProgramDraft, handle: H, kind: type[H]) -> H:
 # Devices and streams of calls, and origins in the user's source.
 
 
-def device_for(draft: ProgramDraft, args: Sequence[Arg], default: Device) -> Device:
+def device_for(draft: ProgramDraft, args: Sequence[ir.Arg], default: ir.Device) -> ir.Device:
     """Return the default device of a call: that of its first buffer."""
     return next((draft.buffers[arg.buffer].device for arg in buffers_in(args)), default)
 
 
-def stream_on(draft: ProgramDraft, device: Device) -> int:
+def stream_on(draft: ProgramDraft, device: ir.Device) -> int:
     """Return the current stream if the device has streams, else 0."""
-    return 0 if device == CPU else draft.stream
+    return 0 if device == ir.CPU else draft.stream
 
 
 def here(draft: ProgramDraft) -> int:
@@ -362,7 +348,7 @@ def here(draft: ProgramDraft) -> int:
         frame = frame.f_back
     file, number = frame.f_code.co_filename, frame.f_lineno
     code = linecache.getline(file, number).strip()
-    return draft.origin(Origin(frames=(Frame(file, number, frame.f_code.co_name, code),)))
+    return draft.origin(ir.Origin(frames=(ir.Frame(file, number, frame.f_code.co_name, code),)))
 
 
 # State shared by all parts of the builder.
@@ -376,12 +362,12 @@ S = TypeVar("S", bound="Part")
 class Part:
     """Base of the builder's parts, each of which has one family of calls."""
 
-    def __init__(self, device: Device | str) -> None:
+    def __init__(self, device: ir.Device | str) -> None:
         #: The default device of buffers.
         self.device = device_of(device)
         self._draft = ProgramDraft()
 
-    def _emit(self, line: AnyLine) -> None:
+    def _emit(self, line: ir.AnyLine) -> None:
         """Append a line whose origin is the user's call."""
         self._draft.emit(replace(line, origin=here(self._draft)))
 
@@ -389,19 +375,19 @@ class Part:
         """Return the buffer after checking that it is a buffer of this program."""
         return own(self._draft, buffer, Buffer)
 
-    def _device(self, device: Device | str | None) -> Device:
+    def _device(self, device: ir.Device | str | None) -> ir.Device:
         return self.device if device is None else device_of(device)
 
     def _layout(
         self,
-        dtype: DType | str | LayoutLike,
+        dtype: ir.DType | str | LayoutLike,
         size: Size | None = None,
         stride: Size | None = None,
-        device: Device | str | None = None,
-        offset: Dim = 0,
-    ) -> Layout:
+        device: ir.Device | str | None = None,
+        offset: ir.Dim = 0,
+    ) -> ir.Layout:
         where = None if device is None else device_of(device)
-        if where is None and isinstance(dtype, (DType, str, tuple)):
+        if where is None and isinstance(dtype, (ir.DType, str, tuple)):
             where = self.device
         return layout_of(dtype, size, stride, where, offset)
 

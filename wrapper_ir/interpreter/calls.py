@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+import wrapper_ir.lines as ir
 from wrapper_ir.devices import KernelLanguage, named
 from wrapper_ir.emitters.kernel_types import cpp_source, declared_type, launch_problem
 from wrapper_ir.errors import UnsupportedError
@@ -24,27 +25,7 @@ from wrapper_ir.interpreter.memory import (
     is_bare,
     memory_of,
 )
-from wrapper_ir.lines.args import (
-    Access,
-    Arg,
-    BufferArg,
-    DeviceArg,
-    DTypeArg,
-    EnumArg,
-    ListArg,
-    NoneArg,
-    ObjectArg,
-    Relation,
-    ResultBuffer,
-    ResultObject,
-    ResultSymbol,
-    ScalarArg,
-    StringArg,
-)
-from wrapper_ir.lines.kernels import DeviceKernel, KernelDefinition, TorchOp
-from wrapper_ir.lines.layout import Device
 from wrapper_ir.lines.traits import calls_kernel
-from wrapper_ir.lines.walk import walk
 from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_of
 from wrapper_ir.runtime.checks import check_form
 
@@ -53,18 +34,16 @@ if TYPE_CHECKING:
 
     from wrapper_ir.devices import DeviceKind
     from wrapper_ir.interpreter.frame import Frame
-    from wrapper_ir.lines.args import OpResult
-    from wrapper_ir.lines.program import Program
 
 
 # Kernels as functions, and arguments for torch.
 
 
-Launch: TypeAlias = tuple[str, Device]
+Launch: TypeAlias = tuple[str, ir.Device]
 """The name of a kernel and the device to run it on."""
 
 
-def called_kernels(program: Program) -> dict[Launch, Callable[..., None]]:
+def called_kernels(program: ir.Program) -> dict[Launch, Callable[..., None]]:
     """Return the kernels of a program, compiled for the devices that they are called on.
 
     Returns:
@@ -75,15 +54,15 @@ def called_kernels(program: Program) -> dict[Launch, Callable[..., None]]:
         WrapperIRError: As for ``wrapper_ir.toolchain.build_kernels``.
     """
     sources: dict[tuple[DeviceKind, str, tuple[str, ...]], dict[Launch, CppSource]] = {}
-    launched: dict[tuple[KernelLanguage, Device], dict[str, KernelDefinition]] = {}
-    for _, line in walk(program):
+    launched: dict[tuple[KernelLanguage, ir.Device], dict[str, ir.KernelDefinition]] = {}
+    for _, line in ir.walk(program):
         if not calls_kernel(line):
             continue
         definition, device = program.kernels[line.kernel], line.device
         problem = launch_problem(definition.source, device, launchers=True)
         if problem:
             raise UnsupportedError(what=problem, where="the interpreter")
-        if isinstance(definition.source, DeviceKernel):
+        if isinstance(definition.source, ir.DeviceKernel):
             members = launched.setdefault((definition.source.language, device), {})
             members[line.kernel] = definition
         else:
@@ -105,7 +84,7 @@ def called_kernels(program: Program) -> dict[Launch, Callable[..., None]]:
     return found
 
 
-def _source(line: KernelDefinition) -> CppSource:
+def _source(line: ir.KernelDefinition) -> CppSource:
     try:
         return cpp_source(line)
     except ValueError:
@@ -119,13 +98,13 @@ def _call(kernel: Callable[..., None], _: tuple[int, ...], *args: object) -> Non
 
 
 def _launchers(
-    language: KernelLanguage, device: Device, definitions: Mapping[str, KernelDefinition]
+    language: KernelLanguage, device: ir.Device, definitions: Mapping[str, ir.KernelDefinition]
 ) -> Iterator[tuple[str, Callable[..., None]]]:
     """Load the kernels of a vendor's language for a device, as :class:`devices.Launcher` says."""
     kernels = named(language.launcher)(torch.device(str(device)))
     for name, definition in definitions.items():
         source = definition.source
-        assert isinstance(source, DeviceKernel)
+        assert isinstance(source, ir.DeviceKernel)
         params = [declared_type(param) for param in definition.params]
         options = dict(source.options) or None
         kernels.add(
@@ -138,7 +117,7 @@ def _launchers(
 def _launch(
     launch: Callable[..., None],
     language: KernelLanguage,
-    device: Device,
+    device: ir.Device,
     grid: tuple[int, ...],
     *args: object,
 ) -> None:
@@ -146,11 +125,11 @@ def _launch(
     launch(grid, *stream, *args)
 
 
-def find_op(program: Program, name: str) -> Callable[..., Any]:
+def find_op(program: ir.Program, name: str) -> Callable[..., Any]:
     """Return the op of torch's registry named ``namespace::name.overload``, or a method."""
     definition = program.kernels.get(name)
     source = None if definition is None else definition.source
-    if isinstance(source, TorchOp) and source.is_method:
+    if isinstance(source, ir.TorchOp) and source.is_method:
         method = name.rpartition(".")[2]
         return lambda receiver, *args, **kwargs: getattr(receiver, method)(*args, **kwargs)
     namespace, _, rest = name.partition("::")
@@ -160,26 +139,26 @@ def find_op(program: Program, name: str) -> Callable[..., Any]:
     return op
 
 
-def value_of(frame: Frame, arg: Arg) -> Any:  # noqa: ANN401 - whatever a call takes
+def value_of(frame: Frame, arg: ir.Arg) -> Any:  # noqa: ANN401 - whatever a call takes
     """Return an argument as torch's value."""
     match arg:
-        case BufferArg():
+        case ir.BufferArg():
             return frame.find(arg.buffer).tensor
-        case ScalarArg():
+        case ir.ScalarArg():
             return frame.number(arg.value)
-        case ObjectArg():
+        case ir.ObjectArg():
             return frame.objects[arg.object]
-        case NoneArg():
+        case ir.NoneArg():
             return None
-        case StringArg():
+        case ir.StringArg():
             return arg.value
-        case DTypeArg():
+        case ir.DTypeArg():
             return getattr(torch, arg.dtype.torch_name)
-        case DeviceArg():
+        case ir.DeviceArg():
             return torch.device(str(arg.device))
-        case EnumArg():
+        case ir.EnumArg():
             return getattr(torch, arg.name)
-        case ListArg():
+        case ir.ListArg():
             return [value_of(frame, item) for item in arg.items]
 
 
@@ -219,7 +198,7 @@ class Watch:
         args: Its buffers, each with the access that it is passed for.
     """
 
-    def __init__(self, call: str, args: Sequence[tuple[Buffer, Access]]) -> None:
+    def __init__(self, call: str, args: Sequence[tuple[Buffer, ir.Access]]) -> None:
         self._call = call
         self._args = args
         self._shapes = [_shape(buffer.tensor) for buffer, _ in args]
@@ -229,7 +208,7 @@ class Watch:
             if not is_object and is_plain(buffer.tensor) and memory_of(buffer.tensor):
                 self._note(buffer, access)
 
-    def _note(self, buffer: Buffer, access: Access) -> None:
+    def _note(self, buffer: Buffer, access: ir.Access) -> None:
         key = memory_of(buffer.tensor)
         if key not in self._memories:
             found = all_bytes(buffer.tensor)
@@ -239,7 +218,7 @@ class Watch:
             self._memories[key] = _Memory(found, before, mask, [], start)
         memory = self._memories[key]
         memory.names.append(buffer.name)
-        if access is not Access.READ:
+        if access is not ir.Access.READ:
             _elements(memory.may_change, buffer.tensor).fill_(True)  # noqa: FBT003 - a value
 
     def check(self, storages: Iterable[Storage]) -> None:
@@ -312,7 +291,7 @@ _PACKING: Final = frozenset(
 def bind_results(
     frame: Frame,
     call: str,
-    results: Sequence[OpResult],
+    results: Sequence[ir.OpResult],
     value: object,
     alive: Iterable[Storage],
 ) -> list[Storage]:
@@ -335,10 +314,10 @@ def bind_results(
     made: list[Storage] = []
     for result in results:
         leaf = part(call, value, result.path)
-        if isinstance(result, ResultSymbol):
+        if isinstance(result, ir.ResultSymbol):
             frame.bind(result.symbol, leaf)
             continue
-        if isinstance(result, ResultObject):
+        if isinstance(result, ir.ResultObject):
             frame.objects[result.object] = _object(call, result, leaf)
             continue
         if not isinstance(leaf, Tensor):
@@ -351,7 +330,7 @@ def bind_results(
     return made
 
 
-def _object(call: str, result: ResultObject, leaf: object) -> object:
+def _object(call: str, result: ir.ResultObject, leaf: object) -> object:
     found = class_of(leaf)
     if found != result.class_name:
         given = f"one of class {found}" if found else f"a value of type {type(leaf).__name__}"
@@ -361,9 +340,9 @@ def _object(call: str, result: ResultObject, leaf: object) -> object:
 
 
 def _bind_tensor(
-    frame: Frame, call: str, result: ResultBuffer, leaf: Tensor, alive: Sequence[Storage]
+    frame: Frame, call: str, result: ir.ResultBuffer, leaf: Tensor, alive: Sequence[Storage]
 ) -> Buffer:
-    if result.relation is Relation.HELD:
+    if result.relation is ir.Relation.HELD:
         return frame.define(_held(result.out, leaf))
     sources = [s for name in result.of for s in frame.find(name).storages]
     holders = [s for s in sources if s.holds(leaf)]
@@ -371,7 +350,7 @@ def _bind_tensor(
         _check_offset(frame, call, result, leaf)
         storages = (*holders, *(s for s in sources if s not in holders))
         return frame.define(Buffer(result.out, leaf, tuple(dict.fromkeys(storages))))
-    if result.relation is Relation.ALIAS:
+    if result.relation is ir.Relation.ALIAS:
         names = " and ".join(f"%{name}" for name in result.of)
         what = f"%{result.out} is not a view of {names}"
         raise BrokenPromiseError(call=call, what=what)
@@ -384,7 +363,7 @@ def _bind_tensor(
         tensor = leaf
     else:
         storage, tensor = guarded(result.out, leaf)
-    if result.relation is Relation.FRESH:
+    if result.relation is ir.Relation.FRESH:
         return frame.own(storage, tensor)
     return frame.define(Buffer(result.out, tensor, (storage, *sources)))
 
@@ -402,10 +381,10 @@ def borrowed(name: str, kind: Kind, tensor: Tensor) -> Storage:
     return Storage(name, kind, tensor, start, tensor.nbytes)
 
 
-def _check_offset(frame: Frame, call: str, result: ResultBuffer, leaf: Tensor) -> None:
+def _check_offset(frame: Frame, call: str, result: ir.ResultBuffer, leaf: Tensor) -> None:
     """Check the storage offset of a view against its layout, if both are known."""
     layout = frame.program.layout(result.out)
-    if result.relation is not Relation.ALIAS or not leaf.numel() or not is_plain(leaf):
+    if result.relation is not ir.Relation.ALIAS or not leaf.numel() or not is_plain(leaf):
         return
     if not layout.symbols <= frame.symbols.keys():
         return
@@ -436,7 +415,7 @@ def guarded(name: str, tensor: Tensor) -> tuple[Storage, Tensor]:
     return Storage(name, Kind.OWNED, made, start, nbytes, block), made
 
 
-def check_constant(program: Program, name: str) -> None:
+def check_constant(program: ir.Program, name: str) -> None:
     """Check the value of a constant against its layout.
 
     Raises:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import WAIT, begins_work
 from wrapper_ir.devices import named
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
@@ -23,46 +24,21 @@ from wrapper_ir.interpreter.memory import (
     read_like,
 )
 from wrapper_ir.lines.args import buffers_in
-from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.memory import MemoryKind, own_memory
-from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.memory import own_memory
 from wrapper_ir.lines.symbols import dims_of
-from wrapper_ir.lines.visitor import LineVisitor
-from wrapper_ir.lines.walk import Path
 from wrapper_ir.runtime import check_apart, check_result, check_that, make_probe, refuse_misaligned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wrapper_ir.interpreter.calls import Launch
-    from wrapper_ir.lines.args import Arg
-    from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-    from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.memory import (
-        Allocate,
-        AllocateFromPool,
-        AllocatePool,
-        Free,
-        Reinterpret,
-        Reuse,
-    )
-    from wrapper_ir.lines.program import AnyLine, Program
-    from wrapper_ir.lines.symbols import (
-        AssertApart,
-        AssertLayout,
-        AssertSymbol,
-        BindSymbol,
-        ComputeSymbol,
-    )
-    from wrapper_ir.lines.trace import Probe
 
 _KEPT_DEAD = 16
 """Number of ended storages to watch for writes. Each is examined after every call."""
 
 
-class LineRunner(LineVisitor[None]):
+class LineRunner(ir.LineVisitor[None]):
     """Runner of all lines except those that hold regions.
 
     Args:
@@ -70,16 +46,16 @@ class LineRunner(LineVisitor[None]):
         kernels: Its kernels as functions, by name and device.
     """
 
-    def __init__(self, program: Program, kernels: Mapping[Launch, Callable[..., None]]) -> None:
+    def __init__(self, program: ir.Program, kernels: Mapping[Launch, Callable[..., None]]) -> None:
         self.program = program
         self.frame = Frame(program, {})
-        self.path = Path()
+        self.path = ir.Path()
         self.storages: list[Storage] = []
         self._kernels = kernels
 
     # Walking.
 
-    def run_body(self, region: Region, parent: Path, name: str) -> None:
+    def run_body(self, region: ir.Region, parent: ir.Path, name: str) -> None:
         """Run the lines of a region in the current frame.
 
         Raises:
@@ -95,9 +71,9 @@ class LineRunner(LineVisitor[None]):
                     error.path, error.origin = path, self.program.place_of(line) or None
                 raise
 
-    def _look(self, line: AnyLine) -> None:
+    def _look(self, line: ir.AnyLine) -> None:
         """Check that the buffers a line touches are alive and match their layouts."""
-        found = effects(line, self.program)
+        found = ir.effects(line, self.program)
         for name in found.touched:
             if name not in found.kills or not self._is_given_up(name):
                 settle(self.frame, self.frame.find(name))
@@ -119,18 +95,18 @@ class LineRunner(LineVisitor[None]):
     # Memory.
 
     @override
-    def visit_allocate(self, line: Allocate) -> None:
+    def visit_allocate(self, line: ir.Allocate) -> None:
         storage = self._allocate(line)
         if line.zeroed:
             assert storage.block is not None
             storage.block.bytes.zero_()
 
     @override
-    def visit_allocate_pool(self, line: AllocatePool) -> None:
+    def visit_allocate_pool(self, line: ir.AllocatePool) -> None:
         self._allocate(line).is_pool = True
 
-    def _allocate(self, line: Allocate | AllocatePool) -> Storage:
-        if line.memory is MemoryKind.SYMMETRIC:
+    def _allocate(self, line: ir.Allocate | ir.AllocatePool) -> Storage:
+        if line.memory is ir.MemoryKind.SYMMETRIC:
             raise UnsupportedError(what="memory that peers address", where="the interpreter")
         layout, allocator = self.program.layout(line.out), None
         if own := own_memory(line, layout):
@@ -148,7 +124,9 @@ class LineRunner(LineVisitor[None]):
         self.frame.own(self.enter(storage), self.frame.place(line.out, storage, layout))
         return storage
 
-    def _allocate_opaque(self, name: str, layout: Layout, allocator: Callable[..., Any]) -> Storage:
+    def _allocate_opaque(
+        self, name: str, layout: ir.Layout, allocator: Callable[..., Any]
+    ) -> Storage:
         """Allocate memory that only the device can read, without red zones or views."""
         size, stride = self.frame.dims(layout.size), self.frame.dims(layout.stride)
         tensor = allocator(tuple(size), tuple(stride), dtype_of(layout))
@@ -158,7 +136,7 @@ class LineRunner(LineVisitor[None]):
         return storage
 
     @override
-    def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
+    def visit_allocate_from_pool(self, line: ir.AllocateFromPool) -> None:
         pool = self.frame.find(line.pool).storages[0]
         layout = self.program.layout(line.out)
         offset, nbytes = self.frame.dim(line.offset), self.frame.nbytes(layout)
@@ -179,12 +157,12 @@ class LineRunner(LineVisitor[None]):
         self.frame.own(self.enter(storage), self.frame.place(line.out, storage, layout))
 
     @override
-    def visit_free(self, line: Free) -> None:
+    def visit_free(self, line: ir.Free) -> None:
         if not self._is_given_up(line.buffer):
             self.frame.end(self.frame.find(line.buffer), f"was freed at {self.path}")
 
     @override
-    def visit_reuse(self, line: Reuse) -> None:
+    def visit_reuse(self, line: ir.Reuse) -> None:
         donor = self.frame.find(line.donor)
         layout, begin = self.program.layout(line.out), self.frame.begin(donor)
         why = f"went to %{line.out} at {self.path}"
@@ -200,7 +178,7 @@ class LineRunner(LineVisitor[None]):
         self.frame.own(self.enter(storage), tensor)
 
     @override
-    def visit_reinterpret(self, line: Reinterpret) -> None:
+    def visit_reinterpret(self, line: ir.Reinterpret) -> None:
         source = self.frame.find(line.source)
         layout, begin = self.program.layout(line.out), self.frame.begin(source)
         tensor = self.frame.place(line.out, source.storages[0], layout, begin)
@@ -210,14 +188,14 @@ class LineRunner(LineVisitor[None]):
     # Calls.
 
     @override
-    def visit_kernel_call(self, line: KernelCall) -> None:
+    def visit_kernel_call(self, line: ir.KernelCall) -> None:
         kernel = self._kernels[line.kernel, line.device]
         args = [value_of(self.frame, arg) for arg in line.args]
         grid = tuple(self.frame.dim(size) for size in line.grid)
         self.watched(line.kernel, line.args, lambda: kernel(grid, *args))
 
     @override
-    def visit_extern_kernel(self, line: ExternKernel) -> None:
+    def visit_extern_kernel(self, line: ir.ExternKernel) -> None:
         args = [value_of(self.frame, arg) for arg in line.args]
         kwargs = {name: value_of(self.frame, arg) for name, arg in line.kwargs}
         passed = [*line.args, *(arg for _, arg in line.kwargs)]
@@ -230,7 +208,7 @@ class LineRunner(LineVisitor[None]):
             return value
 
         value = self.watched(line.op, passed, call)
-        for name in effects(line).held:
+        for name in ir.effects(line).held:
             for storage in self.frame.buffers[name].storages if name in self.frame.buffers else ():
                 storage.is_held = True
         alive = [storage for storage in self.storages if not storage.end]
@@ -249,7 +227,7 @@ class LineRunner(LineVisitor[None]):
                 wait(tensor)
 
     def watched(
-        self, call: str, args: Sequence[Arg], run: Callable[[], Any]
+        self, call: str, args: Sequence[ir.Arg], run: Callable[[], Any]
     ) -> Any:  # noqa: ANN401 - its result
         """Make a call and check its writes to memory.
 
@@ -277,20 +255,20 @@ class LineRunner(LineVisitor[None]):
     # Symbols.
 
     @override
-    def visit_bind_symbol(self, line: BindSymbol) -> None:
+    def visit_bind_symbol(self, line: ir.BindSymbol) -> None:
         source = line.source
         tensor = self.frame.find(source.buffer).tensor
         value: object = getattr(tensor, source.method)(*dims_of(source))
-        if isinstance(value, bool) and self.program.symbols[line.symbol].kind is SymbolKind.INT:
+        if isinstance(value, bool) and self.program.symbols[line.symbol].kind is ir.SymbolKind.INT:
             value = int(value)  # Inductor converts bools to integers to select by them
         self.frame.bind(line.symbol, value)
 
     @override
-    def visit_compute_symbol(self, line: ComputeSymbol) -> None:
+    def visit_compute_symbol(self, line: ir.ComputeSymbol) -> None:
         self.frame.bind(line.symbol, self.frame.number(line.value))
 
     @override
-    def visit_assert_layout(self, line: AssertLayout) -> None:
+    def visit_assert_layout(self, line: ir.AssertLayout) -> None:
         layout, tensor = self.program.layout(line.buffer), self.frame.find(line.buffer).tensor
         size, stride = tuple(self.frame.dims(layout.size)), tuple(self.frame.dims(layout.stride))
         device = torch.device(str(layout.device))
@@ -299,7 +277,7 @@ class LineRunner(LineVisitor[None]):
             refuse_misaligned(tensor, line.buffer, line.alignment)
 
     @override
-    def visit_assert_symbol(self, line: AssertSymbol) -> None:
+    def visit_assert_symbol(self, line: ir.AssertSymbol) -> None:
         values: dict[str, Any] = {
             s: self.frame.symbols[s] for s in sorted(free_symbols(line.condition))
         }
@@ -307,11 +285,11 @@ class LineRunner(LineVisitor[None]):
         check_that(bool(self.frame.number(line.condition)), text, **values)
 
     @override
-    def visit_assert_apart(self, line: AssertApart) -> None:
+    def visit_assert_apart(self, line: ir.AssertApart) -> None:
         names = (*line.written, *line.others)
         check_apart(names, len(line.written), *(self.frame.find(n).tensor for n in names))
 
-    def _nothing(self, line: AnyLine) -> None:
+    def _nothing(self, line: ir.AnyLine) -> None:
         """Do nothing."""
 
     # Kernels were compiled before the program started, and calls run synchronously.
@@ -319,7 +297,7 @@ class LineRunner(LineVisitor[None]):
     visit_record_event = visit_wait_event = visit_synchronize = _nothing
 
     @override
-    def visit_probe(self, line: Probe) -> None:
+    def visit_probe(self, line: ir.Probe) -> None:
         names = self.program.shown_names(line)
         scalars = [str(value) for value in line.scalars]
         values = [

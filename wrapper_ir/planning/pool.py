@@ -14,19 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import sympy
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.proof import Facts
-from wrapper_ir.lines import (
-    AllocateFromPool,
-    AllocatePool,
-    AssertSymbol,
-    ComputeSymbol,
-    DType,
-    Free,
-    Layout,
-    SymbolInfo,
-    map_regions,
-)
-from wrapper_ir.lines.expr import Dim, ToFloat, dim
+from wrapper_ir.lines.expr import ToFloat
 from wrapper_ir.lines.traits import allocates_one
 from wrapper_ir.planning.arenas import Cut, leases
 from wrapper_ir.planning.offsets import assign_offsets, check_offsets
@@ -34,7 +24,6 @@ from wrapper_ir.planning.relations import Ground, Units, expression, linear, pla
 from wrapper_ir.planning.sizes import Rounded, Sizes, alignment_of
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines import AnyLine, Program, Region
     from wrapper_ir.planning.arenas import Lease, Tenant
 
 _MOST_BYTES: Final = 2**62
@@ -43,12 +32,12 @@ _MOST_BYTES: Final = 2**62
 class Pooled(NamedTuple):
     """A program with pools."""
 
-    program: Program
+    program: ir.Program
     winners: dict[str, str]
     """The planner that placed the slices of each pool."""
 
 
-def pool_storage(program: Program, cut: Cut = Cut.WHOLE) -> Pooled:
+def pool_storage(program: ir.Program, cut: Cut = Cut.WHOLE) -> Pooled:
     """Place plain allocations in arenas.
 
     Expects explicit ends (:func:`~wrapper_ir.planning.insert_frees`). Storage that no line frees
@@ -73,14 +62,14 @@ def pool_storage(program: Program, cut: Cut = Cut.WHOLE) -> Pooled:
 class _Pooling:
     """The state of one run over a program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self.program = program
         self.sizes = Sizes(program)
         self.rounded = Rounded(program)
         self.facts = Facts(program)
         self.ground = Ground(program)
-        self.buffers: dict[str, Layout] = {}
-        self.symbols: dict[str, SymbolInfo] = {}
+        self.buffers: dict[str, ir.Layout] = {}
+        self.symbols: dict[str, ir.SymbolInfo] = {}
         self.winners: dict[str, str] = {}
         self._used = {*program.buffers, *program.symbols, *program.kernels}
 
@@ -92,10 +81,10 @@ class _Pooling:
         self._used.add(name)
         return name
 
-    def region(self, region: Region, cut: Cut) -> Region:
+    def region(self, region: ir.Region, cut: Cut) -> ir.Region:
         """Return a region with its arenas, nested regions included."""
         inside = partial(self.region, cut=cut.inside)
-        body = tuple(map_regions(line, inside) for line in region.body)
+        body = tuple(ir.map_regions(line, inside) for line in region.body)
         inner = dataclasses.replace(region, body=body)
         edit = _Edit()
         for lease in leases(inner, self.program, self.rounded, cut):
@@ -111,12 +100,12 @@ class _Pooling:
         intervals = [(t.start, t.end, max(self.sizes.value(t.nbytes), 1)) for t in tenants]
         plan = assign_offsets(intervals, alignment)
         check_offsets(intervals, plan.offsets, alignment=alignment, height=plan.height)
-        offsets: list[Dim] = list(plan.offsets)
-        height: Dim = plan.height
+        offsets: list[ir.Dim] = list(plan.offsets)
+        height: ir.Dim = plan.height
         if any(type(tenant.nbytes) is not int for tenant in tenants):
             edit.before[begin] += self.checks(tenants)
 
-            def compute(kind: str, value: Dim) -> str:
+            def compute(kind: str, value: ir.Dim) -> str:
                 return self.compute(f"{name}_{kind}", value, edit.before[begin])
 
             # Symbols are bound before this arena and so before all later arenas of this region.
@@ -124,24 +113,26 @@ class _Pooling:
             sizes = [units.of(tenant.nbytes, compute) for tenant in tenants]
             lows, top = placed(relations(intervals, plan.offsets), sizes, units, compute)
             offsets = [expression(low, alignment) for low in lows]
-            height = dim(top * alignment)
-        self.buffers[name] = Layout(DType.UINT8, lease.device, (height,), (1,))
-        edit.before[begin].append(AllocatePool(name, lease.place.memory, space=lease.place.space))
+            height = ir.dim(top * alignment)
+        self.buffers[name] = ir.Layout(ir.DType.UINT8, lease.device, (height,), (1,))
+        edit.before[begin].append(
+            ir.AllocatePool(name, lease.place.memory, space=lease.place.space)
+        )
         for tenant, offset in zip(tenants, offsets, strict=True):
             edit.slices[tenant.start] = (name, offset)
-        edit.behind[end].append(Free(name))
+        edit.behind[end].append(ir.Free(name))
         self.winners[name] = plan.winner
 
-    def compute(self, wanted: str, value: Dim, lines: list[AnyLine]) -> str:
+    def compute(self, wanted: str, value: ir.Dim, lines: list[ir.AnyLine]) -> str:
         """Append a line that binds a new symbol to an expression, and return its name."""
         name = self.fresh(f"{wanted}_")
         hint = self.sizes.value(value)
         self.sizes.know(name, hint)
-        self.symbols[name] = SymbolInfo(lower=0, hint=hint)
-        lines.append(ComputeSymbol(name, value))
+        self.symbols[name] = ir.SymbolInfo(lower=0, hint=hint)
+        lines.append(ir.ComputeSymbol(name, value))
         return name
 
-    def checks(self, tenants: tuple[Tenant, ...]) -> list[AnyLine]:
+    def checks(self, tenants: tuple[Tenant, ...]) -> list[ir.AnyLine]:
         """Return assertions that the sum of all sizes fits into 64 bits, unless that is proved.
 
         They use floating point, which does not wrap, and skip sizes that another always exceeds.
@@ -150,7 +141,7 @@ class _Pooling:
         sizes = dict.fromkeys(tenant.nbytes for tenant in tenants)
         largest = map(expression, self.ground.largest(map(linear, sizes)))
         return [
-            AssertSymbol(sympy.Le(_floating(nbytes), most), "the buffers fit into memory")
+            ir.AssertSymbol(sympy.Le(_floating(nbytes), most), "the buffers fit into memory")
             for nbytes in largest
             if not self.facts.at_least(most, nbytes)
         ]
@@ -167,18 +158,18 @@ class _Edit:
     """Edits to the lines of one region, by position."""
 
     def __init__(self) -> None:
-        self.before: defaultdict[int, list[AnyLine]] = defaultdict(list)
-        self.behind: defaultdict[int, list[AnyLine]] = defaultdict(list)
-        self.slices: dict[int, tuple[str, Dim]] = {}
+        self.before: defaultdict[int, list[ir.AnyLine]] = defaultdict(list)
+        self.behind: defaultdict[int, list[ir.AnyLine]] = defaultdict(list)
+        self.slices: dict[int, tuple[str, ir.Dim]] = {}
 
-    def applied(self, body: tuple[AnyLine, ...]) -> list[AnyLine]:
+    def applied(self, body: tuple[ir.AnyLine, ...]) -> list[ir.AnyLine]:
         """Return the edited lines."""
-        result: list[AnyLine] = []
+        result: list[ir.AnyLine] = []
         for position, line in enumerate(body):
             result += self.before.get(position, ())
             place = self.slices.get(position)
             if place is not None and allocates_one(line):
-                result.append(AllocateFromPool(line.out, *place, origin=line.origin))
+                result.append(ir.AllocateFromPool(line.out, *place, origin=line.origin))
             else:
                 result.append(line)
             result += self.behind.get(position, ())

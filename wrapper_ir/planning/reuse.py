@@ -27,23 +27,13 @@ from bisect import bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import Liveness
-from wrapper_ir.lines import (
-    Allocate,
-    Device,
-    Dim,
-    Free,
-    Place,
-    Reuse,
-    map_regions,
-    regions_of,
-)
 from wrapper_ir.lines.traits import allocates_one, calls_op, checks_layout, ends
 from wrapper_ir.planning.sizes import Heights, Sizes, held_bytes, nbytes_of, peak
 
 if TYPE_CHECKING:
     from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.lines import AnyLine, Layout, Program, Region
 
 LARGE: Final = 128 * 1024
 """Bytes from which allocators map memory from the system and return it when it is freed."""
@@ -61,13 +51,13 @@ donor only if the program checks its alignment."""
 class _Key(NamedTuple):
     """Properties that a donor and an allocation must share."""
 
-    device: Device
-    place: Place
+    device: ir.Device
+    place: ir.Place
     itemsize: int
-    nbytes: Dim
+    nbytes: ir.Dim
     stream: int
     mempool: int
-    opaque: Layout | None
+    opaque: ir.Layout | None
     """The layout, if it is opaque: the storage can only hold the same layout again."""
 
 
@@ -78,7 +68,7 @@ class _Donor(NamedTuple):
     position: int
 
 
-def reuse_storage(program: Program) -> Program:
+def reuse_storage(program: ir.Program) -> ir.Program:
     """Turn each allocation that can take over freed storage into a ``reuse``.
 
     Expects explicit ends (:func:`~wrapper_ir.planning.insert_frees`); storage that no line frees is
@@ -88,11 +78,11 @@ def reuse_storage(program: Program) -> Program:
     return program.replace(body=_reused(program.region, program, Sizes(program)).body)
 
 
-def _reused(region: Region, program: Program, sizes: Sizes) -> Region:
+def _reused(region: ir.Region, program: ir.Program, sizes: Sizes) -> ir.Region:
     inner = dataclasses.replace(
         region,
         body=tuple(
-            map_regions(line, lambda nested: _reused(nested, program, sizes))
+            ir.map_regions(line, lambda nested: _reused(nested, program, sizes))
             for line in region.body
         ),
     )
@@ -101,12 +91,12 @@ def _reused(region: Region, program: Program, sizes: Sizes) -> Region:
         exact = _Match(inner, program, sizes, best_fit=False)
         match = match if match.saved > exact.saved else exact
     donors = match.donors
-    body: list[AnyLine] = []
+    body: list[ir.AnyLine] = []
     gone = {donor.position for donor in donors.values()}
     for position, line in enumerate(inner.body):
         donor = donors.get(position)
         if donor is not None and allocates_one(line):
-            body.append(Reuse(line.out, donor.life.owner, origin=line.origin))
+            body.append(ir.Reuse(line.out, donor.life.owner, origin=line.origin))
         elif position not in gone:
             body.append(line)
     return dataclasses.replace(inner, body=tuple(body))
@@ -115,7 +105,9 @@ def _reused(region: Region, program: Program, sizes: Sizes) -> Region:
 class _Match:
     """The donors that one walk over a region finds for its allocations."""
 
-    def __init__(self, region: Region, program: Program, sizes: Sizes, *, best_fit: bool) -> None:
+    def __init__(
+        self, region: ir.Region, program: ir.Program, sizes: Sizes, *, best_fit: bool
+    ) -> None:
         self.best_fit = best_fit
         #: Bytes saved, and the number of reuses of larger storage.
         self.saved = self.inexact = 0
@@ -145,7 +137,7 @@ class _Match:
             elif _takes_hidden_memory(line):
                 self.freed.clear()
 
-    def give(self, position: int, line: Free) -> None:
+    def give(self, position: int, line: ir.Free) -> None:
         """Record the storage that a line frees as a donor."""
         for life in self.liveness.of(line.buffer)[:1]:
             key = self.key(life) if self.can_give(life, line) else None
@@ -158,7 +150,7 @@ class _Match:
                         known.insert(at, key.nbytes)
                 stack.append(_Donor(life, position))
 
-    def take(self, position: int, line: Allocate) -> None:
+    def take(self, position: int, line: ir.Allocate) -> None:
         """Let an allocation take the last freed storage that fits, if the peak allows it."""
         for life in self.liveness.of(line.out)[:1]:
             key = self.key(life)
@@ -209,11 +201,11 @@ class _Match:
         self.saved += nbytes
         return True
 
-    def _nbytes(self, life: Life) -> Dim:
+    def _nbytes(self, life: Life) -> ir.Dim:
         layout = self.program.buffers.get(life.owner)
         return 0 if layout is None else nbytes_of(layout)
 
-    def can_give(self, life: Life, line: Free) -> bool:
+    def can_give(self, life: Life, line: ir.Free) -> bool:
         """Return whether storage may be reused under another name once ``line`` frees it."""
         if life.is_held or not life.is_owned or life.owner != line.buffer:
             return False
@@ -241,10 +233,10 @@ class _Match:
         return _Key(layout.device, life.place, itemsize, nbytes, *where, opaque)
 
 
-def _takes_hidden_memory(line: AnyLine) -> bool:
+def _takes_hidden_memory(line: ir.AnyLine) -> bool:
     """Return whether a line, or its regions, calls an op that allocates its own results."""
     if calls_op(line):
         return bool(line.results)
     return any(
-        _takes_hidden_memory(inner) for _, region in regions_of(line) for inner in region.body
+        _takes_hidden_memory(inner) for _, region in ir.regions_of(line) for inner in region.body
     )

@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 import sympy
 from sympy.logic.boolalg import Boolean
 
-from wrapper_ir.lines import (
-    Dim,
-    Scalar,
-    SymbolInfo,
-    SymbolKind,
-    UnsupportedExprError,
-    dim,
-    real_symbol,
-    scalar,
-    symbol,
-)
+import wrapper_ir.lines as ir
+from wrapper_ir.lines import dim, scalar, symbol
 from wrapper_ir.lines.expr import FUNCTIONS, FloorDiv, Mod, TrueDiv
 from wrapper_ir.lines.expr_printer import (
     ExprPrinter,
@@ -95,7 +86,7 @@ class TextExprPrinter(ExprPrinter):
     }
 
     def __init__(
-        self, symbols: Mapping[str, SymbolInfo] | None = None, *, strict: bool = True
+        self, symbols: Mapping[str, ir.SymbolInfo] | None = None, *, strict: bool = True
     ) -> None:
         super().__init__()
         self._symbols = symbols
@@ -134,7 +125,7 @@ class TextExprPrinter(ExprPrinter):
     def symbol(self, name: str, *, is_real: bool) -> Piece:
         """Return the name, with a dollar sign if it is a keyword."""
         info = None if self._symbols is None else self._symbols.get(name)
-        declared_real = info is not None and info.kind is SymbolKind.FLOAT
+        declared_real = info is not None and info.kind is ir.SymbolKind.FLOAT
         if self._strict and self._symbols is not None and is_real != declared_real:
             raise UnprintableError(
                 what=f"the expression with the symbol '{name}'",
@@ -184,7 +175,7 @@ _LEVELS: Final[dict[str, Level]] = {
     **dict.fromkeys("+-", Level.SUM),
 }
 
-_WORDS: Final[dict[str, Scalar]] = {
+_WORDS: Final[dict[str, ir.Scalar]] = {
     "true": True,
     "false": False,
     "inf": math.inf,
@@ -206,10 +197,10 @@ class ExprParser:
 
         Undeclared symbols are integers.
         """
-        wanted = real_symbol(name) if is_real else symbol(name)
+        wanted = ir.real_symbol(name) if is_real else symbol(name)
         return bool(self._symbols.setdefault(name, wanted) == wanted)
 
-    def dim(self, cursor: Cursor) -> Dim:
+    def dim(self, cursor: Cursor) -> ir.Dim:
         """Read an integer-valued expression."""
         token = cursor.tokens[cursor.at]
         if token.isdecimal() and len(token) < 19 and cursor.tokens[cursor.at + 1] in _END:
@@ -218,7 +209,7 @@ class ExprParser:
         start = cursor.at
         return _computed(cursor, start, dim, [self._expr(cursor)])
 
-    def scalar(self, cursor: Cursor) -> Scalar:
+    def scalar(self, cursor: Cursor) -> ir.Scalar:
         """Read a number, boolean or expression."""
         token = cursor.tokens[cursor.at]
         if token.isdecimal() and len(token) < 19 and cursor.tokens[cursor.at + 1] in _END:
@@ -438,7 +429,7 @@ def _computed(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -
     """Call a function of sympy or ours, and report what cannot be evaluated."""
     try:
         return function(*args)
-    except UnsupportedExprError as error:
+    except ir.UnsupportedExprError as error:
         cursor.fail(error.message, ExprTextError, at=at, hint=error.hint)
     except _SYMPY_ERRORS as error:
         reason = str(error).partition("\n")[0][:120] or type(error).__name__

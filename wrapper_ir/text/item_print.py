@@ -4,27 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.lines import (
-    Arg,
-    BufferParam,
-    Device,
-    Frame,
-    Layout,
-    LayoutKind,
-    NamedArg,
-    OpResult,
-    Packing,
-    Param,
-    Program,
-    Relation,
-    ResultBuffer,
-    ResultObject,
-    ResultSymbol,
-    Scalar,
-    ScalarParam,
-    Value,
-    contiguous_strides,
-)
+import wrapper_ir.lines as ir
 from wrapper_ir.lines.expr_printer import Level
 from wrapper_ir.lines.schema import CLASS_NAME, QUALIFIED_OP_NAME
 from wrapper_ir.text.assembly import SHOWERS
@@ -44,13 +24,13 @@ class ItemPrinter:
         strict: True to refuse what could not be parsed. Otherwise it is quoted, for display.
     """
 
-    def __init__(self, program: Program, *, strict: bool = True) -> None:
+    def __init__(self, program: ir.Program, *, strict: bool = True) -> None:
         self.exprs = TextExprPrinter(program.symbols, strict=strict)
         self._layouts = program.buffers
         self._strict = strict
         self._names: dict[str, str] = {}
         self._depth = 0
-        self._layout_texts: dict[Layout, str] = {}
+        self._layout_texts: dict[ir.Layout, str] = {}
 
     def buffer(self, name: str) -> str:
         """Return ``%name``."""
@@ -99,15 +79,15 @@ class ItemPrinter:
             raise UnprintableError(what=what, reason=reason)
         return shown
 
-    def scalar(self, value: Scalar) -> str:
+    def scalar(self, value: ir.Scalar) -> str:
         """Return a number or expression."""
         return str(value) if type(value) is int and -1e9 < value < 1e9 else self.exprs.print(value)
 
-    def scalars(self, values: Iterable[Scalar]) -> str:
+    def scalars(self, values: Iterable[ir.Scalar]) -> str:
         """Return comma-separated numbers or expressions."""
         return ", ".join(map(self.scalar, values))
 
-    def numbers(self, values: Iterable[Scalar]) -> str:
+    def numbers(self, values: Iterable[ir.Scalar]) -> str:
         """Return numbers or expressions in square brackets."""
         return f"[{self.scalars(values)}]"
 
@@ -115,27 +95,27 @@ class ItemPrinter:
         """Return strings in square brackets."""
         return f"[{', '.join(map(quote, values))}]"
 
-    def device(self, device: Device) -> str:
+    def device(self, device: ir.Device) -> str:
         """Return ``@cuda:0``."""
         if device.index is not None and device.index < 0:
             return self.refuse(f"@{device}", f"the device '{device}'", "its index is negative")
         kind = self.identifier(device.type, "the device type")
         return f"@{kind}" if device.index is None else f"@{kind}:{device.index}"
 
-    def layout(self, layout: Layout) -> str:
+    def layout(self, layout: ir.Layout) -> str:
         """Return ``f32[s0, 64]{1, s0}+8 @cuda:0``, without row-major strides and offset 0."""
         text = self._layout_texts.get(layout)
         if text is None:
             text = self._layout_texts[layout] = self._layout(layout)
         return text
 
-    def _layout(self, layout: Layout) -> str:
+    def _layout(self, layout: ir.Layout) -> str:
         text = f"{layout.dtype.short}[{self.scalars(layout.size)}]"
-        if layout.stride != contiguous_strides(layout.size):
+        if layout.stride != ir.contiguous_strides(layout.size):
             text += f"{{{self.scalars(layout.stride)}}}"
         if layout.offset != 0:
             text += f"+{self.exprs.print(layout.offset, Level.ATOM)}"
-        if layout.kind is not LayoutKind.STRIDED:
+        if layout.kind is not ir.LayoutKind.STRIDED:
             text += f" {layout.kind.value}"
         return f"{text} {self.device(layout.device)}"
 
@@ -148,7 +128,7 @@ class ItemPrinter:
         """Return ``%name : layout``."""
         return f"{self.buffer(name)} : {self.layout_of(name)}"
 
-    def arg_list(self, items: tuple[Arg, ...]) -> str:
+    def arg_list(self, items: tuple[ir.Arg, ...]) -> str:
         """Return arguments in square brackets."""
         if self._depth >= MAX_DEPTH:
             self.refuse("", "a list", f"it is nested deeper than {MAX_DEPTH}")
@@ -157,7 +137,7 @@ class ItemPrinter:
         self._depth -= 1
         return f"[{text}]"
 
-    def args(self, args: tuple[Arg, ...], kwargs: tuple[NamedArg, ...] = ()) -> str:
+    def args(self, args: tuple[ir.Arg, ...], kwargs: tuple[ir.NamedArg, ...] = ()) -> str:
         """Return arguments in parentheses, keyword arguments last."""
         texts = list(map(self.show, args))
         for name, arg in kwargs:
@@ -168,48 +148,48 @@ class ItemPrinter:
         """Return buffers in parentheses."""
         return self.mixed(buffers, ())
 
-    def mixed(self, buffers: Iterable[str], scalars: Iterable[Scalar]) -> str:
+    def mixed(self, buffers: Iterable[str], scalars: Iterable[ir.Scalar]) -> str:
         """Return buffers, then numbers, in parentheses."""
         return f"({', '.join([*map(self.buffer, buffers), *map(self.scalar, scalars)])})"
 
-    def targets(self, results: tuple[OpResult, ...]) -> str:
+    def targets(self, results: tuple[ir.OpResult, ...]) -> str:
         """Return the left side of a call: ``%a`` or ``(%a, u0)``."""
         names = list(map(self._target, results))
         return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
-    def _target(self, result: OpResult) -> str:
+    def _target(self, result: ir.OpResult) -> str:
         match result:
-            case ResultBuffer():
+            case ir.ResultBuffer():
                 return self.buffer(result.out)
-            case ResultSymbol():
+            case ir.ResultSymbol():
                 return self.symbol(result.symbol)
-            case ResultObject():
+            case ir.ResultObject():
                 return self.object(result.object)
 
-    def result_types(self, results: tuple[OpResult, ...]) -> str:
+    def result_types(self, results: tuple[ir.OpResult, ...]) -> str:
         """Return the result types of a call: ``type`` or ``(type, type)``."""
         if len(results) == 1:
             return self._result(results[0], ())
         types = [self._result(result, (index,)) for index, result in enumerate(results)]
         return f"({', '.join(types)})"
 
-    def _result(self, result: OpResult, usual_path: tuple[int | str, ...]) -> str:
-        if isinstance(result, ResultSymbol):
+    def _result(self, result: ir.OpResult, usual_path: tuple[int | str, ...]) -> str:
+        if isinstance(result, ir.ResultSymbol):
             text = "symbol"
-        elif isinstance(result, ResultObject):
+        elif isinstance(result, ir.ResultObject):
             text = self.class_name(result.class_name)
         else:
             text = self.layout_of(result.out)
-            if result.relation is not Relation.FRESH or result.of:
+            if result.relation is not ir.Relation.FRESH or result.of:
                 text += f" {result.relation.value}"
-            if result.relation in (Relation.ALIAS, Relation.MAY_ALIAS) or result.of:
+            if result.relation in (ir.Relation.ALIAS, ir.Relation.MAY_ALIAS) or result.of:
                 text += f"({', '.join(map(self.buffer, result.of))})"
         if result.path == usual_path:
             return text
         steps = [quote(s) if isinstance(s, str) else self.scalar(s) for s in result.path]
         return f"{text} at [{', '.join(steps)}]"
 
-    def returned(self, word: str, values: tuple[Value, ...]) -> str:
+    def returned(self, word: str, values: tuple[ir.Value, ...]) -> str:
         """Return ``return %a, s0, none``."""
         return f"{word} {', '.join(map(self.show, values))}" if values else word
 
@@ -217,16 +197,16 @@ class ItemPrinter:
         """Return the text of an item: an argument, an input, a result, a declaration."""
         return SHOWERS[type(item)](self, item)
 
-    def param(self, param: Param) -> str:
+    def param(self, param: ir.Param) -> str:
         """Return ``name: in f32`` or ``name: i64``."""
         name = self.identifier(param.name, "the parameter")
         match param:
-            case BufferParam():
+            case ir.BufferParam():
                 return f"{name}: {param.access.word} {param.dtype.short}"
-            case ScalarParam():
+            case ir.ScalarParam():
                 return f"{name}: {param.type.value}"
 
-    def params(self, params: tuple[Param, ...]) -> str:
+    def params(self, params: tuple[ir.Param, ...]) -> str:
         """Return the parameters of a kernel in parentheses."""
         return f"({', '.join(map(self.param, params))})"
 
@@ -237,20 +217,20 @@ class ItemPrinter:
         least = "-inf" if lower is None else self.scalar(lower)
         return f" [{least}, {'inf' if upper is None else self.scalar(upper)}]"
 
-    def packing(self, packing: Packing) -> str:
+    def packing(self, packing: ir.Packing) -> str:
         """Return how a constant is packed: ``ns::op(args)[1]``."""
         text = self.op(packing.op) + self.args(packing.args)
         return text if packing.position is None else f"{text}[{packing.position}]"
 
-    def frames(self, frames: Iterable[Frame]) -> str:
+    def frames(self, frames: Iterable[ir.Frame]) -> str:
         """Return ``at "file.py":12`` for each frame."""
         return "".join(map(self.show, frames))
 
-    def table(self, rows: Iterable[tuple[str, Scalar | str | None]]) -> str:
+    def table(self, rows: Iterable[tuple[str, ir.Scalar | str | None]]) -> str:
         """Return ``{key: value, ...}``."""
         return "{" + ", ".join(f"{self.key(key)}: {self._entry(v)}" for key, v in rows) + "}"
 
-    def _entry(self, value: Scalar | str | None) -> str:
+    def _entry(self, value: ir.Scalar | str | None) -> str:
         if value is None:
             return "none"
         return quote(value) if isinstance(value, str) else self.scalar(value)

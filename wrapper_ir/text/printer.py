@@ -8,22 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from wrapper_ir.lines import (
-    FOLDING,
-    SCHEMA_VERSION,
-    AnyLine,
-    BufferInput,
-    KernelDefinition,
-    Path,
-    Program,
-    Region,
-    SchemaError,
-    TorchOp,
-    parse_schema,
-    regions_of,
-    walk_regions,
-)
-from wrapper_ir.lines.effects import effects
+import wrapper_ir.lines as ir
 from wrapper_ir.lines.fields import as_program, misfits
 from wrapper_ir.lines.traits import declares
 from wrapper_ir.lines.visitor import LINES_ARE_CLOSED
@@ -38,14 +23,14 @@ if TYPE_CHECKING:
 # Lines of a program.
 
 
-def first_line(items: ItemPrinter, line: AnyLine) -> str:
+def first_line(items: ItemPrinter, line: ir.AnyLine) -> str:
     """Return the first line of a line's text: all of it, but for source code and regions."""
-    if declares(line) and isinstance(line.source, TorchOp):
+    if declares(line) and isinstance(line.source, ir.TorchOp):
         return _library_op(items, line, line.source)
     return items.show(line)
 
 
-def _library_op(items: ItemPrinter, line: KernelDefinition, source: TorchOp) -> str:
+def _library_op(items: ItemPrinter, line: ir.KernelDefinition, source: ir.TorchOp) -> str:
     """Return the declaration of a library op. Its schema gives its name and its parameters."""
     refuse, schema = items.refuse, source.schema
     word = "method" if source.is_method else "extern"
@@ -53,8 +38,8 @@ def _library_op(items: ItemPrinter, line: KernelDefinition, source: TorchOp) -> 
     if not is_plain_schema(schema):
         return refuse(shown, what, "its schema is not one line of printable text")
     try:
-        name = parse_schema(schema).name
-    except SchemaError as error:
+        name = ir.parse_schema(schema).name
+    except ir.SchemaError as error:
         return refuse(shown, what, error.message)
     if name != line.name:
         return refuse(shown, what, f"its schema belongs to '{name}'")
@@ -65,11 +50,11 @@ class TextLine(NamedTuple):
     """A line of text. ``path`` is the address of the program line that starts on it, if any."""
 
     text: str
-    path: Path | None = None
+    path: ir.Path | None = None
 
 
 def print_program(
-    program: Program, *, origins: bool = False, strict: bool = True, values: str = ""
+    program: ir.Program, *, origins: bool = False, strict: bool = True, values: str = ""
 ) -> str:
     """Return the program as text. :func:`wrapper_ir.parse` reads it back as an equal program.
 
@@ -88,7 +73,7 @@ def print_program(
 
 
 def text_lines(
-    program: Program,
+    program: ir.Program,
     *,
     origins: bool = False,
     strict: bool = True,
@@ -112,7 +97,7 @@ def text_lines(
         raise UnprintableError(what="the program", reason="it is nested too deeply") from None
 
 
-def print_line(line: AnyLine, program: Program) -> str:
+def print_line(line: ir.AnyLine, program: ir.Program) -> str:
     """Return the first line of a line's text, for messages. Refuses nothing."""
     return first_line(ItemPrinter(program, strict=False), line)
 
@@ -120,7 +105,7 @@ def print_line(line: AnyLine, program: Program) -> str:
 class _ProgramPrinter:
     """Printer of one program."""
 
-    def __init__(self, program: Program, *, origins: bool, strict: bool, paths: bool) -> None:
+    def __init__(self, program: ir.Program, *, origins: bool, strict: bool, paths: bool) -> None:
         self._program = program
         self._origins = program.origins if origins else ()
         self._show_origins = origins
@@ -140,20 +125,24 @@ class _ProgramPrinter:
         if self._program.folding is not None:
             yield from self._folding(self._program.folding)
 
-    def _folding(self, folding: Program) -> Iterator[TextLine]:
+    def _folding(self, folding: ir.Program) -> Iterator[TextLine]:
         """Yield the lines of the program that computes folded constants."""
-        root = FOLDING if self._paths else None
+        root = ir.FOLDING if self._paths else None
         yield from (TextLine(""), TextLine("folding", root))
         how = {"origins": self._show_origins, "strict": self._strict, "paths": self._paths}
         nested = _ProgramPrinter(folding, **how).lines(values="")
         next(nested)  # the version, which is that of the whole text
         for line in nested:
-            yield line if line.path is None else line._replace(path=Path((*FOLDING, *line.path)))
+            yield (
+                line
+                if line.path is None
+                else line._replace(path=ir.Path((*ir.FOLDING, *line.path)))
+            )
 
     def _head(self, values: str) -> Iterator[str]:
         program, items = self._program, self._items
         name = items.identifier(program.name, "the program")
-        yield f"wir {SCHEMA_VERSION}"
+        yield f"wir {ir.SCHEMA_VERSION}"
         yield f"program @{name} {program.role.value} {program.stage.value}"
         if program.in_spec:
             yield f"in_spec {quote(program.in_spec)}"
@@ -189,7 +178,7 @@ class _ProgramPrinter:
         if not buffers:
             return []
         defined = set(self._program.constants)
-        for _, _, region in walk_regions(self._program):
+        for _, _, region in ir.walk_regions(self._program):
             defined.update(_defined_in(region))
         return [name for name in buffers if name not in defined]
 
@@ -198,7 +187,7 @@ class _ProgramPrinter:
         blank = TextLine("")
         before = "head"
         for index, line in enumerate(self._program.body):
-            path = Path().then("body", index) if self._paths else None
+            path = ir.Path().then("body", index) if self._paths else None
             kind = _kind(line)
             if kind == "kernel" or kind != before:
                 yield blank
@@ -207,18 +196,18 @@ class _ProgramPrinter:
         if before != "line":
             yield blank
 
-    def _line(self, line: AnyLine, path: Path | None, depth: int) -> Iterator[TextLine]:
+    def _line(self, line: ir.AnyLine, path: ir.Path | None, depth: int) -> Iterator[TextLine]:
         indent = "  " * depth
         yield TextLine(indent + self._with_origin(line), path)
         if declares(line):
-            if not isinstance(line.source, TorchOp):
+            if not isinstance(line.source, ir.TorchOp):
                 for text in source_lines(line.source.code):
                     yield TextLine(f"{indent}  {text}")
             return
-        for name, region in regions_of(line):
+        for name, region in ir.regions_of(line):
             yield from self._region(name, region, path, depth + 1)
 
-    def _with_origin(self, line: AnyLine) -> str:
+    def _with_origin(self, line: ir.AnyLine) -> str:
         text, origin = first_line(self._items, line), line.origin
         if origin is None or not 0 <= origin < len(self._origins):
             return text
@@ -227,7 +216,7 @@ class _ProgramPrinter:
         return f"{text} loc(#{origin})"
 
     def _region(
-        self, name: str, region: Region, parent: Path | None, depth: int
+        self, name: str, region: ir.Region, parent: ir.Path | None, depth: int
     ) -> Iterator[TextLine]:
         if depth > 2 * MAX_DEPTH and self._strict:
             raise UnprintableError(
@@ -243,16 +232,16 @@ class _ProgramPrinter:
         yield TextLine(indent + "}")
 
 
-def _kind(line: AnyLine) -> str:
+def _kind(line: ir.AnyLine) -> str:
     if not declares(line):
         return "line"
-    return "extern" if isinstance(line.source, TorchOp) else "kernel"
+    return "extern" if isinstance(line.source, ir.TorchOp) else "kernel"
 
 
-def _defined_in(region: Region) -> Iterator[str]:
+def _defined_in(region: ir.Region) -> Iterator[str]:
     """Yield the buffers whose definition in the text includes their layout."""
     for item in region.params:
-        if isinstance(item, BufferInput):
+        if isinstance(item, ir.BufferInput):
             yield item.name
     for line in region.body:
-        yield from effects(line).defines
+        yield from ir.effects(line).defines

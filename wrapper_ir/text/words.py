@@ -5,13 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from wrapper_ir.lines import (
-    DTYPE_BY_SHORT_NAME,
-    GraphRole,
-    Relation,
-    ScalarType,
-    Stage,
-)
+import wrapper_ir.lines as ir
 
 # Keywords and names.
 
@@ -42,16 +36,16 @@ RESERVED: Final = frozenset(
         *("assert", "assert_layout", "align", "cond", "while", "then", "else", "condition"),
         *("assert_apart", "body", "probe", "loc", "stream", "grid", "donated", "wir"),
         *("event", "mempool", "user", "after", "record_event", "wait_event", "synchronize"),
-        *DTYPE_BY_SHORT_NAME,
+        *ir.DTYPE_BY_SHORT_NAME,
     )
 )
 """Names of symbols that need a dollar sign: ``$free``. It is allowed for any symbol."""
 
-DTYPES: Final = DTYPE_BY_SHORT_NAME
-ROLES: Final = {role.value: role for role in GraphRole}
-STAGES: Final = {stage.value: stage for stage in Stage}
-SCALAR_TYPES: Final = {type_.value: type_ for type_ in ScalarType}
-RELATIONS: Final = {relation.value: relation for relation in Relation}
+DTYPES: Final = ir.DTYPE_BY_SHORT_NAME
+ROLES: Final = {role.value: role for role in ir.GraphRole}
+STAGES: Final = {stage.value: stage for stage in ir.Stage}
+SCALAR_TYPES: Final = {type_.value: type_ for type_ in ir.ScalarType}
+RELATIONS: Final = {relation.value: relation for relation in ir.Relation}
 
 
 # Escapes, which allow any string in one line of text.
