@@ -19,19 +19,17 @@ from wrapper_ir.lines.fields import as_program
 from wrapper_ir.options.declared import ARENA
 from wrapper_ir.planning.arenas import Cut
 from wrapper_ir.planning.externs import plan_externs, reuse_in_place
-from wrapper_ir.planning.frees import insert_frees
-from wrapper_ir.planning.offsets import (
+from wrapper_ir.planning.intervals import (
     Interval,
     IntervalError,
     IntervalFileError,
     IntervalTable,
-    OffsetPlan,
     PlanError,
-    assign_offsets,
     check_offsets,
     read_intervals,
     write_intervals,
 )
+from wrapper_ir.planning.offsets import OffsetPlan, assign_offsets
 from wrapper_ir.planning.picture import picture
 from wrapper_ir.planning.pool import pool_storage
 from wrapper_ir.planning.report import (
@@ -45,7 +43,7 @@ from wrapper_ir.planning.report import (
     report,
 )
 from wrapper_ir.planning.results import check_results
-from wrapper_ir.planning.reuse import reuse_storage
+from wrapper_ir.planning.reuse import insert_frees, reuse_storage
 from wrapper_ir.planning.sizes import Rounded, held_bytes, needed_bytes, peak
 from wrapper_ir.verify import verify
 

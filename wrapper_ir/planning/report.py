@@ -14,8 +14,7 @@ from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.traits import is_slice
 from wrapper_ir.planning.arenas import Judge
-from wrapper_ir.planning.offsets import PlanError, check_offsets
-from wrapper_ir.planning.offsets.intervals import Problem
+from wrapper_ir.planning.intervals import PlanError, Problem, check_offsets
 from wrapper_ir.planning.sizes import Sizes, held_bytes, held_spans, nbytes_of, needed_bytes, peak
 
 if TYPE_CHECKING:

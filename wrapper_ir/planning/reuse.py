@@ -1,24 +1,4 @@
-"""Line reuse: an allocation takes over storage that was freed before.
-
-The basic rule is that of Inductor's line reuse: walk the lines, remember what is freed, and let an
-allocation of the same device, memory, element size and byte count take the storage freed last. If
-there is none of its size, a large allocation takes the smallest that holds it, up to twice its
-size. This is done only for large allocations, since small ones cost an allocator nothing, while
-fresh pages cost fifteen times as much as touching old ones; and only if the whole plan then
-allocates fewer bytes.
-
-Holding storage from its ``free`` to the allocation raises the peak if the peak lies between. So the
-walk tracks the bytes held at each line and skips reuses that would raise their maximum. Storage
-larger than its buffer counts in full. A plan is therefore never worse than freeing everything at
-once (at the hints, if sizes are symbolic).
-
-A library op that allocates its own results uses memory that no line shows: the results, which are
-counted, and its workspace, which is not. If the true peak is inside such an op, a donor held across
-the call would raise it unnoticed. So donors do not outlive such a call.
-
-The storage freed last is the best donor of its size because it is held for the shortest time. If it
-would raise the peak, so would every other.
-"""
+"""Ends of storage: ``free`` lines after the last use, and allocations that reuse what is freed."""
 
 from __future__ import annotations
 
@@ -28,12 +8,137 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.liveness import Liveness
-from wrapper_ir.lines.traits import allocates_one, calls_op, checks_layout, ends
+from wrapper_ir.analysis.liveness import BEFORE, Liveness
+from wrapper_ir.analysis.ordering import Clocks, touch
+from wrapper_ir.lines.traits import allocates_one, calls_op, checks_layout, ends, shows
 from wrapper_ir.planning.sizes import Heights, Sizes, held_bytes, nbytes_of, peak
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wrapper_ir.analysis.liveness import Life
+
+
+def insert_frees(program: ir.Program, *, free_inputs: bool | None = None) -> ir.Program:
+    """Insert a ``free`` after the last use of all storage that no line ends.
+
+    Existing ends stay, results stay alive, and lines keep their order. Probes do not extend live
+    ranges: a free goes behind the probes of the last use's outcome, and a later probe loses the
+    buffers that are freed by then. Storage that several streams work on ends where its own stream
+    has waited for the others; if it never does, the ``free`` names the streams still at work.
+
+    Args:
+        program: A program that verifies; its stage does not change.
+        free_inputs: Also drop inputs after their last use, so that the caller's memory can be freed
+            before the program ends. By default this is done only in training graphs, whose inputs
+            are saved activations.
+    """
+    if free_inputs is None:
+        free_inputs = program.role is not ir.GraphRole.INFERENCE
+    region = _with_frees(program.region, program, free_params=free_inputs)
+    return program.replace(body=region.body)
+
+
+def _with_frees(region: ir.Region, program: ir.Program, *, free_params: bool) -> ir.Region:
+    liveness = Liveness(region, program)
+    behind: defaultdict[int, list[Life]] = defaultdict(list)
+    ordered = _ordered_ends(region, liveness, program)
+    for life in liveness.lives:
+        if life.end is None and not life.leaves and (life.is_owned or free_params):
+            end = ordered.get(life)
+            behind[life.last_use if end is None else end.position].append(life)
+    body: list[ir.AnyLine] = []
+    waiting: list[Life] = behind[BEFORE]
+    ended: set[Life] = set()
+    for position, line in enumerate(region.body):
+        if waiting and not (shows(line) and line.when is ir.When.AFTER):
+            body.extend(_frees(waiting, ordered))
+            ended.update(waiting)
+            waiting = []
+        new = ir.map_regions(line, lambda inner: _with_frees(inner, program, free_params=False))
+        body.append(_seeing(new, liveness, ended) if shows(new) else new)
+        waiting += behind[position]
+    body.extend(_frees(waiting, ordered))
+    return dataclasses.replace(region, body=tuple(body))
+
+
+def _seeing(line: ir.Probe, liveness: Liveness, ended: set[Life]) -> ir.Probe:
+    """Return a probe without the buffers that have ended before it."""
+    alive = tuple(name for name in line.buffers if ended.isdisjoint(liveness.of(name)))
+    return line if alive == line.buffers else dataclasses.replace(line, buffers=alive)
+
+
+def _frees(lives: list[Life], ordered: Mapping[Life, _OrderedEnd]) -> list[ir.Free]:
+    """Return ``free`` lines: slices before their pools, otherwise in order of definition."""
+    slices_first = sorted(lives, key=lambda life: (life.pool is None, life.start))
+    return [
+        ir.Free(life.owner, ordered[life].after if life in ordered else ()) for life in slices_first
+    ]
+
+
+# Freed memory goes back to the stream that it was allocated on, which may reuse it at once. So
+# storage ends where that stream has waited for the work of the others. If it never does, the
+# allocator has to be told which streams to wait for.
+
+
+class _OrderedEnd(NamedTuple):
+    """The line after which a storage can end, and the streams still working on it then."""
+
+    position: int
+    after: tuple[int, ...] = ()
+
+
+def _ordered_ends(
+    region: ir.Region, liveness: Liveness, program: ir.Program
+) -> dict[Life, _OrderedEnd]:
+    """Return the ends of storages in a program with streams; empty for a program without."""
+    if not program.streams:
+        return {}
+    clocks = Clocks(program)
+    #: The last line, counted from 1, that touches a storage on each stream.
+    last: defaultdict[Life, dict[int, int]] = defaultdict(dict)
+    ending: defaultdict[int, list[Life]] = defaultdict(list)
+    for life in liveness.lives:
+        ending[life.last_use].append(life)
+    found: dict[Life, _OrderedEnd] = {}
+    waiting: list[Life] = []
+    for index, line in enumerate(region.body):
+        work = touch(line, program)
+        clocks.step(line, index + 1)
+        for name in (*work.reads, *work.writes, *work.made):
+            for life in liveness.of(name):
+                last[life][work.stream] = index + 1
+        for life in (*waiting, *ending[index]):
+            uses = last[life].items()
+            left = tuple(s for s, at in uses if not clocks.sees(life.stream, s, at))
+            if life.last_use == index:
+                found[life] = _OrderedEnd(index, left)
+            elif not left:
+                found[life] = _OrderedEnd(index)
+        waiting = [life for life in (*waiting, *ending[index]) if found[life].after]
+    return found
+
+
+# Line reuse: an allocation takes over storage that was freed before.
+#
+# The basic rule is that of Inductor's line reuse: walk the lines, remember what is freed, and let
+# an allocation of the same device, memory, element size and byte count take the storage freed last.
+# If there is none of its size, a large allocation takes the smallest that holds it, up to twice its
+# size. This is done only for large allocations, since small ones cost an allocator nothing, while
+# fresh pages cost fifteen times as much as touching old ones; and only if the whole plan then
+# allocates fewer bytes.
+#
+# Holding storage from its ``free`` to the allocation raises the peak if the peak lies between. So
+# the walk tracks the bytes held at each line and skips reuses that would raise their maximum.
+# Storage larger than its buffer counts in full. A plan is therefore never worse than freeing
+# everything at once (at the hints, if sizes are symbolic).
+#
+# A library op that allocates its own results uses memory that no line shows: the results, which are
+# counted, and its workspace, which is not. If the true peak is inside such an op, a donor held
+# across the call would raise it unnoticed. So donors do not outlive such a call.
+#
+# The storage freed last is the best donor of its size because it is held for the shortest time. If
+# it would raise the peak, so would every other.
 
 LARGE: Final = 128 * 1024
 """Bytes from which allocators map memory from the system and return it when it is freed."""
