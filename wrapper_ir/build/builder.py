@@ -14,12 +14,9 @@ import wrapper_ir.lines as ir
 from wrapper_ir.build.calls import KernelCalls
 from wrapper_ir.build.control import Control
 from wrapper_ir.build.declarations import Declarations
-from wrapper_ir.build.draft import metadata_of, range_checks
-from wrapper_ir.build.errors import UnfinishedError
+from wrapper_ir.build.draft import Equation, bind_given, metadata_of, range_checks
 from wrapper_ir.build.memory import Memory, Streams
-from wrapper_ir.build.regions import value_of
-from wrapper_ir.build.solving import Equation, bind_given
-from wrapper_ir.build.values import choice, located
+from wrapper_ir.build.values import UnfinishedError, choice, located
 from wrapper_ir.lines.traits import binds, computes
 
 if TYPE_CHECKING:
@@ -77,7 +74,7 @@ class Builder(Declarations, KernelCalls, Memory, Streams, Control):
         """
         if self._results is not None:
             raise UnfinishedError(reason="the results are already declared")
-        self._results = tuple(value_of(self._draft, value) for value in values)
+        self._results = tuple(map(self._value, values))
 
     @located
     def build(self, *, verify: bool = True) -> ir.Program:

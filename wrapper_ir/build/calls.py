@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 import wrapper_ir.lines as ir
-from wrapper_ir.build.errors import ArgumentError, LayoutError, ResultError
 from wrapper_ir.build.values import (
+    ArgumentError,
     Buffer,
     Kernel,
+    LayoutError,
     LayoutLike,
     Number,
     Object,
     Part,
     Result,
+    ResultError,
     Size,
     device_for,
     device_of,

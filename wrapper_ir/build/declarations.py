@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import sympy
 
 import wrapper_ir.lines as ir
-from wrapper_ir.build.errors import ArgumentError
 from wrapper_ir.build.values import (
+    ArgumentError,
     Buffer,
     Kernel,
     LayoutLike,

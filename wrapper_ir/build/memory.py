@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import wrapper_ir.lines as ir
-from wrapper_ir.build.errors import ArgumentError, LayoutError
 from wrapper_ir.build.values import (
+    ArgumentError,
     Buffer,
+    LayoutError,
     LayoutLike,
     Part,
     Size,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wrapper_ir.debugging.bisect import BisectResult, DifferentCallsError, NoOriginsError, bisect
+from wrapper_ir.debugging.eager import OtherGraphError
 from wrapper_ir.debugging.extract import (
     CallNotFoundError,
     CallNotReachedError,
@@ -10,7 +11,6 @@ from wrapper_ir.debugging.extract import (
     extract,
     find_call,
 )
-from wrapper_ir.debugging.graphs import OtherGraphError
 from wrapper_ir.debugging.reduce import (
     CommandError,
     NoFailureError,

@@ -10,15 +10,18 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.fx import GraphModule
 
 from wrapper_ir.api import compile as compile_program
-from wrapper_ir.debugging.eager import Beside, Difference, Saved
+from wrapper_ir.debugging.eager import Beside, Difference, OtherGraphError, Saved
 from wrapper_ir.debugging.extract import copies, extract, planned, with_own_state
-from wrapper_ir.debugging.graphs import arguments_of, constants_of, module_of
 from wrapper_ir.errors import OptionValueError, WrapperIRError
+from wrapper_ir.interpreter import folded_values
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.passes.printer import DebugPrinter
 from wrapper_ir.passes.probed import Call, calls_of
@@ -28,7 +31,9 @@ from wrapper_ir.runtime.probes import debug_session, difference
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wrapper_ir.debugging.graphs import Graph
+    from torch.export.graph_signature import InputSpec
+    from torch.fx import Node
+
     from wrapper_ir.lines.program import Program
 
 
@@ -297,3 +302,81 @@ def _reproducer(  # noqa: PLR0913 - the result, its run and the destination
         for name, tensor in zip(shown, alone.expected, strict=True)
     )
     return dataclasses.replace(alone, expected=expected).write(folder, tolerance)
+
+
+# The source graph of a program, and its inputs.
+
+Graph: TypeAlias = GraphModule | ExportedProgram
+"""The source graph of a program that Inductor or ``from_fx`` made."""
+
+
+def module_of(graph: object) -> GraphModule:
+    """Return the module whose nodes are run.
+
+    Raises:
+        OptionValueError: The argument is not a graph.
+    """
+    if isinstance(graph, ExportedProgram):
+        module: GraphModule = graph.graph_module
+        return module
+    if isinstance(graph, GraphModule):
+        return graph
+    expected = "the program's source graph, such as one of record().graphs"
+    raise OptionValueError(option="graph", value=graph, expected=expected)
+
+
+def constants_of(program: Program) -> dict[str, Any]:
+    """Return the values of a program's constants by their qualified names in the model."""
+    values = {**folded_values(program), **program.data}
+    return {
+        constant.qualified_name: values[name]
+        for name, constant in program.constants.items()
+        if name in values
+    }
+
+
+def arguments_of(graph: Graph, program: Program, inputs: Sequence[Any]) -> list[Any]:
+    """Map a program's inputs to the graph's placeholders and return their values, in order.
+
+    Raises:
+        OtherGraphError: The inputs do not match the graph's placeholders.
+    """
+    left = list(inputs)
+    nodes = list(module_of(graph).graph.find_nodes(op="placeholder"))
+    if isinstance(graph, ExportedProgram):
+        arguments = [
+            _of_export(graph, spec, program, left) for spec in graph.graph_signature.input_specs
+        ]
+    elif len(nodes) == len(left):
+        arguments, left = left, []
+    else:
+        arguments = [_next(left, _known(node)) for node in nodes]
+    if left or len(arguments) != len(nodes):
+        reason = f"it takes {len(nodes)} inputs, the program {len(inputs)}"
+        raise OtherGraphError(reason=reason)
+    return arguments
+
+
+def _of_export(
+    graph: ExportedProgram, spec: InputSpec, program: Program, left: list[Any]
+) -> object:
+    if spec.kind is InputKind.USER_INPUT:
+        known = spec.arg.value if isinstance(spec.arg, ConstantArgument) else torch.Tensor
+        return _next(left, known)
+    tensors = {**graph.state_dict, **graph.constants, **constants_of(program)}
+    if spec.target not in tensors:
+        raise OtherGraphError(reason=f"it needs {spec.target!r}, which is not a constant")
+    return tensors[spec.target]
+
+
+def _known(node: Node) -> object:
+    return node.meta.get("val", torch.Tensor)
+
+
+def _next(left: list[Any], known: object) -> object:
+    """Return the next input; None and strings are constants of the graph, not program inputs."""
+    if known is None or isinstance(known, str):
+        return known
+    if not left:
+        raise OtherGraphError(reason="it takes more inputs than the program")
+    return left.pop(0)

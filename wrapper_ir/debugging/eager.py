@@ -18,18 +18,68 @@ from torch import Tensor
 from torch.fx import Interpreter
 from torch.fx.node import map_aggregate, map_arg
 
-from wrapper_ir.debugging.graphs import (
-    OtherGraphError,
-    changes_in_place,
-    is_computed_by_number,
-    not_repeatable,
-)
+from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime.probes import difference, private_copy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torch.fx import GraphModule, Node
+
+
+class OtherGraphError(WrapperIRError):
+    """A graph is not the source of a program. Field: ``reason``."""
+
+    code = "WIR1516"
+    template = "this graph is not the source of the program: {reason}"
+    default_hint = "record() keeps the graph of each program: programs.graphs[0]"
+
+
+# Facts about nodes, needed before eager results can serve as a reference.
+
+_RANDOM: Final = "depend on random numbers"
+_UNSET: Final = "depend on uninitialized memory"
+
+#: Inductor's own random ops, which have no tag.
+_RANDOM_PRIMS: Final = ("inductor_seed", "inductor_rand")
+
+#: Modules of plain Python functions that graphs call on numbers and tuples.
+_PLAIN: Final = ("_operator", "math")
+
+
+def changes_in_place(node: Node) -> bool:
+    """Return whether a node's op writes to an argument."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and bool(schema.is_mutable)
+
+
+def is_computed_by_number(node: Node) -> bool:
+    """Return whether a node computes nearly the same numbers in a wider type."""
+    if node.op != "call_function" or node.target is torch.ops.aten.view.dtype:
+        return False
+    if not hasattr(node.target, "_schema"):
+        return getattr(node.target, "__module__", "") in _PLAIN
+    return not changes_in_place(node)
+
+
+def not_repeatable(node: Node) -> str:
+    """Return the reason why rerunning a node may give a different value, or an empty string."""
+    tags = getattr(node.target, "tags", ())
+    name = str(node.target).partition(".")[2]
+    is_random = torch.Tag.nondeterministic_seeded in tags and not _drops_nothing(node)
+    if is_random or name.startswith(_RANDOM_PRIMS):
+        return _RANDOM
+    return _UNSET if name.startswith(("empty", "new_empty")) else ""
+
+
+def _drops_nothing(node: Node) -> bool:
+    """Return whether an op with a dropout argument, such as attention, drops no elements."""
+    schema = getattr(node.target, "_schema", None)
+    for position, arg in enumerate(schema.arguments if schema is not None else ()):
+        if arg.name == "dropout_p":
+            positional = node.args[position] if position < len(node.args) else arg.default_value
+            return bool(node.kwargs.get(arg.name, positional) == 0)
+    return False
 
 
 # The rounding error of a value: its distance from the float64 result of its ops.

@@ -18,14 +18,13 @@ from wrapper_ir.verify.calls import Calls, Kernels
 from wrapper_ir.verify.control import Control
 from wrapper_ir.verify.diagnostics import Diagnostic
 from wrapper_ir.verify.externs import Externs, Objects
-from wrapper_ir.verify.folding import check_folding
 from wrapper_ir.verify.lifetimes import Lifetimes
 from wrapper_ir.verify.overlaps import Collectives, Overlaps
 from wrapper_ir.verify.pools import Pools
 from wrapper_ir.verify.state import Frame, Kind, Place, State
 from wrapper_ir.verify.streams import Streams
 from wrapper_ir.verify.symbols import Symbols
-from wrapper_ir.verify.tables import Opaque, check_layouts_used, check_tables
+from wrapper_ir.verify.tables import Opaque, check_folding, check_layouts_used, check_tables
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.fields import Misfit
