@@ -15,10 +15,7 @@ from wrapper_ir.build.values import (
     Part,
     ResultError,
     choice,
-    here,
     located,
-    new_buffer,
-    new_symbol,
 )
 from wrapper_ir.lines.expr import is_relation
 
@@ -85,7 +82,7 @@ class Control(Part):
         if name is not None and name in draft.symbols and name not in draft.bound:
             symbol = draft.symbol(name)
         else:
-            symbol = new_symbol(draft, name, info)
+            symbol = self._new_symbol(name, info)
         draft.bound.add(symbol.name)
         return symbol
 
@@ -216,7 +213,7 @@ class Control(Part):
         *,
         may_alias: bool,
     ) -> Handle | list[Handle] | None:
-        origin, callee = here(self._draft), line.mnemonic
+        origin, callee = self._here(), line.mnemonic
         chosen_by = self._operand(selector)
         built = [self._region(operands, case) for case in cases]
         regions = tuple(region for region, _ in built)
@@ -265,7 +262,7 @@ class Control(Part):
         Returns:
             Handles of the final carried values, or of the stacked ones.
         """
-        origin, count = here(self._draft), len(carried)
+        origin, count = self._here(), len(carried)
         operands = [*carried, *captured]
         test, _ = self._region(operands, condition)
         step, _ = self._region(operands, body)
@@ -273,7 +270,7 @@ class Control(Part):
             reason = f"the body returns {len(step.results)} values for {count} carried ones"
             raise ResultError(callee="while_loop", reason=reason)
         info = ir.SymbolInfo(lower=0, unbacked=True)
-        rounds = new_symbol(self._draft, None, info) if stacked else None
+        rounds = self._new_symbol(None, info) if stacked else None
         lead = () if rounds is None else (rounds,)
         found = self._returned(step)
         args = self._passed(operands, (test, step), found)
@@ -311,7 +308,7 @@ class Control(Part):
         handles: list[Handle] = []
         for operand in operands:
             if isinstance(operand, Buffer):
-                buffer = new_buffer(draft, None, at_start(operand.layout), "p")
+                buffer = self._new_buffer(None, at_start(operand.layout), "p")
                 params.append(ir.BufferInput(buffer.name))
                 handles.append(buffer)
             else:
@@ -358,7 +355,7 @@ class Control(Part):
                 if lead:
                     size = (*lead, *layout.size)
                     layout = ir.Layout.contiguous(layout.dtype, size, layout.device)
-                buffer = new_buffer(self._draft, None, layout)
+                buffer = self._new_buffer(None, layout)
                 relation = ir.Relation.MAY_ALIAS if of else ir.Relation.FRESH
                 defined.append(ir.ResultBuffer(buffer.name, path, relation, tuple(of)))
                 handles.append(buffer)

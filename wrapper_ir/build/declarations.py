@@ -20,12 +20,7 @@ from wrapper_ir.build.values import (
     choice,
     device_of,
     dtype_of,
-    here,
     located,
-    new_buffer,
-    new_kernel,
-    new_object,
-    new_symbol,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +45,7 @@ class Declarations(Part):
 
     def _take(self, item: ir.Input) -> None:
         self._draft.inputs.append(item)
-        self._input_origins.setdefault(item, here(self._draft))
+        self._input_origins.setdefault(item, self._here())
 
     @located
     def symbol(
@@ -85,7 +80,7 @@ class Declarations(Part):
                 reason = f"bounds and hints are integers, and {given!r} is not an integer"
                 raise ArgumentError(callee=f"symbol '{name}'", reason=reason)
         symbol_kind = choice(ir.SymbolKind, kind, f"the kind of symbol '{name}'")
-        return new_symbol(self._draft, name, ir.SymbolInfo(symbol_kind, min, max, hint, unbacked))
+        return self._new_symbol(name, ir.SymbolInfo(symbol_kind, min, max, hint, unbacked))
 
     @located
     def input(
@@ -112,7 +107,7 @@ class Declarations(Part):
             LayoutError: The arguments do not describe a layout.
             NameTakenError: A buffer already has the name.
         """
-        buffer = new_buffer(self._draft, name, self._layout(dtype, size, stride, device))
+        buffer = self._new_buffer(name, self._layout(dtype, size, stride, device))
         self._take(ir.BufferInput(buffer.name, donated))
         return buffer
 
@@ -165,7 +160,7 @@ class Declarations(Part):
             raise ArgumentError(callee="constant", reason="it has neither a value nor a layout")
         constant_kind = choice(ir.ConstantKind, kind, f"the kind of constant '{name}'")
         own_layout = _layout_of_tensor(value) if layout is None else self._layout(layout)
-        buffer = new_buffer(self._draft, name, own_layout)
+        buffer = self._new_buffer(name, own_layout)
         tied = next(iter(self._draft.names_of(value)), None)
         qualified = name if qualified_name is None else qualified_name
         self._draft.constants[name] = ir.Constant(qualified, constant_kind, mutable, tied)
@@ -185,7 +180,7 @@ class Declarations(Part):
             NameTakenError: A buffer or an object already has the name.
             IllegalNameError: The class name is malformed.
         """
-        handle = new_object(self._draft, name, class_name)
+        handle = self._new_object(name, class_name)
         self._take(ir.ObjectInput(name, class_name))
         return handle
 
@@ -210,7 +205,7 @@ class Declarations(Part):
             NameTakenError: A buffer or an object already has the name.
             IllegalNameError: The class name is malformed.
         """
-        handle = new_object(self._draft, name, class_name)
+        handle = self._new_object(name, class_name)
         qualified = name if qualified_name is None else qualified_name
         self._draft.objects[name] = ir.ObjectConstant(class_name, qualified)
         if value is not None:
@@ -253,7 +248,7 @@ class Declarations(Part):
             NameTakenError: A kernel already has the name.
         """
         all_params = _params_of(params, updates, reads, writes, scalars)
-        return self._kernel(name, all_params, ir.CppKernel(code, entry, isa, tuple(flags)))
+        return self._new_kernel(name, all_params, ir.CppKernel(code, entry, isa, tuple(flags)))
 
     @located
     def triton_kernel(  # noqa: PLR0913 - each says one thing of the kernel
@@ -301,7 +296,7 @@ class Declarations(Part):
         if signature is None:
             types = tuple((param.name, _type(source.language, param)) for param in all_params)
             source = replace(source, signature=types)
-        return self._kernel(name, all_params, source)
+        return self._new_kernel(name, all_params, source)
 
     @located
     def device_kernel(  # noqa: PLR0913 - each says one thing of the kernel
@@ -340,11 +335,7 @@ class Declarations(Part):
         all_params = _params_of(params, updates, reads, writes, scalars)
         pairs = tuple((options or {}).items())
         source = ir.DeviceKernel(language, code, entry or name, tuple(group), pairs)
-        return self._kernel(name, all_params, source)
-
-    def _kernel(self, name: str, params: tuple[ir.Param, ...], source: ir.KernelSource) -> Kernel:
-        definition = ir.KernelDefinition(name, params, source, origin=here(self._draft))
-        return new_kernel(self._draft, definition)
+        return self._new_kernel(name, all_params, source)
 
 
 # Parameters of kernels.

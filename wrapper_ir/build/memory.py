@@ -17,9 +17,7 @@ from wrapper_ir.build.values import (
     Size,
     dtype_of,
     located,
-    new_buffer,
     size_of,
-    stream_on,
 )
 
 if TYPE_CHECKING:
@@ -66,8 +64,8 @@ class Memory(Part):
                 layout = replace(layout, kind=ir.OpaqueKind(opaque))
             except ValueError as error:
                 raise LayoutError(given=opaque, reason=str(error)) from None
-        buffer, draft = new_buffer(self._draft, name, layout), self._draft
-        stream = stream_on(draft, buffer.device)
+        buffer, draft = self._new_buffer(name, layout), self._draft
+        stream = self._stream_on(buffer.device)
         mempool = 0 if buffer.device == ir.CPU else draft.mempool
         self._emit(ir.Allocate(buffer.name, memory, zeroed, stream, mempool, space=space))
         return buffer
@@ -107,7 +105,7 @@ class Memory(Part):
         if dtype is not None or size is not None:
             like = donor if dtype is None else dtype
             layout = self._layout(like, size, stride, donor.device)
-        buffer = new_buffer(self._draft, name, layout)
+        buffer = self._new_buffer(name, layout)
         self._emit(ir.Reuse(buffer.name, donor.name))
         return buffer
 
@@ -131,7 +129,7 @@ class Memory(Part):
             space: A memory space that the device's kind declares.
         """
         layout = self._layout(ir.DType.UINT8, (nbytes,), None, device)
-        buffer = new_buffer(self._draft, name, layout, "pool")
+        buffer = self._new_buffer(name, layout, "pool")
         self._emit(ir.AllocatePool(buffer.name, memory, space=space))
         return buffer
 
@@ -157,7 +155,7 @@ class Memory(Part):
             name: The buffer's name. By default a fresh one.
         """
         layout = self._layout(dtype, size, stride, self._buffer(pool).device)
-        buffer = new_buffer(self._draft, name, layout)
+        buffer = self._new_buffer(name, layout)
         self._emit(ir.AllocateFromPool(buffer.name, pool.name, ir.dim(offset)))
         return buffer
 
@@ -267,7 +265,7 @@ class Memory(Part):
         return self._view(source, viewed, name)
 
     def _view(self, source: Buffer, layout: ir.Layout, name: str | None) -> Buffer:
-        buffer = new_buffer(self._draft, name, layout)
+        buffer = self._new_buffer(name, layout)
         self._emit(ir.Reinterpret(buffer.name, source.name))
         return buffer
 

@@ -184,11 +184,7 @@ class Result:
 
 
 def dtype_of(value: ir.DType | str) -> ir.DType:
-    """Return the dtype with this short name (``f32``) or torch name (``float32``).
-
-    Raises:
-        LayoutError: There is no such dtype.
-    """
+    """Return the dtype with this short name (``f32``) or torch name (``float32``)."""
     if isinstance(value, ir.DType):
         return value
     text = str(value)
@@ -203,11 +199,7 @@ def dtype_of(value: ir.DType | str) -> ir.DType:
 
 
 def device_of(value: ir.Device | str) -> ir.Device:
-    """Return the device with this torch name (``cuda:1``).
-
-    Raises:
-        LayoutError: The text does not name a device.
-    """
+    """Return the device with this torch name (``cuda:1``)."""
     if isinstance(value, ir.Device):
         return value
     try:
@@ -222,16 +214,7 @@ def device_of(value: ir.Device | str) -> ir.Device:
 
 
 def choice(kind: type[E], value: object, callee: str) -> E:
-    """Return the member of an enumeration with this value.
-
-    Args:
-        kind: The enumeration.
-        value: A member or its value.
-        callee: The name to use in the error message.
-
-    Raises:
-        ArgumentError: There is no such member.
-    """
+    """Return the member of an enumeration with this value; ``callee`` is for the message."""
     try:
         return kind(value)
     except ValueError:
@@ -240,11 +223,7 @@ def choice(kind: type[E], value: object, callee: str) -> E:
 
 
 def size_of(value: Size) -> tuple[ir.Dim, ...]:
-    """Return sizes as dims.
-
-    Raises:
-        LayoutError: A size is neither an integer nor an expression.
-    """
+    """Return sizes as dims."""
     given: object = value
     if isinstance(given, (int, sympy.Basic)):
         raise LayoutError(given=given, reason="sizes must be a sequence", hint=f"write ({given},)")
@@ -261,17 +240,9 @@ def layout_of(
     device: ir.Device | None = None,
     offset: ir.Dim = 0,
 ) -> ir.Layout:
-    """Return the layout that a call's arguments describe.
+    """Return the layout that a call's arguments describe: by default row-major, on the CPU.
 
-    Args:
-        value: A layout, a buffer to imitate, a pair of dtype and size, or a dtype.
-        size: Sizes, in elements, if ``value`` is a dtype.
-        stride: Strides, in elements. Row-major by default.
-        device: The device. By default that of the imitated buffer, or the CPU.
-        offset: The storage offset of a view, in elements.
-
-    Raises:
-        LayoutError: The arguments do not describe a layout.
+    ``value`` is a layout, a buffer to imitate, a pair of dtype and size, or a dtype.
     """
     if isinstance(value, ir.Layout):
         if size is not None or stride is not None:
@@ -295,117 +266,6 @@ def layout_of(
     return ir.Layout(dtype, ir.CPU if device is None else device, sizes, strides, offset)
 
 
-# Creation of handles.
-
-
-def new_buffer(
-    draft: ProgramDraft, name: str | None, layout: ir.Layout, stem: str = "buf"
-) -> Buffer:
-    """Create a buffer, under a fresh name if none is given.
-
-    Raises:
-        IllegalNameError: The name is not an identifier.
-        NameTakenError: A buffer or an object already has the name.
-    """
-    if name is None:
-        name = draft.fresh(stem, draft.buffers, first=0, is_bare=False)
-    _check(name, "buffer", draft.buffers, draft.reserved)
-    draft.buffers[name] = layout
-    return Buffer(name, layout, draft)
-
-
-def new_object(draft: ProgramDraft, name: str | None, class_name: str) -> Object:
-    """Create an object. Objects and buffers share one namespace.
-
-    Raises:
-        IllegalNameError: The name is not an identifier, or the class name is malformed.
-        NameTakenError: A buffer or an object already has the name.
-    """
-    if name is None:
-        taken = draft.buffers.keys() | draft.reserved
-        name = draft.fresh("object", taken, first=0, is_bare=False)
-    _check(name, "object", draft.buffers, draft.reserved)
-    if CLASS_NAME.fullmatch(class_name) is None:
-        raise IllegalNameError(name=class_name, what="class")
-    draft.reserved.add(name)
-    return Object(name, class_name, draft)
-
-
-def new_symbol(
-    draft: ProgramDraft, name: str | None, info: ir.SymbolInfo, stem: str = "u"
-) -> sympy.Symbol:
-    """Create a symbol, still unbound.
-
-    Raises:
-        IllegalNameError: The name is not an identifier.
-        NameTakenError: Another symbol already has the name.
-    """
-    if name is None:
-        name = draft.fresh(stem, draft.symbols, first=0, is_bare=False)
-    _check(name, "symbol", draft.symbols)
-    draft.symbols[name] = info
-    return draft.symbol(name)
-
-
-def new_kernel(draft: ProgramDraft, definition: ir.KernelDefinition) -> Kernel:
-    """Add a kernel.
-
-    Raises:
-        IllegalNameError: Its name is not an identifier.
-        NameTakenError: Another kernel already has the name.
-    """
-    _check(definition.name, "kernel", draft.definitions)
-    draft.definitions[definition.name] = definition
-    return Kernel(definition, draft)
-
-
-def _check(name: str, what: str, *taken: Container[str]) -> None:
-    if not (name.isascii() and name.isidentifier()):
-        raise IllegalNameError(name=name, what=what)
-    if any(name in names for names in taken):
-        raise NameTakenError(name=name, what=what)
-
-
-def own(draft: ProgramDraft, handle: H, kind: type[H]) -> H:
-    """Return the handle after checking that it is of this kind and of this program.
-
-    Raises:
-        ArgumentError: It is of another kind.
-        ForeignValueError: It belongs to another program.
-    """
-    given: object = handle
-    if not isinstance(given, kind):
-        raise ArgumentError(
-            callee="the builder", reason=f"{given!r} is not of type {kind.__name__}"
-        )
-    if handle.owner is not draft:
-        raise ForeignValueError(what=kind.__name__.lower(), name=handle.name)
-    return handle
-
-
-# Devices and streams of calls, and origins in the user's source.
-
-
-def device_for(draft: ProgramDraft, args: Sequence[ir.Arg], default: ir.Device) -> ir.Device:
-    """Return the default device of a call: that of its first buffer."""
-    return next((draft.buffers[arg.buffer].device for arg in buffers_in(args)), default)
-
-
-def stream_on(draft: ProgramDraft, device: ir.Device) -> int:
-    """Return the current stream if the device has streams, else 0."""
-    return 0 if device == ir.CPU else draft.stream
-
-
-def here(draft: ProgramDraft) -> int:
-    """Return the origin of the user's line that called the builder."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the only way to get a single frame
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
-        frame = frame.f_back
-    file, number = frame.f_code.co_filename, frame.f_lineno
-    code = linecache.getline(file, number).strip()
-    return draft.origin(ir.Origin(frames=(ir.Frame(file, number, frame.f_code.co_name, code),)))
-
-
 # State shared by all parts of the builder.
 
 
@@ -424,11 +284,73 @@ class Part:
 
     def _emit(self, line: ir.AnyLine) -> None:
         """Append a line whose origin is the user's call."""
-        self._draft.emit(replace(line, origin=here(self._draft)))
+        self._draft.emit(replace(line, origin=self._here()))
+
+    def _here(self) -> int:
+        """Return the origin of the user's line that called the builder."""
+        frame = sys._getframe(1)  # noqa: SLF001 - the only way to get a single frame
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+            frame = frame.f_back
+        file, number, function = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+        code = linecache.getline(file, number).strip()
+        return self._draft.origin(ir.Origin(frames=(ir.Frame(file, number, function, code),)))
 
     def _buffer(self, buffer: Buffer) -> Buffer:
         """Return the buffer after checking that it is a buffer of this program."""
-        return own(self._draft, buffer, Buffer)
+        return self._own(buffer, Buffer)
+
+    def _own(self, handle: H, kind: type[H]) -> H:
+        """Return the handle after checking that it is of this kind and of this program."""
+        given: object = handle
+        if not isinstance(given, kind):
+            reason = f"{given!r} is not of type {kind.__name__}"
+            raise ArgumentError(callee="the builder", reason=reason)
+        if handle.owner is not self._draft:
+            raise ForeignValueError(what=kind.__name__.lower(), name=handle.name)
+        return handle
+
+    def _new_buffer(self, name: str | None, layout: ir.Layout, stem: str = "buf") -> Buffer:
+        """Create a buffer, under a fresh name if none is given."""
+        draft = self._draft
+        name = draft.fresh(stem, draft.buffers, first=0, is_bare=False) if name is None else name
+        _check(name, "buffer", draft.buffers, draft.reserved)
+        draft.buffers[name] = layout
+        return Buffer(name, layout, draft)
+
+    def _new_object(self, name: str | None, class_name: str) -> Object:
+        """Create an object. Objects and buffers share one namespace."""
+        draft = self._draft
+        taken = draft.buffers.keys() | draft.reserved
+        name = draft.fresh("object", taken, first=0, is_bare=False) if name is None else name
+        _check(name, "object", taken)
+        if CLASS_NAME.fullmatch(class_name) is None:
+            raise IllegalNameError(name=class_name, what="class")
+        draft.reserved.add(name)
+        return Object(name, class_name, draft)
+
+    def _new_symbol(self, name: str | None, info: ir.SymbolInfo) -> sympy.Symbol:
+        """Create a symbol, still unbound."""
+        draft = self._draft
+        name = draft.fresh("u", draft.symbols, first=0, is_bare=False) if name is None else name
+        _check(name, "symbol", draft.symbols)
+        draft.symbols[name] = info
+        return draft.symbol(name)
+
+    def _new_kernel(self, name: str, params: Sequence[ir.Param], source: ir.KernelSource) -> Kernel:
+        """Define a kernel."""
+        _check(name, "kernel", self._draft.definitions)
+        line = ir.KernelDefinition(name, tuple(params), source, origin=self._here())
+        self._draft.definitions[name] = line
+        return Kernel(line, self._draft)
+
+    def _device_for(self, args: Sequence[ir.Arg]) -> ir.Device:
+        """Return the default device of a call: that of its first buffer."""
+        buffers = self._draft.buffers
+        return next((buffers[arg.buffer].device for arg in buffers_in(args)), self.device)
+
+    def _stream_on(self, device: ir.Device) -> int:
+        """Return the current stream if the device has streams, else 0."""
+        return 0 if device == ir.CPU else self._draft.stream
 
     def _device(self, device: ir.Device | str | None) -> ir.Device:
         return self.device if device is None else device_of(device)
@@ -447,6 +369,13 @@ class Part:
         return layout_of(dtype, size, stride, where, offset)
 
 
+def _check(name: str, what: str, *taken: Container[str]) -> None:
+    if not (name.isascii() and name.isidentifier()):
+        raise IllegalNameError(name=name, what=what)
+    if any(name in names for names in taken):
+        raise NameTakenError(name=name, what=what)
+
+
 def located(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
     """Make errors of a method name the user's line that called it."""
 
@@ -456,7 +385,7 @@ def located(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P
             return method(self, *args, **kwargs)
         except WrapperIRError as error:
             if error.origin is None:
-                number = here(self._draft)
+                number = self._here()
                 frame = self._draft.origins[number].frames[0]
                 error.origin = f"{frame.file}:{frame.line}"
             raise
