@@ -39,7 +39,7 @@ ON_TENSORS_ONLY = (
     "tensors_file/layouts",
     "tensors_file/packing",
     "tensors_file/reading",
-    "text/constants",
+    "text/files",
 )
 
 #: Private parts of torch with one importer, ``frontends/inductor``.

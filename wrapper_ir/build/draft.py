@@ -91,13 +91,10 @@ class ProgramDraft:
         first: int = 1,
         is_bare: bool = True,
     ) -> str:
-        """Return an unused name: the stem, or the stem and the first free number.
+        """Return an unused name: the stem, or the stem and a free number from ``first`` on.
 
-        Args:
-            stem: The beginning of the name.
-            among: The names to avoid. By default all buffers, symbols and reserved names.
-            first: The first number to try.
-            is_bare: Allow the stem alone and write ``buf_1``. Otherwise always write ``buf0``.
+        It is not ``among`` the given names, by default all buffers, symbols and reserved names. If
+        not ``is_bare``, it always has a number: ``buf0``, not ``buf`` or ``buf_1``.
         """
         taken = self._is_taken if among is None else among.__contains__
         if is_bare and not taken(stem):
@@ -130,9 +127,6 @@ class ProgramDraft:
 
         A symbol that a line computes has the value of its expression. A symbol without a hint is
         assumed to be large, within its range.
-
-        Raises:
-            UnsupportedExprError: It has no value at the hints, such as a division by zero.
         """
         numbers = {name: self._expected_symbol(name) for name in free_symbols(value)}
         found = substitute(value, numbers)
@@ -256,15 +250,7 @@ class ProgramDraft:
         role: ir.GraphRole = ir.GraphRole.INFERENCE,
         stage: ir.Stage = ir.Stage.LOGICAL,
     ) -> ir.Program:
-        """Return the finished program.
-
-        Args:
-            name: The program's name.
-            results: The results, in order.
-            head: Lines to put between the definitions and the body.
-            role: The graph's role in a model: inference, forward or backward.
-            stage: Logical, or planned: with explicit ends of storage.
-        """
+        """Return the finished program, with the lines of ``head`` between definitions and body."""
         return ir.Program(
             name=name,
             inputs=tuple(self.inputs),
@@ -292,12 +278,7 @@ def at_start(layout: ir.Layout) -> ir.Layout:
 def metadata_of(
     name: str, layout: Any  # noqa: ANN401 - ours, or another object with a size and a stride
 ) -> Iterator[tuple[Any, ir.SymbolSource]]:
-    """Yield the sizes and then the strides of a buffer, each with the source that reads it.
-
-    Args:
-        name: The buffer's name.
-        layout: Its layout, ours or a front end's.
-    """
+    """Yield the sizes and then the strides of a buffer, each with the source that reads it."""
     yield from ((size, ir.SizeOf(name, dim)) for dim, size in enumerate(layout.size))
     yield from ((step, ir.StrideOf(name, dim)) for dim, step in enumerate(layout.stride))
 
@@ -309,14 +290,9 @@ def range_checks(
     name: object,
     origin: int | None = None,
 ) -> list[ir.AssertSymbol]:
-    """Return the check that a number is in its range; no check if the range has no bounds.
+    """Return the check that a number is in its inclusive range; none if that has no bounds.
 
-    Args:
-        value: The number.
-        lower: Its inclusive lower bound, if any.
-        upper: Its inclusive upper bound, if any.
-        name: The name to use in the error message.
-        origin: The origin of the check.
+    ``name`` stands for the number in the error message.
     """
     limits = [] if lower is None else [sympy.Ge(value, lower)]
     limits += [] if upper is None else [sympy.Le(value, upper)]
@@ -332,13 +308,7 @@ def range_checks(
 
 
 class Equation(NamedTuple):
-    """A dim in terms of symbols, and what gives its value.
-
-    Attributes:
-        value: The dim.
-        given: The metadata that holds its value, or the name of a symbol that is bound already.
-        origin: The origin of the lines that bind symbols from it.
-    """
+    """A dim in terms of symbols, and the metadata, or the name of a bound symbol, that gives it."""
 
     value: ir.Dim
     given: ir.SymbolSource | str
@@ -350,11 +320,9 @@ def bind_given(
 ) -> Iterator[ir.AnyLine]:
     """Yield the lines that bind all symbols that equations determine: bare ones, then the others.
 
-    Args:
-        draft: The program; what it has bound already stays as it is.
-        equations: The equations. If several give a symbol, the first one does, or the first one
-            without a division by something that may be 0.
-        bind: Records in the draft that a line binds the symbol of this name.
+    If several give a symbol, the first one does, or the first one without a division by something
+    that may be 0. What the draft has bound already stays as it is; ``bind`` records in it that a
+    line binds the symbol of this name.
     """
     left = []
     for each in equations:

@@ -311,11 +311,7 @@ Graph: TypeAlias = GraphModule | ExportedProgram
 
 
 def module_of(graph: object) -> GraphModule:
-    """Return the module whose nodes are run.
-
-    Raises:
-        OptionValueError: The argument is not a graph.
-    """
+    """Return the module whose nodes are run."""
     if isinstance(graph, ExportedProgram):
         module: GraphModule = graph.graph_module
         return module
@@ -336,11 +332,7 @@ def constants_of(program: Program) -> dict[str, Any]:
 
 
 def arguments_of(graph: Graph, program: Program, inputs: Sequence[Any]) -> list[Any]:
-    """Map a program's inputs to the graph's placeholders and return their values, in order.
-
-    Raises:
-        OtherGraphError: The inputs do not match the graph's placeholders.
-    """
+    """Map a program's inputs to the graph's placeholders and return their values, in order."""
     left = list(inputs)
     nodes = list(module_of(graph).graph.find_nodes(op="placeholder"))
     if isinstance(graph, ExportedProgram):

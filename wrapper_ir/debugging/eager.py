@@ -99,11 +99,8 @@ def rounding(
 ) -> float | None:
     """Return the largest rounding error of an eager value, or None if it cannot be measured.
 
-    Args:
-        node: The node of the value.
-        part: The value, or one of the values of a node with several.
-        path: The indices of that one.
-        known: Values that count as exact. Every chain of inputs of the node must end in them.
+    ``part`` is the value at ``path`` among those of a node. Values in ``known`` count as exact;
+    every chain of inputs of the node must end in them.
     """
     try:
         wide = _value(node, known)
@@ -186,12 +183,7 @@ _NO_NODE: Final = "come from nodes that the graph lacks"
 
 @dataclass(frozen=True)
 class Saved:
-    """A tensor that a call wrote, saved on disk.
-
-    Attributes:
-        position: Its position among the saved tensors, in the order of writing.
-        load: A function that reads it.
-    """
+    """A tensor that a call wrote: its position in the order of writing, and how to read it."""
 
     position: int
     load: Callable[[], Tensor]
@@ -209,11 +201,9 @@ class Difference:
 class Beside(Interpreter):
     """An interpreter that compares the values of a graph's nodes with a program's tensors.
 
-    Args:
-        module: The graph.
-        saved: The program's tensors by the graph value they correspond to: ``relu``, ``sort[1]``.
-        constants: Values of the model's tensors that override the module's.
-        tolerance: Relative and absolute. By default it depends on the type and on the ops involved.
+    ``saved`` has the program's tensors by the graph value they correspond to, ``relu`` or
+    ``sort[1]``. ``constants`` override the module's. The tolerance is relative and absolute, and by
+    default depends on the type and on the ops involved.
     """
 
     def __init__(
@@ -241,11 +231,7 @@ class Beside(Interpreter):
         self.compared = 0
 
     def compare(self, arguments: Sequence[Any]) -> None:
-        """Run the graph.
-
-        Raises:
-            OtherGraphError: The graph lacks most of the nodes to compare.
-        """
+        """Run the graph."""
         missing = self._saved.keys() - {node.name for node in self.graph.nodes}
         if len(missing) > len(self._saved) // 2:
             raise OtherGraphError(reason=f"it has no node {min(missing)!r}")

@@ -274,13 +274,8 @@ def alone(
 ) -> tuple[ir.Program, tuple[torch.Tensor, ...]]:
     """Return a program of one call, and its inputs.
 
-    Args:
-        program: The program that contains the call.
-        line: The call.
-        before: The operands that existed before the call.
-        after: The tensors that the call wrote or returned, which are the program's results.
-        reads: The names of initialized operands. The others become new allocations.
-        numbers: The values of the call's scalar arguments.
+    Operands that are not among ``reads`` become new allocations. ``numbers`` are the values of the
+    call's scalar arguments.
     """
     reads = set(reads)
     layouts = {name: seen.layout() for name, seen in (*after.items(), *before.items())}

@@ -54,10 +54,7 @@ _ROLES: Final = PerClass(_roles)
 
 
 class Fields:
-    """Compares parts of two programs, after renaming those of the first.
-
-    ``renaming`` maps names of the first program to names of the second.
-    """
+    """Compares parts of two programs, after renaming those of the first as in the second."""
 
     def __init__(self, before: ir.Program, after: ir.Program, renaming: Renaming) -> None:
         self._before = ItemPrinter(before, strict=False)
@@ -352,9 +349,8 @@ class BodyKeys:
     def relations(self, side: int, known: Mapping[int, int]) -> list[Hashable]:
         """Return keys by known neighbours: users of a line's results, else makers of its operands.
 
-        Args:
-            side: The number of the program, which keeps lines without known neighbours unequal.
-            known: The number of the pair for each line that is matched.
+        ``known`` has the number of the pair for each matched line. ``side``, the program's number,
+        keeps lines without known neighbours unequal.
         """
         keys: list[Hashable] = []
         for number, kind in enumerate(self.kind):

@@ -46,12 +46,7 @@ Launch: TypeAlias = tuple[str, ir.Device]
 def called_kernels(program: ir.Program) -> dict[Launch, Callable[..., None]]:
     """Return the kernels of a program, compiled for the devices that they are called on.
 
-    Returns:
-        Functions of the grid, which is empty for C++ kernels, and of the arguments.
-
-    Raises:
-        UnsupportedError: The interpreter cannot run a kernel.
-        WrapperIRError: As for ``wrapper_ir.toolchain.build_kernels``.
+    The functions take the grid, which is empty for C++ kernels, and the arguments.
     """
     sources: dict[tuple[DeviceKind, str, tuple[str, ...]], dict[Launch, CppSource]] = {}
     launched: dict[tuple[KernelLanguage, ir.Device], dict[str, ir.KernelDefinition]] = {}
@@ -163,11 +158,7 @@ def value_of(frame: Frame, arg: ir.Arg) -> Any:  # noqa: ANN401 - whatever a cal
 
 
 def part(call: str, result: Any, path: tuple[int | str, ...]) -> Any:  # noqa: ANN401 - a result
-    """Return the leaf of a result at a path.
-
-    Raises:
-        BrokenPromiseError: The result has no such leaf.
-    """
+    """Return the leaf of a result at a path."""
     try:
         for step in path:
             result = result[step] if isinstance(step, int) else getattr(result, step)
@@ -191,12 +182,7 @@ class _Memory(NamedTuple):
 
 
 class Watch:
-    """The memory that a call can reach, with its contents before the call.
-
-    Args:
-        call: The name of the call in error messages.
-        args: Its buffers, each with the access that it is passed for.
-    """
+    """The memory that a call can reach through its buffers, with its contents before the call."""
 
     def __init__(self, call: str, args: Sequence[tuple[Buffer, ir.Access]]) -> None:
         self._call = call
@@ -222,16 +208,7 @@ class Watch:
             _elements(memory.may_change, buffer.tensor).fill_(True)  # noqa: FBT003 - a value
 
     def check(self, storages: Iterable[Storage]) -> None:
-        """Compare memory with its contents before the call.
-
-        Args:
-            storages: The storages whose red zones to examine.
-
-        Raises:
-            BrokenPromiseError: The call resized or moved an argument.
-            StrayWriteError: The call changed bytes that it may not write.
-            RedZoneError: The call wrote outside a storage.
-        """
+        """Compare memory with its contents before the call, and examine red zones of storages."""
         for (buffer, _), before in zip(self._args, self._shapes, strict=True):
             if _shape(buffer.tensor) != before:
                 what = f"it resized or moved %{buffer.name}"
@@ -295,20 +272,9 @@ def bind_results(
     value: object,
     alive: Iterable[Storage],
 ) -> list[Storage]:
-    """Bind an op's results to names.
+    """Bind an op's results to names, and return the new storages.
 
-    Args:
-        frame: The frame of the names.
-        call: The name of the op in error messages.
-        results: The names, with the results that the line states.
-        value: The value that the op returned.
-        alive: Every live storage, inside and outside this region.
-
-    Returns:
-        The new storages.
-
-    Raises:
-        BrokenPromiseError: The value does not match the line.
+    ``alive`` are all live storages, inside and outside this region.
     """
     known = list(alive)
     made: list[Storage] = []
@@ -416,11 +382,7 @@ def guarded(name: str, tensor: Tensor) -> tuple[Storage, Tensor]:
 
 
 def check_constant(program: ir.Program, name: str) -> None:
-    """Check the value of a constant against its layout.
-
-    Raises:
-        InputLayoutError: It does not match, or is not a tensor.
-    """
+    """Check the value of a constant against its layout."""
     layout = program.layout(name)
     size = tuple(n for n in layout.size if isinstance(n, int))  # constants are of fixed size
     stride = tuple(n for n in layout.stride if isinstance(n, int))
@@ -432,9 +394,6 @@ def check_input(frame: Frame, name: str, value: Tensor, *, plain: bool) -> None:
     """Check an input against the numbers in its layout. :func:`settle` checks the symbols.
 
     With ``plain``, the program reads its memory as it is, complex or not.
-
-    Raises:
-        InputLayoutError: It does not match its layout, or is not a tensor.
     """
     layout = frame.program.layout(name)
     size = tuple(n if isinstance(n, int) else None for n in layout.size)
@@ -445,12 +404,7 @@ def check_input(frame: Frame, name: str, value: Tensor, *, plain: bool) -> None:
 
 
 def settle(frame: Frame, buffer: Buffer) -> None:
-    """Check a buffer against its layout once all symbols of the layout have values.
-
-    Raises:
-        InputLayoutError: It is an input and does not match.
-        BrokenPromiseError: It is a result and does not match.
-    """
+    """Check a buffer against its layout once all symbols of the layout have values."""
     layout = frame.program.layout(buffer.name)
     if not buffer.is_new or not layout.symbols <= frame.symbols.keys():
         return

@@ -46,15 +46,7 @@ Number: TypeAlias = bool | int | float | complex
 
 
 def evaluate(value: object, symbols: Mapping[str, Number]) -> Number:
-    """Return the value of a dim or scalar.
-
-    Args:
-        value: A Python number or an expression.
-        symbols: The values of symbols.
-
-    Raises:
-        SymbolValueError: A symbol has no value, or the result is undefined.
-    """
+    """Return the value of a dim or scalar, given those of symbols."""
     try:
         return _value(value, symbols)
     except (ArithmeticError, ValueError) as error:

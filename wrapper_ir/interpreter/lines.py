@@ -39,12 +39,7 @@ _KEPT_DEAD = 16
 
 
 class LineRunner(ir.LineVisitor[None]):
-    """Runner of all lines except those that hold regions.
-
-    Args:
-        program: The program.
-        kernels: Its kernels as functions, by name and device.
-    """
+    """Runner of all lines except those that hold regions."""
 
     def __init__(self, program: ir.Program, kernels: Mapping[Launch, Callable[..., None]]) -> None:
         self.program = program
@@ -56,11 +51,7 @@ class LineRunner(ir.LineVisitor[None]):
     # Walking.
 
     def run_body(self, region: ir.Region, parent: ir.Path, name: str) -> None:
-        """Run the lines of a region in the current frame.
-
-        Raises:
-            WrapperIRError: A line broke a rule. The error has the line's path and origin.
-        """
+        """Run the lines of a region in the current frame."""
         for index, line in enumerate(region.body):
             self.path = path = parent.then(name, index)
             try:
@@ -229,12 +220,7 @@ class LineRunner(ir.LineVisitor[None]):
     def watched(
         self, call: str, args: Sequence[ir.Arg], run: Callable[[], Any]
     ) -> Any:  # noqa: ANN401 - its result
-        """Make a call and check its writes to memory.
-
-        Raises:
-            CallFailedError: The call raised.
-            WrapperIRError: The call wrote to memory that it may not write.
-        """
+        """Make a call and check its writes to memory."""
         passed = [(self.frame.find(arg.buffer), arg.access) for arg in buffers_in(args)]
         for buffer, access in passed:
             constant = next((s for s in buffer.storages if not s.writable), None)

@@ -124,16 +124,9 @@ _RED_ZONE: Final = 256
 class Block:
     """Memory of one storage, between red zones.
 
-    Args:
-        nbytes: Size of the storage.
-        device: Its device.
-        allocator: The allocator of its memory space, called with ``(size, stride, dtype)``; None
-            for the usual memory.
-
-    Attributes:
-        bytes: The storage as a tensor of bytes. On the host it cannot be resized.
-        start: The start of the storage in the memory behind ``bytes``, which may include the zones.
-        is_dead: True once the storage has ended, so that nothing may write to it.
+    ``allocator`` is that of its memory space, called with ``(size, stride, dtype)``; None for the
+    usual memory. ``start`` is where the storage begins in the memory behind ``bytes``, which may
+    include the zones.
     """
 
     def __init__(

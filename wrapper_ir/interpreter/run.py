@@ -57,18 +57,9 @@ class Interpreter(LineRunner):
     # Regions.
 
     def run_region(self, region: ir.Region, name: str, items: Sequence[Item]) -> list[Item]:
-        """Run a region in a frame of its own.
+        """Run a region in a frame of its own, and return its results.
 
-        Args:
-            region: The region.
-            name: Its name in paths.
-            items: The values of its parameters.
-
-        Returns:
-            Its results. No name owns the storage of buffers among them any longer.
-
-        Raises:
-            WrapperIRError: A line broke a rule.
+        No name owns the storage of buffers among them any longer.
         """
         outer, path = self.frame, self.path
         self.frame = inner = Frame(self.program, outer.constants, symbols=dict(outer.symbols))

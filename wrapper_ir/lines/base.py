@@ -136,10 +136,7 @@ class Runs(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class RoleIf:
-    """A role that applies if the sibling field called ``field`` holds one of ``among``.
-
-    Enumeration members are compared by value, all other values by class.
-    """
+    """A role if the sibling ``field`` is ``among`` these: enumeration members, or else classes."""
 
     role: Role
     field: str

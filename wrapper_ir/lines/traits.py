@@ -46,11 +46,7 @@ T = TypeVar("T")
 
 
 class PerClass(dict[Any, T], Generic[T]):
-    """A table keyed by class or type hint whose entries are made on first use.
-
-    Args:
-        make: Makes the entry of a class.
-    """
+    """A table keyed by class or type hint whose entries are made on first use."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         super().__init__()

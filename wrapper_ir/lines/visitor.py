@@ -123,11 +123,7 @@ class LineVisitor(ABC, Generic[T]):
 
 
 def _method(cls: type) -> str:
-    """Return the name of the method for a class of lines, such as ``visit_allocate_pool``.
-
-    Raises:
-        TypeError: ``LineVisitor`` has no such method.
-    """
+    """Return the name of the method for a class of lines, such as ``visit_allocate_pool``."""
     name = "visit_" + re.sub(r"(?<!^)([A-Z])", r"_\1", cls.__name__).lower()
     if name not in LineVisitor.__abstractmethods__:
         raise TypeError(f"LineVisitor has no {name}, for {cls.__name__}")
@@ -135,11 +131,7 @@ def _method(cls: type) -> str:
 
 
 def check_lines(program: Program) -> None:
-    """Check that all lines of a program are lines.
-
-    Raises:
-        NotALineError: An object is not a line. The error has its path.
-    """
+    """Check that all lines of a program are lines."""
     for path, line in walk(program):
         if type(line) not in _METHODS:
             raise NotALineError(given=type(line).__name__, path=path)

@@ -229,12 +229,7 @@ STRATEGIES: Final[dict[str, Callable[[Program], Planned]]] = {
 
 
 def _chosen(strategy: str | None, arena: str) -> tuple[str, Callable[[Program], Planned]]:
-    """Return the name and the planner of a strategy, for arenas of the given lifetime.
-
-    Raises:
-        OptionError: There is no such strategy.
-        OptionValueError: The arena lifetime is unknown, or the strategy makes no arenas.
-    """
+    """Return the name and the planner of a strategy, for arenas of the given lifetime."""
     ARENA.check(arena)
     name = strategy if strategy is not None else "pool" if arena == "kept" else "reuse"
     if name not in STRATEGIES:

@@ -363,14 +363,7 @@ class Units:
 def placed(
     related: Relations, sizes: Sequence[Linear], units: Units, compute: Compute
 ) -> tuple[list[Linear], ir.Dim]:
-    """Return the offsets and the height of an arena, in units.
-
-    Args:
-        related: The vertical order.
-        sizes: The sizes in units.
-        units: Units of the arena's alignment.
-        compute: ``(prefix, expression)``: returns the name of a symbol for the expression.
-    """
+    """Return the offsets and the height of an arena, in units, from the vertical order."""
     lows: list[Linear] = [{} for _ in sizes]
     known: dict[ir.Dim, Linear] = {}
     for n in related.order:

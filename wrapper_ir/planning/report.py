@@ -243,16 +243,7 @@ def report(
     *,
     arena: str = "call",
 ) -> PlanReport:
-    """Return the figures of a plan.
-
-    Args:
-        strategy: The strategy that was requested.
-        freed: The program with its frees inserted, before planning.
-        planned: The planned program.
-        winner: The method that made the plan.
-        winners: The planner of each pool, by name.
-        arena: The lifetime of arenas.
-    """
+    """Return the figures of a plan. ``freed`` is the program with its frees, before planning."""
     sizes = Sizes(planned).compute(planned)
     arenas = arenas_of(planned, sizes, winners)
     main, before = planned.region, freed.region

@@ -65,10 +65,9 @@ CALLS: Final[dict[str, type[sympy.Basic]]] = {
 class TextExprPrinter(ExprPrinter):
     """Prints expressions so that they are parsed as equal ones.
 
-    Args:
-        symbols: The declared symbols. A symbol that is real in an expression but declared as an
-            integer, or vice versa, cannot be printed: it would be parsed as the other.
-        strict: True to refuse names that are not identifiers. Otherwise they are quoted.
+    A symbol that is real in an expression but declared as an integer, or vice versa, cannot be
+    printed: it would be parsed as the other. If not strict, names that are no identifiers are
+    quoted.
     """
 
     target: ClassVar[str] = "the text form"
@@ -135,11 +134,7 @@ class TextExprPrinter(ExprPrinter):
 
 
 def symbol_text(name: str, *, strict: bool = True) -> str:
-    """Return the text of a symbol.
-
-    Raises:
-        UnprintableError: Its name is not an identifier, and ``strict`` is set.
-    """
+    """Return the text of a symbol."""
     if IDENTIFIER.fullmatch(name):
         return f"${name}" if name in RESERVED else name
     if strict:

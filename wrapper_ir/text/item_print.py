@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 
 class ItemPrinter:
-    """Printer of the parts of lines.
-
-    Args:
-        program: The program, for its layouts and symbols.
-        strict: True to refuse what could not be parsed. Otherwise it is quoted, for display.
-    """
+    """Printer of the parts of lines. If not strict, it quotes what could not be parsed."""
 
     def __init__(self, program: ir.Program, *, strict: bool = True) -> None:
         self.exprs = TextExprPrinter(program.symbols, strict=strict)

@@ -252,11 +252,7 @@ def listed(cursor: Cursor, closing: str) -> Iterator[None]:
 
 
 class TextLines:
-    """The lines of a text, read from first to last.
-
-    Raises:
-        CharacterTextError: The text contains non-printing characters.
-    """
+    """The lines of a text, read from first to last."""
 
     def __init__(self, text: str, source: str) -> None:
         #: The lines. Those of an older version are replaced once the version is known.
@@ -272,11 +268,7 @@ class TextLines:
         self._at -= 1
 
     def cursor(self, wanted: str) -> Cursor:
-        """Return the next line that is neither empty nor a remark.
-
-        Raises:
-            SyntaxTextError: The text ends; ``wanted`` names what is missing.
-        """
+        """Return the next line that is neither empty nor a remark."""
         cursor = self.next()
         if cursor is None:
             raise SyntaxTextError(reason=f"{wanted} is missing at the end", place=self.place())

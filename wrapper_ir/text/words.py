@@ -89,11 +89,7 @@ def hex_escape(char: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Undo :func:`escape`.
-
-    Raises:
-        EscapeError: The text contains an unknown escape.
-    """
+    """Undo :func:`escape`."""
     return _ESCAPE.sub(_value, text) if "\\" in text else text
 
 
@@ -138,11 +134,7 @@ def _source_line(line: str) -> str:
 
 
 def read_source_line(line: str) -> str:
-    """Undo :func:`source_lines` for one line, which starts with ``|``.
-
-    Raises:
-        EscapeError: The margin is malformed or an escape is unknown.
-    """
+    """Undo :func:`source_lines` for one line, which starts with ``|``."""
     if line == "|":
         return ""
     if line.startswith("| "):

@@ -80,10 +80,7 @@ def shown(name: str) -> str:
 
 
 class Kernels:
-    """The kernels and ops declared so far.
-
-    Checks that they are well-formed and declared once, before use and outside regions.
-    """
+    """The kernels and ops declared so far: well-formed, once, before use, outside regions."""
 
     def __init__(self, state: State) -> None:
         self.state = state

@@ -132,11 +132,7 @@ def _render(error: VerificationError) -> str:
 
 
 def annotated(program: Program, diagnostics: Sequence[Diagnostic]) -> list[str]:
-    """Return the lines of a program's text with the diagnostics between them.
-
-    Raises:
-        UnprintableError: The program is too broken to be printed.
-    """
+    """Return the lines of a program's text with the diagnostics between them."""
     text = list(text_lines(program, strict=False, paths=True))
     remarks = _by_line(text, diagnostics)
     if len(text) <= _WHOLE:
