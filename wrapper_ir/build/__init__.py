@@ -18,18 +18,6 @@ from wrapper_ir.build.values import (
     UnfinishedError,
 )
 
-__all__ = [
-    "ArgumentError",
-    "Buffer",
-    "BuildError",
-    "Builder",
-    "ForeignValueError",
-    "IllegalNameError",
-    "Kernel",
-    "LayoutError",
-    "NameTakenError",
-    "Object",
-    "Result",
-    "ResultError",
-    "UnfinishedError",
-]
+__all__ = ["ArgumentError", "Buffer", "BuildError", "Builder", "ForeignValueError"]
+__all__ += ["IllegalNameError", "Kernel", "LayoutError", "NameTakenError", "Object", "Result"]
+__all__ += ["ResultError", "UnfinishedError"]

@@ -20,23 +20,7 @@ from wrapper_ir.debugging.reduce import (
 )
 from wrapper_ir.runtime.probes import ProbeEvent, debug_session, hook
 
-__all__ = [
-    "BisectResult",
-    "CallNotFoundError",
-    "CallNotReachedError",
-    "CommandError",
-    "DifferentCallsError",
-    "ExtractedCall",
-    "NoFailureError",
-    "NoOriginsError",
-    "OtherGraphError",
-    "ProbeEvent",
-    "bisect",
-    "by_command",
-    "by_difference",
-    "debug_session",
-    "extract",
-    "find_call",
-    "hook",
-    "reduce",
-]
+__all__ = ["BisectResult", "CallNotFoundError", "CallNotReachedError", "CommandError"]
+__all__ += ["DifferentCallsError", "ExtractedCall", "NoFailureError", "NoOriginsError"]
+__all__ += ["OtherGraphError", "ProbeEvent", "bisect", "by_command", "by_difference"]
+__all__ += ["debug_session", "extract", "find_call", "hook", "reduce"]

@@ -50,41 +50,12 @@ from wrapper_ir.verify import verify
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "ARENAS",
-    "STRATEGIES",
-    "Arena",
-    "Cut",
-    "Held",
-    "Holding",
-    "Interval",
-    "IntervalError",
-    "IntervalFileError",
-    "IntervalTable",
-    "Life",
-    "Liveness",
-    "OffsetPlan",
-    "Outside",
-    "PlanError",
-    "PlanReport",
-    "PlanResult",
-    "Slice",
-    "assign_offsets",
-    "check_offsets",
-    "check_plan",
-    "check_results",
-    "insert_frees",
-    "kept_pools",
-    "picture",
-    "plan",
-    "plan_externs",
-    "plan_memory",
-    "pool_storage",
-    "read_intervals",
-    "reuse_in_place",
-    "reuse_storage",
-    "write_intervals",
-]
+__all__ = ["ARENAS", "STRATEGIES", "Arena", "Cut", "Held", "Holding", "Interval", "IntervalError"]
+__all__ += ["IntervalFileError", "IntervalTable", "Life", "Liveness", "OffsetPlan", "Outside"]
+__all__ += ["PlanError", "PlanReport", "PlanResult", "Slice", "assign_offsets", "check_offsets"]
+__all__ += ["check_plan", "check_results", "insert_frees", "kept_pools", "picture", "plan"]
+__all__ += ["plan_externs", "plan_memory", "pool_storage", "read_intervals", "reuse_in_place"]
+__all__ += ["reuse_storage", "write_intervals"]
 
 
 ARENAS: Final = ARENA.choices
