@@ -44,9 +44,6 @@ from wrapper_ir.lines.symbols import (
 )
 from wrapper_ir.lines.trace import Comment, Probe
 
-__all__ = ["SELECTOR_TYPES", "BufferInput", "Cond", "Input", "ObjectInput", "Region", "RegionLine"]
-__all__ += ["ScalarInput", "Switch", "While", "passed_to_regions"]
-
 
 @dataclass(frozen=True, slots=True)
 class BufferInput:

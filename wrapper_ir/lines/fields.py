@@ -15,8 +15,6 @@ from wrapper_ir.lines.program import AnyLine, FrozenMap, Program
 from wrapper_ir.lines.traits import REGION_FIELDS, PerClass
 from wrapper_ir.lines.walk import Path, regions_of
 
-__all__ = ["NotAProgramError"]
-
 # Arguments that are not programs, such as a model, a text or a file name.
 
 

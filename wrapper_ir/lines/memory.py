@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from wrapper_ir.devices import DeviceKind, MemorySpace, OpaqueLayout
     from wrapper_ir.lines.layout import Layout
 
-__all__ = ["USUAL", "Allocate", "AllocateFromPool", "AllocatePool", "Free", "MemoryKind", "Place"]
-__all__ += ["Reinterpret", "Reuse"]
-
 
 class MemoryKind(enum.Enum):
     """Kind of memory that a buffer lives in."""

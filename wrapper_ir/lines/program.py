@@ -21,10 +21,6 @@ from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.traits import declares, lines_in
 
-__all__ = ["SCHEMA_VERSION", "AnyLine", "Constant", "ConstantKind", "Frame", "FrozenMap"]
-__all__ += ["GraphRole", "ObjectConstant", "Origin", "Packing", "Program", "Stage", "SymbolInfo"]
-__all__ += ["SymbolKind"]
-
 # Origins of lines in the model.
 
 #: Paths of torch's own modules, wherever it is installed.

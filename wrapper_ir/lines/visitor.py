@@ -35,8 +35,6 @@ from wrapper_ir.lines.symbols import (
 from wrapper_ir.lines.trace import Comment, Probe
 from wrapper_ir.lines.walk import walk
 
-__all__ = ["LineVisitor", "NotALineError", "PartialLineVisitor", "UnvisitedLineError"]
-
 T = TypeVar("T")
 
 
