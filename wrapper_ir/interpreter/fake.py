@@ -19,6 +19,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import wrapper_ir.lines as ir
+from wrapper_ir.analysis.proof import within
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter.calls import find_op, part, value_of
 from wrapper_ir.interpreter.frame import KINDS, Buffer, Frame, dtype_of, evaluate
@@ -46,7 +47,8 @@ class FakeCalls:
     def __init__(self, program: ir.Program) -> None:
         self._program = program
         self._mode = FakeTensorMode(allow_fallback_kernels=False)
-        self._samples = [_hints(program), *(_sample(program, *each) for each in _SAMPLES)]
+        hints = _sample(program, 7, 1, uses_hints=True)
+        self._samples = [hints, *(_sample(program, *each) for each in _SAMPLES)]
         self._known: dict[object, bool] = {}
 
     def fixes(self, line: ir.ExternKernel) -> bool:
@@ -137,24 +139,14 @@ def _varies(form: object) -> bool:
     return isinstance(form, ir.ScalarArg) and bool(free_symbols(form.value))
 
 
-def _hints(program: ir.Program) -> dict[str, Number]:
-    """Return the hint of every symbol; of one without, a value in its range."""
-    return _filled(program, {name: each.hint for name, each in program.symbols.items()}, 7, 1)
-
-
-def _sample(program: ir.Program, first: int, step: int) -> dict[str, Number]:
-    """Return values of symbols that differ from each other if their ranges allow it."""
-    return _filled(program, {}, first, step)
-
-
-def _filled(
-    program: ir.Program, given: Mapping[str, int | None], first: int, step: int
+def _sample(
+    program: ir.Program, first: int, step: int, *, uses_hints: bool = False
 ) -> dict[str, Number]:
-    """Return values of all symbols; computed ones follow from the others."""
+    """Return values of symbols that differ if their ranges allow it; computed ones follow."""
     found: dict[str, Number] = {}
     for position, (name, info) in enumerate(program.symbols.items()):
-        value = given.get(name)
-        found[name] = _within(info, first + step * position) if value is None else value
+        hint = info.hint if uses_hints else None
+        found[name] = _within(info, first + step * position) if hint is None else hint
     for _, line in ir.walk(program):
         if computes(line):
             with suppress(WrapperIRError):
@@ -164,7 +156,6 @@ def _filled(
 
 def _within(info: ir.SymbolInfo, value: int) -> Number:
     """Return a value of a symbol's kind, within its range."""
-    if info.kind is not ir.SymbolKind.INT:
-        return KINDS[info.kind](value) if info.kind is not ir.SymbolKind.NONE else 0
-    low = value if info.lower is None else max(value, info.lower)
-    return low if info.upper is None else min(low, info.upper)
+    if info.kind is ir.SymbolKind.INT:
+        return within((info.lower, info.upper), value)
+    return KINDS[info.kind](value) if info.kind is not ir.SymbolKind.NONE else 0

@@ -113,23 +113,14 @@ def dtype_of(layout: Layout) -> torch.dtype:
 
 @dataclass(eq=False)
 class Buffer:
-    """A name, its tensor, and the storages that it views or may view.
-
-    Attributes:
-        name: The name.
-        tensor: The tensor that it denotes.
-        storages: The storages; the tensor lies in the first.
-        owns: True if the name may end the storage.
-        is_new: True while its layout is unchecked, because its symbols may be bound later.
-        maker: The call that returned it.
-    """
+    """A name, its tensor, and the storages that it views or may view."""
 
     name: str
     tensor: Tensor
-    storages: tuple[Storage, ...]
-    owns: bool = False
-    is_new: bool = False
-    maker: str = ""
+    storages: tuple[Storage, ...]  # the tensor lies in the first
+    owns: bool = False  # the name may end the storage
+    is_new: bool = False  # its layout is unchecked, because its symbols may be bound later
+    maker: str = ""  # the call that returned it
 
 
 @dataclass(eq=False)
