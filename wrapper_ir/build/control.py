@@ -36,24 +36,15 @@ class Control(Part):
 
     @located
     def size(self, buffer: Buffer, dimension: int, *, name: str | None = None) -> sympy.Symbol:
-        """Bind a symbol to a size, in elements.
+        """Bind a symbol to the size of a dimension, counted from 0, in elements.
 
-        Args:
-            buffer: The buffer.
-            dimension: The dimension, from 0.
-            name: A declared symbol that is still unbound, or a new one. By default a fresh name.
+        ``name`` is a declared symbol that is still unbound, or a new one; by default a fresh name.
         """
         return self._bind(name, ir.SizeOf(self._buffer(buffer).name, dimension))
 
     @located
     def stride(self, buffer: Buffer, dimension: int, *, name: str | None = None) -> sympy.Symbol:
-        """Bind a symbol to a stride, in elements.
-
-        Args:
-            buffer: The buffer.
-            dimension: The dimension, from 0.
-            name: A declared symbol that is still unbound, or a new one. By default a fresh name.
-        """
+        """Bind a symbol to the stride of a dimension, as :meth:`size` does to a size."""
         return self._bind(name, ir.StrideOf(self._buffer(buffer).name, dimension))
 
     @located

@@ -30,27 +30,7 @@ _LARGE: Final = 8192
 
 @dataclass(slots=True)
 class ProgramDraft:
-    """A program under construction.
-
-    Attributes:
-        inputs: The inputs, in order.
-        buffers: The layout of every buffer, including buffers inside regions.
-        symbols: Kind, range and hint of every symbol.
-        constants: The tensors that the program owns.
-        objects: The objects of custom classes that the program owns.
-        data: Values of constants and objects, by name.
-        definitions: Kernels and library ops, in the order of first use.
-        streams: The streams other than the caller's, numbered from 1.
-        events: The events, numbered from 1.
-        mempools: The memory pools other than the allocator's default, numbered from 1.
-        stream: The default stream of a line.
-        mempool: The default memory pool of a line.
-        bound: Symbols bound by a line, a region or an input. A symbol is bound once per program.
-        reserved: Names that :meth:`fresh` avoids in addition to those in use.
-        bodies: The lines of the program and of each open region, innermost last.
-        placed: Sets the stream and memory pool of each emitted line to those of the enclosing
-            block, for front ends whose lines do not name theirs.
-    """
+    """A program under construction: the tables of a ``Program``, and what is still to be added."""
 
     inputs: list[ir.Input] = field(default_factory=list)
     buffers: dict[str, ir.Layout] = field(default_factory=dict)
@@ -58,15 +38,22 @@ class ProgramDraft:
     constants: dict[str, ir.Constant] = field(default_factory=dict)
     objects: dict[str, ir.ObjectConstant] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
+    #: Kernels and library ops, in the order of first use.
     definitions: dict[str, ir.KernelDefinition] = field(default_factory=dict)
     streams: list[ir.Stream] = field(default_factory=list)
     events: list[ir.Event] = field(default_factory=list)
     mempools: list[ir.MemoryPool] = field(default_factory=list)
+    #: The default stream and memory pool of a line.
     stream: int = 0
     mempool: int = 0
+    #: Symbols bound by a line, a region or an input. A symbol is bound once per program.
     bound: set[str] = field(default_factory=set)
+    #: Names that :meth:`fresh` avoids in addition to those in use.
     reserved: set[str] = field(default_factory=set)
+    #: The lines of the program and of each open region, innermost last.
     bodies: list[list[ir.AnyLine]] = field(default_factory=lambda: [[]])
+    #: Sets the stream and memory pool of each emitted line to those of the enclosing block, for
+    #: front ends whose lines do not name theirs.
     placed: Callable[[ir.AnyLine], ir.AnyLine] | None = None
     _origins: dict[ir.Origin, int] = field(default_factory=dict)
     #: The next number to try for each stem.

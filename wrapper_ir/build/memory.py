@@ -290,11 +290,7 @@ class Streams(Part):
     """Streams and memory pools, identified by number. Number 0 is the caller's."""
 
     def stream(self, device: ir.Device | str | None = None) -> int:
-        """Declare a stream and return its number.
-
-        Args:
-            device: Its device. By default the builder's.
-        """
+        """Declare a stream on a device, by default the builder's, and return its number."""
         self._draft.streams.append(ir.Stream(self._device(device)))
         return len(self._draft.streams)
 
@@ -304,22 +300,13 @@ class Streams(Part):
         return len(self._draft.events)
 
     def mempool(self, device: ir.Device | str | None = None) -> int:
-        """Declare a memory pool and return its number.
-
-        Args:
-            device: The device of its memory. By default the builder's.
-        """
+        """Declare a memory pool on a device, by default the builder's; return its number."""
         self._draft.mempools.append(ir.MemoryPool(self._device(device)))
         return len(self._draft.mempools)
 
     @contextlib.contextmanager
     def on(self, stream: int = 0, *, mempool: int = 0) -> Iterator[None]:
-        """Run the allocations and calls of a ``with`` block on a stream.
-
-        Args:
-            stream: The stream's number.
-            mempool: The number of the memory pool to allocate from.
-        """
+        """Run the allocations and calls of a ``with`` block on a stream, in a memory pool."""
         draft = self._draft
         before = draft.stream, draft.mempool
         draft.stream, draft.mempool = stream, mempool
@@ -330,31 +317,17 @@ class Streams(Part):
 
     @located
     def record(self, event: int, stream: int = 0) -> None:
-        """Record an event behind the work on a stream so far.
-
-        Args:
-            event: The event's number.
-            stream: The stream's number.
-        """
+        """Record an event, by its number, behind the work on a stream so far."""
         self._emit(ir.RecordEvent(event, self._device_of(stream), stream))
 
     @located
     def wait(self, event: int, stream: int = 0) -> None:
-        """Make later work on a stream wait for an event.
-
-        Args:
-            event: The event's number.
-            stream: The stream's number.
-        """
+        """Make later work on a stream wait for an event, by its number."""
         self._emit(ir.WaitEvent(event, self._device_of(stream), stream))
 
     @located
     def synchronize(self, event: int | None = None) -> None:
-        """Make the host wait for an event, or for all work on the builder's device.
-
-        Args:
-            event: The event's number. By default all work.
-        """
+        """Make the host wait for an event, or for all work on the builder's device."""
         self._emit(ir.Synchronize(self.device) if event is None else ir.WaitEvent(event, ir.CPU))
 
     def _device_of(self, stream: int) -> ir.Device:

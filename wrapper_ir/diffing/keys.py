@@ -16,7 +16,7 @@ from wrapper_ir.lines import effects
 from wrapper_ir.lines.expr import scalar_key
 from wrapper_ir.lines.expr_printer import COMMUTATIVE
 from wrapper_ir.lines.traits import NAMED_FIELDS, PerClass, declares, own_roles
-from wrapper_ir.text.item_print import ItemPrinter
+from wrapper_ir.text.printer import ItemPrinter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -44,10 +44,7 @@ def _roles(cls: type) -> dict[str, ir.Role | None]:
     roles: dict[str, ir.Role | None] = {
         f.name: None for f in fields if f.init and f.name != "origin"
     }
-    for field in NAMED_FIELDS[cls]:
-        for role in field.roles[:1]:
-            roles[field.name] = role if isinstance(role, ir.Role) else role.role
-    return roles
+    return roles | {f.name: f.roles[0].role for f in NAMED_FIELDS[cls] if f.roles}
 
 
 _ROLES: Final = PerClass(_roles)
@@ -158,17 +155,10 @@ def new_keys() -> Keys:
 
 
 class ProgramKeys:
-    """Makes the keys of one program.
-
-    ``kernels`` maps names of kernels to numbers, which matched kernels share.
-
-    Attributes:
-        keys: The table shared with the other program.
-        buffers: The names of all buffers that the program defines.
-        symbols: A nameless description of each symbol that the program defines.
-    """
+    """Makes the keys of one program. Matched kernels share their numbers in ``kernels``."""
 
     def __init__(self, program: ir.Program, keys: Keys, kernels: Mapping[str, int]) -> None:
+        #: The table shared with the other program.
         self.keys = keys
         self._program = program
         self._kernels = kernels
@@ -177,6 +167,7 @@ class ProgramKeys:
         self._layouts: dict[ir.Layout | None, int] = {}
         self._digests: dict[int, int] = {}
         self._effects: dict[int, ir.Effects] = {}
+        #: All buffers that the program defines, and a nameless description of each such symbol.
         self.buffers = set(program.constants)
         self.symbols: dict[str, Hashable] = {}
         for _, _, region in ir.walk_regions(program):
@@ -296,31 +287,23 @@ class ProgramKeys:
 
 
 class BodyKeys:
-    """The keys of a region's own lines, in order.
-
-    Attributes:
-        lines: The lines.
-        effects: The effects of each line.
-        levels: The keys from level 0 on.
-        kind: The weakest keys: the class, or ``_MEMORY`` for lines that create memory.
-        does: The level 0 keys of lines that compute something; None for the others, which look
-            alike.
-        makers: For each line, the lines that define its operands, with their slots.
-        users: For each line, the lines that use its results, with their slots.
-    """
+    """The keys of a region's own lines, in order."""
 
     def __init__(self, of: ProgramKeys, region: ir.Region) -> None:
         self._of = of
         self.lines = [line for _, line in own_lines(region)]
         self.effects = [of.effects(line) for line in self.lines]
         own = [of.line(line) for line in self.lines]
+        #: The weakest keys: the class, or ``_MEMORY`` for lines that create memory.
         self.kind = [_class(line) for line in self.lines]
+        #: The level 0 keys of lines that compute something; None for the others, which look alike.
         self.does = [
             None if kind == _MEMORY or does.kills else key
             for kind, does, key in zip(self.kind, self.effects, own, strict=True)
         ]
         maker = {name: n for n, each in enumerate(self.effects) for name in each.defines}
         operands = [_operands(each) for each in self.effects]
+        #: For each line, those that use its results and those that define its operands, with slots.
         self.users: list[list[tuple[int, int]]] = [[] for _ in own]
         self.makers: list[list[tuple[int, int]]] = [[] for _ in own]
         for number, names in enumerate(operands):
@@ -329,6 +312,7 @@ class BodyKeys:
                     self.users[maker[name]].append((number, slot))
                     self.makers[number].append((maker[name], slot))
         outside = of.outside(region)
+        #: The keys from level 0 on.
         self.levels = [own]
         for _ in range(LEVELS - 1):
             old = self.levels[-1]

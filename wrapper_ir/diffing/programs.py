@@ -27,8 +27,7 @@ from wrapper_ir.lines.traits import allocates, calls_op, declares, own_roles
 from wrapper_ir.lines.visitor import check_lines
 from wrapper_ir.lines.walk import Path, Renaming, regions_of
 from wrapper_ir.planning.sizes import Sizes, held_bytes, needed_bytes, peak
-from wrapper_ir.text.item_print import ItemPrinter
-from wrapper_ir.text.printer import first_line
+from wrapper_ir.text.printer import ItemPrinter, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ import wrapper_ir.lines as ir
 from wrapper_ir.diffing.canonical_form import canonical_source
 from wrapper_ir.diffing.model import FieldChange, ItemChange, KernelChange, Kind
 from wrapper_ir.diffing.sequences import Match, Matcher, Pairs, text_changes
-from wrapper_ir.text.item_print import ItemPrinter
+from wrapper_ir.text.printer import ItemPrinter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

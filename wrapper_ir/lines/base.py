@@ -22,6 +22,11 @@ class Role(enum.Enum):
 
     __hash__ = object.__hash__  # Enum.__hash__ is slow and this is called for each line
 
+    @property
+    def role(self) -> Role:
+        """The role itself: what a :class:`RoleIf` applies, a role always applies."""
+        return self
+
     DEFINE = "define"
     """Defines the buffer. A buffer is defined once in a program."""
     USE = "use"

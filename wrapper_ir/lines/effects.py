@@ -229,8 +229,7 @@ def _tables(field: NameField) -> list[tuple[str, dict[object, tuple[str, ...]]]]
 
 
 def _is_aliased(field: NameField) -> bool:
-    roles = (role if isinstance(role, Role) else role.role for role in field.roles)
-    return any(role in _MAY for role in roles)
+    return any(given.role in _MAY for given in field.roles)
 
 
 def _aliasing(field: NameField, made: tuple[str, ...]) -> _Collector:

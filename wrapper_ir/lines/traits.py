@@ -21,26 +21,10 @@ from typing import (
 
 import sympy
 
+from wrapper_ir.lines import control, kernels, memory, symbols, trace
 from wrapper_ir.lines.base import Block, Role, RoleIf, Runs, Trait
-from wrapper_ir.lines.control import AnyLine, Region, Switch, While
+from wrapper_ir.lines.control import AnyLine, Region
 from wrapper_ir.lines.expr import Scalar
-from wrapper_ir.lines.kernels import (
-    ExternKernel,
-    KernelCall,
-    KernelDefinition,
-    RecordEvent,
-    WaitEvent,
-)
-from wrapper_ir.lines.memory import (
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
-    Free,
-    Reinterpret,
-    Reuse,
-)
-from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
-from wrapper_ir.lines.trace import Probe
 
 T = TypeVar("T")
 
@@ -71,9 +55,9 @@ class NameField(NamedTuple):
     def among(self, part: object) -> tuple[Role, ...]:
         """Return the roles of the names in one part of a line."""
         return tuple(
-            role if isinstance(role, Role) else role.role
-            for role in self.roles
-            if isinstance(role, Role) or decisive(getattr(part, role.field)) in role.among
+            given.role
+            for given in self.roles
+            if isinstance(given, Role) or decisive(getattr(part, given.field)) in given.among
         )
 
 
@@ -88,8 +72,7 @@ def own_roles(line: object) -> tuple[Role, ...]:
 
 
 def _own_roles(cls: type) -> tuple[Role, ...]:
-    given = (role for field in NAMED_FIELDS[cls] for role in field.roles)
-    return tuple(role if isinstance(role, Role) else role.role for role in given)
+    return tuple(given.role for field in NAMED_FIELDS[cls] for given in field.roles)
 
 
 def hints_of(cls: type) -> dict[str, Any]:
@@ -201,45 +184,45 @@ def _runs(where: Runs) -> Any:
 
 
 #: It only declares what lines may call.
-declares: Final[Test[KernelDefinition]] = _has(Trait.DECLARES)
+declares: Final[Test[kernels.KernelDefinition]] = _has(Trait.DECLARES)
 #: It calls a library op.
-calls_op: Final[Test[ExternKernel]] = _has(Trait.CALLS_OP)
+calls_op: Final[Test[kernels.ExternKernel]] = _has(Trait.CALLS_OP)
 #: It launches work or allocates memory on the stream that it names.
-works: Final[Test[Allocate | KernelCall | ExternKernel]] = _runs(Runs.STREAM)
+works: Final[Test[memory.Allocate | kernels.KernelCall | kernels.ExternKernel]] = _runs(Runs.STREAM)
 #: It records an event on the stream that it names, or waits for one.
-has_event: Final[Test[RecordEvent | WaitEvent]] = _runs(Runs.EVENT)
+has_event: Final[Test[kernels.RecordEvent | kernels.WaitEvent]] = _runs(Runs.EVENT)
 #: It defines buffers from the memory pool that it names.
-takes_memory: Final[Test[Allocate | ExternKernel]] = _has(Trait.TAKES_MEMORY)
+takes_memory: Final[Test[memory.Allocate | kernels.ExternKernel]] = _has(Trait.TAKES_MEMORY)
 #: It only ends storage.
-ends: Final[Test[Free]] = _has(Trait.ENDS)
+ends: Final[Test[memory.Free]] = _has(Trait.ENDS)
 #: It only shows values.
-shows: Final[Test[Probe]] = _has(Trait.SHOWS)
+shows: Final[Test[trace.Probe]] = _has(Trait.SHOWS)
 #: It is a loop over a region.
-loops: Final[Test[While]] = _has(Trait.LOOPS)
+loops: Final[Test[control.While]] = _has(Trait.LOOPS)
 #: It runs one of several regions, by number.
-chooses: Final[Test[Switch]] = _has(Trait.CHOOSES)
+chooses: Final[Test[control.Switch]] = _has(Trait.CHOOSES)
 #: It asserts a condition.
-asserts: Final[Test[AssertSymbol]] = _has(Trait.ASSERTS)
+asserts: Final[Test[symbols.AssertSymbol]] = _has(Trait.ASSERTS)
 #: It binds a symbol to the value of an expression.
-computes: Final[Test[ComputeSymbol]] = _has(Trait.COMPUTES)
+computes: Final[Test[symbols.ComputeSymbol]] = _has(Trait.COMPUTES)
 #: It binds a symbol to a value read from a buffer.
-binds: Final[Test[BindSymbol]] = _has(Trait.BINDS)
+binds: Final[Test[symbols.BindSymbol]] = _has(Trait.BINDS)
 #: It allocates new storage in the memory that it names.
-allocates: Final[Test[Allocate | AllocatePool]] = _has(Trait.ALLOCATES)
+allocates: Final[Test[memory.Allocate | memory.AllocatePool]] = _has(Trait.ALLOCATES)
 #: It only takes over the storage of a buffer.
-retakes: Final[Test[Reuse]] = _has(Trait.RETAKES)
+retakes: Final[Test[memory.Reuse]] = _has(Trait.RETAKES)
 #: It defines a slice of a pool.
-is_slice: Final[Test[AllocateFromPool]] = _has(Trait.SLICES)
+is_slice: Final[Test[memory.AllocateFromPool]] = _has(Trait.SLICES)
 #: It checks a buffer against its layout.
-checks_layout: Final[Test[AssertLayout]] = _has(Trait.CHECKS_LAYOUT)
+checks_layout: Final[Test[symbols.AssertLayout]] = _has(Trait.CHECKS_LAYOUT)
 
 
-def calls_kernel(line: AnyLine) -> TypeGuard[KernelCall]:
+def calls_kernel(line: AnyLine) -> TypeGuard[kernels.KernelCall]:
     """Return whether a line calls a kernel of the program."""
     return line.runs is Runs.STREAM and Role.CALL in own_roles(line)
 
 
-def calls(line: AnyLine) -> TypeGuard[KernelCall | ExternKernel]:
+def calls(line: AnyLine) -> TypeGuard[kernels.KernelCall | kernels.ExternKernel]:
     """Return whether a line calls a kernel or a library op."""
     return calls_op(line) or calls_kernel(line)
 
@@ -249,7 +232,7 @@ def op_of(line: AnyLine) -> str:
     return line.op if calls_op(line) else ""
 
 
-def allocates_one(line: AnyLine | None) -> TypeGuard[Allocate]:
+def allocates_one(line: AnyLine | None) -> TypeGuard[memory.Allocate]:
     """Return whether a line allocates one buffer that is not a pool."""
     return line is not None and allocates(line) and Trait.POOL not in line.traits
 
@@ -259,6 +242,6 @@ def asserted(line: AnyLine) -> Scalar | None:
     return line.condition if asserts(line) else None
 
 
-def is_view(line: AnyLine) -> TypeGuard[Reinterpret]:
+def is_view(line: AnyLine) -> TypeGuard[memory.Reinterpret]:
     """Return whether a line defines a view of a buffer's storage."""
     return Role.VIEW in own_roles(line)

@@ -30,7 +30,6 @@ from wrapper_ir.planning.intervals import (
     write_intervals,
 )
 from wrapper_ir.planning.offsets import OffsetPlan, assign_offsets
-from wrapper_ir.planning.picture import picture
 from wrapper_ir.planning.pool import pool_storage
 from wrapper_ir.planning.report import (
     Arena,
@@ -40,6 +39,7 @@ from wrapper_ir.planning.report import (
     PlanReport,
     Slice,
     check_plan,
+    picture,
     report,
 )
 from wrapper_ir.planning.results import check_results

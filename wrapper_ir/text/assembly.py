@@ -95,10 +95,7 @@ def _kind(cls: type, name: str) -> Kind:
     """Return how a field of a class is written."""
     for field in NAMED_FIELDS[cls]:
         if field.name == name and field.roles:
-            role = field.roles[0]
-            if field.many:
-                return _BUFFERS
-            return _NAMES.get(role if isinstance(role, ir.Role) else role.role, _BUFFER)
+            return _BUFFERS if field.many else _NAMES.get(field.roles[0].role, _BUFFER)
     hint = hints_of(cls)[name]
     for known, kind in _TYPES:
         if hint == known:
