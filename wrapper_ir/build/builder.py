@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 class Builder(Declarations, KernelCalls, Memory, Streams, Control):
     """Builder of a program, line by line.
 
-    Sizes may be expressions over the symbols that :meth:`symbol` returns. A layout is given as a
-    dtype (``"f32"``) and a size, as a :class:`Layout`, or as a buffer to imitate::
+    What is given no name gets a fresh one. Sizes may be expressions over the symbols that
+    :meth:`symbol` returns. A layout is given as a dtype (``"f32"``) and a size, as a
+    :class:`Layout`, or as a buffer to imitate::
 
         b = wir.Builder("double")
         n = b.symbol("n", min=1, hint=8)
@@ -90,9 +91,8 @@ class Builder(Declarations, KernelCalls, Memory, Streams, Control):
         if self._results is None:
             raise UnfinishedError(reason="the results are missing", hint="call returns(...) first")
         # What the preamble binds belongs to this program only, for more may be built.
-        draft = replace(
-            self._draft, symbols=dict(self._draft.symbols), bound=set(self._draft.bound)
-        )
+        symbols, bound = dict(self._draft.symbols), set(self._draft.bound)
+        draft = replace(self._draft, symbols=symbols, bound=bound)
         program = draft.program(
             self.name,
             self._results,

@@ -88,11 +88,9 @@ class Control(Part):
 
     @located
     def check(self, condition: Number, message: str = "") -> None:
-        """Check a relation among symbols at run time.
+        """Check a relation among symbols at run time; if it fails, the error has the message.
 
-        Args:
-            condition: A relation such as ``n <= 64``, or ``sympy.Eq(n, m)`` for equality.
-            message: The message of the error that a failure raises.
+        The relation is such as ``n <= 64``, or ``sympy.Eq(n, m)`` for equality.
         """
         self._emit(ir.AssertSymbol(condition, message))
 
@@ -100,10 +98,8 @@ class Control(Part):
     def check_layout(self, buffer: Buffer, subject: str = "input", *, alignment: int = 0) -> None:
         """Check at run time that a buffer has the layout that the program states.
 
-        Args:
-            buffer: The buffer.
-            subject: The noun to use for it in the error message.
-            alignment: The required alignment of its address, in bytes. 0 allows any address.
+        The error message calls the buffer ``subject``. ``alignment`` is that of its address, in
+        bytes; 0 allows any address.
         """
         self._emit(ir.AssertLayout(self._buffer(buffer).name, subject, alignment))
 
@@ -120,13 +116,9 @@ class Control(Part):
         when: ir.When | Literal["before", "after"] = ir.When.AFTER,
         level: ir.ProbeLevel | str = ir.ProbeLevel.PRINT,
     ) -> None:
-        """Show buffers and numbers at run time.
+        """Show buffers and numbers at run time, on a side of a call, under a label.
 
-        Args:
-            label: The beginning of the line that is shown.
-            *shown: Buffers and numbers.
-            when: The side of a call that the probe is on.
-            level: The action: ``"print"``, ``"save"``, ``"check"``, ...
+        The level is the action: ``"print"``, ``"save"``, ``"check"``, ...
 
         Raises:
             ArgumentError: There is no such level or side.
@@ -286,9 +278,7 @@ class Control(Part):
             return ir.BufferArg(self._buffer(operand).name, access)
         return ir.ScalarArg(operand)
 
-    def _region(
-        self, operands: Sequence[Operand], body: Callable[..., Any]
-    ) -> tuple[ir.Region, bool]:
+    def _region(self, given: Sequence[Operand], body: Callable[..., Any]) -> tuple[ir.Region, bool]:
         """Build a region; also return whether ``body`` gave a tuple of results."""
         builds: object = body
         if not callable(builds):
@@ -297,7 +287,7 @@ class Control(Part):
         draft = self._draft
         params: list[ir.Input] = []
         handles: list[Handle] = []
-        for operand in operands:
+        for operand in given:
             if isinstance(operand, Buffer):
                 buffer = self._new_buffer(None, at_start(operand.layout), "p")
                 params.append(ir.BufferInput(buffer.name))

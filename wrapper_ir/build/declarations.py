@@ -113,10 +113,7 @@ class Declarations(Part):
 
     @located
     def scalar_input(self, symbol: sympy.Symbol) -> sympy.Symbol:
-        """Declare that the next input is the value of a symbol.
-
-        Args:
-            symbol: The result of :meth:`symbol`.
+        """Declare that the next input is the value of a symbol, which :meth:`symbol` returned.
 
         Raises:
             ArgumentError: It is not a symbol.
@@ -172,9 +169,7 @@ class Declarations(Part):
     def object_input(self, name: str, class_name: str) -> Object:
         """Declare that the next input is an object of a custom class.
 
-        Args:
-            name: Its name.
-            class_name: The class as torch registers it: ``namespace::Class``.
+        ``class_name`` is the class as torch registers it: ``namespace::Class``.
 
         Raises:
             NameTakenError: A buffer or an object already has the name.

@@ -72,11 +72,9 @@ class Memory(Part):
 
     @located
     def free(self, buffer: Buffer, *, after: Sequence[int] = ()) -> None:
-        """End a storage. The reference to an input is dropped.
+        """End a storage, with all views of it, by its owner. A reference to an input is dropped.
 
-        Args:
-            buffer: The owner of the storage. All views of it end, too.
-            after: Streams that may still use the storage, besides the one it was allocated on.
+        ``after`` are streams that may still use the storage, besides the one it was allocated on.
         """
         self._emit(ir.Free(self._buffer(buffer).name, tuple(after)))
 
@@ -119,14 +117,9 @@ class Memory(Part):
         memory: ir.MemoryKind = ir.MemoryKind.DEFAULT,
         space: str = "",
     ) -> Buffer:
-        """Allocate a pool to cut slices from.
+        """Allocate a pool of some bytes to cut slices from, by default on the builder's device.
 
-        Args:
-            nbytes: Its size in bytes, a number or an expression.
-            device: The device. By default the builder's.
-            name: The pool's name. By default a fresh one.
-            memory: The kind of memory.
-            space: A memory space that the device's kind declares.
+        ``space`` is a memory space that the device's kind declares.
         """
         layout = self._layout(ir.DType.UINT8, (nbytes,), None, device)
         buffer = self._new_buffer(name, layout, "pool")
@@ -193,12 +186,7 @@ class Memory(Part):
 
     @located
     def view(self, source: Buffer, size: Size, *, name: str | None = None) -> Buffer:
-        """Make a view of a row-major buffer with other sizes.
-
-        Args:
-            source: The buffer to view.
-            size: Sizes, in elements. The number of elements must not change.
-            name: The view's name. By default a fresh one.
+        """Make a view of a row-major buffer with other sizes, and as many elements.
 
         Raises:
             LayoutError: The buffer is not row-major.
@@ -216,10 +204,7 @@ class Memory(Part):
     def permute(self, source: Buffer, order: Sequence[int], *, name: str | None = None) -> Buffer:
         """Make a view with the dimensions in another order.
 
-        Args:
-            source: The buffer to view.
-            order: The dimension of ``source``, from 0, for each dimension of the view.
-            name: The view's name. By default a fresh one.
+        ``order`` has the dimension of ``source``, from 0, for each dimension of the view.
 
         Raises:
             LayoutError: ``order`` does not name each dimension once.
@@ -244,14 +229,7 @@ class Memory(Part):
         *,
         name: str | None = None,
     ) -> Buffer:
-        """Make a view of a part of one dimension.
-
-        Args:
-            source: The buffer to view.
-            dimension: The dimension, from 0.
-            start: The first element, from 0.
-            length: The number of elements.
-            name: The view's name. By default a fresh one.
+        """Make a view of a part of a dimension: ``length`` elements from ``start``, from 0.
 
         Raises:
             LayoutError: There is no such dimension.

@@ -53,6 +53,9 @@ class NoOriginsError(WrapperIRError):
     default_hint = "capture the model again; text has origins only if save() wrote it"
 
 
+Tolerance: TypeAlias = tuple[float, float]
+"""A relative and an absolute tolerance."""
+
 #: The name that selects eager execution of the graph in place of an emitter.
 EAGER: Final = "eager"
 
@@ -108,7 +111,7 @@ def bisect(  # noqa: PLR0913 - two runs, four arguments
     *,
     other: Program | None = None,
     graph: Graph | None = None,
-    tolerance: tuple[float, float] | None = None,
+    tolerance: Tolerance | None = None,
     folder: str | Path | None = None,
 ) -> BisectResult:
     """Run a program with two emitters, or two versions of it, and find the first call that differs.
@@ -155,7 +158,7 @@ def _with_emitters(
     first: tuple[Program, str],
     second: tuple[Program, str],
     inputs: Sequence[Any],
-    tolerance: tuple[float, float],
+    tolerance: Tolerance,
     folder: str | Path | None,
 ) -> BisectResult:
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-bisect-") as root:
@@ -177,9 +180,7 @@ def _run(program: Program, target: str, inputs: Sequence[Any], folder: Path, num
         return session.directory
 
 
-def _compare(
-    program: Program, one: Path, two: Path, tolerance: tuple[float, float]
-) -> BisectResult:
+def _compare(program: Program, one: Path, two: Path, tolerance: Tolerance) -> BisectResult:
     calls = {call.label: call for call in calls_of(program)}
     compared = 0
     left, right = _index(one), _index(two)
@@ -225,7 +226,7 @@ def _with_eager(
     inputs: Sequence[Any],
     target: str,
     graph: Graph | None,
-    tolerance: tuple[float, float] | None,
+    tolerance: Tolerance | None,
     folder: str | Path | None,
 ) -> BisectResult:
     module = module_of(graph)
@@ -250,18 +251,15 @@ def _with_eager(
         beside = Beside(module, saved, constants_of(own), tolerance)
         beside.compare(copies(arguments))
     skipped = {"correspond to no single node": unknown, **beside.skipped}
-    result = BisectResult(
-        None, "", "", beside.compared, None, {why: n for why, n in skipped.items() if n}
-    )
+    skipped = {why: n for why, n in skipped.items() if n}
+    result = BisectResult(None, "", "", beside.compared, skipped=skipped)
     if not beside.differences:
         return result
     first = min(beside.differences, key=lambda each: each.position)
     label, buffer = _key(entries[first.position])
     (call,) = (call for call in calls_of(program) if call.label == label)
-    source = program.source_of(call.line)
-    outcome = dataclasses.replace(
-        result, call=call, buffer=buffer, words=first.words, source=source
-    )
+    change = functools.partial(dataclasses.replace, words=first.words)
+    outcome = change(result, call=call, buffer=buffer, source=program.source_of(call.line))
     if folder is None:
         return outcome
     written = _reproducer(program, outcome, first, inputs, target, folder, tolerance or _CLOSE)
@@ -290,7 +288,7 @@ def _reproducer(  # noqa: PLR0913 - the result, its run and the destination
     inputs: Sequence[Any],
     target: str,
     folder: str | Path,
-    tolerance: tuple[float, float],
+    tolerance: Tolerance,
 ) -> Path:
     """Write the extracted call with the eager result as its expected output."""
     assert found.call is not None
@@ -336,9 +334,8 @@ def arguments_of(graph: Graph, program: Program, inputs: Sequence[Any]) -> list[
     left = list(inputs)
     nodes = list(module_of(graph).graph.find_nodes(op="placeholder"))
     if isinstance(graph, ExportedProgram):
-        arguments = [
-            _of_export(graph, spec, program, left) for spec in graph.graph_signature.input_specs
-        ]
+        specs = graph.graph_signature.input_specs
+        arguments = [_given(graph, spec, program, left) for spec in specs]
     elif len(nodes) == len(left):
         arguments, left = left, []
     else:
@@ -349,9 +346,7 @@ def arguments_of(graph: Graph, program: Program, inputs: Sequence[Any]) -> list[
     return arguments
 
 
-def _of_export(
-    graph: ExportedProgram, spec: InputSpec, program: Program, left: list[Any]
-) -> object:
+def _given(graph: ExportedProgram, spec: InputSpec, program: Program, left: list[Any]) -> object:
     if spec.kind is InputKind.USER_INPUT:
         known = spec.arg.value if isinstance(spec.arg, ConstantArgument) else torch.Tensor
         return _next(left, known)

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 from torch import Tensor
@@ -88,15 +88,16 @@ def _drops_nothing(node: Node) -> bool:
 # but rounding error is left. The allowance is measured, not guessed: the ops between known tensors
 # and the value run again in float64, which reveals eager's own error.
 
+Indices: TypeAlias = tuple[int, ...]
+"""The place of one value among those of a node."""
+
 _WIDE: Final = {
     **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64),
     torch.complex64: torch.complex128,
 }
 
 
-def rounding(
-    node: Node, part: Tensor, path: tuple[int, ...], known: Mapping[Node, Any]
-) -> float | None:
+def rounding(node: Node, part: Tensor, path: Indices, known: Mapping[Node, Any]) -> float | None:
     """Return the largest rounding error of an eager value, or None if it cannot be measured.
 
     ``part`` is the value at ``path`` among those of a node. Values in ``known`` count as exact;
@@ -214,7 +215,7 @@ class Beside(Interpreter):
         tolerance: tuple[float, float] | None = None,
     ) -> None:
         super().__init__(module, garbage_collect_values=False)
-        self._saved: dict[str, list[tuple[tuple[int, ...], Saved]]] = {}
+        self._saved: dict[str, list[tuple[Indices, Saved]]] = {}
         for value, tensors in saved.items():
             name, path = _parsed(value)
             self._saved.setdefault(name, []).extend((path, each) for each in tensors)
@@ -280,7 +281,7 @@ class Beside(Interpreter):
 
     # Comparing with a tensor of the program.
 
-    def _meet(self, node: Node, value: Any, path: tuple[int, ...], saved: Saved) -> Any:
+    def _meet(self, node: Node, value: Any, path: Indices, saved: Saved) -> Any:
         part = value
         for index in path:
             part = part[index] if isinstance(part, (list, tuple)) and index < len(part) else None
@@ -295,15 +296,13 @@ class Beside(Interpreter):
             self.skipped[reason] += 1
         return self._adopt(node, value, path, got)
 
-    def _compare(
-        self, node: Node, part: Tensor, got: Tensor, path: tuple[int, ...], saved: Saved
-    ) -> None:
+    def _compare(self, node: Node, part: Tensor, got: Tensor, path: Indices, saved: Saved) -> None:
         self.compared += 1
         words = self._words(node, part, got, path)
         if words:
             self.differences.append(Difference(saved.position, words, private_copy(part)))
 
-    def _words(self, node: Node, part: Tensor, got: Tensor, path: tuple[int, ...]) -> str:
+    def _words(self, node: Node, part: Tensor, got: Tensor, path: Indices) -> str:
         if self._tolerance is not None:
             return difference(got, part, self._tolerance)
         dtype = part.dtype
@@ -326,7 +325,7 @@ class Beside(Interpreter):
         value = self.env.get(node)
         return node in self.env and not any(_memory(v) in self._changed for v in _parts(value))
 
-    def _adopt(self, node: Node, value: Any, path: tuple[int, ...], got: Tensor) -> Any:
+    def _adopt(self, node: Node, value: Any, path: Indices, got: Tensor) -> Any:
         """Continue with the program's value, copied into the same memory since views may exist."""
         if node in self._unknown:
             return self._known_now(node, value, path, got)
@@ -340,7 +339,7 @@ class Beside(Interpreter):
             self._rounded.discard(node)
         return value
 
-    def _known_now(self, node: Node, value: Any, path: tuple[int, ...], got: Tensor) -> Any:
+    def _known_now(self, node: Node, value: Any, path: Indices, got: Tensor) -> Any:
         if path and not (isinstance(value, (list, tuple)) and len(path) == 1):
             return value
         if not path:
@@ -355,7 +354,7 @@ class Beside(Interpreter):
         return parts
 
 
-def _parsed(value: str) -> tuple[str, tuple[int, ...]]:
+def _parsed(value: str) -> tuple[str, Indices]:
     match = _VALUE.fullmatch(value)
     if match is None:
         return value, ()

@@ -40,10 +40,8 @@ def roles_of(value: object) -> Mapping[str, ir.Role | None]:
 
 
 def _roles(cls: type) -> dict[str, ir.Role | None]:
-    fields = dataclasses.fields(cls)
-    roles: dict[str, ir.Role | None] = {
-        f.name: None for f in fields if f.init and f.name != "origin"
-    }
+    names = [f.name for f in dataclasses.fields(cls) if f.init and f.name != "origin"]
+    roles: dict[str, ir.Role | None] = dict.fromkeys(names)
     return roles | {f.name: f.roles[0].role for f in NAMED_FIELDS[cls] if f.roles}
 
 
@@ -212,9 +210,8 @@ class ProgramKeys:
             return self._digest(value)
         if not dataclasses.is_dataclass(value):
             return (kind, repr(value))
-        self._plans[kind] = [
-            (name, self._shape_of_names(role)) for name, role in roles_of(value).items()
-        ]
+        roles = roles_of(value).items()
+        self._plans[kind] = [(name, self._shape_of_names(role)) for name, role in roles]
         return self.shape(value)
 
     def _shape_of_names(self, role: ir.Role | None) -> Callable[[Any], Hashable]:

@@ -112,9 +112,9 @@ def aligned(before: Program, after: Program) -> Program:
     """
     names = _Diff(before, after).names
     renamed = renaming(
-        _completed(names.buffers, before.buffers, after.buffers),
-        _completed(names.kernels, before.kernels, after.kernels),
-        _completed(names.symbols, before.symbols, after.symbols),
+        _filled(names.buffers, before.buffers, after.buffers),
+        _filled(names.kernels, before.kernels, after.kernels),
+        _filled(names.symbols, before.symbols, after.symbols),
     ).program(before)
     return renamed.replace(name=after.name)
 
@@ -209,12 +209,10 @@ class _Diff:
                 name = part.name if len(after) == 1 else f"results[{number}].{part.name}"
                 yield FieldChange(name, part.before, part.after)
 
-    def _inside(
-        self, old: AnyLine, new: AnyLine, path_a: Path, path_b: Path
-    ) -> Iterator[RegionChange]:
+    def _inside(self, old: AnyLine, new: AnyLine, at_a: Path, at_b: Path) -> Iterator[RegionChange]:
         for name, a, b in _twins(old, new):
             items = (*self._tables.params(a, b), *self._tables.results(a, b))
-            lines = tuple(self._lines(a, b, path_a, path_b, name))
+            lines = tuple(self._lines(a, b, at_a, at_b, name))
             if items or lines:
                 yield RegionChange(name, items, lines)
 
@@ -267,9 +265,7 @@ def _twins(old: AnyLine, new: AnyLine) -> Iterator[tuple[str, Region, Region]]:
             yield name, a, b
 
 
-def _completed(
-    known: Mapping[str, str], names: Iterable[str], taken: Iterable[str]
-) -> dict[str, str]:
+def _filled(known: Mapping[str, str], names: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
     """Return new names for all ``names``: the known ones, and unused ones for the rest."""
     used = {*taken, *known.values()}
     table = dict(known)

@@ -12,19 +12,8 @@ import wrapper_ir.lines as ir
 from wrapper_ir.devices import KernelLanguage, named
 from wrapper_ir.emitters.kernel_types import cpp_source, declared_type, launch_problem
 from wrapper_ir.errors import UnsupportedError
+from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.interpreter.frame import Buffer, dtype_of
-from wrapper_ir.interpreter.memory import (
-    Block,
-    BrokenPromiseError,
-    Kind,
-    RedZoneError,
-    Storage,
-    StrayWriteError,
-    all_bytes,
-    from_start,
-    is_bare,
-    memory_of,
-)
 from wrapper_ir.lines.traits import calls_kernel
 from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_of
 from wrapper_ir.runtime.checks import check_form
@@ -101,10 +90,8 @@ def _launchers(
         source = definition.source
         assert isinstance(source, ir.DeviceKernel)
         params = [declared_type(param) for param in definition.params]
-        options = dict(source.options) or None
-        kernels.add(
-            name, params, source.code, entry=source.entry, group=source.group, options=options
-        )
+        add = partial(kernels.add, name, params, source.code, entry=source.entry)
+        add(group=source.group, options=dict(source.options) or None)
     for name, launch in zip(definitions, kernels.load(), strict=True):
         yield name, partial(_launch, launch, language, device)
 
@@ -164,7 +151,7 @@ def part(call: str, result: Any, path: tuple[int | str, ...]) -> Any:  # noqa: A
             result = result[step] if isinstance(step, int) else getattr(result, step)
     except (IndexError, KeyError, TypeError, AttributeError) as error:
         what = f"it returns nothing at {''.join(f'[{step!r}]' for step in path)}"
-        raise BrokenPromiseError(call=call, what=what) from error
+        raise mem.BrokenPromiseError(call=call, what=what) from error
     return result
 
 
@@ -191,13 +178,13 @@ class Watch:
         self._memories: dict[int, _Memory] = {}
         for buffer, access in args:
             is_object = any(storage.is_object for storage in buffer.storages)
-            if not is_object and is_plain(buffer.tensor) and memory_of(buffer.tensor):
+            if not is_object and is_plain(buffer.tensor) and mem.memory_of(buffer.tensor):
                 self._note(buffer, access)
 
     def _note(self, buffer: Buffer, access: ir.Access) -> None:
-        key = memory_of(buffer.tensor)
+        key = mem.memory_of(buffer.tensor)
         if key not in self._memories:
-            found = all_bytes(buffer.tensor)
+            found = mem.all_bytes(buffer.tensor)
             mask = torch.zeros(found.shape, dtype=torch.bool)
             start = next((s.block.start for s in buffer.storages if s.block is not None), 0)
             before = torch.empty_like(found, device="cpu").copy_(found)
@@ -207,16 +194,16 @@ class Watch:
         if access is not ir.Access.READ:
             _elements(memory.may_change, buffer.tensor).fill_(True)  # noqa: FBT003 - a value
 
-    def check(self, storages: Iterable[Storage]) -> None:
+    def check(self, storages: Iterable[mem.Storage]) -> None:
         """Compare memory with its contents before the call, and examine red zones of storages."""
         for (buffer, _), before in zip(self._args, self._shapes, strict=True):
             if _shape(buffer.tensor) != before:
                 what = f"it resized or moved %{buffer.name}"
-                raise BrokenPromiseError(call=self._call, what=what)
+                raise mem.BrokenPromiseError(call=self._call, what=what)
         for storage in storages:
             damage = storage.block.damage() if storage.block is not None else ""
             if damage:
-                raise RedZoneError(call=self._call, name=storage.owner, where=damage)
+                raise mem.RedZoneError(call=self._call, name=storage.owner, where=damage)
         for memory in self._memories.values():
             self._compare(memory)
 
@@ -225,7 +212,9 @@ class Watch:
         changed = stray.nonzero()
         if len(changed):
             at = int(changed[0]) - memory.start
-            raise StrayWriteError(call=self._call, count=len(changed), name=memory.names[0], at=at)
+            raise mem.StrayWriteError(
+                call=self._call, count=len(changed), name=memory.names[0], at=at
+            )
 
 
 def is_plain(tensor: Tensor) -> bool:
@@ -236,14 +225,14 @@ def is_plain(tensor: Tensor) -> bool:
         and not tensor.is_conj()
         and not tensor.is_neg()
         and not tensor.is_meta
-        and not is_bare(tensor)
+        and not mem.is_bare(tensor)
     )
 
 
 def _shape(tensor: Tensor) -> object:
     if tensor.layout is not torch.strided:
         return tensor.shape
-    return tensor.shape, tensor.stride(), tensor.storage_offset(), memory_of(tensor)
+    return tensor.shape, tensor.stride(), tensor.storage_offset(), mem.memory_of(tensor)
 
 
 def _elements(mask: Tensor, tensor: Tensor) -> Tensor:
@@ -270,14 +259,14 @@ def bind_results(
     call: str,
     results: Sequence[ir.OpResult],
     value: object,
-    alive: Iterable[Storage],
-) -> list[Storage]:
+    alive: Iterable[mem.Storage],
+) -> list[mem.Storage]:
     """Bind an op's results to names, and return the new storages.
 
     ``alive`` are all live storages, inside and outside this region.
     """
     known = list(alive)
-    made: list[Storage] = []
+    made: list[mem.Storage] = []
     for result in results:
         leaf = part(call, value, result.path)
         if isinstance(result, ir.ResultSymbol):
@@ -288,7 +277,7 @@ def bind_results(
             continue
         if not isinstance(leaf, Tensor):
             what = f"%{result.out} is a value of type {type(leaf).__name__}, not a tensor"
-            raise BrokenPromiseError(call=call, what=what)
+            raise mem.BrokenPromiseError(call=call, what=what)
         buffer = _bind_tensor(frame, call, result, leaf, [*known, *made])
         made += [s for s in buffer.storages if s not in known and s not in made]
         buffer.is_new, buffer.maker = True, call
@@ -301,31 +290,31 @@ def _object(call: str, result: ir.ResultObject, leaf: object) -> object:
     if found != result.class_name:
         given = f"one of class {found}" if found else f"a value of type {type(leaf).__name__}"
         what = f"&{result.object} is {given}, not an object of class {result.class_name}"
-        raise BrokenPromiseError(call=call, what=what)
+        raise mem.BrokenPromiseError(call=call, what=what)
     return leaf
 
 
 def _bind_tensor(
-    frame: Frame, call: str, result: ir.ResultBuffer, leaf: Tensor, alive: Sequence[Storage]
+    frame: Frame, call: str, result: ir.ResultBuffer, leaf: Tensor, alive: Sequence[mem.Storage]
 ) -> Buffer:
     if result.relation is ir.Relation.HELD:
         return frame.define(_held(result.out, leaf))
     sources = [s for name in result.of for s in frame.find(name).storages]
     holders = [s for s in sources if s.holds(leaf)]
-    if holders or (sources and not memory_of(leaf)):
+    if holders or (sources and not mem.memory_of(leaf)):
         _check_offset(frame, call, result, leaf)
         storages = (*holders, *(s for s in sources if s not in holders))
         return frame.define(Buffer(result.out, leaf, tuple(dict.fromkeys(storages))))
     if result.relation is ir.Relation.ALIAS:
         names = " and ".join(f"%{name}" for name in result.of)
         what = f"%{result.out} is not a view of {names}"
-        raise BrokenPromiseError(call=call, what=what)
-    holder = next((s for s in alive if memory_of(leaf) and s.holds(leaf)), None)
+        raise mem.BrokenPromiseError(call=call, what=what)
+    holder = next((s for s in alive if mem.memory_of(leaf) and s.holds(leaf)), None)
     if holder is not None:
         what = f"%{result.out} is not new, but lies in the storage of %{holder.owner}"
-        raise BrokenPromiseError(call=call, what=what)
+        raise mem.BrokenPromiseError(call=call, what=what)
     if call in _PACKING:
-        storage = Storage(result.out, Kind.OWNED, leaf, 0, leaf.nbytes, is_object=True)
+        storage = mem.Storage(result.out, mem.Kind.OWNED, leaf, 0, leaf.nbytes, is_object=True)
         tensor = leaf
     else:
         storage, tensor = guarded(result.out, leaf)
@@ -336,15 +325,15 @@ def _bind_tensor(
 
 def _held(name: str, leaf: Tensor) -> Buffer:
     """Return a buffer of a result that an object may hold. It is not moved between red zones."""
-    storage = borrowed(name, Kind.INPUT, leaf)
+    storage = borrowed(name, mem.Kind.INPUT, leaf)
     storage.is_held = True
     return Buffer(name, leaf, (storage,), owns=True)
 
 
-def borrowed(name: str, kind: Kind, tensor: Tensor) -> Storage:
+def borrowed(name: str, kind: mem.Kind, tensor: Tensor) -> mem.Storage:
     """Return the storage of a tensor that the interpreter did not allocate."""
     start = int(tensor.storage_offset()) * tensor.element_size() if is_plain(tensor) else 0
-    return Storage(name, kind, tensor, start, tensor.nbytes)
+    return mem.Storage(name, kind, tensor, start, tensor.nbytes)
 
 
 def _check_offset(frame: Frame, call: str, result: ir.ResultBuffer, leaf: Tensor) -> None:
@@ -359,26 +348,26 @@ def _check_offset(frame: Frame, call: str, result: ir.ResultBuffer, leaf: Tensor
     starts = [frame.begin(frame.find(name)) for name in result.of]
     if all(begin - start != wanted for start in starts):
         what = f"%{result.out} begins {begin - starts[0]} bytes into %{result.of[0]}"
-        raise BrokenPromiseError(call=call, what=f"{what}'s storage, not {wanted}")
+        raise mem.BrokenPromiseError(call=call, what=f"{what}'s storage, not {wanted}")
 
 
-def guarded(name: str, tensor: Tensor) -> tuple[Storage, Tensor]:
+def guarded(name: str, tensor: Tensor) -> tuple[mem.Storage, Tensor]:
     """Copy a tensor's memory to new storage. Return the storage and the tensor in it.
 
     A tensor without plain memory is not copied.
     """
     if not is_plain(tensor) or type(tensor) is not Tensor:
-        has_memory = tensor.layout is torch.strided and not is_bare(tensor)
+        has_memory = tensor.layout is torch.strided and not mem.is_bare(tensor)
         nbytes = tensor.untyped_storage().nbytes() if has_memory else 0
-        return Storage(name, Kind.OWNED, tensor, 0, nbytes), tensor
-    memory = all_bytes(tensor)
-    block = Block(memory.numel(), tensor.device)
+        return mem.Storage(name, mem.Kind.OWNED, tensor, 0, nbytes), tensor
+    memory = mem.all_bytes(tensor)
+    block = mem.Block(memory.numel(), tensor.device)
     block.bytes.copy_(memory)
     item = tensor.element_size()
     start = (block.start // item + int(tensor.storage_offset())) * item
-    made = from_start(block.bytes, tensor.dtype, tensor.shape, tensor.stride(), start)
+    made = mem.from_start(block.bytes, tensor.dtype, tensor.shape, tensor.stride(), start)
     nbytes = memory.numel() + block.start - start
-    return Storage(name, Kind.OWNED, made, start, nbytes, block), made
+    return mem.Storage(name, mem.Kind.OWNED, made, start, nbytes, block), made
 
 
 def check_constant(program: ir.Program, name: str) -> None:
@@ -418,4 +407,4 @@ def settle(frame: Frame, buffer: Buffer) -> None:
             raise
         found = error.fields
         what = f"%{buffer.name} is {found['got']}, not {found['expected']}"
-        raise BrokenPromiseError(call=buffer.maker, what=what) from error
+        raise mem.BrokenPromiseError(call=buffer.maker, what=what) from error

@@ -90,7 +90,7 @@ class FakeCalls:
         if not all(self._is_unchanged(frame, line.op, name) for name in frame.buffers):
             return False
         results = (r for r in line.results if isinstance(r, ir.ResultBuffer))
-        return all(self._is_as_declared(frame, line.op, result, value) for result in results)
+        return all(self._is_as_stated(frame, line.op, result, value) for result in results)
 
     def _fake(self, frame: Frame, layout: ir.Layout) -> Tensor:
         if layout.kind is not ir.LayoutKind.STRIDED:
@@ -102,11 +102,9 @@ class FakeCalls:
     def _is_unchanged(self, frame: Frame, op: str, name: str) -> bool:
         """Return whether an argument still has its layout: an output buffer may be resized."""
         result = ir.ResultBuffer(name)
-        return self._is_as_declared(frame, op, result, frame.buffers[name].tensor)
+        return self._is_as_stated(frame, op, result, frame.buffers[name].tensor)
 
-    def _is_as_declared(
-        self, frame: Frame, op: str, result: ir.ResultBuffer, value: object
-    ) -> bool:
+    def _is_as_stated(self, frame: Frame, op: str, result: ir.ResultBuffer, value: object) -> bool:
         layout = self._program.layout(result.out)
         try:
             size, stride = frame.dims(layout.size), frame.dims(layout.stride)

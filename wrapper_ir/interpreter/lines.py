@@ -11,18 +11,9 @@ import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import WAIT, begins_work
 from wrapper_ir.devices import named
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
+from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.interpreter.calls import Watch, bind_results, find_op, settle, value_of
 from wrapper_ir.interpreter.frame import Buffer, Frame, dtype_of
-from wrapper_ir.interpreter.memory import (
-    Block,
-    CallFailedError,
-    DeadBufferError,
-    Kind,
-    OutOfBoundsError,
-    Storage,
-    poison,
-    read_like,
-)
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.memory import own_memory
@@ -45,7 +36,7 @@ class LineRunner(ir.LineVisitor[None]):
         self.program = program
         self.frame = Frame(program, {})
         self.path = ir.Path()
-        self.storages: list[Storage] = []
+        self.storages: list[mem.Storage] = []
         self._kernels = kernels
 
     # Walking.
@@ -74,7 +65,7 @@ class LineRunner(ir.LineVisitor[None]):
         buffer = self.frame.buffers.get(name)
         return buffer is not None and buffer.storages[0].is_given_up
 
-    def enter(self, storage: Storage) -> Storage:
+    def enter(self, storage: mem.Storage) -> mem.Storage:
         """Register a storage, whose red zones are then examined after every call."""
         dead = [s for s in self.storages if s.end]
         for each in dead[:-_KEPT_DEAD]:
@@ -96,7 +87,7 @@ class LineRunner(ir.LineVisitor[None]):
     def visit_allocate_pool(self, line: ir.AllocatePool) -> None:
         self._allocate(line).is_pool = True
 
-    def _allocate(self, line: ir.Allocate | ir.AllocatePool) -> Storage:
+    def _allocate(self, line: ir.Allocate | ir.AllocatePool) -> mem.Storage:
         if line.memory is ir.MemoryKind.SYMMETRIC:
             raise UnsupportedError(what="memory that peers address", where="the interpreter")
         layout, allocator = self.program.layout(line.out), None
@@ -106,23 +97,21 @@ class LineRunner(ir.LineVisitor[None]):
                 raise UnsupportedError(what=what, where="the interpreter", hint=problem)
             allocator = named(own.python)
             if layout.is_opaque:
-                return self._allocate_opaque(line.out, layout, allocator)
+                return self._opaque(line.out, layout, allocator)
         at = self.frame.dim(layout.offset) * layout.dtype.itemsize
         nbytes = at + self.frame.nbytes(layout)
-        block = Block(nbytes, torch.device(str(layout.device)), allocator)
+        block = mem.Block(nbytes, torch.device(str(layout.device)), allocator)
         size = block.bytes.numel()
-        storage = Storage(line.out, Kind.OWNED, block.bytes, block.start, size, block)
+        storage = mem.Storage(line.out, mem.Kind.OWNED, block.bytes, block.start, size, block)
         self.frame.own(self.enter(storage), self.frame.place(line.out, storage, layout))
         return storage
 
-    def _allocate_opaque(
-        self, name: str, layout: ir.Layout, allocator: Callable[..., Any]
-    ) -> Storage:
+    def _opaque(self, name: str, layout: ir.Layout, allocator: Callable[..., Any]) -> mem.Storage:
         """Allocate memory that only the device can read, without red zones or views."""
         size, stride = self.frame.dims(layout.size), self.frame.dims(layout.stride)
         tensor = allocator(tuple(size), tuple(stride), dtype_of(layout))
         nbytes = self.frame.nbytes(layout)
-        storage = Storage(name, Kind.OWNED, tensor, 0, nbytes, is_object=True)
+        storage = mem.Storage(name, mem.Kind.OWNED, tensor, 0, nbytes, is_object=True)
         self.frame.own(self.enter(storage), tensor)
         return storage
 
@@ -132,19 +121,19 @@ class LineRunner(ir.LineVisitor[None]):
         layout = self.program.layout(line.out)
         offset, nbytes = self.frame.dim(line.offset), self.frame.nbytes(layout)
         if not pool.is_pool:
-            raise OutOfBoundsError(name=line.out, why=f"%{line.pool} is not a pool")
+            raise mem.OutOfBoundsError(name=line.out, why=f"%{line.pool} is not a pool")
         if nbytes and not 0 <= offset <= offset + nbytes <= pool.nbytes:
             why = f"it is cut from bytes {offset} to {offset + nbytes} of {pool.nbytes}"
-            raise OutOfBoundsError(name=line.out, why=why)
+            raise mem.OutOfBoundsError(name=line.out, why=why)
         offset = pool.start + (offset if nbytes else 0)
-        storage = Storage(line.out, Kind.OWNED, pool.tensor, offset, nbytes, pool.block)
+        storage = mem.Storage(line.out, mem.Kind.OWNED, pool.tensor, offset, nbytes, pool.block)
         for other in pool.slices:
             if offset < other.start + other.nbytes and other.start < offset + nbytes:
                 why = f"it overlaps %{other.owner}, which is alive"
-                raise OutOfBoundsError(name=line.out, why=why)
+                raise mem.OutOfBoundsError(name=line.out, why=why)
         storage.pool = pool
         pool.slices.append(storage)
-        poison(storage)
+        mem.poison(storage)
         self.frame.own(self.enter(storage), self.frame.place(line.out, storage, layout))
 
     @override
@@ -161,7 +150,7 @@ class LineRunner(ir.LineVisitor[None]):
         needed = self.frame.nbytes(layout)
         if needed > storage.nbytes:
             why = f"it needs {needed} bytes, but %{line.donor} has {storage.nbytes}"
-            raise OutOfBoundsError(name=line.out, why=why)
+            raise mem.OutOfBoundsError(name=line.out, why=why)
         if storage.is_object:  # the verifier has checked that the layouts are equal
             tensor = donor.tensor
         else:
@@ -173,7 +162,7 @@ class LineRunner(ir.LineVisitor[None]):
         source = self.frame.find(line.source)
         layout, begin = self.program.layout(line.out), self.frame.begin(source)
         tensor = self.frame.place(line.out, source.storages[0], layout, begin)
-        tensor = read_like(tensor, source.tensor)
+        tensor = mem.read_like(tensor, source.tensor)
         self.frame.define(Buffer(line.out, tensor, source.storages))
 
     # Calls.
@@ -226,7 +215,7 @@ class LineRunner(ir.LineVisitor[None]):
             constant = next((s for s in buffer.storages if not s.writable), None)
             if access.writes and constant is not None:
                 why = f"is the constant %{constant.owner}, which is not mutable"
-                raise DeadBufferError(name=buffer.name, why=why)
+                raise mem.DeadBufferError(name=buffer.name, why=why)
         watch = Watch(call, passed)
         try:
             value = run()
@@ -234,7 +223,7 @@ class LineRunner(ir.LineVisitor[None]):
             raise
         except Exception as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise CallFailedError(call=call, reason=reason) from error
+            raise mem.CallFailedError(call=call, reason=reason) from error
         watch.check(self.storages)
         return value
 
@@ -264,9 +253,8 @@ class LineRunner(ir.LineVisitor[None]):
 
     @override
     def visit_assert_symbol(self, line: ir.AssertSymbol) -> None:
-        values: dict[str, Any] = {
-            s: self.frame.symbols[s] for s in sorted(free_symbols(line.condition))
-        }
+        names = sorted(free_symbols(line.condition))
+        values: dict[str, Any] = {name: self.frame.symbols[name] for name in names}
         text = line.message or str(line.condition)
         check_that(bool(self.frame.number(line.condition)), text, **values)
 
@@ -286,10 +274,8 @@ class LineRunner(ir.LineVisitor[None]):
     def visit_probe(self, line: ir.Probe) -> None:
         names = self.program.shown_names(line)
         scalars = [str(value) for value in line.scalars]
-        values = [
-            *(self.frame.find(name).tensor for name in line.buffers),
-            *(self.frame.number(value) for value in line.scalars),
-        ]
+        values: list[Any] = [self.frame.find(name).tensor for name in line.buffers]
+        values += map(self.frame.number, line.scalars)
         origin = self.program.source_of(line)
         make_probe(line.label, line.when.value, line.level.value, names, scalars, origin)(*values)
 

@@ -146,9 +146,8 @@ class Block:
         if self._away is not None:
             self.start, self.bytes = self._start, self._away[self._start : self._end]
         elif nbytes:
-            self.bytes = torch.frombuffer(
-                self._raw, dtype=torch.uint8, count=nbytes, offset=self._start
-            )
+            at = self._start
+            self.bytes = torch.frombuffer(self._raw, dtype=torch.uint8, count=nbytes, offset=at)
         else:
             self.bytes = torch.empty(0, dtype=torch.uint8)
         self.is_dead = False
@@ -248,12 +247,10 @@ def poison(storage: Storage) -> None:
         storage.block.is_dead = bool(storage.end) and storage.pool is None
 
 
-def view(
-    storage: Storage, dtype: torch.dtype, size: list[int], stride: list[int], at: int
-) -> Tensor:
+def view(held: Storage, dtype: torch.dtype, size: list[int], stride: list[int], at: int) -> Tensor:
     """Return a tensor on a storage, ``at`` bytes from its start."""
-    start = (storage.start + at) // dtype.itemsize * dtype.itemsize
-    return from_start(storage.tensor, dtype, size, stride, start)
+    start = (held.start + at) // dtype.itemsize * dtype.itemsize
+    return from_start(held.tensor, dtype, size, stride, start)
 
 
 def from_start(

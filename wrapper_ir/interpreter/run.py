@@ -12,6 +12,7 @@ import wrapper_ir.lines as ir
 from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.analysis.stored import stored_inputs
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.interpreter.calls import (
     borrowed,
     called_kernels,
@@ -23,16 +24,6 @@ from wrapper_ir.interpreter.calls import (
 )
 from wrapper_ir.interpreter.frame import KINDS, Buffer, Frame
 from wrapper_ir.interpreter.lines import LineRunner
-from wrapper_ir.interpreter.memory import (
-    POISON,
-    BrokenPromiseError,
-    Kind,
-    LeakError,
-    MissingValueError,
-    Storage,
-    pattern,
-    poison,
-)
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import no_autocast, registered_op
@@ -86,7 +77,7 @@ class Interpreter(LineRunner):
     def leave(self, region: ir.Region) -> list[Item]:
         """Return a region's results, and end the rest of its storage."""
         results: list[Item] = []
-        leaving: set[Storage] = set()
+        leaving: set[mem.Storage] = set()
         for position, value in enumerate(region.results):
             try:
                 results.append(self._result(value))
@@ -99,7 +90,7 @@ class Interpreter(LineRunner):
         left = [s for s in self.frame.owned if s not in leaving and not s.end]
         if left and self.program.stage is ir.Stage.PLANNED:
             names = ", ".join(f"%{storage.owner}" for storage in left)
-            raise LeakError(names=names, path=left[0].place)
+            raise mem.LeakError(names=names, path=left[0].place)
         for storage in left:
             _discard(storage, f"ended with its region at {self.path}")
         return results
@@ -129,9 +120,9 @@ class Interpreter(LineRunner):
             buffer = Buffer(result.out, item.tensor, item.storages, is_new=True, maker=call)
             storage = item.storages[0]
             if result.relation is ir.Relation.FRESH:
-                if storage.kind is not Kind.OWNED or storage in lent:
+                if storage.kind is not mem.Kind.OWNED or storage in lent:
                     what = f"%{result.out} is not new, but the storage of %{storage.owner}"
-                    raise BrokenPromiseError(call=call, what=what)
+                    raise mem.BrokenPromiseError(call=call, what=what)
                 buffer.owns = True
                 storage.owner = result.out
                 self.frame.owned.append(storage)
@@ -208,12 +199,12 @@ class Interpreter(LineRunner):
             _discard(storage, f"ended with the condition at {self.path}")
         return holds
 
-    def _own(self, item: Item, result: ir.CallResult, lent: set[Storage]) -> Item:
+    def _own(self, item: Item, result: ir.CallResult, lent: set[mem.Storage]) -> Item:
         """Return a loop's final value, copied if it must be new but is an unchanged operand."""
         if not isinstance(item, Buffer) or not isinstance(result, ir.ResultBuffer):
             return item
         storage = item.storages[0]
-        is_new = storage.kind is Kind.OWNED and storage not in lent
+        is_new = storage.kind is mem.Kind.OWNED and storage not in lent
         if result.relation is not ir.Relation.FRESH or is_new:
             return item
         return self._new(result.out, item.tensor.clone())
@@ -231,7 +222,7 @@ class Interpreter(LineRunner):
         return Buffer(name, made, (self.enter(storage),))
 
 
-def _storages(item: Item) -> tuple[Storage, ...]:
+def _storages(item: Item) -> tuple[mem.Storage, ...]:
     return item.storages if isinstance(item, Buffer) else ()
 
 
@@ -240,21 +231,21 @@ def _copied(item: Item) -> Tensor | Number:
     return item.tensor.clone() if isinstance(item, Buffer) else item
 
 
-def _discard(storage: Storage, why: str) -> None:
+def _discard(storage: mem.Storage, why: str) -> None:
     """End storage that no line ends."""
-    if storage.kind is Kind.OWNED and not storage.end:
+    if storage.kind is mem.Kind.OWNED and not storage.end:
         storage.end = why
         if storage.pool is not None and storage in storage.pool.slices:
             storage.pool.slices.remove(storage)
         if not storage.is_held:
-            poison(storage)
+            mem.poison(storage)
 
 
 def interpret(
     program: ir.Program,
     *inputs: Any,  # noqa: ANN401 - what a program takes
     verify: bool = True,
-    unwritten: bytes = POISON,
+    unwritten: bytes = mem.POISON,
 ) -> tuple[Any, ...]:
     """Run a program line by line, slowly, and check the effects of each line.
 
@@ -290,11 +281,11 @@ def interpret(
         raise InputCountError(expected=len(program.inputs), got=len(inputs))
     refuse_differences(program, registered_op)
     interpreter = Interpreter(program, called_kernels(program))
-    before = pattern.set(unwritten)
+    before = mem.pattern.set(unwritten)
     try:
         return _run(interpreter, program, inputs)
     finally:
-        pattern.reset(before)
+        mem.pattern.reset(before)
 
 
 def _run(interpreter: Interpreter, program: ir.Program, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -312,14 +303,14 @@ def _constants(program: ir.Program) -> dict[str, Buffer]:
     names = (*program.constants, *program.objects)
     missing = [n for n in names if n not in program.data and n not in program.folded]
     if missing:
-        raise MissingValueError(names=", ".join(f"'{name}'" for name in missing))
+        raise mem.MissingValueError(names=", ".join(f"'{name}'" for name in missing))
     program = program.replace(data={**folded_values(program), **program.data})
     constants: dict[str, Buffer] = {}
     for name, constant in program.constants.items():
         if constant.kind is not ir.ConstantKind.PACKED:
             check_constant(program, name)
         tensor: Tensor = program.data[name].detach()
-        storage = borrowed(name, Kind.CONSTANT, tensor)
+        storage = borrowed(name, mem.Kind.CONSTANT, tensor)
         storage.writable = constant.mutable
         constants[name] = Buffer(name, tensor, (storage,))
     for name, constant in program.constants.items():
@@ -365,7 +356,7 @@ def _take_inputs(program: ir.Program, frame: Frame, inputs: Sequence[Any]) -> No
             tensor = value if isinstance(value, Tensor) or is_used else torch.empty(0)
             if is_used:
                 check_input(frame, item.name, tensor, plain=item.name in stored)
-            storage = borrowed(item.name, Kind.INPUT, tensor)
+            storage = borrowed(item.name, mem.Kind.INPUT, tensor)
             frame.define(Buffer(item.name, tensor, (storage,), owns=True, is_new=is_used))
         elif isinstance(item, ir.ScalarInput) and value is not None:  # None: the number is unused
             info = program.symbols[item.symbol]

@@ -69,9 +69,8 @@ class Effects:
     @property
     def touched(self) -> list[str]:
         """Buffers that must be alive when the line runs, except peeks, without repeats."""
-        return list(
-            dict.fromkeys((*self.uses, *self.reads, *self.writes, *self.kills, *self.takes))
-        )
+        ended = (*self.kills, *self.takes)
+        return list(dict.fromkeys((*self.uses, *self.reads, *self.writes, *ended)))
 
 
 #: Ops that make their first argument a view of another argument's storage, by its position.

@@ -338,9 +338,8 @@ def dim(value: Any) -> Dim:
     if isinstance(value, (int, sympy.Integer)):
         return int(value)
     if not isinstance(value, sympy.Expr):
-        raise UnsupportedExprError(
-            expr=value, what=f"a {type(value).__name__} where an integer is needed"
-        )
+        what = f"a {type(value).__name__} where an integer is needed"
+        raise UnsupportedExprError(expr=value, what=what)
     result = _rebuild(value)
     if isinstance(result, sympy.Integer):
         return int(result)
@@ -418,9 +417,8 @@ def scalar(value: Any) -> Scalar:
     if isinstance(value, (bool, int, float, complex)):
         return value
     if not isinstance(value, sympy.Basic):
-        raise UnsupportedExprError(
-            expr=value, what=f"a {type(value).__name__} where a number is needed"
-        )
+        what = f"a {type(value).__name__} where a number is needed"
+        raise UnsupportedExprError(expr=value, what=what)
     result = _rebuild(value)
     if isinstance(result, sympy.Integer):
         return int(result)

@@ -88,12 +88,10 @@ class Windows:
                 waiting = waiting[1:]
         return groups
 
-    def _longest(
-        self, begin: int, tenants: list[Tenant], nbytes: dict[Tenant, int]
-    ) -> list[Tenant]:
+    def _longest(self, begin: int, among: list[Tenant], nbytes: dict[Tenant, int]) -> list[Tenant]:
         """Return the tenants of the longest window from ``begin`` that does not raise the peak."""
-        for end in _ends(begin, max((t.end for t in tenants), default=begin)):
-            group = [tenant for tenant in tenants if tenant.end <= end]
+        for end in _ends(begin, max((t.end for t in among), default=begin)):
+            group = [tenant for tenant in among if tenant.end <= end]
             if len(group) < 2:
                 return []
             lost = self._lost(group, nbytes)

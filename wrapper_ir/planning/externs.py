@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import wrapper_ir.lines as ir
@@ -65,15 +66,10 @@ class _Rewrite:
         if op is None or results is None or len(results) != len(op.outs):
             return [line]
         self.used[op.name] = op
-        allocations = [
-            ir.Allocate(name, stream=line.stream, mempool=line.mempool, origin=line.origin)
-            for name in results
-        ]
-        outs = tuple(
-            (keyword, ir.BufferArg(name, ir.Access.WRITE))
-            for keyword, name in zip(op.outs, results, strict=True)
-        )
-        kwargs: tuple[ir.NamedArg, ...] = (*line.kwargs, *outs)
+        new = partial(ir.Allocate, stream=line.stream, mempool=line.mempool, origin=line.origin)
+        allocations = [new(name) for name in results]
+        args = [ir.BufferArg(name, ir.Access.WRITE) for name in results]
+        kwargs = (*line.kwargs, *zip(op.outs, args, strict=True))
         call = dataclasses.replace(line, op=op.name, kwargs=kwargs, results=())
         return [*allocations, call]
 
@@ -143,9 +139,8 @@ def reuse_in_place(program: ir.Program) -> ir.Program:
 
 
 def _changed(region: ir.Region, program: ir.Program) -> ir.Region:
-    body = tuple(
-        ir.map_regions(line, lambda inner: _changed(inner, program)) for line in region.body
-    )
+    inside = partial(_changed, program=program)
+    body = tuple(ir.map_regions(line, inside) for line in region.body)
     inner = dataclasses.replace(region, body=body)
     changes = _Finder(inner, program).changes
     gone = {change.allocated for change in changes.values()}
@@ -168,9 +163,8 @@ class _Finder:
         self.region = region
         self.program = program
         self.liveness = Liveness(region, program)
-        self.donated = {
-            p.name for p in region.params if isinstance(p, ir.BufferInput) and p.donated
-        }
+        params = (p for p in region.params if isinstance(p, ir.BufferInput))
+        self.donated = {param.name for param in params if param.donated}
         self.first_touch: dict[Life, int] = {}
         #: Changes by the position of the call.
         self.changes: dict[int, _Change] = {}

@@ -120,9 +120,8 @@ class _Pooling:
             offsets = [expression(low, alignment) for low in lows]
             height = ir.dim(top * alignment)
         self.buffers[name] = ir.Layout(ir.DType.UINT8, lease.device, (height,), (1,))
-        edit.before[begin].append(
-            ir.AllocatePool(name, lease.place.memory, space=lease.place.space)
-        )
+        memory, space = lease.place
+        edit.before[begin].append(ir.AllocatePool(name, memory, space=space))
         for tenant, offset in zip(tenants, offsets, strict=True):
             edit.slices[tenant.start] = (name, offset)
         edit.behind[end].append(ir.Free(name))
@@ -306,12 +305,10 @@ def relations(intervals: Sequence[Interval], offsets: Sequence[int]) -> Relation
     count = len(intervals)
     below: list[set[int]] = [set() for _ in range(count)]
     on_top: set[int] = set()
-    events = sorted(
-        [(lower, 1, n) for n, (lower, _, _) in enumerate(intervals)]
-        + [(upper, 0, n) for n, (_, upper, _) in enumerate(intervals)]
-    )
+    events = [(lower, 1, n) for n, (lower, _, _) in enumerate(intervals)]
+    events += [(upper, 0, n) for n, (_, upper, _) in enumerate(intervals)]
     alive: list[tuple[int, int]] = []
-    for _, begins, n in events:
+    for _, begins, n in sorted(events):
         at = bisect_left(alive, (offsets[n], n))
         if begins:
             insort(alive, (offsets[n], n))

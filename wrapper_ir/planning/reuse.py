@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from bisect import bisect_right
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import wrapper_ir.lines as ir
@@ -42,7 +43,7 @@ def insert_frees(program: ir.Program, *, free_inputs: bool | None = None) -> ir.
 def _with_frees(region: ir.Region, program: ir.Program, *, free_params: bool) -> ir.Region:
     liveness = Liveness(region, program)
     behind: defaultdict[int, list[Life]] = defaultdict(list)
-    ordered = _ordered_ends(region, liveness, program)
+    ordered = _ordered(region, liveness, program)
     for life in liveness.lives:
         if life.end is None and not life.leaves and (life.is_owned or free_params):
             end = ordered.get(life)
@@ -71,9 +72,8 @@ def _seeing(line: ir.Probe, liveness: Liveness, ended: set[Life]) -> ir.Probe:
 def _frees(lives: list[Life], ordered: Mapping[Life, _OrderedEnd]) -> list[ir.Free]:
     """Return ``free`` lines: slices before their pools, otherwise in order of definition."""
     slices_first = sorted(lives, key=lambda life: (life.pool is None, life.start))
-    return [
-        ir.Free(life.owner, ordered[life].after if life in ordered else ()) for life in slices_first
-    ]
+    after = {life: ordered[life].after for life in lives if life in ordered}
+    return [ir.Free(life.owner, after.get(life, ())) for life in slices_first]
 
 
 # Freed memory goes back to the stream that it was allocated on, which may reuse it at once. So
@@ -88,9 +88,7 @@ class _OrderedEnd(NamedTuple):
     after: tuple[int, ...] = ()
 
 
-def _ordered_ends(
-    region: ir.Region, liveness: Liveness, program: ir.Program
-) -> dict[Life, _OrderedEnd]:
+def _ordered(region: ir.Region, liveness: Liveness, program: ir.Program) -> dict[Life, _OrderedEnd]:
     """Return the ends of storages in a program with streams; empty for a program without."""
     if not program.streams:
         return {}
@@ -184,16 +182,13 @@ def reuse_storage(program: ir.Program) -> ir.Program:
 
 
 def _reused(region: ir.Region, program: ir.Program, sizes: Sizes) -> ir.Region:
+    inside = partial(_reused, program=program, sizes=sizes)
     inner = dataclasses.replace(
-        region,
-        body=tuple(
-            ir.map_regions(line, lambda nested: _reused(nested, program, sizes))
-            for line in region.body
-        ),
+        region, body=tuple(ir.map_regions(line, inside) for line in region.body)
     )
-    match = _Match(inner, program, sizes, best_fit=True)
+    match = _Match(inner, program, sizes, best=True)
     if match.inexact:
-        exact = _Match(inner, program, sizes, best_fit=False)
+        exact = _Match(inner, program, sizes, best=False)
         match = match if match.saved > exact.saved else exact
     donors = match.donors
     body: list[ir.AnyLine] = []
@@ -210,10 +205,8 @@ def _reused(region: ir.Region, program: ir.Program, sizes: Sizes) -> ir.Region:
 class _Match:
     """The donors that one walk over a region finds for its allocations."""
 
-    def __init__(
-        self, region: ir.Region, program: ir.Program, sizes: Sizes, *, best_fit: bool
-    ) -> None:
-        self.best_fit = best_fit
+    def __init__(self, region: ir.Region, program: ir.Program, sizes: Sizes, *, best: bool) -> None:
+        self.best = best
         #: Bytes saved, and the number of reuses of larger storage.
         self.saved = self.inexact = 0
         self.program = program
@@ -264,7 +257,7 @@ class _Match:
             stack = self.freed.get(key)
             if stack:
                 self.try_to_take(position, life, stack)
-            elif self.best_fit and type(key.nbytes) is int and key.nbytes >= LARGE:
+            elif self.best and type(key.nbytes) is int and key.nbytes >= LARGE:
                 self.inexact += any(
                     self.try_to_take(position, life, self.freed[other])
                     for other in self.larger(key, key.nbytes)
@@ -342,6 +335,5 @@ def _takes_hidden_memory(line: ir.AnyLine) -> bool:
     """Return whether a line, or its regions, calls an op that allocates its own results."""
     if calls_op(line):
         return bool(line.results)
-    return any(
-        _takes_hidden_memory(inner) for _, region in ir.regions_of(line) for inner in region.body
-    )
+    regions = [region for _, region in ir.regions_of(line)]
+    return any(_takes_hidden_memory(inner) for region in regions for inner in region.body)

@@ -328,7 +328,8 @@ def _unless_left_out(cls: type, group: Group, slot: Slot, known: dict[str, objec
 
 def _reading(cls: type, name: str, kind: Kind, known: dict[str, object]) -> str:
     """Return the expression that reads a field."""
-    what = repr(str(getattr(cls, "nouns", {}).get(name, f"a {name}")))
+    usual = f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    what = repr(str(getattr(cls, "nouns", {}).get(name, usual)))
     return kind.read.format(what=what, known=_known(known, f"known_{name}", kind.known))
 
 

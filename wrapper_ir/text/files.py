@@ -118,10 +118,8 @@ def _decoded(raw: bytes, source: str) -> str:
         before = raw[: error.start]
         line = before.count(b"\n") + 1
         column = len(before.rpartition(b"\n")[2].decode("utf-8", "replace")) + 1
-        raise CharacterTextError(
-            reason=f"the byte 0x{raw[error.start]:02x} is not UTF-8",
-            place=Place(source, line, column),
-        ) from None
+        reason = f"the byte 0x{raw[error.start]:02x} is not UTF-8"
+        raise CharacterTextError(reason=reason, place=Place(source, line, column)) from None
 
 
 @contextlib.contextmanager
@@ -154,6 +152,9 @@ def _reporting(action: str, file: Path) -> Iterator[None]:
 # unpickling code of a class that is registered in the process, and nothing else.
 
 
+_NO_CONSTANT: Final = "which is not a constant of the program"
+
+
 class _Values:
     """The values of a program's constants, ready to be written to a file.
 
@@ -165,9 +166,7 @@ class _Values:
         known = {*program.constants, *program.objects}
         strays = sorted(set(program.data) - known)
         if strays:
-            self._fail(
-                f"there is a value for '{strays[0]}', which is not a constant of the program"
-            )
+            self._fail(f"there is a value for '{strays[0]}', {_NO_CONSTANT}")
         names = [
             name
             for name, constant in program.constants.items()
@@ -227,10 +226,8 @@ def _identity(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
     keys = sorted(tensors)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         digests = pool.map(_digest, (tensors[key] for key in keys))
-        found = [
-            (key, str(tensors[key].dtype), list(tensors[key].shape), digest)
-            for key, digest in zip(keys, digests, strict=True)
-        ]
+        rows = [(key, str(tensors[key].dtype), list(tensors[key].shape)) for key in keys]
+        found = [(*row, digest) for row, digest in zip(rows, digests, strict=True)]
     return hashlib.sha256(json.dumps([about, found], sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -283,7 +280,7 @@ class _Loader:
         names = set(reader.names)
         strays = sorted(names - set(self._program.constants))
         if strays:
-            self.fail(f"it has a value for '{strays[0]}', which is not a constant of the program")
+            self.fail(f"it has a value for '{strays[0]}', {_NO_CONSTANT}")
         found = {
             name: self._value(reader, name)
             for name in self._program.constants
@@ -333,9 +330,8 @@ class _Loader:
             self.fail(f"'{name}' is packed by {packing.op}, which is not a packing op")
         namespace, _, op = packing.op.partition("::")
         with torch.no_grad():
-            made = getattr(getattr(torch.ops, namespace), op)(
-                *(_argument(arg, values) for arg in packing.args)
-            )
+            args = [_argument(arg, values) for arg in packing.args]
+            made = getattr(getattr(torch.ops, namespace), op)(*args)
         result: Tensor = made if packing.position is None else made[packing.position]
         return result
 

@@ -94,10 +94,9 @@ class ItemParser:
     def _layout(self, cursor: Cursor) -> ir.Layout:
         dtype = cursor.word(DTYPES, "an element type")
         size = self.dims(cursor)
-        is_strided = cursor.next == "{"
-        strides = (
-            bracketed(cursor, "{}", self.exprs.dim) if is_strided else ir.contiguous_strides(size)
-        )
+        strides = ir.contiguous_strides(size)
+        if cursor.next == "{":
+            strides = bracketed(cursor, "{}", self.exprs.dim)
         offset = self.exprs.dim(cursor) if cursor.accept("+") else 0
         kind: ir.LayoutKind | ir.OpaqueKind
         if cursor.accept("opaque"):
@@ -116,9 +115,8 @@ class ItemParser:
             return
         known = self.buffers.setdefault(name, layout)
         if known is not layout and known != layout:
-            cursor.fail(
-                f"the buffer '%{name}' already has a different layout", ConflictTextError, at=start
-            )
+            reason = f"the buffer '%{name}' already has a different layout"
+            cursor.fail(reason, ConflictTextError, at=start)
 
     def arg(self, cursor: Cursor) -> ir.Arg:
         """Read an argument."""
@@ -205,15 +203,13 @@ class ItemParser:
         cursor.expect(")")
         return tuple(found)
 
-    def _result(
-        self, cursor: Cursor, target: Target, usual_path: tuple[int | str, ...]
-    ) -> ir.OpResult:
+    def _result(self, cursor: Cursor, target: Target, usual: tuple[int | str, ...]) -> ir.OpResult:
         name, kind = target
         if kind == "symbol":
             cursor.expect("symbol")
-            return ir.ResultSymbol(name, self._path(cursor, usual_path))
+            return ir.ResultSymbol(name, self._path(cursor, usual))
         if kind == "object":
-            return ir.ResultObject(name, cursor.class_name(), self._path(cursor, usual_path))
+            return ir.ResultObject(name, cursor.class_name(), self._path(cursor, usual))
         self.define(cursor, name)
         relation = ir.Relation.FRESH
         of: tuple[str, ...] = ()
@@ -221,7 +217,7 @@ class ItemParser:
             relation = RELATIONS[cursor.take()]
             if relation is not ir.Relation.HELD or cursor.next == "(":
                 of = bracketed(cursor, "()", Cursor.buffer)
-        return ir.ResultBuffer(name, self._path(cursor, usual_path), relation, of)
+        return ir.ResultBuffer(name, self._path(cursor, usual), relation, of)
 
     def _path(self, cursor: Cursor, usual_path: tuple[int | str, ...]) -> tuple[int | str, ...]:
         if not cursor.accept("at"):
@@ -264,9 +260,8 @@ class ItemParser:
         cursor.expect(":")
         access = _ACCESS.get(cursor.next)
         if access is None:
-            return ir.ScalarParam(
-                name, cursor.word(SCALAR_TYPES, "a type of a number, or 'in', 'out'")
-            )
+            type_ = cursor.word(SCALAR_TYPES, "a type of a number, or 'in', 'out'")
+            return ir.ScalarParam(name, type_)
         cursor.at += 1
         return ir.BufferParam(name, cursor.word(DTYPES, "an element type"), access)
 

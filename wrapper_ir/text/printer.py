@@ -49,9 +49,8 @@ class ItemPrinter:
         """Return ``namespace::Class``."""
         if CLASS_NAME.fullmatch(name):
             return name
-        return self.refuse(
-            quote(name), f"the class {quote(name)}", "its name is not like namespace::Class"
-        )
+        shown, why = quote(name), "its name is not like namespace::Class"
+        return self.refuse(shown, f"the class {shown}", why)
 
     def kernel(self, name: str) -> str:
         """Return ``@name``."""
@@ -71,9 +70,8 @@ class ItemPrinter:
         """Return ``namespace::name.overload``."""
         if QUALIFIED_OP_NAME.fullmatch(name):
             return name
-        return self.refuse(
-            quote(name), f"the operator {quote(name)}", "its name is not like aten::add.Tensor"
-        )
+        shown, why = quote(name), "its name is not like aten::add.Tensor"
+        return self.refuse(shown, f"the operator {shown}", why)
 
     def refuse(self, shown: str, what: str, reason: str) -> str:
         """Raise if printing is strict; otherwise return ``shown``."""
@@ -306,12 +304,9 @@ def text_lines(
     wrong = misfits(as_program(program, "wir.print_program"))
     if wrong:
         path, part, expected, found = wrong[0]
-        raise UnprintableError(
-            what=part or "a line",
-            reason=f"it is {found}, but {expected} is needed",
-            path=path,
-            hint=None if part else LINES_ARE_CLOSED,
-        )
+        reason = f"it is {found}, but {expected} is needed"
+        hint = None if part else LINES_ARE_CLOSED
+        raise UnprintableError(what=part or "a line", reason=reason, path=path, hint=hint)
     try:
         printer = _ProgramPrinter(program, origins=origins, strict=strict, paths=paths)
         yield from printer.lines(values)
@@ -441,9 +436,8 @@ class _ProgramPrinter:
         self, name: str, region: ir.Region, parent: ir.Path | None, depth: int
     ) -> Iterator[TextLine]:
         if depth > 2 * MAX_DEPTH and self._strict:
-            raise UnprintableError(
-                what="a region", reason=f"it is nested deeper than {MAX_DEPTH}", path=parent
-            )
+            reason = f"it is nested deeper than {MAX_DEPTH}"
+            raise UnprintableError(what="a region", reason=reason, path=parent)
         indent = "  " * depth
         params = ", ".join(map(self._items.show, region.params))
         yield TextLine(f"{indent}{name} ({params}) {{")

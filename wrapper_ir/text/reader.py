@@ -12,13 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import wrapper_ir.lines as ir
 from wrapper_ir.errors import UnsupportedError
+from wrapper_ir.text import errors
 from wrapper_ir.text.assembly import READERS
-from wrapper_ir.text.errors import (
-    ConflictTextError,
-    NestingTextError,
-    OriginTextError,
-    VersionTextError,
-)
 from wrapper_ir.text.expressions import ExprParser
 from wrapper_ir.text.item_parse import ItemParser
 from wrapper_ir.text.line_parse import LineParser
@@ -113,7 +108,9 @@ def parse_file(text: str, *, source_name: str) -> tuple[ir.Program, str]:
         reader = _Reader(lines)
         return reader.whole(), reader.texts.get("values", "")
     except RecursionError:
-        raise NestingTextError(reason="this is nested too deeply", place=lines.place()) from None
+        raise errors.NestingTextError(
+            reason="this is nested too deeply", place=lines.place()
+        ) from None
 
 
 class _Reader:
@@ -203,9 +200,8 @@ class _Reader:
     def _version(self) -> None:
         cursor = self._text.cursor(f"the first line 'wir {ir.SCHEMA_VERSION}'")
         if cursor.next != "wir":
-            cursor.fail(
-                f"a text must start with its version, 'wir {ir.SCHEMA_VERSION}'", VersionTextError
-            )
+            reason = f"a text must start with its version, 'wir {ir.SCHEMA_VERSION}'"
+            cursor.fail(reason, errors.VersionTextError)
         cursor.take()
         at = cursor.at
         version = self._items.integer(cursor, "a version")
@@ -214,39 +210,41 @@ class _Reader:
             cursor.fail(
                 f"the text has version {_short(version)}, but this wrapper_ir reads up to version "
                 f"{ir.SCHEMA_VERSION}",
-                VersionTextError,
+                errors.VersionTextError,
                 at=at,
                 hint="read it with the wrapper_ir that wrote it, or a newer one",
             )
         if version < 1:
-            cursor.fail(f"there is no version {_short(version)}", VersionTextError, at=at)
+            cursor.fail(f"there is no version {_short(version)}", errors.VersionTextError, at=at)
         if version < ir.SCHEMA_VERSION:
             self._text.lines = upgraded_lines(self._text.lines, version)
 
     def _string(self, cursor: Cursor) -> None:
         word = cursor.tokens[0]
         if word in self.texts:
-            cursor.fail(f"'{word}' is given twice", ConflictTextError, at=0)
+            cursor.fail(f"'{word}' is given twice", errors.ConflictTextError, at=0)
         self.texts[word] = cursor.string("a string")
 
     def _gradients(self, cursor: Cursor) -> None:
         if self._tangents:
-            cursor.fail("'tangents' is given twice", ConflictTextError, at=0)
+            cursor.fail("'tangents' is given twice", errors.ConflictTextError, at=0)
         self._tangents = self._items.integers(cursor, "the number of a result")
 
     def _unread_names(self, cursor: Cursor) -> None:
         if self._unread:
-            cursor.fail("'unread' is given twice", ConflictTextError, at=0)
+            cursor.fail("'unread' is given twice", errors.ConflictTextError, at=0)
         self._unread = self._items.strings(cursor, "a tensor's name in the model")
 
     def _symbol(self, cursor: Cursor) -> None:
         name = cursor.symbol()
         if name in self._symbols:
-            cursor.fail(f"the symbol '{name}' is declared twice", ConflictTextError, at=1)
+            cursor.fail(f"the symbol '{name}' is declared twice", errors.ConflictTextError, at=1)
         info = self._symbols[name] = self._read(ir.SymbolInfo, cursor)
         if not self._exprs.declare(name, is_real=info.kind is ir.SymbolKind.FLOAT):
             reason = f"the symbol '{name}' was used as an integer above"
-            cursor.fail(reason, ConflictTextError, at=1, hint="declare it before its first use")
+            cursor.fail(
+                reason, errors.ConflictTextError, at=1, hint="declare it before its first use"
+            )
 
     def _read(self, cls: type[T], cursor: Cursor) -> T:
         """Read the part of a declaration after its name."""
@@ -259,7 +257,7 @@ class _Reader:
     def _constant(self, cursor: Cursor) -> None:
         name = cursor.buffer()
         if name in self._constants:
-            cursor.fail(f"the constant '%{name}' is declared twice", ConflictTextError, at=1)
+            cursor.fail(f"the constant '%{name}' is declared twice", errors.ConflictTextError, at=1)
         cursor.expect(":")
         self._items.define(cursor, name)
         self._constants[name] = self._read(ir.Constant, cursor)
@@ -267,7 +265,7 @@ class _Reader:
     def _object(self, cursor: Cursor) -> None:
         name = cursor.object()
         if name in self._objects:
-            cursor.fail(f"the object '&{name}' is declared twice", ConflictTextError, at=1)
+            cursor.fail(f"the object '&{name}' is declared twice", errors.ConflictTextError, at=1)
         self._objects[name] = self._read(ir.ObjectConstant, cursor)
 
     def _numbered(self, cls: type[T], known: list[T], cursor: Cursor) -> None:
@@ -275,7 +273,7 @@ class _Reader:
         word, number = cursor.tokens[0], self._items.integer(cursor, "a number")
         if number != len(known) + 1:
             reason = f"{word} {_short(number)} is declared where {word} {len(known) + 1} is next"
-            cursor.fail(reason, ConflictTextError, at=1)
+            cursor.fail(reason, errors.ConflictTextError, at=1)
         known.append(self._read(cls, cursor))
 
     def _buffer(self, cursor: Cursor) -> None:
@@ -300,7 +298,7 @@ class _Reader:
             cursor.end()
         for index, place in self._text.used_origins.items():
             if index >= len(found):
-                raise OriginTextError(reason=f"the text has no origin #{index}", place=place)
+                raise errors.OriginTextError(reason=f"the text has no origin #{index}", place=place)
         self._text.used_origins.clear()
         return tuple(found)
 

@@ -97,9 +97,8 @@ def _value(match: re.Match[str]) -> str:
     if match[1] is not None:
         return _VALUES[match[1]]
     if match[2] is None:
-        raise EscapeError(
-            'unknown escape; valid are \\\\, \\", \\n, \\t, \\r and \\u{hex}', match.start()
-        )
+        reason = 'unknown escape; valid are \\\\, \\", \\n, \\t, \\r and \\u{hex}'
+        raise EscapeError(reason, match.start())
     code = int(match[2], 16)
     if code > 0x10FFFF:
         raise EscapeError("there is no character with this number", match.start())

@@ -124,9 +124,8 @@ class Kernels:
         is_op = isinstance(found[0].source, ir.TorchOp)
         if is_op is calls_op(line):
             return found[0]
-        what, other = (
-            ("a library op", "an extern") if is_op else ("a kernel of this program", "a call")
-        )
+        kernel, op = ("a kernel of this program", "a call"), ("a library op", "an extern")
+        what, other = op if is_op else kernel
         fault(rules.WRONG_CALL, what=what, mnemonic=line.mnemonic, fix=f"call it with {other} line")
         return None
 

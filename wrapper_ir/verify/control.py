@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.rules import Rule
-    from wrapper_ir.verify.state import Frame, State, Storage
+    from wrapper_ir.verify.state import Frame, State, Storage, Storages
     from wrapper_ir.verify.symbols import Symbols
 
 
@@ -146,9 +146,7 @@ class Control:
 
     # After the regions.
 
-    def check_results(
-        self, line: ir.RegionLine, frame: Frame, leaving: list[tuple[Storage, ...]]
-    ) -> None:
+    def check_results(self, line: ir.RegionLine, frame: Frame, leaving: list[Storages]) -> None:
         """Check the results of a region, and its writes to parameters.
 
         ``leaving`` holds the storages that each result may be in, in order.
@@ -185,7 +183,7 @@ class Control:
         fault = partial(self.state.report, rules.RESULT_COUNT, region=name)
         fault(given=counted(given, "result"), expected=f"{expected} {are(expected)}")
 
-    def _check_condition(self, values: Sequence[tuple[ir.Value, tuple[Storage, ...]]]) -> None:
+    def _check_condition(self, values: Sequence[tuple[ir.Value, Storages]]) -> None:
         if len(values) != 1:
             self._report_count("condition", len(values), 1)
             return
@@ -233,7 +231,7 @@ class Control:
         line: ir.RegionLine,
         name: str,
         region: ir.Region,
-        leaving: Sequence[tuple[ir.Value, tuple[Storage, ...]]],
+        leaving: Sequence[tuple[ir.Value, Storages]],
     ) -> None:
         """Check that results share no storage but that of the operands that they declare."""
         lent = {param.name: arg.buffer for param, arg in _lent(line, region)}
@@ -251,10 +249,8 @@ class Control:
             for storage in storages:
                 seen.setdefault(storage.first, position)
             for what in filter(None, dict.fromkeys(found)):
-                fault = partial(self.state.report, rules.SHARED_RESULT, region=name)
-                fault(
-                    position=position, what=what, result=result.out, relation=_relation_of(result)
-                )
+                fault = partial(self.state.report, rules.SHARED_RESULT, region=name, what=what)
+                fault(position=position, result=result.out, relation=_relation_of(result))
 
     def _new(self, name: str, result: ir.ResultBuffer) -> str:
         """Say of a buffer that it is, or may be, no view of an operand, if the result is one."""
@@ -332,30 +328,23 @@ def _owner_of(storage: Storage, lent: dict[str, str], result: ir.ResultBuffer) -
     return ""
 
 
-def _from_rounds(
-    line: ir.While, region: ir.Region, position: int, owners: Sequence[str]
-) -> Iterator[str]:
+def _from_rounds(line: ir.While, region: ir.Region, at: int, owners: list[str]) -> Iterator[str]:
     """Describe what a result of a loop is after fewer or more rounds, and does not declare.
 
     ``owners`` are those of the storages that the result of the body may be in. What is declared as
     fresh is copied if the loop never runs.
     """
-    result = line.results[position]
+    result = line.results[at]
     if not isinstance(result, ir.ResultBuffer) or not result.of:
         return
-    for first in line.carried[position : position + 1]:
+    for first in line.carried[at : at + 1]:
         if isinstance(first, ir.BufferArg) and first.buffer not in result.of:
             yield f"the initial value %{first.buffer} if the loop never runs"
     for param, other in zip(region.params, line.results, strict=False):
         if isinstance(param, ir.BufferInput) and param.name in owners:
-            missing = (
-                [n for n in other.of if n not in result.of]
-                if isinstance(other, ir.ResultBuffer)
-                else []
-            )
-            yield from (
-                f"parameter %{param.name}, which may be %{n} in a later round" for n in missing
-            )
+            for name in other.of if isinstance(other, ir.ResultBuffer) else ():
+                if name not in result.of:
+                    yield f"parameter %{param.name}, which may be %{name} in a later round"
 
 
 def _relation_of(result: ir.ResultBuffer) -> str:

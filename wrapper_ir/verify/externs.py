@@ -68,9 +68,8 @@ class Externs:
             fault(rules.CHANGED_TENSOR)
         bound = self._bind(line, schema, fault)
         for declared, arg in bound:
-            self._check_arg(
-                line, declared, arg, partial(fault, which=f"argument '{declared.name}'")
-            )
+            here = partial(fault, which=f"argument '{declared.name}'")
+            self._check_arg(line, declared, arg, here)
         self._check_results(line, schema, bound, fault)
         return bound
 

@@ -120,10 +120,8 @@ class State:
         message = rule.template.format_map(fields)
         key = (rule.code, message, where)
         if key not in self._found:
-            hint = rule.hint.format_map(fields)
-            diagnostic = Diagnostic(
-                rule, message, where.path, where.full_part, self._origin(where), hint
-            )
+            at = (where.path, where.full_part, self._origin(where))
+            diagnostic = Diagnostic(rule, message, *at, rule.hint.format_map(fields))
             self._found[key] = (where.order, diagnostic)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -236,6 +234,9 @@ class Storage:
         return self.root or self
 
 
+Storages: TypeAlias = tuple[Storage, ...]
+
+
 @dataclass(slots=True, eq=False)
 class Buffer:
     """A defined buffer: its storage, and where it is visible."""
@@ -244,7 +245,7 @@ class Buffer:
     frame: Frame
     place: Place
     layout: ir.Layout | None
-    storages: tuple[Storage, ...]
+    storages: Storages
     """Usually one; several if it may be a view of several arguments; none for a faulty one."""
     owns: bool = False
     is_certain: bool = True
@@ -312,10 +313,8 @@ class PoolSpace:
             others = (*self._symbolic, *self._static)[-_MOST_SYMBOLIC_PAIRS:]
             return next((o for o in others if _overlap(slot, o, facts)), None)
         at = bisect_left(self._starts, slot.start)
-        others = (
-            *self._static[max(at - 1, 0) : at + 1],
-            *tuple(self._symbolic)[-_MOST_SYMBOLIC_PAIRS:],
-        )
+        symbolic = tuple(self._symbolic)[-_MOST_SYMBOLIC_PAIRS:]
+        others = (*self._static[max(at - 1, 0) : at + 1], *symbolic)
         return next((o for o in others if _overlap(slot, o, facts)), None)
 
     def add(self, slot: Slot) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import wrapper_ir.lines as ir
@@ -178,13 +179,11 @@ class Streams(ir.PartialLineVisitor[str]):
         for storage in self.lifetimes.storages(line.buffer):
             history = self._history(storage)
             for other, position in history.before(writes=True):
-                is_covered = (
-                    other in line.after and storage.slot is None
-                )  # slices have no allocator
-                stream = history.stream
-                if not is_covered and not self.clocks.sees(stream, other, position):
-                    fault = rules.ENDS_EARLY
-                    self.state.report(fault, name=line.buffer, other=other, stream=stream)
+                # Slices have no allocator.
+                is_covered = other in line.after and storage.slot is None
+                if not is_covered and not self.clocks.sees(history.stream, other, position):
+                    fault = partial(self.state.report, rules.ENDS_EARLY, name=line.buffer)
+                    fault(other=other, stream=history.stream)
 
     def finish(self) -> None:
         """Check that the caller's stream has waited for the program's own streams."""

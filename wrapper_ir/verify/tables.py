@@ -108,22 +108,18 @@ def same_device(a: ir.Device, b: ir.Device) -> bool:
     return a.type == b.type and (a.index == b.index or a.index is None or b.index is None)
 
 
-def report_devices(
-    state: State, name: str, given: ir.Layout, other: str, expected: ir.Layout
-) -> None:
+def report_devices(state: State, name: str, own: ir.Layout, other: str, wanted: ir.Layout) -> None:
     """Report a buffer on another device than its storage."""
-    fault = partial(state.report, rules.DEVICES_DIFFER, name=name, device=given.device)
-    fault(other=f"%{other}", expected=expected.device)
+    fault = partial(state.report, rules.DEVICES_DIFFER, name=name, device=own.device)
+    fault(other=f"%{other}", expected=wanted.device)
 
 
-def check_alignment(
-    state: State, name: str, layout: ir.Layout, distance: ir.Dim, source: str
-) -> None:
+def check_alignment(state: State, name: str, layout: ir.Layout, apart: ir.Dim, source: str) -> None:
     """Check that the distance of a buffer from its source is a multiple of its item size."""
     itemsize = layout.dtype.itemsize
-    if type(distance) is int and distance % itemsize:
+    if type(apart) is int and apart % itemsize:
         fault = partial(state.report, rules.MISALIGNED, name=name, source=source)
-        fault(distance=distance, dtype=layout.dtype.short, itemsize=itemsize)
+        fault(distance=apart, dtype=layout.dtype.short, itemsize=itemsize)
 
 
 def difference(
@@ -166,12 +162,10 @@ class Opaque:
     def __init__(self, state: State) -> None:
         program = state.program
         self.state = state
-        self.not_strided = frozenset(
-            name for name, each in program.buffers.items() if each.kind is not ir.LayoutKind.STRIDED
-        )
-        self.packed = frozenset(
-            n for n, c in program.constants.items() if c.kind is ir.ConstantKind.PACKED
-        )
+        kinds = {name: each.kind for name, each in program.buffers.items()}
+        self.not_strided = {n for n, kind in kinds.items() if kind is not ir.LayoutKind.STRIDED}
+        constants = program.constants.items()
+        self.packed = {n for n, c in constants if c.kind is ir.ConstantKind.PACKED}
 
     def check_tables(self) -> None:
         """Check packed constants, then that inputs and constants are strided."""
@@ -215,9 +209,8 @@ class Opaque:
                 changed = {*found.writes, *(alias.source for alias in found.aliases)}
                 mentioned -= self.packed.intersection(found.reads) - changed
             for name in sorted(mentioned):
-                self._report(
-                    name, f"'{line.mnemonic}' does not just pass it to a library op that reads it"
-                )
+                why = f"'{line.mnemonic}' does not just pass it to a library op that reads it"
+                self._report(name, why)
         if self.not_strided and Trait.ANY_KIND not in line.traits:
             mentioned = self.not_strided & {*found.defines, *found.touched, *found.peeks}
             for name in sorted(mentioned):

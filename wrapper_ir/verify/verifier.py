@@ -28,7 +28,7 @@ from wrapper_ir.verify.tables import Opaque, check_folding, check_layouts_used, 
 
 if TYPE_CHECKING:
     from wrapper_ir.lines.fields import Misfit
-    from wrapper_ir.verify.state import Storage
+    from wrapper_ir.verify.state import Storages
 
 
 #: A program without tables, to get the effects of a line without the symbols in layouts.
@@ -52,9 +52,8 @@ def check_program(program: ir.Program) -> tuple[Diagnostic, ...]:
 
 def _wrong_type(found: Misfit) -> Diagnostic:
     rule = rules.WRONG_TYPE
-    message = rule.template.format(
-        what=found.part or "the line", found=found.found, expected=found.expected
-    )
+    what = found.part or "the line"
+    message = rule.template.format(what=what, found=found.found, expected=found.expected)
     hint = rule.hint if found.part else LINES_ARE_CLOSED
     return Diagnostic(rule, message, found.path, hint=hint)
 
@@ -93,7 +92,7 @@ class _Verifier(ir.PartialLineVisitor[None]):
         check_layouts_used(self.state, self.lifetimes.buffers)
         return self.state.diagnostics()
 
-    def region(self, frame: Frame, kind: Kind) -> list[tuple[Storage, ...]]:
+    def region(self, frame: Frame, kind: Kind) -> list[Storages]:
         """Check a region, and return the storages that each result may be in."""
         state = self.state
         outside = state.frame, state.index
@@ -123,13 +122,13 @@ class _Verifier(ir.PartialLineVisitor[None]):
             elif isinstance(item, ir.ObjectInput):
                 self.objects.define(item, place)
 
-    def results(self, frame: Frame) -> list[tuple[Storage, ...]]:
+    def results(self, frame: Frame) -> list[Storages]:
         """Check the results of a region."""
         self.opaque.check_results()
-        leaving: list[tuple[Storage, ...]] = []
+        leaving: list[Storages] = []
         for position, value in enumerate(frame.region.results):
             place = Place(frame, None, f"results[{position}]")
-            storages: tuple[Storage, ...] = ()
+            storages: Storages = ()
             if isinstance(value, ir.BufferValue):
                 storages = self.lifetimes.result(value.buffer, position, place)
                 self.collectives.check_result(value.buffer, place)
