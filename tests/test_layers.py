@@ -37,7 +37,7 @@ TORCH_FREE = (
 #: May import torch inside functions, which run only when there is a tensor.
 ON_TENSORS_ONLY = (
     "tensors_file",
-    "text/constants",
+    "text/files",
 )
 
 #: Private parts of torch with one importer, ``frontends/inductor``.

@@ -11,7 +11,7 @@ import torch
 import wrapper_ir as wir
 from tests.devices.loops import HEADER, IN_CPP, LOOPS, cpu_with
 from wrapper_ir import devices
-from wrapper_ir.build.errors import LayoutError
+from wrapper_ir.build import LayoutError
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines import MemoryKind
 from wrapper_ir.planning import plan

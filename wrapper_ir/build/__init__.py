@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from wrapper_ir.build.builder import Builder
-from wrapper_ir.build.errors import (
+from wrapper_ir.build.values import (
     ArgumentError,
+    Buffer,
     BuildError,
     ForeignValueError,
     IllegalNameError,
+    Kernel,
     LayoutError,
     NameTakenError,
+    Object,
+    Result,
     ResultError,
     UnfinishedError,
 )
-from wrapper_ir.build.values import Buffer, Kernel, Object, Result
 
-__all__ = [
-    "ArgumentError",
-    "Buffer",
-    "BuildError",
-    "Builder",
-    "ForeignValueError",
-    "IllegalNameError",
-    "Kernel",
-    "LayoutError",
-    "NameTakenError",
-    "Object",
-    "Result",
-    "ResultError",
-    "UnfinishedError",
-]
+__all__ = ["ArgumentError", "Buffer", "BuildError", "Builder", "ForeignValueError"]
+__all__ += ["IllegalNameError", "Kernel", "LayoutError", "NameTakenError", "Object", "Result"]
+__all__ += ["ResultError", "UnfinishedError"]

@@ -10,28 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+import wrapper_ir.lines as ir
 from wrapper_ir.build.calls import KernelCalls
 from wrapper_ir.build.control import Control
 from wrapper_ir.build.declarations import Declarations
-from wrapper_ir.build.draft import metadata_of, range_checks
-from wrapper_ir.build.errors import UnfinishedError
+from wrapper_ir.build.draft import Equation, bind_given, metadata_of, range_checks
 from wrapper_ir.build.memory import Memory, Streams
-from wrapper_ir.build.regions import value_of
-from wrapper_ir.build.solving import Equation, bind_given
-from wrapper_ir.build.values import choice, located
-from wrapper_ir.lines import (
-    AnyLine,
-    AssertLayout,
-    BufferInput,
-    Device,
-    GraphRole,
-    Input,
-    Program,
-    ScalarInput,
-    Stage,
-    StrideOf,
-    Value,
-)
+from wrapper_ir.build.values import UnfinishedError, choice, located
 from wrapper_ir.lines.traits import binds, computes
 
 if TYPE_CHECKING:
@@ -44,8 +29,9 @@ if TYPE_CHECKING:
 class Builder(Declarations, KernelCalls, Memory, Streams, Control):
     """Builder of a program, line by line.
 
-    Sizes may be expressions over the symbols that :meth:`symbol` returns. A layout is given as a
-    dtype (``"f32"``) and a size, as a :class:`Layout`, or as a buffer to imitate::
+    What is given no name gets a fresh one. Sizes may be expressions over the symbols that
+    :meth:`symbol` returns. A layout is given as a dtype (``"f32"``) and a size, as a
+    :class:`Layout`, or as a buffer to imitate::
 
         b = wir.Builder("double")
         n = b.symbol("n", min=1, hint=8)
@@ -68,17 +54,17 @@ class Builder(Declarations, KernelCalls, Memory, Streams, Control):
         self,
         name: str = "program",
         *,
-        role: GraphRole | Literal["inference", "forward", "backward"] = GraphRole.INFERENCE,
-        stage: Stage | Literal["logical", "planned"] = Stage.LOGICAL,
-        device: Device | str = "cpu",
+        role: ir.GraphRole | Literal["inference", "forward", "backward"] = ir.GraphRole.INFERENCE,
+        stage: ir.Stage | Literal["logical", "planned"] = ir.Stage.LOGICAL,
+        device: ir.Device | str = "cpu",
         check_inputs: bool = True,
     ) -> None:
         super().__init__(device)
         self.name = name
-        self.role = choice(GraphRole, role, "the program's role")
-        self.stage = choice(Stage, stage, "the program's stage")
+        self.role = choice(ir.GraphRole, role, "the program's role")
+        self.stage = choice(ir.Stage, stage, "the program's stage")
         self._check_inputs = check_inputs
-        self._results: tuple[Value, ...] | None = None
+        self._results: tuple[ir.Value, ...] | None = None
 
     @located
     def returns(self, *values: Buffer | Number | None) -> None:
@@ -89,10 +75,10 @@ class Builder(Declarations, KernelCalls, Memory, Streams, Control):
         """
         if self._results is not None:
             raise UnfinishedError(reason="the results are already declared")
-        self._results = tuple(value_of(self._draft, value) for value in values)
+        self._results = tuple(map(self._value, values))
 
     @located
-    def build(self, *, verify: bool = True) -> Program:
+    def build(self, *, verify: bool = True) -> ir.Program:
         """Return the program.
 
         Args:
@@ -105,9 +91,8 @@ class Builder(Declarations, KernelCalls, Memory, Streams, Control):
         if self._results is None:
             raise UnfinishedError(reason="the results are missing", hint="call returns(...) first")
         # What the preamble binds belongs to this program only, for more may be built.
-        draft = replace(
-            self._draft, symbols=dict(self._draft.symbols), bound=set(self._draft.bound)
-        )
+        symbols, bound = dict(self._draft.symbols), set(self._draft.bound)
+        draft = replace(self._draft, symbols=symbols, bound=bound)
         program = draft.program(
             self.name,
             self._results,
@@ -126,8 +111,8 @@ class Builder(Declarations, KernelCalls, Memory, Streams, Control):
 
 
 def _preamble(
-    draft: ProgramDraft, origins: Mapping[Input, int], *, check_inputs: bool
-) -> tuple[AnyLine, ...]:
+    draft: ProgramDraft, origins: Mapping[ir.Input, int], *, check_inputs: bool
+) -> tuple[ir.AnyLine, ...]:
     """Return the lines that bind each symbol that nothing else binds, and that check inputs.
 
     A symbol is bound by the first size, or else stride, that is the bare symbol, in the order of
@@ -138,21 +123,21 @@ def _preamble(
     equations = [
         Equation(value, source, origin)
         for item, origin in origins.items()
-        if isinstance(item, BufferInput)
+        if isinstance(item, ir.BufferInput)
         for value, source in metadata_of(item.name, draft.buffers[item.name])
     ]
-    equations.sort(key=lambda each: isinstance(each.given, StrideOf))  # all sizes before strides
+    equations.sort(key=lambda each: isinstance(each.given, ir.StrideOf))  # all sizes before strides
     lines = list(bind_given(draft, equations, draft.bound.add))
     sizes = {line.symbol: line.origin for line in lines if binds(line)}
     others = {line.symbol: line.origin for line in lines if computes(line)}
     if not check_inputs:
         return tuple(lines)
-    others |= {item.symbol: at for item, at in origins.items() if isinstance(item, ScalarInput)}
+    others |= {item.symbol: at for item, at in origins.items() if isinstance(item, ir.ScalarInput)}
     bound = sizes | others
     lines += (
-        AssertLayout(item.name, origin=origin)
+        ir.AssertLayout(item.name, origin=origin)
         for item, origin in origins.items()
-        if isinstance(item, BufferInput) and draft.buffers[item.name].symbols <= bound.keys()
+        if isinstance(item, ir.BufferInput) and draft.buffers[item.name].symbols <= bound.keys()
     )
     for name, origin in bound.items():
         info = draft.symbols[name]

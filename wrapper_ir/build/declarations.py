@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import sympy
 
-from wrapper_ir.build.errors import ArgumentError
+import wrapper_ir.lines as ir
 from wrapper_ir.build.values import (
+    ArgumentError,
     Buffer,
     Kernel,
     LayoutLike,
@@ -19,36 +20,7 @@ from wrapper_ir.build.values import (
     choice,
     device_of,
     dtype_of,
-    here,
     located,
-    new_buffer,
-    new_kernel,
-    new_object,
-    new_symbol,
-)
-from wrapper_ir.lines import (
-    Access,
-    BufferInput,
-    BufferParam,
-    Constant,
-    ConstantKind,
-    CppKernel,
-    Device,
-    DeviceKernel,
-    DType,
-    Input,
-    KernelDefinition,
-    KernelSource,
-    Layout,
-    ObjectConstant,
-    ObjectInput,
-    Param,
-    ScalarInput,
-    ScalarParam,
-    ScalarType,
-    SymbolInfo,
-    SymbolKind,
-    TritonKernel,
 )
 
 if TYPE_CHECKING:
@@ -56,24 +28,24 @@ if TYPE_CHECKING:
 
     from wrapper_ir.devices import KernelLanguage
 
-BufferParams: TypeAlias = Sequence[tuple[str, DType | str]]
+BufferParams: TypeAlias = Sequence[tuple[str, ir.DType | str]]
 """Names and element types."""
 
-ScalarParams: TypeAlias = Sequence[str | tuple[str, ScalarType | str]]
+ScalarParams: TypeAlias = Sequence[str | tuple[str, ir.ScalarType | str]]
 """Names, or names and machine types. The default type is a 64-bit integer."""
 
 
 class Declarations(Part):
     """Symbols, inputs, constants, objects and kernels."""
 
-    def __init__(self, device: Device | str) -> None:
+    def __init__(self, device: ir.Device | str) -> None:
         super().__init__(device)
         #: The origin of the first call that declares each input.
-        self._input_origins: dict[Input, int] = {}
+        self._input_origins: dict[ir.Input, int] = {}
 
-    def _take(self, item: Input) -> None:
+    def _take(self, item: ir.Input) -> None:
         self._draft.inputs.append(item)
-        self._input_origins.setdefault(item, here(self._draft))
+        self._input_origins.setdefault(item, self._here())
 
     @located
     def symbol(
@@ -83,7 +55,7 @@ class Declarations(Part):
         min: int | None = None,
         max: int | None = None,
         hint: int | None = None,
-        kind: SymbolKind | Literal["int", "float", "bool", "none"] = SymbolKind.INT,
+        kind: ir.SymbolKind | Literal["int", "float", "bool", "none"] = ir.SymbolKind.INT,
         unbacked: bool = False,
     ) -> sympy.Symbol:
         """Declare a symbol for use in sizes and arguments.
@@ -107,18 +79,18 @@ class Declarations(Part):
             if not (given is None or isinstance(given, int)):
                 reason = f"bounds and hints are integers, and {given!r} is not an integer"
                 raise ArgumentError(callee=f"symbol '{name}'", reason=reason)
-        symbol_kind = choice(SymbolKind, kind, f"the kind of symbol '{name}'")
-        return new_symbol(self._draft, name, SymbolInfo(symbol_kind, min, max, hint, unbacked))
+        symbol_kind = choice(ir.SymbolKind, kind, f"the kind of symbol '{name}'")
+        return self._new_symbol(name, ir.SymbolInfo(symbol_kind, min, max, hint, unbacked))
 
     @located
     def input(
         self,
         name: str,
-        dtype: DType | str | LayoutLike,
+        dtype: ir.DType | str | LayoutLike,
         size: Size | None = None,
         *,
         stride: Size | None = None,
-        device: Device | str | None = None,
+        device: ir.Device | str | None = None,
         donated: bool = False,
     ) -> Buffer:
         """Declare an input buffer. Inputs are in the order of these calls.
@@ -135,16 +107,13 @@ class Declarations(Part):
             LayoutError: The arguments do not describe a layout.
             NameTakenError: A buffer already has the name.
         """
-        buffer = new_buffer(self._draft, name, self._layout(dtype, size, stride, device))
-        self._take(BufferInput(buffer.name, donated))
+        buffer = self._new_buffer(name, self._layout(dtype, size, stride, device))
+        self._take(ir.BufferInput(buffer.name, donated))
         return buffer
 
     @located
     def scalar_input(self, symbol: sympy.Symbol) -> sympy.Symbol:
-        """Declare that the next input is the value of a symbol.
-
-        Args:
-            symbol: The result of :meth:`symbol`.
+        """Declare that the next input is the value of a symbol, which :meth:`symbol` returned.
 
         Raises:
             ArgumentError: It is not a symbol.
@@ -153,7 +122,7 @@ class Declarations(Part):
         if not isinstance(given, sympy.Symbol):
             reason = f"{given!r} is not a symbol; declare one: b.symbol(name)"
             raise ArgumentError(callee="scalar_input", reason=reason)
-        self._take(ScalarInput(symbol.name))
+        self._take(ir.ScalarInput(symbol.name))
         self._draft.bound.add(symbol.name)
         return symbol
 
@@ -165,7 +134,9 @@ class Declarations(Part):
         *,
         layout: LayoutLike | None = None,
         qualified_name: str | None = None,
-        kind: ConstantKind | Literal["parameter", "buffer", "tensor"] = ConstantKind.PARAMETER,
+        kind: (
+            ir.ConstantKind | Literal["parameter", "buffer", "tensor"]
+        ) = ir.ConstantKind.PARAMETER,
         mutable: bool = False,
     ) -> Buffer:
         """Declare a tensor that the program owns.
@@ -184,12 +155,12 @@ class Declarations(Part):
         """
         if layout is None and value is None:
             raise ArgumentError(callee="constant", reason="it has neither a value nor a layout")
-        constant_kind = choice(ConstantKind, kind, f"the kind of constant '{name}'")
+        constant_kind = choice(ir.ConstantKind, kind, f"the kind of constant '{name}'")
         own_layout = _layout_of_tensor(value) if layout is None else self._layout(layout)
-        buffer = new_buffer(self._draft, name, own_layout)
+        buffer = self._new_buffer(name, own_layout)
         tied = next(iter(self._draft.names_of(value)), None)
         qualified = name if qualified_name is None else qualified_name
-        self._draft.constants[name] = Constant(qualified, constant_kind, mutable, tied)
+        self._draft.constants[name] = ir.Constant(qualified, constant_kind, mutable, tied)
         if value is not None:
             self._draft.hold(name, value)
         return buffer
@@ -198,16 +169,14 @@ class Declarations(Part):
     def object_input(self, name: str, class_name: str) -> Object:
         """Declare that the next input is an object of a custom class.
 
-        Args:
-            name: Its name.
-            class_name: The class as torch registers it: ``namespace::Class``.
+        ``class_name`` is the class as torch registers it: ``namespace::Class``.
 
         Raises:
             NameTakenError: A buffer or an object already has the name.
             IllegalNameError: The class name is malformed.
         """
-        handle = new_object(self._draft, name, class_name)
-        self._take(ObjectInput(name, class_name))
+        handle = self._new_object(name, class_name)
+        self._take(ir.ObjectInput(name, class_name))
         return handle
 
     @located
@@ -231,9 +200,9 @@ class Declarations(Part):
             NameTakenError: A buffer or an object already has the name.
             IllegalNameError: The class name is malformed.
         """
-        handle = new_object(self._draft, name, class_name)
+        handle = self._new_object(name, class_name)
         qualified = name if qualified_name is None else qualified_name
-        self._draft.objects[name] = ObjectConstant(class_name, qualified)
+        self._draft.objects[name] = ir.ObjectConstant(class_name, qualified)
         if value is not None:
             self._draft.hold(name, value)
         return handle
@@ -248,7 +217,7 @@ class Declarations(Part):
         reads: BufferParams = (),
         writes: BufferParams = (),
         scalars: ScalarParams = (),
-        params: Sequence[Param] | None = None,
+        params: Sequence[ir.Param] | None = None,
         entry: str = "kernel",
         isa: str = "",
         flags: Sequence[str] = (),
@@ -274,7 +243,7 @@ class Declarations(Part):
             NameTakenError: A kernel already has the name.
         """
         all_params = _params_of(params, updates, reads, writes, scalars)
-        return self._kernel(name, all_params, CppKernel(code, entry, isa, tuple(flags)))
+        return self._new_kernel(name, all_params, ir.CppKernel(code, entry, isa, tuple(flags)))
 
     @located
     def triton_kernel(  # noqa: PLR0913 - each says one thing of the kernel
@@ -287,7 +256,7 @@ class Declarations(Part):
         reads: BufferParams = (),
         writes: BufferParams = (),
         scalars: ScalarParams = (),
-        params: Sequence[Param] | None = None,
+        params: Sequence[ir.Param] | None = None,
         signature: Mapping[str, str] | None = None,
         constants: Mapping[str, Any] | None = None,
         num_warps: int = 4,
@@ -318,11 +287,11 @@ class Declarations(Part):
         all_params = _params_of(params, updates, reads, writes, scalars)
         tables = (signature, constants, options)
         types, values, extra = (tuple((table or {}).items()) for table in tables)
-        source = TritonKernel(code, entry or name, types, values, num_warps, num_stages, extra)
+        source = ir.TritonKernel(code, entry or name, types, values, num_warps, num_stages, extra)
         if signature is None:
             types = tuple((param.name, _type(source.language, param)) for param in all_params)
             source = replace(source, signature=types)
-        return self._kernel(name, all_params, source)
+        return self._new_kernel(name, all_params, source)
 
     @located
     def device_kernel(  # noqa: PLR0913 - each says one thing of the kernel
@@ -335,7 +304,7 @@ class Declarations(Part):
         reads: BufferParams = (),
         writes: BufferParams = (),
         scalars: ScalarParams = (),
-        params: Sequence[Param] | None = None,
+        params: Sequence[ir.Param] | None = None,
         entry: str | None = None,
         group: Sequence[int] = (),
         options: Mapping[str, Any] | None = None,
@@ -360,42 +329,38 @@ class Declarations(Part):
         """
         all_params = _params_of(params, updates, reads, writes, scalars)
         pairs = tuple((options or {}).items())
-        source = DeviceKernel(language, code, entry or name, tuple(group), pairs)
-        return self._kernel(name, all_params, source)
-
-    def _kernel(self, name: str, params: tuple[Param, ...], source: KernelSource) -> Kernel:
-        definition = KernelDefinition(name, params, source, origin=here(self._draft))
-        return new_kernel(self._draft, definition)
+        source = ir.DeviceKernel(language, code, entry or name, tuple(group), pairs)
+        return self._new_kernel(name, all_params, source)
 
 
 # Parameters of kernels.
 
 
 def _params_of(
-    params: Sequence[Param] | None,
+    params: Sequence[ir.Param] | None,
     updates: BufferParams,
     reads: BufferParams,
     writes: BufferParams,
     scalars: ScalarParams,
-) -> tuple[Param, ...]:
+) -> tuple[ir.Param, ...]:
     """Return ``params``, by default the updated, read and written buffers, then the numbers."""
     if params is not None:
         return tuple(params)
     return (
-        *_buffers(updates, Access.READ_WRITE),
-        *_buffers(reads, Access.READ),
-        *_buffers(writes, Access.WRITE),
+        *_buffers(updates, ir.Access.READ_WRITE),
+        *_buffers(reads, ir.Access.READ),
+        *_buffers(writes, ir.Access.WRITE),
         *map(_scalar, scalars),
     )
 
 
-def _type(language: KernelLanguage, param: Param) -> str:
+def _type(language: KernelLanguage, param: ir.Param) -> str:
     """Return the name of a parameter's type in the kernel's language.
 
     Raises:
         ArgumentError: The language has no name for the element type.
     """
-    if isinstance(param, ScalarParam):
+    if isinstance(param, ir.ScalarParam):
         return language.types[param.type.value]
     if param.dtype.short not in language.types:
         reason = f"{language.name} has no name for {param.dtype.torch_name}; give the signature"
@@ -403,31 +368,31 @@ def _type(language: KernelLanguage, param: Param) -> str:
     return f"*{language.types[param.dtype.short]}"
 
 
-def _buffers(params: BufferParams, access: Access) -> list[BufferParam]:
+def _buffers(params: BufferParams, access: ir.Access) -> list[ir.BufferParam]:
     given: Sequence[object] = params
     for param in given:
         if not isinstance(param, (tuple, list)) or len(param) != 2:
             reason = f"{param!r} is not a pair of name and element type, such as ('x', 'f32')"
             raise ArgumentError(callee="parameters", reason=reason)
-    return [BufferParam(name, dtype_of(dtype), access) for name, dtype in params]
+    return [ir.BufferParam(name, dtype_of(dtype), access) for name, dtype in params]
 
 
-def _scalar(given: str | tuple[str, ScalarType | str]) -> ScalarParam:
+def _scalar(given: str | tuple[str, ir.ScalarType | str]) -> ir.ScalarParam:
     if isinstance(given, str):
-        return ScalarParam(given)
+        return ir.ScalarParam(given)
     name, type_ = given
     try:
-        return ScalarParam(name, ScalarType(type_))
+        return ir.ScalarParam(name, ir.ScalarType(type_))
     except ValueError:
-        names = ", ".join(t.value for t in ScalarType)
+        names = ", ".join(t.value for t in ir.ScalarType)
         reason = f"{type_!r} is not one of the types {names}"
         raise ArgumentError(callee=f"parameter '{name}'", reason=reason) from None
 
 
-def _layout_of_tensor(value: Any) -> Layout:  # noqa: ANN401 - a tensor; torch is not imported
+def _layout_of_tensor(value: Any) -> ir.Layout:  # noqa: ANN401 - a tensor; torch is not imported
     if not hasattr(value, "stride"):
         reason = f"its value must be a tensor, not of type {type(value).__name__}"
         raise ArgumentError(callee="constant", reason=reason)
     device = device_of(str(value.device))
     dtype = dtype_of(str(value.dtype).removeprefix("torch."))
-    return Layout(dtype, device, tuple(value.shape), tuple(value.stride()))
+    return ir.Layout(dtype, device, tuple(value.shape), tuple(value.stride()))

@@ -9,43 +9,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import sympy
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.proof import within
-from wrapper_ir.lines import (
-    AnyLine,
-    AssertSymbol,
-    Constant,
-    Event,
-    FrozenMap,
-    GraphRole,
-    Input,
-    KernelDefinition,
-    Layout,
-    MemoryPool,
-    ObjectConstant,
-    Origin,
-    Program,
-    SizeOf,
-    Stage,
-    Stream,
-    StrideOf,
-    SymbolInfo,
-    SymbolKind,
-    SymbolSource,
-    TorchOp,
-    Value,
-    effects,
-    real_symbol,
-    symbol,
-)
-from wrapper_ir.lines.expr import Scalar, free_symbols, substitute
+from wrapper_ir.lines.expr import FloorDiv, Mod, free_symbols, substitute
+from wrapper_ir.lines.symbols import dims_of
 from wrapper_ir.lines.traits import computes
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
 T = TypeVar("T")
 
@@ -55,53 +30,40 @@ _LARGE: Final = 8192
 
 @dataclass(slots=True)
 class ProgramDraft:
-    """A program under construction.
+    """A program under construction: the tables of a ``Program``, and what is still to be added."""
 
-    Attributes:
-        inputs: The inputs, in order.
-        buffers: The layout of every buffer, including buffers inside regions.
-        symbols: Kind, range and hint of every symbol.
-        constants: The tensors that the program owns.
-        objects: The objects of custom classes that the program owns.
-        data: Values of constants and objects, by name.
-        definitions: Kernels and library ops, in the order of first use.
-        streams: The streams other than the caller's, numbered from 1.
-        events: The events, numbered from 1.
-        mempools: The memory pools other than the allocator's default, numbered from 1.
-        stream: The default stream of a line.
-        mempool: The default memory pool of a line.
-        bound: Symbols bound by a line, a region or an input. A symbol is bound once per program.
-        reserved: Names that :meth:`fresh` avoids in addition to those in use.
-        bodies: The lines of the program and of each open region, innermost last.
-        placed: Sets the stream and memory pool of each emitted line to those of the enclosing
-            block, for front ends whose lines do not name theirs.
-    """
-
-    inputs: list[Input] = field(default_factory=list)
-    buffers: dict[str, Layout] = field(default_factory=dict)
-    symbols: dict[str, SymbolInfo] = field(default_factory=dict)
-    constants: dict[str, Constant] = field(default_factory=dict)
-    objects: dict[str, ObjectConstant] = field(default_factory=dict)
+    inputs: list[ir.Input] = field(default_factory=list)
+    buffers: dict[str, ir.Layout] = field(default_factory=dict)
+    symbols: dict[str, ir.SymbolInfo] = field(default_factory=dict)
+    constants: dict[str, ir.Constant] = field(default_factory=dict)
+    objects: dict[str, ir.ObjectConstant] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
-    definitions: dict[str, KernelDefinition] = field(default_factory=dict)
-    streams: list[Stream] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    mempools: list[MemoryPool] = field(default_factory=list)
+    #: Kernels and library ops, in the order of first use.
+    definitions: dict[str, ir.KernelDefinition] = field(default_factory=dict)
+    streams: list[ir.Stream] = field(default_factory=list)
+    events: list[ir.Event] = field(default_factory=list)
+    mempools: list[ir.MemoryPool] = field(default_factory=list)
+    #: The default stream and memory pool of a line.
     stream: int = 0
     mempool: int = 0
+    #: Symbols bound by a line, a region or an input. A symbol is bound once per program.
     bound: set[str] = field(default_factory=set)
+    #: Names that :meth:`fresh` avoids in addition to those in use.
     reserved: set[str] = field(default_factory=set)
-    bodies: list[list[AnyLine]] = field(default_factory=lambda: [[]])
-    placed: Callable[[AnyLine], AnyLine] | None = None
-    _origins: dict[Origin, int] = field(default_factory=dict)
+    #: The lines of the program and of each open region, innermost last.
+    bodies: list[list[ir.AnyLine]] = field(default_factory=lambda: [[]])
+    #: Sets the stream and memory pool of each emitted line to those of the enclosing block, for
+    #: front ends whose lines do not name theirs.
+    placed: Callable[[ir.AnyLine], ir.AnyLine] | None = None
+    _origins: dict[ir.Origin, int] = field(default_factory=dict)
     #: The next number to try for each stem.
     _numbers: dict[str, int] = field(default_factory=dict)
     #: Names of values, by ``id()``. ``data`` keeps the values alive.
     _named: dict[int, list[str]] = field(default_factory=dict)
     #: What computed symbols stand for.
-    _computed: dict[str, Scalar] = field(default_factory=dict)
+    _computed: dict[str, ir.Scalar] = field(default_factory=dict)
     #: Lines whose effects are not yet recorded in the three fields below.
-    _unseen: list[AnyLine] = field(default_factory=list)
+    _unseen: list[ir.AnyLine] = field(default_factory=list)
     _roots: dict[str, frozenset[str]] = field(default_factory=dict)
     _uncertain: set[str] = field(default_factory=set)
     _written: set[str] = field(default_factory=set)
@@ -116,13 +78,10 @@ class ProgramDraft:
         first: int = 1,
         is_bare: bool = True,
     ) -> str:
-        """Return an unused name: the stem, or the stem and the first free number.
+        """Return an unused name: the stem, or the stem and a free number from ``first`` on.
 
-        Args:
-            stem: The beginning of the name.
-            among: The names to avoid. By default all buffers, symbols and reserved names.
-            first: The first number to try.
-            is_bare: Allow the stem alone and write ``buf_1``. Otherwise always write ``buf0``.
+        It is not ``among`` the given names, by default all buffers, symbols and reserved names. If
+        not ``is_bare``, it always has a number: ``buf0``, not ``buf`` or ``buf_1``.
         """
         taken = self._is_taken if among is None else among.__contains__
         if is_bare and not taken(stem):
@@ -139,7 +98,7 @@ class ProgramDraft:
 
     # Symbols.
 
-    def bind(self, name: str, info: SymbolInfo) -> str:
+    def bind(self, name: str, info: ir.SymbolInfo) -> str:
         """Record that a line, region or input binds a symbol. A known symbol keeps its info."""
         self.symbols.setdefault(name, info)
         self.bound.add(name)
@@ -147,24 +106,21 @@ class ProgramDraft:
 
     def symbol(self, name: str) -> sympy.Symbol:
         """Return the sympy symbol of a declared name."""
-        is_real = self.symbols[name].kind is SymbolKind.FLOAT
-        return real_symbol(name) if is_real else symbol(name)
+        is_real = self.symbols[name].kind is ir.SymbolKind.FLOAT
+        return ir.real_symbol(name) if is_real else ir.symbol(name)
 
-    def expected(self, value: Scalar) -> int | float:
+    def expected(self, value: ir.Scalar) -> int | float:
         """Return a number at the hints, for heuristics only.
 
         A symbol that a line computes has the value of its expression. A symbol without a hint is
         assumed to be large, within its range.
-
-        Raises:
-            UnsupportedExprError: It has no value at the hints, such as a division by zero.
         """
         numbers = {name: self._expected_symbol(name) for name in free_symbols(value)}
         found = substitute(value, numbers)
         is_real = isinstance(found, float) or not float(found).is_integer()
         return float(found) if is_real else int(found)
 
-    def is_guess(self, value: Scalar) -> bool:
+    def is_guess(self, value: ir.Scalar) -> bool:
         """Return whether :meth:`expected` takes some symbol for large, for lack of a hint."""
         return any(
             (
@@ -192,17 +148,17 @@ class ProgramDraft:
         """Return the names of the constants and objects that hold this very value."""
         return self._named.get(id(value), ())
 
-    def declare(self, name: str, source: TorchOp, origin: int | None = None) -> str:
+    def declare(self, name: str, source: ir.TorchOp, origin: int | None = None) -> str:
         """Declare a library op or a method if it is not declared yet. Return its name."""
-        self.definitions.setdefault(name, KernelDefinition(name, (), source, origin=origin))
+        self.definitions.setdefault(name, ir.KernelDefinition(name, (), source, origin=origin))
         return name
 
-    def origin(self, origin: Origin) -> int:
+    def origin(self, origin: ir.Origin) -> int:
         """Return the number of an origin. Equal origins share one."""
         return self._origins.setdefault(origin, len(self._origins))
 
     @property
-    def origins(self) -> tuple[Origin, ...]:
+    def origins(self) -> tuple[ir.Origin, ...]:
         """The table of origins."""
         return tuple(self._origins)
 
@@ -215,7 +171,7 @@ class ProgramDraft:
 
     # Lines.
 
-    def emit(self, line: AnyLine) -> None:
+    def emit(self, line: ir.AnyLine) -> None:
         """Append a line to the innermost open region."""
         if self.placed is not None:
             line = self.placed(line)
@@ -225,7 +181,7 @@ class ProgramDraft:
             self._computed[line.symbol] = line.value
 
     @contextlib.contextmanager
-    def region(self, body: list[AnyLine] | None = None) -> Iterator[list[AnyLine]]:
+    def region(self, body: list[ir.AnyLine] | None = None) -> Iterator[list[ir.AnyLine]]:
         """Open a region: in the ``with`` block, lines go to ``body``, by default a new list."""
         self.bodies.append([] if body is None else body)
         try:
@@ -260,7 +216,7 @@ class ProgramDraft:
 
     def _analyze(self) -> None:
         for line in self._unseen:
-            found = effects(line)
+            found = ir.effects(line)
             for name, source, may in found.aliases:
                 sources = self._roots.get(source) or frozenset((source,))
                 self._roots[name] = self._roots.get(name, frozenset()) | sources
@@ -275,30 +231,22 @@ class ProgramDraft:
     def program(
         self,
         name: str,
-        results: Sequence[Value],
+        results: Sequence[ir.Value],
         *,
-        head: Sequence[AnyLine] = (),
-        role: GraphRole = GraphRole.INFERENCE,
-        stage: Stage = Stage.LOGICAL,
-    ) -> Program:
-        """Return the finished program.
-
-        Args:
-            name: The program's name.
-            results: The results, in order.
-            head: Lines to put between the definitions and the body.
-            role: The graph's role in a model: inference, forward or backward.
-            stage: Logical, or planned: with explicit ends of storage.
-        """
-        return Program(
+        head: Sequence[ir.AnyLine] = (),
+        role: ir.GraphRole = ir.GraphRole.INFERENCE,
+        stage: ir.Stage = ir.Stage.LOGICAL,
+    ) -> ir.Program:
+        """Return the finished program, with the lines of ``head`` between definitions and body."""
+        return ir.Program(
             name=name,
             inputs=tuple(self.inputs),
             results=tuple(results),
             body=(*self.definitions.values(), *head, *self.bodies[0]),
-            buffers=FrozenMap(self.buffers),
-            symbols=FrozenMap(self.symbols),
-            constants=FrozenMap(self.constants),
-            objects=FrozenMap(self.objects),
+            buffers=ir.FrozenMap(self.buffers),
+            symbols=ir.FrozenMap(self.symbols),
+            constants=ir.FrozenMap(self.constants),
+            objects=ir.FrozenMap(self.objects),
             streams=tuple(self.streams),
             events=tuple(self.events),
             mempools=tuple(self.mempools),
@@ -309,42 +257,117 @@ class ProgramDraft:
         )
 
 
-def at_start(layout: Layout) -> Layout:
+def at_start(layout: ir.Layout) -> ir.Layout:
     """Return the layout with a storage offset of 0."""
-    return Layout(layout.dtype, layout.device, layout.size, layout.stride)
+    return ir.Layout(layout.dtype, layout.device, layout.size, layout.stride)
 
 
 def metadata_of(
     name: str, layout: Any  # noqa: ANN401 - ours, or another object with a size and a stride
-) -> Iterator[tuple[Any, SymbolSource]]:
-    """Yield the sizes and then the strides of a buffer, each with the source that reads it.
-
-    Args:
-        name: The buffer's name.
-        layout: Its layout, ours or a front end's.
-    """
-    yield from ((size, SizeOf(name, dim)) for dim, size in enumerate(layout.size))
-    yield from ((step, StrideOf(name, dim)) for dim, step in enumerate(layout.stride))
+) -> Iterator[tuple[Any, ir.SymbolSource]]:
+    """Yield the sizes and then the strides of a buffer, each with the source that reads it."""
+    yield from ((size, ir.SizeOf(name, dim)) for dim, size in enumerate(layout.size))
+    yield from ((step, ir.StrideOf(name, dim)) for dim, step in enumerate(layout.stride))
 
 
 def range_checks(
-    value: Scalar,
-    lower: Scalar | None,
-    upper: Scalar | None,
+    value: ir.Scalar,
+    lower: ir.Scalar | None,
+    upper: ir.Scalar | None,
     name: object,
     origin: int | None = None,
-) -> list[AssertSymbol]:
-    """Return the check that a number is in its range; no check if the range has no bounds.
+) -> list[ir.AssertSymbol]:
+    """Return the check that a number is in its inclusive range; none if that has no bounds.
 
-    Args:
-        value: The number.
-        lower: Its inclusive lower bound, if any.
-        upper: Its inclusive upper bound, if any.
-        name: The name to use in the error message.
-        origin: The origin of the check.
+    ``name`` stands for the number in the error message.
     """
     limits = [] if lower is None else [sympy.Ge(value, lower)]
     limits += [] if upper is None else [sympy.Le(value, upper)]
     left = "" if lower is None else f"{lower} <= "
     message = f"{left}{name}" if upper is None else f"{left}{name} <= {upper}"
-    return [AssertSymbol(sympy.And(*limits), message, origin=origin)] if limits else []
+    return [ir.AssertSymbol(sympy.And(*limits), message, origin=origin)] if limits else []
+
+
+# Symbols that the inputs of a program determine, and the lines that bind them.
+#
+# A size or stride that is a bare symbol gives the symbol. An expression, such as ``2*s0 + s1``,
+# gives its only symbol that nothing else gives, if it is linear in it.
+
+
+class Equation(NamedTuple):
+    """A dim in terms of symbols, and the metadata, or the name of a bound symbol, that gives it."""
+
+    value: ir.Dim
+    given: ir.SymbolSource | str
+    origin: int | None = None
+
+
+def bind_given(
+    draft: ProgramDraft, equations: Iterable[Equation], bind: Callable[[str], object]
+) -> Iterator[ir.AnyLine]:
+    """Yield the lines that bind all symbols that equations determine: bare ones, then the others.
+
+    If several give a symbol, the first one does, or the first one without a division by something
+    that may be 0. What the draft has bound already stays as it is; ``bind`` records in it that a
+    line binds the symbol of this name.
+    """
+    left = []
+    for each in equations:
+        value, given, origin = each
+        if not isinstance(value, sympy.Symbol):
+            left.append(each)
+        elif value.name not in draft.bound and not isinstance(given, str):
+            bind(value.name)
+            yield ir.BindSymbol(value.name, given, origin=origin)
+    while solvable := [(each, form) for each in left if (form := _linear(draft, each.value))]:
+        equation, form = min(solvable, key=lambda each: bool(each[1].factor.free_symbols))
+        bind(form.unknown)
+        yield from _solved(draft, equation, form)
+
+
+class _Linear(NamedTuple):
+    """A dim ``factor*unknown + rest``, where ``unknown`` is its only symbol that is not bound."""
+
+    unknown: str
+    factor: sympy.Expr
+    rest: sympy.Expr
+
+
+def _linear(draft: ProgramDraft, value: ir.Dim) -> _Linear | None:
+    """Return the form of a dim, or None if it has another one."""
+    unknown = free_symbols(value) - draft.bound
+    if len(unknown) != 1:
+        return None
+    target, expanded = ir.symbol(*unknown), sympy.expand(value)
+    form = _Linear(target.name, expanded.coeff(target, 1), expanded.coeff(target, 0))
+    is_linear = sympy.expand(form.factor * target + form.rest) == expanded
+    return form if is_linear and target not in form.factor.free_symbols else None
+
+
+def _solved(draft: ProgramDraft, equation: Equation, form: _Linear) -> Iterator[ir.AnyLine]:
+    """Yield the lines that solve an equation for its symbol, which the draft has bound.
+
+    They check that the division leaves no remainder: there are sizes that no symbol gives.
+    """
+    unknown, factor, rest = form
+    value, given, origin = equation
+    if isinstance(given, str):
+        name = words = given
+    else:
+        hints = {n: info.hint for n, info in draft.symbols.items() if info.hint is not None}
+        hint = substitute(value, hints)
+        name = draft.fresh(f"{unknown}_given")
+        draft.bind(name, ir.SymbolInfo(hint=hint if type(hint) is int else None))
+        yield ir.BindSymbol(name, given, origin=origin)
+        place = "".join(f" {dim}" for dim in dims_of(given))
+        words = f"{given.method}{place} of '{given.buffer}'"
+    whole = draft.symbol(name) - rest
+    if factor == 1:
+        yield ir.ComputeSymbol(unknown, whole, origin=origin)
+        return
+    if factor.free_symbols:
+        message = f"{factor} not to be 0, so that {words} gives {unknown}"
+        yield ir.AssertSymbol(sympy.Ne(factor, 0), message, origin=origin)
+    message = f"{words} to be {value} for some {unknown}"
+    yield ir.AssertSymbol(sympy.Eq(Mod(whole, factor), 0), message, origin=origin)
+    yield ir.ComputeSymbol(unknown, FloorDiv(whole, factor), origin=origin)

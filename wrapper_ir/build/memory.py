@@ -7,40 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wrapper_ir.build.errors import ArgumentError, LayoutError
+import wrapper_ir.lines as ir
 from wrapper_ir.build.values import (
+    ArgumentError,
     Buffer,
+    LayoutError,
     LayoutLike,
     Part,
     Size,
     dtype_of,
     located,
-    new_buffer,
     size_of,
-    stream_on,
-)
-from wrapper_ir.lines import (
-    CPU,
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
-    Device,
-    Dim,
-    DType,
-    Event,
-    Free,
-    Layout,
-    MemoryKind,
-    MemoryPool,
-    OpaqueKind,
-    RecordEvent,
-    Reinterpret,
-    Reuse,
-    Stream,
-    Synchronize,
-    WaitEvent,
-    contiguous_strides,
-    dim,
 )
 
 if TYPE_CHECKING:
@@ -53,13 +30,13 @@ class Memory(Part):
     @located
     def allocate(  # noqa: PLR0913 - each says one thing of the storage
         self,
-        dtype: DType | str | LayoutLike,
+        dtype: ir.DType | str | LayoutLike,
         size: Size | None = None,
         *,
         stride: Size | None = None,
-        device: Device | str | None = None,
+        device: ir.Device | str | None = None,
         name: str | None = None,
-        memory: MemoryKind = MemoryKind.DEFAULT,
+        memory: ir.MemoryKind = ir.MemoryKind.DEFAULT,
         zeroed: bool = False,
         space: str = "",
         opaque: str | None = None,
@@ -84,30 +61,28 @@ class Memory(Part):
         layout = self._layout(dtype, size, stride, device)
         if opaque is not None:
             try:
-                layout = replace(layout, kind=OpaqueKind(opaque))
+                layout = replace(layout, kind=ir.OpaqueKind(opaque))
             except ValueError as error:
                 raise LayoutError(given=opaque, reason=str(error)) from None
-        buffer, draft = new_buffer(self._draft, name, layout), self._draft
-        stream = stream_on(draft, buffer.device)
-        mempool = 0 if buffer.device == CPU else draft.mempool
-        self._emit(Allocate(buffer.name, memory, zeroed, stream, mempool, space=space))
+        buffer, draft = self._new_buffer(name, layout), self._draft
+        stream = self._stream_on(buffer.device)
+        mempool = 0 if buffer.device == ir.CPU else draft.mempool
+        self._emit(ir.Allocate(buffer.name, memory, zeroed, stream, mempool, space=space))
         return buffer
 
     @located
     def free(self, buffer: Buffer, *, after: Sequence[int] = ()) -> None:
-        """End a storage. The reference to an input is dropped.
+        """End a storage, with all views of it, by its owner. A reference to an input is dropped.
 
-        Args:
-            buffer: The owner of the storage. All views of it end, too.
-            after: Streams that may still use the storage, besides the one it was allocated on.
+        ``after`` are streams that may still use the storage, besides the one it was allocated on.
         """
-        self._emit(Free(self._buffer(buffer).name, tuple(after)))
+        self._emit(ir.Free(self._buffer(buffer).name, tuple(after)))
 
     @located
     def reuse(
         self,
         donor: Buffer,
-        dtype: DType | str | LayoutLike | None = None,
+        dtype: ir.DType | str | LayoutLike | None = None,
         size: Size | None = None,
         *,
         stride: Size | None = None,
@@ -128,40 +103,35 @@ class Memory(Part):
         if dtype is not None or size is not None:
             like = donor if dtype is None else dtype
             layout = self._layout(like, size, stride, donor.device)
-        buffer = new_buffer(self._draft, name, layout)
-        self._emit(Reuse(buffer.name, donor.name))
+        buffer = self._new_buffer(name, layout)
+        self._emit(ir.Reuse(buffer.name, donor.name))
         return buffer
 
     @located
     def allocate_pool(
         self,
-        nbytes: Dim,
+        nbytes: ir.Dim,
         *,
-        device: Device | str | None = None,
+        device: ir.Device | str | None = None,
         name: str | None = None,
-        memory: MemoryKind = MemoryKind.DEFAULT,
+        memory: ir.MemoryKind = ir.MemoryKind.DEFAULT,
         space: str = "",
     ) -> Buffer:
-        """Allocate a pool to cut slices from.
+        """Allocate a pool of some bytes to cut slices from, by default on the builder's device.
 
-        Args:
-            nbytes: Its size in bytes, a number or an expression.
-            device: The device. By default the builder's.
-            name: The pool's name. By default a fresh one.
-            memory: The kind of memory.
-            space: A memory space that the device's kind declares.
+        ``space`` is a memory space that the device's kind declares.
         """
-        layout = self._layout(DType.UINT8, (nbytes,), None, device)
-        buffer = new_buffer(self._draft, name, layout, "pool")
-        self._emit(AllocatePool(buffer.name, memory, space=space))
+        layout = self._layout(ir.DType.UINT8, (nbytes,), None, device)
+        buffer = self._new_buffer(name, layout, "pool")
+        self._emit(ir.AllocatePool(buffer.name, memory, space=space))
         return buffer
 
     @located
     def allocate_from_pool(
         self,
         pool: Buffer,
-        offset: Dim,
-        dtype: DType | str | LayoutLike,
+        offset: ir.Dim,
+        dtype: ir.DType | str | LayoutLike,
         size: Size | None = None,
         *,
         stride: Size | None = None,
@@ -178,8 +148,8 @@ class Memory(Part):
             name: The buffer's name. By default a fresh one.
         """
         layout = self._layout(dtype, size, stride, self._buffer(pool).device)
-        buffer = new_buffer(self._draft, name, layout)
-        self._emit(AllocateFromPool(buffer.name, pool.name, dim(offset)))
+        buffer = self._new_buffer(name, layout)
+        self._emit(ir.AllocateFromPool(buffer.name, pool.name, ir.dim(offset)))
         return buffer
 
     # Views. As in the program, offsets count from the start of the storage.
@@ -191,8 +161,8 @@ class Memory(Part):
         size: Size,
         stride: Size | None = None,
         *,
-        offset: Dim | None = None,
-        dtype: DType | str | None = None,
+        offset: ir.Dim | None = None,
+        dtype: ir.DType | str | None = None,
         name: str | None = None,
     ) -> Buffer:
         """Make a view with other sizes and strides or another element type.
@@ -216,12 +186,7 @@ class Memory(Part):
 
     @located
     def view(self, source: Buffer, size: Size, *, name: str | None = None) -> Buffer:
-        """Make a view of a row-major buffer with other sizes.
-
-        Args:
-            source: The buffer to view.
-            size: Sizes, in elements. The number of elements must not change.
-            name: The view's name. By default a fresh one.
+        """Make a view of a row-major buffer with other sizes, and as many elements.
 
         Raises:
             LayoutError: The buffer is not row-major.
@@ -231,18 +196,15 @@ class Memory(Part):
             reason = "only a row-major buffer can be viewed with other sizes"
             raise LayoutError(given=source, reason=reason)
         sizes = size_of(size)
-        strides = contiguous_strides(sizes)
-        viewed = Layout(layout.dtype, layout.device, sizes, strides, layout.offset)
+        strides = ir.contiguous_strides(sizes)
+        viewed = ir.Layout(layout.dtype, layout.device, sizes, strides, layout.offset)
         return self._view(source, viewed, name)
 
     @located
     def permute(self, source: Buffer, order: Sequence[int], *, name: str | None = None) -> Buffer:
         """Make a view with the dimensions in another order.
 
-        Args:
-            source: The buffer to view.
-            order: The dimension of ``source``, from 0, for each dimension of the view.
-            name: The view's name. By default a fresh one.
+        ``order`` has the dimension of ``source``, from 0, for each dimension of the view.
 
         Raises:
             LayoutError: ``order`` does not name each dimension once.
@@ -254,7 +216,7 @@ class Memory(Part):
             raise LayoutError(given=given, reason=reason)
         sizes = tuple(layout.size[d] for d in order)
         strides = tuple(layout.stride[d] for d in order)
-        viewed = Layout(layout.dtype, layout.device, sizes, strides, layout.offset)
+        viewed = ir.Layout(layout.dtype, layout.device, sizes, strides, layout.offset)
         return self._view(source, viewed, name)
 
     @located
@@ -262,19 +224,12 @@ class Memory(Part):
         self,
         source: Buffer,
         dimension: int,
-        start: Dim,
-        length: Dim,
+        start: ir.Dim,
+        length: ir.Dim,
         *,
         name: str | None = None,
     ) -> Buffer:
-        """Make a view of a part of one dimension.
-
-        Args:
-            source: The buffer to view.
-            dimension: The dimension, from 0.
-            start: The first element, from 0.
-            length: The number of elements.
-            name: The view's name. By default a fresh one.
+        """Make a view of a part of a dimension: ``length`` elements from ``start``, from 0.
 
         Raises:
             LayoutError: There is no such dimension.
@@ -284,22 +239,22 @@ class Memory(Part):
             raise LayoutError(given=source, reason=f"it has no dimension {dimension}")
         sizes = tuple(length if d == dimension else s for d, s in enumerate(layout.size))
         offset = layout.offset + start * layout.stride[dimension]
-        viewed = Layout(layout.dtype, layout.device, sizes, layout.stride, offset)
+        viewed = ir.Layout(layout.dtype, layout.device, sizes, layout.stride, offset)
         return self._view(source, viewed, name)
 
-    def _view(self, source: Buffer, layout: Layout, name: str | None) -> Buffer:
-        buffer = new_buffer(self._draft, name, layout)
-        self._emit(Reinterpret(buffer.name, source.name))
+    def _view(self, source: Buffer, layout: ir.Layout, name: str | None) -> Buffer:
+        buffer = self._new_buffer(name, layout)
+        self._emit(ir.Reinterpret(buffer.name, source.name))
         return buffer
 
 
-def _rescaled_offset(source: Buffer, dtype: DType) -> Dim:
+def _rescaled_offset(source: Buffer, dtype: ir.DType) -> ir.Dim:
     """Return a buffer's storage offset in elements of another dtype."""
     offset, have, want = source.layout.offset, source.dtype.itemsize, dtype.itemsize
     if have == want or offset == 0:
         return offset
     if have % want == 0:
-        return dim(offset * (have // want))
+        return ir.dim(offset * (have // want))
     if isinstance(offset, int) and offset * have % want == 0:
         return offset * have // want
     reason = f"it does not begin at a whole {dtype.short}; give the offset"
@@ -312,37 +267,24 @@ def _rescaled_offset(source: Buffer, dtype: DType) -> Dim:
 class Streams(Part):
     """Streams and memory pools, identified by number. Number 0 is the caller's."""
 
-    def stream(self, device: Device | str | None = None) -> int:
-        """Declare a stream and return its number.
-
-        Args:
-            device: Its device. By default the builder's.
-        """
-        self._draft.streams.append(Stream(self._device(device)))
+    def stream(self, device: ir.Device | str | None = None) -> int:
+        """Declare a stream on a device, by default the builder's, and return its number."""
+        self._draft.streams.append(ir.Stream(self._device(device)))
         return len(self._draft.streams)
 
     def event(self) -> int:
         """Declare an event and return its number."""
-        self._draft.events.append(Event())
+        self._draft.events.append(ir.Event())
         return len(self._draft.events)
 
-    def mempool(self, device: Device | str | None = None) -> int:
-        """Declare a memory pool and return its number.
-
-        Args:
-            device: The device of its memory. By default the builder's.
-        """
-        self._draft.mempools.append(MemoryPool(self._device(device)))
+    def mempool(self, device: ir.Device | str | None = None) -> int:
+        """Declare a memory pool on a device, by default the builder's; return its number."""
+        self._draft.mempools.append(ir.MemoryPool(self._device(device)))
         return len(self._draft.mempools)
 
     @contextlib.contextmanager
     def on(self, stream: int = 0, *, mempool: int = 0) -> Iterator[None]:
-        """Run the allocations and calls of a ``with`` block on a stream.
-
-        Args:
-            stream: The stream's number.
-            mempool: The number of the memory pool to allocate from.
-        """
+        """Run the allocations and calls of a ``with`` block on a stream, in a memory pool."""
         draft = self._draft
         before = draft.stream, draft.mempool
         draft.stream, draft.mempool = stream, mempool
@@ -353,34 +295,20 @@ class Streams(Part):
 
     @located
     def record(self, event: int, stream: int = 0) -> None:
-        """Record an event behind the work on a stream so far.
-
-        Args:
-            event: The event's number.
-            stream: The stream's number.
-        """
-        self._emit(RecordEvent(event, self._device_of(stream), stream))
+        """Record an event, by its number, behind the work on a stream so far."""
+        self._emit(ir.RecordEvent(event, self._device_of(stream), stream))
 
     @located
     def wait(self, event: int, stream: int = 0) -> None:
-        """Make later work on a stream wait for an event.
-
-        Args:
-            event: The event's number.
-            stream: The stream's number.
-        """
-        self._emit(WaitEvent(event, self._device_of(stream), stream))
+        """Make later work on a stream wait for an event, by its number."""
+        self._emit(ir.WaitEvent(event, self._device_of(stream), stream))
 
     @located
     def synchronize(self, event: int | None = None) -> None:
-        """Make the host wait for an event, or for all work on the builder's device.
+        """Make the host wait for an event, or for all work on the builder's device."""
+        self._emit(ir.Synchronize(self.device) if event is None else ir.WaitEvent(event, ir.CPU))
 
-        Args:
-            event: The event's number. By default all work.
-        """
-        self._emit(Synchronize(self.device) if event is None else WaitEvent(event, CPU))
-
-    def _device_of(self, stream: int) -> Device:
+    def _device_of(self, stream: int) -> ir.Device:
         if stream == 0:
             return self.device
         if not 0 < stream <= len(self._draft.streams):

@@ -16,33 +16,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias,
 
 import sympy
 
+import wrapper_ir.lines as ir
 from wrapper_ir.build.draft import ProgramDraft
-from wrapper_ir.build.errors import (
-    ArgumentError,
-    ForeignValueError,
-    IllegalNameError,
-    LayoutError,
-    NameTakenError,
-)
 from wrapper_ir.devices import registered
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines import (
-    CPU,
-    DTYPE_BY_SHORT_NAME,
-    AnyLine,
-    Arg,
-    Device,
-    Dim,
-    DType,
-    Frame,
-    KernelDefinition,
-    Layout,
-    Origin,
-    Relation,
-    SymbolInfo,
-    UnsupportedExprError,
-    contiguous_strides,
-)
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import dims
 from wrapper_ir.lines.schema import CLASS_NAME
@@ -50,6 +27,68 @@ from wrapper_ir.lines.schema import CLASS_NAME
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
+# Mistakes that are detected at the offending call. The verifier finds the rest at the end.
+
+
+class BuildError(WrapperIRError):
+    """Base of the builder's errors."""
+
+    code = "WIR0300"
+
+
+class NameTakenError(BuildError):
+    """A name that is already in use."""
+
+    code = "WIR0301"
+    template = "there is already a {what} '{name}'"
+    default_hint = "leave the name out to get a fresh one"
+
+
+class IllegalNameError(BuildError):
+    """A name that is not an identifier."""
+
+    code = "WIR0302"
+    template = "{name!r} cannot name a {what}"
+    default_hint = "names are ASCII letters, digits and underscores, and do not start with a digit"
+
+
+class ForeignValueError(BuildError):
+    """A buffer or kernel that belongs to another builder."""
+
+    code = "WIR0303"
+    template = "the {what} '{name}' belongs to another program"
+
+
+class ArgumentError(BuildError):
+    """An argument that the kernel or op does not accept."""
+
+    code = "WIR0304"
+    template = "{callee}: {reason}"
+
+
+class ResultError(BuildError):
+    """Results that do not match what the op or region returns."""
+
+    code = "WIR0305"
+    template = "{callee}: {reason}"
+
+
+class LayoutError(BuildError):
+    """A value that does not describe a layout."""
+
+    code = "WIR0306"
+    template = "{given!r} does not describe a layout: {reason}"
+
+
+class UnfinishedError(BuildError):
+    """A program whose results were never declared, or were declared twice."""
+
+    code = "WIR0307"
+    template = "{reason}"
+
+
+# Handles.
 
 _HERE: Final = str(Path(__file__).parent)
 
@@ -67,26 +106,26 @@ class Buffer:
     """A handle of a buffer in the program being built."""
 
     name: str
-    layout: Layout
+    layout: ir.Layout
     owner: object
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> ir.DType:
         """Element type."""
         return self.layout.dtype
 
     @property
-    def device(self) -> Device:
+    def device(self) -> ir.Device:
         """Device of the storage."""
         return self.layout.device
 
     @property
-    def size(self) -> tuple[Dim, ...]:
+    def size(self) -> tuple[ir.Dim, ...]:
         """Sizes, in elements."""
         return self.layout.size
 
     @property
-    def numel(self) -> Dim:
+    def numel(self) -> ir.Dim:
         """Number of elements."""
         return self.layout.numel
 
@@ -110,7 +149,7 @@ class Object:
 class Kernel:
     """A handle of a kernel in the program being built."""
 
-    definition: KernelDefinition
+    definition: ir.KernelDefinition
     owner: object
 
     @property
@@ -122,7 +161,7 @@ class Kernel:
         return f"<kernel @{self.definition.name}>"
 
 
-LayoutLike: TypeAlias = Layout | Buffer | tuple[DType | str, Size]
+LayoutLike: TypeAlias = ir.Layout | Buffer | tuple[ir.DType | str, Size]
 """A layout; a buffer to copy dtype, size and device from; or dtype and size, row-major."""
 
 
@@ -140,39 +179,31 @@ class Result:
 
     layout: LayoutLike | sympy.Symbol | str
     path: tuple[int | str, ...] | None = None
-    relation: Relation | None = None
+    relation: ir.Relation | None = None
     name: str | None = None
 
 
-def dtype_of(value: DType | str) -> DType:
-    """Return the dtype with this short name (``f32``) or torch name (``float32``).
-
-    Raises:
-        LayoutError: There is no such dtype.
-    """
-    if isinstance(value, DType):
+def dtype_of(value: ir.DType | str) -> ir.DType:
+    """Return the dtype with this short name (``f32``) or torch name (``float32``)."""
+    if isinstance(value, ir.DType):
         return value
     text = str(value)
     try:
-        return DTYPE_BY_SHORT_NAME.get(text) or DType.from_torch_name(text)
+        return ir.DTYPE_BY_SHORT_NAME.get(text) or ir.DType.from_torch_name(text)
     except KeyError:
         raise LayoutError(
             given=value,
             reason="there is no such element type",
-            hint=f"element types are {', '.join(sorted(DTYPE_BY_SHORT_NAME))}",
+            hint=f"element types are {', '.join(sorted(ir.DTYPE_BY_SHORT_NAME))}",
         ) from None
 
 
-def device_of(value: Device | str) -> Device:
-    """Return the device with this torch name (``cuda:1``).
-
-    Raises:
-        LayoutError: The text does not name a device.
-    """
-    if isinstance(value, Device):
+def device_of(value: ir.Device | str) -> ir.Device:
+    """Return the device with this torch name (``cuda:1``)."""
+    if isinstance(value, ir.Device):
         return value
     try:
-        found = Device.parse(str(value))
+        found = ir.Device.parse(str(value))
     except ValueError:
         found = None
     if found is None or not found.type.isidentifier():
@@ -183,16 +214,7 @@ def device_of(value: Device | str) -> Device:
 
 
 def choice(kind: type[E], value: object, callee: str) -> E:
-    """Return the member of an enumeration with this value.
-
-    Args:
-        kind: The enumeration.
-        value: A member or its value.
-        callee: The name to use in the error message.
-
-    Raises:
-        ArgumentError: There is no such member.
-    """
+    """Return the member of an enumeration with this value; ``callee`` is for the message."""
     try:
         return kind(value)
     except ValueError:
@@ -200,41 +222,29 @@ def choice(kind: type[E], value: object, callee: str) -> E:
         raise ArgumentError(callee=callee, reason=f"{value!r} is not one of {names}") from None
 
 
-def size_of(value: Size) -> tuple[Dim, ...]:
-    """Return sizes as dims.
-
-    Raises:
-        LayoutError: A size is neither an integer nor an expression.
-    """
+def size_of(value: Size) -> tuple[ir.Dim, ...]:
+    """Return sizes as dims."""
     given: object = value
     if isinstance(given, (int, sympy.Basic)):
         raise LayoutError(given=given, reason="sizes must be a sequence", hint=f"write ({given},)")
     try:
         return dims(value)
-    except (TypeError, UnsupportedExprError) as error:
+    except (TypeError, ir.UnsupportedExprError) as error:
         raise LayoutError(given=value, reason=str(error)) from None
 
 
 def layout_of(
-    value: DType | str | LayoutLike,
+    value: ir.DType | str | LayoutLike,
     size: Size | None = None,
     stride: Size | None = None,
-    device: Device | None = None,
-    offset: Dim = 0,
-) -> Layout:
-    """Return the layout that a call's arguments describe.
+    device: ir.Device | None = None,
+    offset: ir.Dim = 0,
+) -> ir.Layout:
+    """Return the layout that a call's arguments describe: by default row-major, on the CPU.
 
-    Args:
-        value: A layout, a buffer to imitate, a pair of dtype and size, or a dtype.
-        size: Sizes, in elements, if ``value`` is a dtype.
-        stride: Strides, in elements. Row-major by default.
-        device: The device. By default that of the imitated buffer, or the CPU.
-        offset: The storage offset of a view, in elements.
-
-    Raises:
-        LayoutError: The arguments do not describe a layout.
+    ``value`` is a layout, a buffer to imitate, a pair of dtype and size, or a dtype.
     """
-    if isinstance(value, Layout):
+    if isinstance(value, ir.Layout):
         if size is not None or stride is not None:
             raise LayoutError(given=value, reason="a layout already has sizes and strides")
         return value
@@ -245,124 +255,15 @@ def layout_of(
         if len(value) != 2:
             raise LayoutError(given=value, reason="expected a pair of dtype and sizes")
         dtype, size = dtype_of(value[0]), value[1]
-    elif isinstance(value, (DType, str)):
+    elif isinstance(value, (ir.DType, str)):
         dtype = dtype_of(value)
     else:
         raise LayoutError(given=value, reason="it is not a layout, a buffer or a dtype")
     if size is None:
         raise LayoutError(given=value, reason="its sizes are missing")
     sizes = size_of(size)
-    strides = contiguous_strides(sizes) if stride is None else size_of(stride)
-    return Layout(dtype, CPU if device is None else device, sizes, strides, offset)
-
-
-# Creation of handles.
-
-
-def new_buffer(draft: ProgramDraft, name: str | None, layout: Layout, stem: str = "buf") -> Buffer:
-    """Create a buffer, under a fresh name if none is given.
-
-    Raises:
-        IllegalNameError: The name is not an identifier.
-        NameTakenError: A buffer or an object already has the name.
-    """
-    if name is None:
-        name = draft.fresh(stem, draft.buffers, first=0, is_bare=False)
-    _check(name, "buffer", draft.buffers, draft.reserved)
-    draft.buffers[name] = layout
-    return Buffer(name, layout, draft)
-
-
-def new_object(draft: ProgramDraft, name: str | None, class_name: str) -> Object:
-    """Create an object. Objects and buffers share one namespace.
-
-    Raises:
-        IllegalNameError: The name is not an identifier, or the class name is malformed.
-        NameTakenError: A buffer or an object already has the name.
-    """
-    if name is None:
-        taken = draft.buffers.keys() | draft.reserved
-        name = draft.fresh("object", taken, first=0, is_bare=False)
-    _check(name, "object", draft.buffers, draft.reserved)
-    if CLASS_NAME.fullmatch(class_name) is None:
-        raise IllegalNameError(name=class_name, what="class")
-    draft.reserved.add(name)
-    return Object(name, class_name, draft)
-
-
-def new_symbol(
-    draft: ProgramDraft, name: str | None, info: SymbolInfo, stem: str = "u"
-) -> sympy.Symbol:
-    """Create a symbol, still unbound.
-
-    Raises:
-        IllegalNameError: The name is not an identifier.
-        NameTakenError: Another symbol already has the name.
-    """
-    if name is None:
-        name = draft.fresh(stem, draft.symbols, first=0, is_bare=False)
-    _check(name, "symbol", draft.symbols)
-    draft.symbols[name] = info
-    return draft.symbol(name)
-
-
-def new_kernel(draft: ProgramDraft, definition: KernelDefinition) -> Kernel:
-    """Add a kernel.
-
-    Raises:
-        IllegalNameError: Its name is not an identifier.
-        NameTakenError: Another kernel already has the name.
-    """
-    _check(definition.name, "kernel", draft.definitions)
-    draft.definitions[definition.name] = definition
-    return Kernel(definition, draft)
-
-
-def _check(name: str, what: str, *taken: Container[str]) -> None:
-    if not (name.isascii() and name.isidentifier()):
-        raise IllegalNameError(name=name, what=what)
-    if any(name in names for names in taken):
-        raise NameTakenError(name=name, what=what)
-
-
-def own(draft: ProgramDraft, handle: H, kind: type[H]) -> H:
-    """Return the handle after checking that it is of this kind and of this program.
-
-    Raises:
-        ArgumentError: It is of another kind.
-        ForeignValueError: It belongs to another program.
-    """
-    given: object = handle
-    if not isinstance(given, kind):
-        raise ArgumentError(
-            callee="the builder", reason=f"{given!r} is not of type {kind.__name__}"
-        )
-    if handle.owner is not draft:
-        raise ForeignValueError(what=kind.__name__.lower(), name=handle.name)
-    return handle
-
-
-# Devices and streams of calls, and origins in the user's source.
-
-
-def device_for(draft: ProgramDraft, args: Sequence[Arg], default: Device) -> Device:
-    """Return the default device of a call: that of its first buffer."""
-    return next((draft.buffers[arg.buffer].device for arg in buffers_in(args)), default)
-
-
-def stream_on(draft: ProgramDraft, device: Device) -> int:
-    """Return the current stream if the device has streams, else 0."""
-    return 0 if device == CPU else draft.stream
-
-
-def here(draft: ProgramDraft) -> int:
-    """Return the origin of the user's line that called the builder."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the only way to get a single frame
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
-        frame = frame.f_back
-    file, number = frame.f_code.co_filename, frame.f_lineno
-    code = linecache.getline(file, number).strip()
-    return draft.origin(Origin(frames=(Frame(file, number, frame.f_code.co_name, code),)))
+    strides = ir.contiguous_strides(sizes) if stride is None else size_of(stride)
+    return ir.Layout(dtype, ir.CPU if device is None else device, sizes, strides, offset)
 
 
 # State shared by all parts of the builder.
@@ -376,34 +277,103 @@ S = TypeVar("S", bound="Part")
 class Part:
     """Base of the builder's parts, each of which has one family of calls."""
 
-    def __init__(self, device: Device | str) -> None:
+    def __init__(self, device: ir.Device | str) -> None:
         #: The default device of buffers.
         self.device = device_of(device)
         self._draft = ProgramDraft()
 
-    def _emit(self, line: AnyLine) -> None:
+    def _emit(self, line: ir.AnyLine) -> None:
         """Append a line whose origin is the user's call."""
-        self._draft.emit(replace(line, origin=here(self._draft)))
+        self._draft.emit(replace(line, origin=self._here()))
+
+    def _here(self) -> int:
+        """Return the origin of the user's line that called the builder."""
+        frame = sys._getframe(1)  # noqa: SLF001 - the only way to get a single frame
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+            frame = frame.f_back
+        file, number, function = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+        code = linecache.getline(file, number).strip()
+        return self._draft.origin(ir.Origin(frames=(ir.Frame(file, number, function, code),)))
 
     def _buffer(self, buffer: Buffer) -> Buffer:
         """Return the buffer after checking that it is a buffer of this program."""
-        return own(self._draft, buffer, Buffer)
+        return self._own(buffer, Buffer)
 
-    def _device(self, device: Device | str | None) -> Device:
+    def _own(self, handle: H, kind: type[H]) -> H:
+        """Return the handle after checking that it is of this kind and of this program."""
+        given: object = handle
+        if not isinstance(given, kind):
+            reason = f"{given!r} is not of type {kind.__name__}"
+            raise ArgumentError(callee="the builder", reason=reason)
+        if handle.owner is not self._draft:
+            raise ForeignValueError(what=kind.__name__.lower(), name=handle.name)
+        return handle
+
+    def _new_buffer(self, name: str | None, layout: ir.Layout, stem: str = "buf") -> Buffer:
+        """Create a buffer, under a fresh name if none is given."""
+        draft = self._draft
+        name = draft.fresh(stem, draft.buffers, first=0, is_bare=False) if name is None else name
+        _check(name, "buffer", draft.buffers, draft.reserved)
+        draft.buffers[name] = layout
+        return Buffer(name, layout, draft)
+
+    def _new_object(self, name: str | None, class_name: str) -> Object:
+        """Create an object. Objects and buffers share one namespace."""
+        draft = self._draft
+        taken = draft.buffers.keys() | draft.reserved
+        name = draft.fresh("object", taken, first=0, is_bare=False) if name is None else name
+        _check(name, "object", taken)
+        if CLASS_NAME.fullmatch(class_name) is None:
+            raise IllegalNameError(name=class_name, what="class")
+        draft.reserved.add(name)
+        return Object(name, class_name, draft)
+
+    def _new_symbol(self, name: str | None, info: ir.SymbolInfo) -> sympy.Symbol:
+        """Create a symbol, still unbound."""
+        draft = self._draft
+        name = draft.fresh("u", draft.symbols, first=0, is_bare=False) if name is None else name
+        _check(name, "symbol", draft.symbols)
+        draft.symbols[name] = info
+        return draft.symbol(name)
+
+    def _new_kernel(self, name: str, params: Sequence[ir.Param], source: ir.KernelSource) -> Kernel:
+        """Define a kernel."""
+        _check(name, "kernel", self._draft.definitions)
+        line = ir.KernelDefinition(name, tuple(params), source, origin=self._here())
+        self._draft.definitions[name] = line
+        return Kernel(line, self._draft)
+
+    def _device_for(self, args: Sequence[ir.Arg]) -> ir.Device:
+        """Return the default device of a call: that of its first buffer."""
+        buffers = self._draft.buffers
+        return next((buffers[arg.buffer].device for arg in buffers_in(args)), self.device)
+
+    def _stream_on(self, device: ir.Device) -> int:
+        """Return the current stream if the device has streams, else 0."""
+        return 0 if device == ir.CPU else self._draft.stream
+
+    def _device(self, device: ir.Device | str | None) -> ir.Device:
         return self.device if device is None else device_of(device)
 
     def _layout(
         self,
-        dtype: DType | str | LayoutLike,
+        dtype: ir.DType | str | LayoutLike,
         size: Size | None = None,
         stride: Size | None = None,
-        device: Device | str | None = None,
-        offset: Dim = 0,
-    ) -> Layout:
+        device: ir.Device | str | None = None,
+        offset: ir.Dim = 0,
+    ) -> ir.Layout:
         where = None if device is None else device_of(device)
-        if where is None and isinstance(dtype, (DType, str, tuple)):
+        if where is None and isinstance(dtype, (ir.DType, str, tuple)):
             where = self.device
         return layout_of(dtype, size, stride, where, offset)
+
+
+def _check(name: str, what: str, *taken: Container[str]) -> None:
+    if not (name.isascii() and name.isidentifier()):
+        raise IllegalNameError(name=name, what=what)
+    if any(name in names for names in taken):
+        raise NameTakenError(name=name, what=what)
 
 
 def located(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
@@ -415,7 +385,7 @@ def located(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P
             return method(self, *args, **kwargs)
         except WrapperIRError as error:
             if error.origin is None:
-                number = here(self._draft)
+                number = self._here()
                 frame = self._draft.origins[number].frames[0]
                 error.origin = f"{frame.file}:{frame.line}"
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wrapper_ir.debugging.bisect import BisectResult, DifferentCallsError, NoOriginsError, bisect
+from wrapper_ir.debugging.eager import OtherGraphError
 from wrapper_ir.debugging.extract import (
     CallNotFoundError,
     CallNotReachedError,
@@ -10,7 +11,6 @@ from wrapper_ir.debugging.extract import (
     extract,
     find_call,
 )
-from wrapper_ir.debugging.graphs import OtherGraphError
 from wrapper_ir.debugging.reduce import (
     CommandError,
     NoFailureError,
@@ -20,23 +20,7 @@ from wrapper_ir.debugging.reduce import (
 )
 from wrapper_ir.runtime.probes import ProbeEvent, debug_session, hook
 
-__all__ = [
-    "BisectResult",
-    "CallNotFoundError",
-    "CallNotReachedError",
-    "CommandError",
-    "DifferentCallsError",
-    "ExtractedCall",
-    "NoFailureError",
-    "NoOriginsError",
-    "OtherGraphError",
-    "ProbeEvent",
-    "bisect",
-    "by_command",
-    "by_difference",
-    "debug_session",
-    "extract",
-    "find_call",
-    "hook",
-    "reduce",
-]
+__all__ = ["BisectResult", "CallNotFoundError", "CallNotReachedError", "CommandError"]
+__all__ += ["DifferentCallsError", "ExtractedCall", "NoFailureError", "NoOriginsError"]
+__all__ += ["OtherGraphError", "ProbeEvent", "bisect", "by_command", "by_difference"]
+__all__ += ["debug_session", "extract", "find_call", "hook", "reduce"]

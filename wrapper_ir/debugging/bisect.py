@@ -10,15 +10,18 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.fx import GraphModule
 
 from wrapper_ir.api import compile as compile_program
-from wrapper_ir.debugging.eager import Beside, Difference, Saved
+from wrapper_ir.debugging.eager import Beside, Difference, OtherGraphError, Saved
 from wrapper_ir.debugging.extract import copies, extract, planned, with_own_state
-from wrapper_ir.debugging.graphs import arguments_of, constants_of, module_of
 from wrapper_ir.errors import OptionValueError, WrapperIRError
+from wrapper_ir.interpreter import folded_values
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.passes.printer import DebugPrinter
 from wrapper_ir.passes.probed import Call, calls_of
@@ -28,7 +31,9 @@ from wrapper_ir.runtime.probes import debug_session, difference
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wrapper_ir.debugging.graphs import Graph
+    from torch.export.graph_signature import InputSpec
+    from torch.fx import Node
+
     from wrapper_ir.lines.program import Program
 
 
@@ -47,6 +52,9 @@ class NoOriginsError(WrapperIRError):
     template = "the program does not record which graph nodes its buffers correspond to"
     default_hint = "capture the model again; text has origins only if save() wrote it"
 
+
+Tolerance: TypeAlias = tuple[float, float]
+"""A relative and an absolute tolerance."""
 
 #: The name that selects eager execution of the graph in place of an emitter.
 EAGER: Final = "eager"
@@ -103,7 +111,7 @@ def bisect(  # noqa: PLR0913 - two runs, four arguments
     *,
     other: Program | None = None,
     graph: Graph | None = None,
-    tolerance: tuple[float, float] | None = None,
+    tolerance: Tolerance | None = None,
     folder: str | Path | None = None,
 ) -> BisectResult:
     """Run a program with two emitters, or two versions of it, and find the first call that differs.
@@ -150,7 +158,7 @@ def _with_emitters(
     first: tuple[Program, str],
     second: tuple[Program, str],
     inputs: Sequence[Any],
-    tolerance: tuple[float, float],
+    tolerance: Tolerance,
     folder: str | Path | None,
 ) -> BisectResult:
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-bisect-") as root:
@@ -172,9 +180,7 @@ def _run(program: Program, target: str, inputs: Sequence[Any], folder: Path, num
         return session.directory
 
 
-def _compare(
-    program: Program, one: Path, two: Path, tolerance: tuple[float, float]
-) -> BisectResult:
+def _compare(program: Program, one: Path, two: Path, tolerance: Tolerance) -> BisectResult:
     calls = {call.label: call for call in calls_of(program)}
     compared = 0
     left, right = _index(one), _index(two)
@@ -220,7 +226,7 @@ def _with_eager(
     inputs: Sequence[Any],
     target: str,
     graph: Graph | None,
-    tolerance: tuple[float, float] | None,
+    tolerance: Tolerance | None,
     folder: str | Path | None,
 ) -> BisectResult:
     module = module_of(graph)
@@ -245,18 +251,15 @@ def _with_eager(
         beside = Beside(module, saved, constants_of(own), tolerance)
         beside.compare(copies(arguments))
     skipped = {"correspond to no single node": unknown, **beside.skipped}
-    result = BisectResult(
-        None, "", "", beside.compared, None, {why: n for why, n in skipped.items() if n}
-    )
+    skipped = {why: n for why, n in skipped.items() if n}
+    result = BisectResult(None, "", "", beside.compared, skipped=skipped)
     if not beside.differences:
         return result
     first = min(beside.differences, key=lambda each: each.position)
     label, buffer = _key(entries[first.position])
     (call,) = (call for call in calls_of(program) if call.label == label)
-    source = program.source_of(call.line)
-    outcome = dataclasses.replace(
-        result, call=call, buffer=buffer, words=first.words, source=source
-    )
+    change = functools.partial(dataclasses.replace, words=first.words)
+    outcome = change(result, call=call, buffer=buffer, source=program.source_of(call.line))
     if folder is None:
         return outcome
     written = _reproducer(program, outcome, first, inputs, target, folder, tolerance or _CLOSE)
@@ -285,7 +288,7 @@ def _reproducer(  # noqa: PLR0913 - the result, its run and the destination
     inputs: Sequence[Any],
     target: str,
     folder: str | Path,
-    tolerance: tuple[float, float],
+    tolerance: Tolerance,
 ) -> Path:
     """Write the extracted call with the eager result as its expected output."""
     assert found.call is not None
@@ -297,3 +300,70 @@ def _reproducer(  # noqa: PLR0913 - the result, its run and the destination
         for name, tensor in zip(shown, alone.expected, strict=True)
     )
     return dataclasses.replace(alone, expected=expected).write(folder, tolerance)
+
+
+# The source graph of a program, and its inputs.
+
+Graph: TypeAlias = GraphModule | ExportedProgram
+"""The source graph of a program that Inductor or ``from_fx`` made."""
+
+
+def module_of(graph: object) -> GraphModule:
+    """Return the module whose nodes are run."""
+    if isinstance(graph, ExportedProgram):
+        module: GraphModule = graph.graph_module
+        return module
+    if isinstance(graph, GraphModule):
+        return graph
+    expected = "the program's source graph, such as one of record().graphs"
+    raise OptionValueError(option="graph", value=graph, expected=expected)
+
+
+def constants_of(program: Program) -> dict[str, Any]:
+    """Return the values of a program's constants by their qualified names in the model."""
+    values = {**folded_values(program), **program.data}
+    return {
+        constant.qualified_name: values[name]
+        for name, constant in program.constants.items()
+        if name in values
+    }
+
+
+def arguments_of(graph: Graph, program: Program, inputs: Sequence[Any]) -> list[Any]:
+    """Map a program's inputs to the graph's placeholders and return their values, in order."""
+    left = list(inputs)
+    nodes = list(module_of(graph).graph.find_nodes(op="placeholder"))
+    if isinstance(graph, ExportedProgram):
+        specs = graph.graph_signature.input_specs
+        arguments = [_given(graph, spec, program, left) for spec in specs]
+    elif len(nodes) == len(left):
+        arguments, left = left, []
+    else:
+        arguments = [_next(left, _known(node)) for node in nodes]
+    if left or len(arguments) != len(nodes):
+        reason = f"it takes {len(nodes)} inputs, the program {len(inputs)}"
+        raise OtherGraphError(reason=reason)
+    return arguments
+
+
+def _given(graph: ExportedProgram, spec: InputSpec, program: Program, left: list[Any]) -> object:
+    if spec.kind is InputKind.USER_INPUT:
+        known = spec.arg.value if isinstance(spec.arg, ConstantArgument) else torch.Tensor
+        return _next(left, known)
+    tensors = {**graph.state_dict, **graph.constants, **constants_of(program)}
+    if spec.target not in tensors:
+        raise OtherGraphError(reason=f"it needs {spec.target!r}, which is not a constant")
+    return tensors[spec.target]
+
+
+def _known(node: Node) -> object:
+    return node.meta.get("val", torch.Tensor)
+
+
+def _next(left: list[Any], known: object) -> object:
+    """Return the next input; None and strings are constants of the graph, not program inputs."""
+    if known is None or isinstance(known, str):
+        return known
+    if not left:
+        raise OtherGraphError(reason="it takes more inputs than the program")
+    return left.pop(0)

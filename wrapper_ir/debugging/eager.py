@@ -11,19 +11,14 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.fx import Interpreter
 from torch.fx.node import map_aggregate, map_arg
 
-from wrapper_ir.debugging.graphs import (
-    OtherGraphError,
-    changes_in_place,
-    is_computed_by_number,
-    not_repeatable,
-)
+from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime.probes import difference, private_copy
 
 if TYPE_CHECKING:
@@ -32,11 +27,69 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
 
 
+class OtherGraphError(WrapperIRError):
+    """A graph is not the source of a program. Field: ``reason``."""
+
+    code = "WIR1516"
+    template = "this graph is not the source of the program: {reason}"
+    default_hint = "record() keeps the graph of each program: programs.graphs[0]"
+
+
+# Facts about nodes, needed before eager results can serve as a reference.
+
+_RANDOM: Final = "depend on random numbers"
+_UNSET: Final = "depend on uninitialized memory"
+
+#: Inductor's own random ops, which have no tag.
+_RANDOM_PRIMS: Final = ("inductor_seed", "inductor_rand")
+
+#: Modules of plain Python functions that graphs call on numbers and tuples.
+_PLAIN: Final = ("_operator", "math")
+
+
+def changes_in_place(node: Node) -> bool:
+    """Return whether a node's op writes to an argument."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and bool(schema.is_mutable)
+
+
+def is_computed_by_number(node: Node) -> bool:
+    """Return whether a node computes nearly the same numbers in a wider type."""
+    if node.op != "call_function" or node.target is torch.ops.aten.view.dtype:
+        return False
+    if not hasattr(node.target, "_schema"):
+        return getattr(node.target, "__module__", "") in _PLAIN
+    return not changes_in_place(node)
+
+
+def not_repeatable(node: Node) -> str:
+    """Return the reason why rerunning a node may give a different value, or an empty string."""
+    tags = getattr(node.target, "tags", ())
+    name = str(node.target).partition(".")[2]
+    is_random = torch.Tag.nondeterministic_seeded in tags and not _drops_nothing(node)
+    if is_random or name.startswith(_RANDOM_PRIMS):
+        return _RANDOM
+    return _UNSET if name.startswith(("empty", "new_empty")) else ""
+
+
+def _drops_nothing(node: Node) -> bool:
+    """Return whether an op with a dropout argument, such as attention, drops no elements."""
+    schema = getattr(node.target, "_schema", None)
+    for position, arg in enumerate(schema.arguments if schema is not None else ()):
+        if arg.name == "dropout_p":
+            positional = node.args[position] if position < len(node.args) else arg.default_value
+            return bool(node.kwargs.get(arg.name, positional) == 0)
+    return False
+
+
 # The rounding error of a value: its distance from the float64 result of its ops.
 #
 # A fused kernel and a chain of ATen ops round in different places, and where terms cancel, little
 # but rounding error is left. The allowance is measured, not guessed: the ops between known tensors
 # and the value run again in float64, which reveals eager's own error.
+
+Indices: TypeAlias = tuple[int, ...]
+"""The place of one value among those of a node."""
 
 _WIDE: Final = {
     **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64),
@@ -44,16 +97,11 @@ _WIDE: Final = {
 }
 
 
-def rounding(
-    node: Node, part: Tensor, path: tuple[int, ...], known: Mapping[Node, Any]
-) -> float | None:
+def rounding(node: Node, part: Tensor, path: Indices, known: Mapping[Node, Any]) -> float | None:
     """Return the largest rounding error of an eager value, or None if it cannot be measured.
 
-    Args:
-        node: The node of the value.
-        part: The value, or one of the values of a node with several.
-        path: The indices of that one.
-        known: Values that count as exact. Every chain of inputs of the node must end in them.
+    ``part`` is the value at ``path`` among those of a node. Values in ``known`` count as exact;
+    every chain of inputs of the node must end in them.
     """
     try:
         wide = _value(node, known)
@@ -136,12 +184,7 @@ _NO_NODE: Final = "come from nodes that the graph lacks"
 
 @dataclass(frozen=True)
 class Saved:
-    """A tensor that a call wrote, saved on disk.
-
-    Attributes:
-        position: Its position among the saved tensors, in the order of writing.
-        load: A function that reads it.
-    """
+    """A tensor that a call wrote: its position in the order of writing, and how to read it."""
 
     position: int
     load: Callable[[], Tensor]
@@ -159,11 +202,9 @@ class Difference:
 class Beside(Interpreter):
     """An interpreter that compares the values of a graph's nodes with a program's tensors.
 
-    Args:
-        module: The graph.
-        saved: The program's tensors by the graph value they correspond to: ``relu``, ``sort[1]``.
-        constants: Values of the model's tensors that override the module's.
-        tolerance: Relative and absolute. By default it depends on the type and on the ops involved.
+    ``saved`` has the program's tensors by the graph value they correspond to, ``relu`` or
+    ``sort[1]``. ``constants`` override the module's. The tolerance is relative and absolute, and by
+    default depends on the type and on the ops involved.
     """
 
     def __init__(
@@ -174,7 +215,7 @@ class Beside(Interpreter):
         tolerance: tuple[float, float] | None = None,
     ) -> None:
         super().__init__(module, garbage_collect_values=False)
-        self._saved: dict[str, list[tuple[tuple[int, ...], Saved]]] = {}
+        self._saved: dict[str, list[tuple[Indices, Saved]]] = {}
         for value, tensors in saved.items():
             name, path = _parsed(value)
             self._saved.setdefault(name, []).extend((path, each) for each in tensors)
@@ -191,11 +232,7 @@ class Beside(Interpreter):
         self.compared = 0
 
     def compare(self, arguments: Sequence[Any]) -> None:
-        """Run the graph.
-
-        Raises:
-            OtherGraphError: The graph lacks most of the nodes to compare.
-        """
+        """Run the graph."""
         missing = self._saved.keys() - {node.name for node in self.graph.nodes}
         if len(missing) > len(self._saved) // 2:
             raise OtherGraphError(reason=f"it has no node {min(missing)!r}")
@@ -244,7 +281,7 @@ class Beside(Interpreter):
 
     # Comparing with a tensor of the program.
 
-    def _meet(self, node: Node, value: Any, path: tuple[int, ...], saved: Saved) -> Any:
+    def _meet(self, node: Node, value: Any, path: Indices, saved: Saved) -> Any:
         part = value
         for index in path:
             part = part[index] if isinstance(part, (list, tuple)) and index < len(part) else None
@@ -259,15 +296,13 @@ class Beside(Interpreter):
             self.skipped[reason] += 1
         return self._adopt(node, value, path, got)
 
-    def _compare(
-        self, node: Node, part: Tensor, got: Tensor, path: tuple[int, ...], saved: Saved
-    ) -> None:
+    def _compare(self, node: Node, part: Tensor, got: Tensor, path: Indices, saved: Saved) -> None:
         self.compared += 1
         words = self._words(node, part, got, path)
         if words:
             self.differences.append(Difference(saved.position, words, private_copy(part)))
 
-    def _words(self, node: Node, part: Tensor, got: Tensor, path: tuple[int, ...]) -> str:
+    def _words(self, node: Node, part: Tensor, got: Tensor, path: Indices) -> str:
         if self._tolerance is not None:
             return difference(got, part, self._tolerance)
         dtype = part.dtype
@@ -290,7 +325,7 @@ class Beside(Interpreter):
         value = self.env.get(node)
         return node in self.env and not any(_memory(v) in self._changed for v in _parts(value))
 
-    def _adopt(self, node: Node, value: Any, path: tuple[int, ...], got: Tensor) -> Any:
+    def _adopt(self, node: Node, value: Any, path: Indices, got: Tensor) -> Any:
         """Continue with the program's value, copied into the same memory since views may exist."""
         if node in self._unknown:
             return self._known_now(node, value, path, got)
@@ -304,7 +339,7 @@ class Beside(Interpreter):
             self._rounded.discard(node)
         return value
 
-    def _known_now(self, node: Node, value: Any, path: tuple[int, ...], got: Tensor) -> Any:
+    def _known_now(self, node: Node, value: Any, path: Indices, got: Tensor) -> Any:
         if path and not (isinstance(value, (list, tuple)) and len(path) == 1):
             return value
         if not path:
@@ -319,7 +354,7 @@ class Beside(Interpreter):
         return parts
 
 
-def _parsed(value: str) -> tuple[str, tuple[int, ...]]:
+def _parsed(value: str) -> tuple[str, Indices]:
     match = _VALUE.fullmatch(value)
     if match is None:
         return value, ()

@@ -16,16 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+import wrapper_ir.lines as ir
 from wrapper_ir.api import compile as compile_program
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines.args import BufferValue, ListArg, ScalarArg
-from wrapper_ir.lines.base import Line
-from wrapper_ir.lines.control import BufferInput
-from wrapper_ir.lines.effects import Effects, effects
-from wrapper_ir.lines.layout import Device, DType, Layout
-from wrapper_ir.lines.memory import Allocate, Reinterpret
-from wrapper_ir.lines.program import FrozenMap, Program, Stage
-from wrapper_ir.lines.trace import Probe, ProbeLevel, When
 from wrapper_ir.passes import plan_memory
 from wrapper_ir.passes.probed import Call, Operands, calls_of
 from wrapper_ir.passes.probes import insert_around, scalars_of
@@ -34,8 +27,6 @@ from wrapper_ir.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from wrapper_ir.lines.program import AnyLine
 
 
 class CallNotFoundError(WrapperIRError):
@@ -54,9 +45,9 @@ class CallNotReachedError(WrapperIRError):
     default_hint = "it is in a branch that was not taken, or in a loop that did not run"
 
 
-def planned(program: Program) -> Program:
+def planned(program: ir.Program) -> ir.Program:
     """Lower a program for its devices and plan its memory, unless it is planned."""
-    return program if program.stage is Stage.PLANNED else plan_memory(program)
+    return program if program.stage is ir.Stage.PLANNED else plan_memory(program)
 
 
 def copies(inputs: Sequence[Any]) -> list[Any]:
@@ -71,7 +62,7 @@ def copies(inputs: Sequence[Any]) -> list[Any]:
     ]
 
 
-def with_own_state(program: Program) -> Program:
+def with_own_state(program: ir.Program) -> ir.Program:
     """Return the program with its own copies of mutable constants, so that runs are repeatable."""
     data = dict(program.data)
     for name, constant in program.constants.items():
@@ -98,7 +89,7 @@ class ExtractedCall:
     """
 
     call: Call
-    program: Program
+    program: ir.Program
     inputs: tuple[torch.Tensor, ...]
     expected: tuple[torch.Tensor, ...]
 
@@ -155,7 +146,7 @@ def test_call():
 '''
 
 
-def find_call(program: Program, call: int | str) -> Call:
+def find_call(program: ir.Program, call: int | str) -> Call:
     """Return the call with the given number or path, or the first with the given name.
 
     Raises:
@@ -170,7 +161,7 @@ def find_call(program: Program, call: int | str) -> Call:
 
 
 def extract(
-    program: Program, call: int | str, inputs: Sequence[Any], *, target: str = "python"
+    program: ir.Program, call: int | str, inputs: Sequence[Any], *, target: str = "python"
 ) -> ExtractedCall:
     """Run a program and extract one of its calls with the call's inputs and outputs.
 
@@ -195,7 +186,7 @@ def extract(
         raise CallNotReachedError(call=selected.label)
     operands = Operands(program)
     writes = operands.writes(selected.path, selected.line)
-    call_effects = effects(selected.line, program)
+    call_effects = ir.effects(selected.line, program)
     before = dict(zip(_operands(call_effects), events.before, strict=True))
     after = dict(zip(call_effects.written, events.after, strict=True))
     results = {name: seen for name, seen in after.items() if name in writes}
@@ -205,16 +196,16 @@ def extract(
     return ExtractedCall(selected, single, args, tuple(seen.content for seen in results.values()))
 
 
-def _operands(call_effects: Effects) -> list[str]:
+def _operands(call_effects: ir.Effects) -> list[str]:
     return list(dict.fromkeys((*call_effects.reads, *call_effects.writes)))
 
 
-def _probes(program: Program, call: Call) -> tuple[list[Probe], list[Probe]]:
+def _probes(program: ir.Program, call: Call) -> tuple[list[ir.Probe], list[ir.Probe]]:
     """Return probes of all operands of a call, including uninitialized ones."""
-    call_effects = effects(call.line, program)
+    call_effects = ir.effects(call.line, program)
     reads, scalars = tuple(_operands(call_effects)), scalars_of(call.line)
-    before = Probe(call.label, When.BEFORE, ProbeLevel.HOOK, reads, scalars)
-    after = Probe(call.label, When.AFTER, ProbeLevel.HOOK, tuple(call_effects.written))
+    before = ir.Probe(call.label, ir.When.BEFORE, ir.ProbeLevel.HOOK, reads, scalars)
+    after = ir.Probe(call.label, ir.When.AFTER, ir.ProbeLevel.HOOK, tuple(call_effects.written))
     return [before], [after]
 
 
@@ -265,35 +256,30 @@ class Seen:
         """True if the copy has the tensor's own strides."""
         return tuple(self.content.stride()) == self.stride
 
-    def layout(self, base: int | None = None) -> Layout:
+    def layout(self, base: int | None = None) -> ir.Layout:
         """Return its layout, in a storage at address ``base`` or in a storage of its own."""
-        dtype = DType.from_torch_name(str(self.content.dtype))
+        dtype = ir.DType.from_torch_name(str(self.content.dtype))
         offset = 0 if base is None else (self.address - base) // self.content.element_size()
-        device = Device.parse(str(self.content.device))
-        return Layout(dtype, device, tuple(self.content.shape), self.stride, offset)
+        device = ir.Device.parse(str(self.content.device))
+        return ir.Layout(dtype, device, tuple(self.content.shape), self.stride, offset)
 
 
 def alone(
-    program: Program,
-    line: AnyLine,
+    program: ir.Program,
+    line: ir.AnyLine,
     before: Mapping[str, Seen],
     after: Mapping[str, Seen],
     reads: Iterable[str],
     numbers: Iterable[Any],
-) -> tuple[Program, tuple[torch.Tensor, ...]]:
+) -> tuple[ir.Program, tuple[torch.Tensor, ...]]:
     """Return a program of one call, and its inputs.
 
-    Args:
-        program: The program that contains the call.
-        line: The call.
-        before: The operands that existed before the call.
-        after: The tensors that the call wrote or returned, which are the program's results.
-        reads: The names of initialized operands. The others become new allocations.
-        numbers: The values of the call's scalar arguments.
+    Operands that are not among ``reads`` become new allocations. ``numbers`` are the values of the
+    call's scalar arguments.
     """
     reads = set(reads)
     layouts = {name: seen.layout() for name, seen in (*after.items(), *before.items())}
-    body: list[AnyLine] = []
+    body: list[ir.AnyLine] = []
     inputs: dict[str, torch.Tensor] = {}
     for names in _storages(before):
         if len(names) == 1 and before[names[0]].is_plain:
@@ -301,24 +287,24 @@ def alone(
             if name in reads:
                 inputs[name] = before[name].content
             else:
-                body.append(Allocate(name))
+                body.append(ir.Allocate(name))
             continue
         storage = _new_name("storage", (*layouts, *inputs))
         base, inputs[storage] = _storage([before[name] for name in names])
         layouts[storage] = Seen.of(inputs[storage]).layout()
         layouts |= {name: before[name].layout(base) for name in names}
-        body += [Reinterpret(name, storage) for name in names]
-    (called,) = effects(line).calls
+        body += [ir.Reinterpret(name, storage) for name in names]
+    (called,) = ir.effects(line).calls
     body.insert(0, dataclasses.replace(program.kernels[called], origin=None))
     body.append(dataclasses.replace(_with_numbers(line, iter(numbers)), origin=None, stream=0))
-    single = Program(
+    single = ir.Program(
         name="call",
-        inputs=tuple(map(BufferInput, inputs)),
-        results=tuple(map(BufferValue, after)),
+        inputs=tuple(map(ir.BufferInput, inputs)),
+        results=tuple(map(ir.BufferValue, after)),
         body=tuple(body),
-        buffers=FrozenMap(layouts),
+        buffers=ir.FrozenMap(layouts),
         mempools=program.mempools,
-        stage=Stage.PLANNED,
+        stage=ir.Stage.PLANNED,
     )
     return single, tuple(inputs.values())
 
@@ -362,11 +348,11 @@ def _new_name(stem: str, taken: Iterable[str]) -> str:
 
 def _with_numbers(value: Any, numbers: Iterator[Any]) -> Any:
     """Return a line, or part of one, with scalar expressions replaced by their recorded values."""
-    if isinstance(value, ScalarArg):
-        return ScalarArg(next(numbers))
+    if isinstance(value, ir.ScalarArg):
+        return ir.ScalarArg(next(numbers))
     if isinstance(value, tuple):
         return tuple(_with_numbers(item, numbers) for item in value)
-    if not isinstance(value, (ListArg, Line)):
+    if not isinstance(value, (ir.ListArg, ir.Line)):
         return value
     fields = [field.name for field in dataclasses.fields(value)]
     parts = {name: _with_numbers(getattr(value, name), numbers) for name in fields}

@@ -14,23 +14,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
+import wrapper_ir.lines as ir
 from wrapper_ir.api import compile as compile_program
 from wrapper_ir.debugging.extract import copies, with_own_state
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import interpret
-from wrapper_ir.lines.args import BufferValue
-from wrapper_ir.lines.control import BufferInput, input_name
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.memory import Free
-from wrapper_ir.lines.program import FrozenMap, Program, Stage
-from wrapper_ir.lines.walk import Path, regions_of, rewrite_paths, walk
+from wrapper_ir.lines.control import input_name
+from wrapper_ir.lines.walk import rewrite_paths
 from wrapper_ir.runtime.probes import difference
 from wrapper_ir.verify import diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-    from wrapper_ir.lines.program import AnyLine
 
 
 class NoFailureError(WrapperIRError):
@@ -54,7 +49,7 @@ class CommandError(WrapperIRError):
 # smaller program counts only if it fails in the same way; otherwise the search for one bug could
 # end at another.
 
-Judge: TypeAlias = Callable[["Program"], str]
+Judge: TypeAlias = Callable[[ir.Program], str]
 """A function that returns the kind of a program's failure, or an empty string if it succeeds."""
 
 PLACE = "{}"
@@ -73,7 +68,7 @@ def by_command(command: Sequence[str], *, says: str = "", seconds: float = 60.0)
         CommandError: The command cannot be run. The judge raises it.
     """
 
-    def judge(program: Program) -> str:
+    def judge(program: ir.Program) -> str:
         with tempfile.TemporaryDirectory(prefix="wir-reduce-") as folder:
             file = pathlib.Path(folder) / "program.wir"
             program.save(file)
@@ -93,7 +88,7 @@ def by_command(command: Sequence[str], *, says: str = "", seconds: float = 60.0)
 
 
 def by_difference(
-    program: Program,
+    program: ir.Program,
     inputs: Sequence[Any],
     targets: Sequence[str],
     *,
@@ -113,14 +108,14 @@ def by_difference(
     """
     values = dict(zip(map(input_name, program.inputs), inputs, strict=True))
 
-    def judge(candidate: Program) -> str:
+    def judge(candidate: ir.Program) -> str:
         try:
             with _at_most(seconds):
                 return how(candidate)
         except _TooLongError:
             return ""
 
-    def how(candidate: Program) -> str:
+    def how(candidate: ir.Program) -> str:
         args = [values[input_name(item)] for item in candidate.inputs]
         expected, word = _outcome(lambda p: partial(interpret, p), candidate, args, seed)
         if word:
@@ -168,8 +163,8 @@ def _at_most(seconds: float) -> Iterator[None]:
 
 
 def _outcome(
-    make: Callable[[Program], Callable[..., Sequence[Any]]],
-    program: Program,
+    make: Callable[[ir.Program], Callable[..., Sequence[Any]]],
+    program: ir.Program,
     inputs: Sequence[Any],
     seed: int,
 ) -> tuple[dict[str, list[Any]], str]:
@@ -178,7 +173,7 @@ def _outcome(
     kept = [
         value
         for item, value in zip(program.inputs, args, strict=True)
-        if not (isinstance(item, BufferInput) and item.donated)
+        if not (isinstance(item, ir.BufferInput) and item.donated)
     ]
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -207,7 +202,7 @@ def _differ(one: Any, other: Any) -> bool:  # noqa: ANN401 - results are tensors
     return type(one) is not type(other) or repr(one) != repr(other)
 
 
-def reduce(program: Program, fails: Callable[[Program], bool]) -> Program:
+def reduce(program: ir.Program, fails: Callable[[ir.Program], bool]) -> ir.Program:
     """Return a smaller program that is valid and still fails.
 
     Lines (including those of regions), results and inputs are dropped, first in large runs and then
@@ -223,7 +218,7 @@ def reduce(program: Program, fails: Callable[[Program], bool]) -> Program:
     """
     known = {each.message for each in diagnose(program, warnings=True) if each.rule.is_warning}
 
-    def holds(candidate: Program) -> bool:
+    def holds(candidate: ir.Program) -> bool:
         found = diagnose(candidate, warnings=True)
         is_sound = all(each.rule.is_warning and each.message in known for each in found)
         return is_sound and fails(candidate)
@@ -237,7 +232,7 @@ def reduce(program: Program, fails: Callable[[Program], bool]) -> Program:
             return program
 
 
-def _fewer_lines(program: Program, holds: Callable[[Program], bool]) -> Program:
+def _fewer_lines(program: ir.Program, holds: Callable[[ir.Program], bool]) -> ir.Program:
     """Drop runs of lines, long ones first, starting from the end."""
     length = max(len(program.body) // 2, 1)
     while length:
@@ -254,7 +249,7 @@ def _fewer_lines(program: Program, holds: Callable[[Program], bool]) -> Program:
     return program
 
 
-def _fewer(program: Program, holds: Callable[[Program], bool], field: str) -> Program:
+def _fewer(program: ir.Program, holds: Callable[[ir.Program], bool], field: str) -> ir.Program:
     """Drop results or inputs, one by one."""
     for position in reversed(range(len(getattr(program, field)))):
         kept = getattr(program, field)
@@ -265,27 +260,27 @@ def _fewer(program: Program, holds: Callable[[Program], bool], field: str) -> Pr
     return program
 
 
-def _paths(program: Program) -> list[Path]:
+def _paths(program: ir.Program) -> list[ir.Path]:
     """Return the paths of removable lines; kernel definitions go with their last call."""
-    return [p for p, line in walk(program) if not effects(line).declares]
+    return [p for p, line in ir.walk(program) if not ir.effects(line).declares]
 
 
-def _without(program: Program, paths: Collection[Path]) -> Program:
+def _without(program: ir.Program, paths: Collection[ir.Path]) -> ir.Program:
     gone = set(paths)
     return rewrite_paths(program, lambda path, line: () if path in gone else (line,))
 
 
-def _closed(program: Program) -> Program:
+def _closed(program: ir.Program) -> ir.Program:
     """Drop the lines and results that use undefined names.
 
     So an allocation is dropped together with its uses and its free, wherever they are.
     """
-    inputs = [effects(item) for item in program.inputs]
+    inputs = [ir.effects(item) for item in program.inputs]
     defined = {*program.constants, *(name for each in inputs for name in each.defines)}
     objects = {*program.objects, *(name for each in inputs for name in each.defines_objects)}
-    body: list[AnyLine] = []
+    body: list[ir.AnyLine] = []
     for line in program.body:
-        line_effects = effects(line, program)
+        line_effects = ir.effects(line, program)
         if defined.issuperset((*line_effects.touched, *line_effects.peeks)) and objects.issuperset(
             line_effects.objects
         ):
@@ -295,32 +290,32 @@ def _closed(program: Program) -> Program:
     results = tuple(
         value
         for value in program.results
-        if not isinstance(value, BufferValue) or value.buffer in defined
+        if not isinstance(value, ir.BufferValue) or value.buffer in defined
     )
     return program.replace(body=tuple(body), results=results)
 
 
-def _ending(program: Program, gone: object) -> Program:
+def _ending(program: ir.Program, gone: object) -> ir.Program:
     """Free a former result, if the program is planned and so frees explicitly."""
-    if program.stage is not Stage.PLANNED or not isinstance(gone, BufferValue):
+    if program.stage is not ir.Stage.PLANNED or not isinstance(gone, ir.BufferValue):
         return program
-    return program.replace(body=(*program.body, Free(gone.buffer)))
+    return program.replace(body=(*program.body, ir.Free(gone.buffer)))
 
 
-def _tidy(program: Program) -> Program:
+def _tidy(program: ir.Program) -> ir.Program:
     """Drop unused kernels, constants and objects, and the layouts of undefined names."""
-    called = {name for _, line in walk(program) for name in effects(line).calls}
-    body = tuple(line for line in program.body if called.issuperset(effects(line).declares))
+    called = {name for _, line in ir.walk(program) for name in ir.effects(line).calls}
+    body = tuple(line for line in program.body if called.issuperset(ir.effects(line).declares))
     program = program.replace(body=body)
-    used: set[str] = {v.buffer for v in program.results if isinstance(v, BufferValue)}
-    defined = {item.name for item in program.inputs if isinstance(item, BufferInput)}
-    for _, line in walk(program):
-        line_effects = effects(line, program)
+    used: set[str] = {v.buffer for v in program.results if isinstance(v, ir.BufferValue)}
+    defined = {item.name for item in program.inputs if isinstance(item, ir.BufferInput)}
+    for _, line in ir.walk(program):
+        line_effects = ir.effects(line, program)
         used.update(line_effects.touched)
         defined.update(line_effects.defines)
-        for _, region in regions_of(line):
-            defined.update(p.name for p in region.params if isinstance(p, BufferInput))
-            used.update(v.buffer for v in region.results if isinstance(v, BufferValue))
+        for _, region in ir.regions_of(line):
+            defined.update(p.name for p in region.params if isinstance(p, ir.BufferInput))
+            used.update(v.buffer for v in region.results if isinstance(v, ir.BufferValue))
     folding = program.folding if used.intersection(program.folded) else None
     if folding is not None:
         used.update(program.folded, program.folding_sources.values())
@@ -337,13 +332,13 @@ def _tidy(program: Program) -> Program:
         for name, layout in program.buffers.items()
         if name in defined or name in constants
     }
-    handed = {name for _, line in walk(program) for name in effects(line, program).objects}
+    handed = {name for _, line in ir.walk(program) for name in ir.effects(line, program).objects}
     objects = {name: item for name, item in program.objects.items() if name in handed}
     kept = constants.keys() | objects.keys()
     return program.replace(
-        constants=FrozenMap(constants),
-        objects=FrozenMap(objects),
-        buffers=FrozenMap(layouts),
+        constants=ir.FrozenMap(constants),
+        objects=ir.FrozenMap(objects),
+        buffers=ir.FrozenMap(layouts),
         tangents=(),  # they describe the last inputs, some of which may be gone
         unread=(),
         folding=folding,

@@ -19,20 +19,6 @@ from wrapper_ir.diffing.model import (
 from wrapper_ir.diffing.programs import aligned, diff
 from wrapper_ir.diffing.sequences import diff_sources
 
-__all__ = [
-    "FieldChange",
-    "Figures",
-    "ItemChange",
-    "KernelChange",
-    "Kind",
-    "LineChange",
-    "ProgramDiff",
-    "RegionChange",
-    "SourceChange",
-    "SourceDiff",
-    "TextChange",
-    "aligned",
-    "canonical",
-    "diff",
-    "diff_sources",
-]
+__all__ = ["FieldChange", "Figures", "ItemChange", "KernelChange", "Kind", "LineChange"]
+__all__ += ["ProgramDiff", "RegionChange", "SourceChange", "SourceDiff", "TextChange", "aligned"]
+__all__ += ["canonical", "diff", "diff_sources"]

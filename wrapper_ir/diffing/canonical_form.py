@@ -15,26 +15,15 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import wrapper_ir.lines as ir
 from wrapper_ir.diffing.keys import roles_of
-from wrapper_ir.lines import (
-    BufferInput,
-    CppKernel,
-    KernelSource,
-    Origin,
-    Program,
-    TorchOp,
-    effects,
-    walk_regions,
-)
 from wrapper_ir.lines.fields import as_program
-from wrapper_ir.lines.program import Frame, FrozenMap, is_torchs_own
-from wrapper_ir.lines.walk import Renaming, rewrite_lines
+from wrapper_ir.lines.program import is_torchs_own
+from wrapper_ir.lines.walk import Renaming
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from wrapper_ir.lines import AnyLine
-    from wrapper_ir.lines.effects import Effects
 
 V = TypeVar("V")
 
@@ -50,7 +39,7 @@ _DIRECTORY: Final = re.compile(
 _HASH: Final = re.compile(r"('(?:backend_hash|kernel_hash)': )'[^']*'")
 
 
-def canonical(program: Program) -> Program:
+def canonical(program: ir.Program) -> ir.Program:
     """Return the canonical form of a program; the function is idempotent.
 
     Programs have equal canonical forms, origins included, if they differ only in the names of
@@ -60,17 +49,17 @@ def canonical(program: Program) -> Program:
         program: Any program, even an invalid one.
     """
     buffers, symbols = _numbered(as_program(program, "wir.canonical"))
-    own = (name for name, d in program.kernels.items() if not isinstance(d.source, TorchOp))
+    own = (name for name, d in program.kernels.items() if not isinstance(d.source, ir.TorchOp))
     kernels = {name: f"kernel{number}" for number, name in enumerate(own)}
     named = renaming(buffers, kernels, symbols).program(program)
-    numbers: dict[Origin, int] = {}
+    numbers: dict[ir.Origin, int] = {}
 
-    def rewrite(line: AnyLine) -> tuple[AnyLine]:
+    def rewrite(line: ir.AnyLine) -> tuple[ir.AnyLine]:
         return (_renumbered(_without_machine(line), program.origins, numbers),)
 
     return named.replace(
         name="program",
-        body=rewrite_lines(named.body, rewrite),
+        body=ir.rewrite_lines(named.body, rewrite),
         origins=tuple(numbers),
         buffers=_ordered(named.buffers, buffers.values()),
         symbols=_ordered(named.symbols, symbols.values()),
@@ -87,13 +76,13 @@ def renaming(*tables: Mapping[str, str]) -> Renaming:
     return Renaming(*(partial(rename, table=table) for table in tables))
 
 
-def definitions(program: Program) -> Iterator[Effects]:
+def definitions(program: ir.Program) -> Iterator[ir.Effects]:
     """Yield the effects of parameters and lines; a region follows the line that contains it."""
-    for _, _, region in walk_regions(program):
-        yield from (effects(item, program) for item in (*region.params, *region.body))
+    for _, _, region in ir.walk_regions(program):
+        yield from (ir.effects(item, program) for item in (*region.params, *region.body))
 
 
-def _numbered(program: Program) -> tuple[dict[str, str], dict[str, str]]:
+def _numbered(program: ir.Program) -> tuple[dict[str, str], dict[str, str]]:
     """Return new names of buffers and symbols, in order of definition."""
     buffers: dict[str, str] = {}
     symbols: dict[str, str] = {}
@@ -105,7 +94,7 @@ def _numbered(program: Program) -> tuple[dict[str, str], dict[str, str]]:
                 table[name] = f"{kind}{count[kind]}"
                 count[kind] += 1
 
-    add(buffers, (i.name for i in program.inputs if isinstance(i, BufferInput)), "input")
+    add(buffers, (i.name for i in program.inputs if isinstance(i, ir.BufferInput)), "input")
     add(buffers, program.constants, "constant")
     add(buffers, program.objects, "object")
     for does in definitions(program):
@@ -118,26 +107,26 @@ def _numbered(program: Program) -> tuple[dict[str, str], dict[str, str]]:
     return buffers, symbols
 
 
-def _ordered(table: FrozenMap[V], names: Iterable[str]) -> FrozenMap[V]:
-    return FrozenMap({name: table[name] for name in names if name in table})
+def _ordered(table: ir.FrozenMap[V], names: Iterable[str]) -> ir.FrozenMap[V]:
+    return ir.FrozenMap({name: table[name] for name in names if name in table})
 
 
-def _without_machine(line: AnyLine) -> AnyLine:
+def _without_machine(line: ir.AnyLine) -> ir.AnyLine:
     values = ((field, getattr(line, field)) for field in roles_of(line))
-    sources = {field: value for field, value in values if isinstance(value, KernelSource)}
+    sources = {field: value for field, value in values if isinstance(value, ir.KernelSource)}
     changes: Any = {field: canonical_source(source) for field, source in sources.items()}
     return dataclasses.replace(line, **changes) if changes else line
 
 
-def canonical_source(source: KernelSource) -> KernelSource:
+def canonical_source(source: ir.KernelSource) -> ir.KernelSource:
     """Return a kernel's source without its own name and without machine-dependent parts."""
-    if isinstance(source, TorchOp):
+    if isinstance(source, ir.TorchOp):
         return source
     entry, code = _renamed_entry(source.entry, source.code)
     code = _HASH.sub(r"\1''", _DIRECTORY.sub("", code))
-    if isinstance(source, CppKernel):
+    if isinstance(source, ir.CppKernel):
         flags = tuple(flag for flag in source.flags if not _MACHINE_FLAG.match(flag))
-        return CppKernel(code, entry, flags=flags)
+        return ir.CppKernel(code, entry, flags=flags)
     return dataclasses.replace(source, entry=entry, code=code)
 
 
@@ -153,7 +142,9 @@ def _renamed_entry(entry: str, code: str) -> tuple[str, str]:
     return name, name.join(parts)
 
 
-def _renumbered(line: AnyLine, origins: Sequence[Origin], numbers: dict[Origin, int]) -> AnyLine:
+def _renumbered(
+    line: ir.AnyLine, origins: Sequence[ir.Origin], numbers: dict[ir.Origin, int]
+) -> ir.AnyLine:
     """Return the line with the new number of its origin; equal origins share a number."""
     if line.origin is None:
         return line
@@ -163,7 +154,7 @@ def _renumbered(line: AnyLine, origins: Sequence[Origin], numbers: dict[Origin, 
     return dataclasses.replace(line, origin=number)
 
 
-def _without_directories(origin: Origin) -> Origin:
+def _without_directories(origin: ir.Origin) -> ir.Origin:
     frames = (f for f in origin.frames if not is_torchs_own(f.file))
-    named = (Frame(re.split(r"[/\\]", f.file)[-1], f.line, f.function, f.code) for f in frames)
+    named = (ir.Frame(re.split(r"[/\\]", f.file)[-1], f.line, f.function, f.code) for f in frames)
     return dataclasses.replace(origin, frames=tuple(named))

@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 import sympy
 
+import wrapper_ir.lines as ir
 from wrapper_ir.diffing.model import FieldChange
-from wrapper_ir.lines import AnyLine, Arg, Device, Layout, Region, Value, effects
-from wrapper_ir.lines.base import Role
+from wrapper_ir.lines import effects
 from wrapper_ir.lines.expr import scalar_key
 from wrapper_ir.lines.expr_printer import COMMUTATIVE
 from wrapper_ir.lines.traits import NAMED_FIELDS, PerClass, declares, own_roles
-from wrapper_ir.lines.walk import walk_regions
-from wrapper_ir.text.item_print import ItemPrinter
+from wrapper_ir.text.printer import ItemPrinter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
-    from wrapper_ir.lines import Input, Program
-    from wrapper_ir.lines.effects import Effects
     from wrapper_ir.lines.walk import Renaming
 
 
@@ -31,36 +28,30 @@ _NUMBERS: Final = (bool, int, float, complex, sympy.Basic)
 
 
 #: Roles of defined names, whose spelling does not matter.
-_NEW: Final = (Role.DEFINE, Role.DEFINE_OBJECT, Role.DEFINE_SYMBOL)
+_NEW: Final = (ir.Role.DEFINE, ir.Role.DEFINE_OBJECT, ir.Role.DEFINE_SYMBOL)
 
 #: Prefixes of names in the text form if they are not those of buffers; ops have none.
-_MARKS: Final = {Role.CALL: "@", Role.DECLARE: "@", Role.CALL_OP: ""}
+_MARKS: Final = {ir.Role.CALL: "@", ir.Role.DECLARE: "@", ir.Role.CALL_OP: ""}
 
 
-def roles_of(value: object) -> Mapping[str, Role | None]:
+def roles_of(value: object) -> Mapping[str, ir.Role | None]:
     """Return the significant fields of a line or part, with the roles of names in them."""
     return _ROLES[type(value)]
 
 
-def _roles(cls: type) -> dict[str, Role | None]:
-    fields = dataclasses.fields(cls)
-    roles: dict[str, Role | None] = {f.name: None for f in fields if f.init and f.name != "origin"}
-    for field in NAMED_FIELDS[cls]:
-        for role in field.roles[:1]:
-            roles[field.name] = role if isinstance(role, Role) else role.role
-    return roles
+def _roles(cls: type) -> dict[str, ir.Role | None]:
+    names = [f.name for f in dataclasses.fields(cls) if f.init and f.name != "origin"]
+    roles: dict[str, ir.Role | None] = dict.fromkeys(names)
+    return roles | {f.name: f.roles[0].role for f in NAMED_FIELDS[cls] if f.roles}
 
 
 _ROLES: Final = PerClass(_roles)
 
 
 class Fields:
-    """Compares parts of two programs, after renaming those of the first.
+    """Compares parts of two programs, after renaming those of the first as in the second."""
 
-    ``renaming`` maps names of the first program to names of the second.
-    """
-
-    def __init__(self, before: Program, after: Program, renaming: Renaming) -> None:
+    def __init__(self, before: ir.Program, after: ir.Program, renaming: Renaming) -> None:
         self._before = ItemPrinter(before, strict=False)
         self._after = ItemPrinter(after, strict=False)
         self.renaming = renaming
@@ -71,7 +62,7 @@ class Fields:
         Neither regions nor the layouts of definitions are compared here.
         """
         renamed = self.renaming.value(old)
-        if _same(renamed, new) or isinstance(new, Region):
+        if _same(renamed, new) or isinstance(new, ir.Region):
             return
         if type(old) is not type(new) or isinstance(new, _WHOLE):
             yield self._whole(old, new, name)
@@ -89,7 +80,7 @@ class Fields:
         else:
             yield self._whole(old, new, name)
 
-    def layouts(self, old: Layout | None, new: Layout | None) -> Iterator[FieldChange]:
+    def layouts(self, old: ir.Layout | None, new: ir.Layout | None) -> Iterator[FieldChange]:
         """Yield the differing parts of two layouts."""
         if old is None or new is None:
             if old is not new:
@@ -105,7 +96,7 @@ class Fields:
 
 
 #: Types whose values are short, and shown as a whole.
-_WHOLE: Final = (*get_args(Arg), *get_args(Value), Device)
+_WHOLE: Final = (*get_args(ir.Arg), *get_args(ir.Value), ir.Device)
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -122,18 +113,18 @@ def _shown(items: ItemPrinter, value: Any, mark: str = "") -> str:
         return f"[{', '.join(_shown(items, item, mark) for item in value)}]"
     if isinstance(value, enum.Enum):
         return str(value.value)  # for a dtype, its short name
-    if isinstance(value, Region):
+    if isinstance(value, ir.Region):
         return "{...}"
     shown: dict[Any, Callable[[Any], str]] = {
-        Arg: items.show,
-        Value: items.show,
+        ir.Arg: items.show,
+        ir.Value: items.show,
         _NUMBERS: items.scalar,
-        Layout: items.layout,
+        ir.Layout: items.layout,
     }
     for kinds, show in shown.items():
         if isinstance(value, kinds):
             return show(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, (type, Device)):
+    if dataclasses.is_dataclass(value) and not isinstance(value, (type, ir.Device)):
         fields = (f"{f}={_shown(items, getattr(value, f))}" for f in roles_of(value))
         return f"{type(value).__name__}({', '.join(fields)})"
     return "none" if value is None else str(value)
@@ -162,35 +153,29 @@ def new_keys() -> Keys:
 
 
 class ProgramKeys:
-    """Makes the keys of one program.
+    """Makes the keys of one program. Matched kernels share their numbers in ``kernels``."""
 
-    ``kernels`` maps names of kernels to numbers, which matched kernels share.
-
-    Attributes:
-        keys: The table shared with the other program.
-        buffers: The names of all buffers that the program defines.
-        symbols: A nameless description of each symbol that the program defines.
-    """
-
-    def __init__(self, program: Program, keys: Keys, kernels: Mapping[str, int]) -> None:
+    def __init__(self, program: ir.Program, keys: Keys, kernels: Mapping[str, int]) -> None:
+        #: The table shared with the other program.
         self.keys = keys
         self._program = program
         self._kernels = kernels
         self._plans: dict[type, list[tuple[str, Callable[[Any], Hashable]]]] = {}
         self._exprs: dict[sympy.Basic, int] = {}
-        self._layouts: dict[Layout | None, int] = {}
+        self._layouts: dict[ir.Layout | None, int] = {}
         self._digests: dict[int, int] = {}
-        self._effects: dict[int, Effects] = {}
+        self._effects: dict[int, ir.Effects] = {}
+        #: All buffers that the program defines, and a nameless description of each such symbol.
         self.buffers = set(program.constants)
         self.symbols: dict[str, Hashable] = {}
-        for _, _, region in walk_regions(program):
+        for _, _, region in ir.walk_regions(program):
             for item in (*region.params, *region.body):
                 does = self.effects(item)
                 self.buffers.update(does.defines)
                 for symbol in does.defines_symbols:
                     self.symbols[symbol] = self.head(item, numbers=True)
 
-    def effects(self, item: Input | AnyLine) -> Effects:
+    def effects(self, item: ir.Input | ir.AnyLine) -> ir.Effects:
         """Return the effects of a line or parameter of the program; they are cached."""
         cached = self._effects.get(id(item))
         if cached is None:
@@ -205,7 +190,7 @@ class ProgramKeys:
             key = self._layouts[layout] = self.keys["layout", self.shape(layout)]
         return key
 
-    def line(self, line: AnyLine) -> int:
+    def line(self, line: ir.AnyLine) -> int:
         """Return the level 0 key of a line."""
         return self.keys["line", self.shape(line)]
 
@@ -221,25 +206,24 @@ class ProgramKeys:
             return value
         if isinstance(value, sympy.Basic):
             return self._expr(value)
-        if isinstance(value, Region):
+        if isinstance(value, ir.Region):
             return self._digest(value)
         if not dataclasses.is_dataclass(value):
             return (kind, repr(value))
-        self._plans[kind] = [
-            (name, self._shape_of_names(role)) for name, role in roles_of(value).items()
-        ]
+        roles = roles_of(value).items()
+        self._plans[kind] = [(name, self._shape_of_names(role)) for name, role in roles]
         return self.shape(value)
 
-    def _shape_of_names(self, role: Role | None) -> Callable[[Any], Hashable]:
+    def _shape_of_names(self, role: ir.Role | None) -> Callable[[Any], Hashable]:
         """Return a function that describes one or several names without their spelling."""
         symbols = self._program.symbols
-        known: dict[Role | None, Callable[[Any], Hashable]] = {
+        known: dict[ir.Role | None, Callable[[Any], Hashable]] = {
             None: self.shape,
-            Role.CALL_OP: self.shape,
-            Role.CALL: self._kernels.get,
-            Role.DECLARE: self._kernels.get,
-            Role.DEFINE: self.layout,
-            Role.DEFINE_SYMBOL: lambda name: symbols[name].kind if name in symbols else None,
+            ir.Role.CALL_OP: self.shape,
+            ir.Role.CALL: self._kernels.get,
+            ir.Role.DECLARE: self._kernels.get,
+            ir.Role.DEFINE: self.layout,
+            ir.Role.DEFINE_SYMBOL: lambda name: symbols[name].kind if name in symbols else None,
         }
         return known.get(role, lambda names: len(names) if type(names) is tuple else None)
 
@@ -251,20 +235,20 @@ class ProgramKeys:
         parts: list[Hashable] = [_class(line)]
         for name, role in roles_of(line).items():
             value = getattr(line, name)
-            if role is Role.CALL:
+            if role is ir.Role.CALL:
                 parts.append(self._kernels.get(value))
-            elif role is Role.DEFINE:
+            elif role is ir.Role.DEFINE:
                 parts.append(self.layout(value))
-            elif isinstance(value, str) and role in (None, Role.CALL_OP):
+            elif isinstance(value, str) and role in (None, ir.Role.CALL_OP):
                 parts.append(value)
-            elif dataclasses.is_dataclass(value) and not isinstance(value, Region):
+            elif dataclasses.is_dataclass(value) and not isinstance(value, ir.Region):
                 parts.append(type(value).__name__)
                 if numbers:
                     inner = (getattr(value, field) for field in roles_of(value))
                     parts += [number for number in inner if isinstance(number, int)]
         return tuple(parts)
 
-    def _digest(self, region: Region) -> int:
+    def _digest(self, region: ir.Region) -> int:
         """Return one key for the contents of a region."""
         key = self._digests.get(id(region))
         if key is None:
@@ -287,7 +271,7 @@ class ProgramKeys:
             key = self._exprs[expr] = self.keys["expr", type(expr), parts]
         return key
 
-    def outside(self, region: Region) -> dict[str, int]:
+    def outside(self, region: ir.Region) -> dict[str, int]:
         """Return the keys of buffers that no line of the region defines."""
         keys = self.keys
         nowhere = keys["nowhere"]
@@ -300,31 +284,23 @@ class ProgramKeys:
 
 
 class BodyKeys:
-    """The keys of a region's own lines, in order.
+    """The keys of a region's own lines, in order."""
 
-    Attributes:
-        lines: The lines.
-        effects: The effects of each line.
-        levels: The keys from level 0 on.
-        kind: The weakest keys: the class, or ``_MEMORY`` for lines that create memory.
-        does: The level 0 keys of lines that compute something; None for the others, which look
-            alike.
-        makers: For each line, the lines that define its operands, with their slots.
-        users: For each line, the lines that use its results, with their slots.
-    """
-
-    def __init__(self, of: ProgramKeys, region: Region) -> None:
+    def __init__(self, of: ProgramKeys, region: ir.Region) -> None:
         self._of = of
         self.lines = [line for _, line in own_lines(region)]
         self.effects = [of.effects(line) for line in self.lines]
         own = [of.line(line) for line in self.lines]
+        #: The weakest keys: the class, or ``_MEMORY`` for lines that create memory.
         self.kind = [_class(line) for line in self.lines]
+        #: The level 0 keys of lines that compute something; None for the others, which look alike.
         self.does = [
             None if kind == _MEMORY or does.kills else key
             for kind, does, key in zip(self.kind, self.effects, own, strict=True)
         ]
         maker = {name: n for n, each in enumerate(self.effects) for name in each.defines}
         operands = [_operands(each) for each in self.effects]
+        #: For each line, those that use its results and those that define its operands, with slots.
         self.users: list[list[tuple[int, int]]] = [[] for _ in own]
         self.makers: list[list[tuple[int, int]]] = [[] for _ in own]
         for number, names in enumerate(operands):
@@ -333,6 +309,7 @@ class BodyKeys:
                     self.users[maker[name]].append((number, slot))
                     self.makers[number].append((maker[name], slot))
         outside = of.outside(region)
+        #: The keys from level 0 on.
         self.levels = [own]
         for _ in range(LEVELS - 1):
             old = self.levels[-1]
@@ -353,9 +330,8 @@ class BodyKeys:
     def relations(self, side: int, known: Mapping[int, int]) -> list[Hashable]:
         """Return keys by known neighbours: users of a line's results, else makers of its operands.
 
-        Args:
-            side: The number of the program, which keeps lines without known neighbours unequal.
-            known: The number of the pair for each line that is matched.
+        ``known`` has the number of the pair for each matched line. ``side``, the program's number,
+        keeps lines without known neighbours unequal.
         """
         keys: list[Hashable] = []
         for number, kind in enumerate(self.kind):
@@ -365,13 +341,13 @@ class BodyKeys:
         return keys
 
 
-def own_lines(region: Region) -> list[tuple[int, AnyLine]]:
+def own_lines(region: ir.Region) -> list[tuple[int, ir.AnyLine]]:
     """Return a region's lines with their positions, except kernels, which are matched apart."""
     rows = enumerate(region.body)
     return [(n, line) for n, line in rows if not declares(line)]
 
 
-def _operands(does: Effects) -> list[str]:
+def _operands(does: ir.Effects) -> list[str]:
     names = (does.uses, does.reads, does.writes, does.kills, does.takes, does.peeks)
     return list(chain.from_iterable(names))
 
@@ -381,4 +357,4 @@ _MEMORY: Final = "memory"
 
 def _class(line: Any) -> str:
     """Return the class name of a line, or ``_MEMORY`` if it only defines memory."""
-    return _MEMORY if Role.DEFINE in own_roles(line) else type(line).__name__
+    return _MEMORY if ir.Role.DEFINE in own_roles(line) else type(line).__name__

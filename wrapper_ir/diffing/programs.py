@@ -27,8 +27,7 @@ from wrapper_ir.lines.traits import allocates, calls_op, declares, own_roles
 from wrapper_ir.lines.visitor import check_lines
 from wrapper_ir.lines.walk import Path, Renaming, regions_of
 from wrapper_ir.planning.sizes import Sizes, held_bytes, needed_bytes, peak
-from wrapper_ir.text.item_print import ItemPrinter
-from wrapper_ir.text.printer import first_line
+from wrapper_ir.text.printer import ItemPrinter, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -113,9 +112,9 @@ def aligned(before: Program, after: Program) -> Program:
     """
     names = _Diff(before, after).names
     renamed = renaming(
-        _completed(names.buffers, before.buffers, after.buffers),
-        _completed(names.kernels, before.kernels, after.kernels),
-        _completed(names.symbols, before.symbols, after.symbols),
+        _filled(names.buffers, before.buffers, after.buffers),
+        _filled(names.kernels, before.kernels, after.kernels),
+        _filled(names.symbols, before.symbols, after.symbols),
     ).program(before)
     return renamed.replace(name=after.name)
 
@@ -210,12 +209,10 @@ class _Diff:
                 name = part.name if len(after) == 1 else f"results[{number}].{part.name}"
                 yield FieldChange(name, part.before, part.after)
 
-    def _inside(
-        self, old: AnyLine, new: AnyLine, path_a: Path, path_b: Path
-    ) -> Iterator[RegionChange]:
+    def _inside(self, old: AnyLine, new: AnyLine, at_a: Path, at_b: Path) -> Iterator[RegionChange]:
         for name, a, b in _twins(old, new):
             items = (*self._tables.params(a, b), *self._tables.results(a, b))
-            lines = tuple(self._lines(a, b, path_a, path_b, name))
+            lines = tuple(self._lines(a, b, at_a, at_b, name))
             if items or lines:
                 yield RegionChange(name, items, lines)
 
@@ -268,9 +265,7 @@ def _twins(old: AnyLine, new: AnyLine) -> Iterator[tuple[str, Region, Region]]:
             yield name, a, b
 
 
-def _completed(
-    known: Mapping[str, str], names: Iterable[str], taken: Iterable[str]
-) -> dict[str, str]:
+def _filled(known: Mapping[str, str], names: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
     """Return new names for all ``names``: the known ones, and unused ones for the rest."""
     used = {*taken, *known.values()}
     table = dict(known)

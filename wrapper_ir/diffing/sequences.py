@@ -78,17 +78,10 @@ def _longest(pairs: Pairs) -> Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The matched elements of two sequences.
+    """The positions of matched elements of two sequences, and of those that only one has."""
 
-    Attributes:
-        pairs: The positions of matched elements, increasing on both sides.
-        moved: The positions of matched elements out of order.
-        removed: The positions of elements that only the first sequence has.
-        added: The positions of elements that only the second sequence has.
-    """
-
-    pairs: Pairs
-    moved: Pairs
+    pairs: Pairs  # increasing on both sides
+    moved: Pairs  # out of order
     removed: list[int]
     added: list[int]
 

@@ -7,26 +7,16 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import wrapper_ir.lines as ir
 from wrapper_ir.diffing.canonical_form import canonical_source
 from wrapper_ir.diffing.model import FieldChange, ItemChange, KernelChange, Kind
 from wrapper_ir.diffing.sequences import Match, Matcher, Pairs, text_changes
-from wrapper_ir.lines import (
-    BufferInput,
-    BufferValue,
-    Layout,
-    ObjectInput,
-    Program,
-    ScalarInput,
-    TorchOp,
-)
-from wrapper_ir.text.item_print import ItemPrinter
+from wrapper_ir.text.printer import ItemPrinter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from wrapper_ir.diffing.keys import Fields, ProgramKeys
-    from wrapper_ir.lines import KernelDefinition, Region
-    from wrapper_ir.lines.effects import Effects
 
 
 # Matching the kernels of two programs, independent of their names.
@@ -45,7 +35,7 @@ _SUFFIX: Final = re.compile(r"(?:_(?:\d+|[0-9a-f]{8,}))+\Z")
 class Kernels:
     """The kernels of two programs, matched by their definition, by name, then by shared text."""
 
-    def __init__(self, before: Program, after: Program) -> None:
+    def __init__(self, before: ir.Program, after: ir.Program) -> None:
         sides = self._a, self._b = _Side(before), _Side(after)
         matcher = Matcher(*(len(side.kernels) for side in sides))
         for columns in zip(*(side.columns for side in sides), strict=True):
@@ -87,9 +77,9 @@ class Kernels:
 class _Side:
     """The kernels of one program, and the columns of keys for matching them."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         kernels = program.kernels.values()
-        self.kernels = [k for k in kernels if not isinstance(k.source, TorchOp)]
+        self.kernels = [k for k in kernels if not isinstance(k.source, ir.TorchOp)]
         sources: list[Any] = [canonical_source(kernel.source) for kernel in self.kernels]
         self.texts = [source.code.splitlines() for source in sources]
         names = [kernel.name for kernel in self.kernels]
@@ -114,7 +104,7 @@ def _alike(a: _Side, b: _Side, left_a: Sequence[int], left_b: Sequence[int]) -> 
     return list(pairs.items())
 
 
-def _parts(a: KernelDefinition, b: KernelDefinition, fields: Fields) -> Iterator[FieldChange]:
+def _parts(a: ir.KernelDefinition, b: ir.KernelDefinition, fields: Fields) -> Iterator[FieldChange]:
     """Yield the parameters and options that differ; texts are compared elsewhere, by line."""
     yield from fields.of(a.params, b.params, "params")
     old, new = a.source, b.source
@@ -124,7 +114,11 @@ def _parts(a: KernelDefinition, b: KernelDefinition, fields: Fields) -> Iterator
         yield from (f for f in fields.of(old, new) if f.name not in ("code", "entry"))
 
 
-_KINDS: Final = {BufferInput: "a buffer", ScalarInput: "a number", ObjectInput: "an object"}
+_KINDS: Final = {
+    ir.BufferInput: "a buffer",
+    ir.ScalarInput: "a number",
+    ir.ObjectInput: "an object",
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,7 +130,7 @@ class Names:
     """Includes objects, whose names are disjoint from those of buffers."""
     symbols: dict[str, str] = dataclasses.field(default_factory=dict)
 
-    def note(self, old: Effects, new: Effects) -> None:
+    def note(self, old: ir.Effects, new: ir.Effects) -> None:
         """Record that two lines, or two parameters, define the same things."""
         self.buffers.update(zip(old.defines, new.defines, strict=False))
         self.buffers.update(zip(old.defines_objects, new.defines_objects, strict=False))
@@ -148,7 +142,7 @@ class Entry(NamedTuple):
 
     text: str = ""
     value: Any = None
-    layout: Layout | None = None
+    layout: ir.Layout | None = None
 
 
 class Tables:
@@ -159,7 +153,7 @@ class Tables:
 
     def __init__(
         self,
-        programs: tuple[Program, Program],
+        programs: tuple[ir.Program, ir.Program],
         keys: tuple[ProgramKeys, ProgramKeys],
         names: Names,
         fields: Fields,
@@ -182,7 +176,7 @@ class Tables:
         self._match("constant", constants, lambda *row: row[-1].qualified_name, self._layout)
         self._match("object", objects, _itself, lambda *row: row[-1].class_name)
 
-    def match_params(self, a: Region, b: Region) -> None:
+    def match_params(self, a: ir.Region, b: ir.Region) -> None:
         """Match the parameters of two regions: equal ones in order first, then by position."""
         one, two = self._keys
         match = _aligned([*map(one.shape, a.params)], [*map(two.shape, b.params)])
@@ -253,7 +247,7 @@ class Tables:
             rows = enumerate(getattr(program, f"{what}s"), start=1)
             tables[what] = {text: Entry(text, each) for n, each in rows if (text := f"{what} {n}")}
         symbols, sources = program.symbols, (each.source for each in program.kernels.values())
-        ops = [source.schema for source in sources if isinstance(source, TorchOp)]
+        ops = [source.schema for source in sources if isinstance(source, ir.TorchOp)]
         strays, _ = self._strays[side]
         return {
             **tables,
@@ -262,29 +256,29 @@ class Tables:
             "buffer": {n: Entry(items.defined(n), None, each) for n, each in strays.items()},
         }
 
-    def params(self, a: Region, b: Region) -> Iterator[ItemChange]:
+    def params(self, a: ir.Region, b: ir.Region) -> Iterator[ItemChange]:
         """Yield the changes to a region's parameters."""
         sides = [self._param_entries(n, region) for n, region in enumerate((a, b))]
         return self._changes("input", sides, self._params[id(a), id(b)])
 
-    def _param_entries(self, side: int, region: Region) -> Iterator[Entry]:
+    def _param_entries(self, side: int, region: ir.Region) -> Iterator[Entry]:
         layouts, items = self._programs[side].buffers, self._items[side]
         for n, param in enumerate(region.params):
-            layout = layouts.get(param.name) if isinstance(param, BufferInput) else None
+            layout = layouts.get(param.name) if isinstance(param, ir.BufferInput) else None
             yield Entry(f"[{n}] {items.show(param)}", param, layout)
 
-    def results(self, a: Region, b: Region) -> Iterator[ItemChange]:
+    def results(self, a: ir.Region, b: ir.Region) -> Iterator[ItemChange]:
         """Yield the changes to a region's results, without fields: the texts are enough."""
         match = _aligned([*map(self._fields.renaming.value, a.results)], b.results)
         sides = [self._result_entries(n, region) for n, region in enumerate((a, b))]
         for change in self._changes("result", sides, match):
             yield dataclasses.replace(change, fields=())
 
-    def _result_entries(self, side: int, region: Region) -> Iterator[Entry]:
+    def _result_entries(self, side: int, region: ir.Region) -> Iterator[Entry]:
         items = self._items[side]
         for n, value in enumerate(region.results):
             text = f"[{n}] {items.show(value)}"
-            if isinstance(value, BufferValue):
+            if isinstance(value, ir.BufferValue):
                 text += f" : {items.layout_of(value.buffer)}"
             yield Entry(text, value)
 
@@ -328,7 +322,7 @@ def _aligned(a: Sequence[Hashable], b: Sequence[Hashable]) -> Match:
     return matcher.done()
 
 
-def _strays(program: Program, keys: ProgramKeys) -> tuple[dict[str, Any], dict[str, Any]]:
+def _strays(program: ir.Program, keys: ProgramKeys) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the layouts and symbols that nothing defines, which an invalid program may have."""
     return (
         {n: layout for n, layout in program.buffers.items() if n not in keys.buffers},

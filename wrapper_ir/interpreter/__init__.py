@@ -21,18 +21,7 @@ from wrapper_ir.interpreter.memory import (
 )
 from wrapper_ir.interpreter.run import folded_values, interpret
 
-__all__ = [
-    "BrokenPromiseError",
-    "CallFailedError",
-    "DeadBufferError",
-    "LeakError",
-    "MissingValueError",
-    "OutOfBoundsError",
-    "RedZoneError",
-    "StrayWriteError",
-    "SymbolValueError",
-    "UndefinedBufferError",
-    "WrongEndError",
-    "folded_values",
-    "interpret",
-]
+__all__ = ["BrokenPromiseError", "CallFailedError", "DeadBufferError", "LeakError"]
+__all__ += ["MissingValueError", "OutOfBoundsError", "RedZoneError", "StrayWriteError"]
+__all__ += ["SymbolValueError", "UndefinedBufferError", "WrongEndError", "folded_values"]
+__all__ += ["interpret"]

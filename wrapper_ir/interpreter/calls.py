@@ -8,43 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+import wrapper_ir.lines as ir
 from wrapper_ir.devices import KernelLanguage, named
 from wrapper_ir.emitters.kernel_types import cpp_source, declared_type, launch_problem
 from wrapper_ir.errors import UnsupportedError
+from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.interpreter.frame import Buffer, dtype_of
-from wrapper_ir.interpreter.memory import (
-    Block,
-    BrokenPromiseError,
-    Kind,
-    RedZoneError,
-    Storage,
-    StrayWriteError,
-    all_bytes,
-    from_start,
-    is_bare,
-    memory_of,
-)
-from wrapper_ir.lines.args import (
-    Access,
-    Arg,
-    BufferArg,
-    DeviceArg,
-    DTypeArg,
-    EnumArg,
-    ListArg,
-    NoneArg,
-    ObjectArg,
-    Relation,
-    ResultBuffer,
-    ResultObject,
-    ResultSymbol,
-    ScalarArg,
-    StringArg,
-)
-from wrapper_ir.lines.kernels import DeviceKernel, KernelDefinition, TorchOp
-from wrapper_ir.lines.layout import Device
 from wrapper_ir.lines.traits import calls_kernel
-from wrapper_ir.lines.walk import walk
 from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_of
 from wrapper_ir.runtime.checks import check_form
 
@@ -53,37 +23,30 @@ if TYPE_CHECKING:
 
     from wrapper_ir.devices import DeviceKind
     from wrapper_ir.interpreter.frame import Frame
-    from wrapper_ir.lines.args import OpResult
-    from wrapper_ir.lines.program import Program
 
 
 # Kernels as functions, and arguments for torch.
 
 
-Launch: TypeAlias = tuple[str, Device]
+Launch: TypeAlias = tuple[str, ir.Device]
 """The name of a kernel and the device to run it on."""
 
 
-def called_kernels(program: Program) -> dict[Launch, Callable[..., None]]:
+def called_kernels(program: ir.Program) -> dict[Launch, Callable[..., None]]:
     """Return the kernels of a program, compiled for the devices that they are called on.
 
-    Returns:
-        Functions of the grid, which is empty for C++ kernels, and of the arguments.
-
-    Raises:
-        UnsupportedError: The interpreter cannot run a kernel.
-        WrapperIRError: As for ``wrapper_ir.toolchain.build_kernels``.
+    The functions take the grid, which is empty for C++ kernels, and the arguments.
     """
     sources: dict[tuple[DeviceKind, str, tuple[str, ...]], dict[Launch, CppSource]] = {}
-    launched: dict[tuple[KernelLanguage, Device], dict[str, KernelDefinition]] = {}
-    for _, line in walk(program):
+    launched: dict[tuple[KernelLanguage, ir.Device], dict[str, ir.KernelDefinition]] = {}
+    for _, line in ir.walk(program):
         if not calls_kernel(line):
             continue
         definition, device = program.kernels[line.kernel], line.device
         problem = launch_problem(definition.source, device, launchers=True)
         if problem:
             raise UnsupportedError(what=problem, where="the interpreter")
-        if isinstance(definition.source, DeviceKernel):
+        if isinstance(definition.source, ir.DeviceKernel):
             members = launched.setdefault((definition.source.language, device), {})
             members[line.kernel] = definition
         else:
@@ -105,7 +68,7 @@ def called_kernels(program: Program) -> dict[Launch, Callable[..., None]]:
     return found
 
 
-def _source(line: KernelDefinition) -> CppSource:
+def _source(line: ir.KernelDefinition) -> CppSource:
     try:
         return cpp_source(line)
     except ValueError:
@@ -119,18 +82,16 @@ def _call(kernel: Callable[..., None], _: tuple[int, ...], *args: object) -> Non
 
 
 def _launchers(
-    language: KernelLanguage, device: Device, definitions: Mapping[str, KernelDefinition]
+    language: KernelLanguage, device: ir.Device, definitions: Mapping[str, ir.KernelDefinition]
 ) -> Iterator[tuple[str, Callable[..., None]]]:
     """Load the kernels of a vendor's language for a device, as :class:`devices.Launcher` says."""
     kernels = named(language.launcher)(torch.device(str(device)))
     for name, definition in definitions.items():
         source = definition.source
-        assert isinstance(source, DeviceKernel)
+        assert isinstance(source, ir.DeviceKernel)
         params = [declared_type(param) for param in definition.params]
-        options = dict(source.options) or None
-        kernels.add(
-            name, params, source.code, entry=source.entry, group=source.group, options=options
-        )
+        add = partial(kernels.add, name, params, source.code, entry=source.entry)
+        add(group=source.group, options=dict(source.options) or None)
     for name, launch in zip(definitions, kernels.load(), strict=True):
         yield name, partial(_launch, launch, language, device)
 
@@ -138,7 +99,7 @@ def _launchers(
 def _launch(
     launch: Callable[..., None],
     language: KernelLanguage,
-    device: Device,
+    device: ir.Device,
     grid: tuple[int, ...],
     *args: object,
 ) -> None:
@@ -146,11 +107,11 @@ def _launch(
     launch(grid, *stream, *args)
 
 
-def find_op(program: Program, name: str) -> Callable[..., Any]:
+def find_op(program: ir.Program, name: str) -> Callable[..., Any]:
     """Return the op of torch's registry named ``namespace::name.overload``, or a method."""
     definition = program.kernels.get(name)
     source = None if definition is None else definition.source
-    if isinstance(source, TorchOp) and source.is_method:
+    if isinstance(source, ir.TorchOp) and source.is_method:
         method = name.rpartition(".")[2]
         return lambda receiver, *args, **kwargs: getattr(receiver, method)(*args, **kwargs)
     namespace, _, rest = name.partition("::")
@@ -160,41 +121,37 @@ def find_op(program: Program, name: str) -> Callable[..., Any]:
     return op
 
 
-def value_of(frame: Frame, arg: Arg) -> Any:  # noqa: ANN401 - whatever a call takes
+def value_of(frame: Frame, arg: ir.Arg) -> Any:  # noqa: ANN401 - whatever a call takes
     """Return an argument as torch's value."""
     match arg:
-        case BufferArg():
+        case ir.BufferArg():
             return frame.find(arg.buffer).tensor
-        case ScalarArg():
+        case ir.ScalarArg():
             return frame.number(arg.value)
-        case ObjectArg():
+        case ir.ObjectArg():
             return frame.objects[arg.object]
-        case NoneArg():
+        case ir.NoneArg():
             return None
-        case StringArg():
+        case ir.StringArg():
             return arg.value
-        case DTypeArg():
+        case ir.DTypeArg():
             return getattr(torch, arg.dtype.torch_name)
-        case DeviceArg():
+        case ir.DeviceArg():
             return torch.device(str(arg.device))
-        case EnumArg():
+        case ir.EnumArg():
             return getattr(torch, arg.name)
-        case ListArg():
+        case ir.ListArg():
             return [value_of(frame, item) for item in arg.items]
 
 
 def part(call: str, result: Any, path: tuple[int | str, ...]) -> Any:  # noqa: ANN401 - a result
-    """Return the leaf of a result at a path.
-
-    Raises:
-        BrokenPromiseError: The result has no such leaf.
-    """
+    """Return the leaf of a result at a path."""
     try:
         for step in path:
             result = result[step] if isinstance(step, int) else getattr(result, step)
     except (IndexError, KeyError, TypeError, AttributeError) as error:
         what = f"it returns nothing at {''.join(f'[{step!r}]' for step in path)}"
-        raise BrokenPromiseError(call=call, what=what) from error
+        raise mem.BrokenPromiseError(call=call, what=what) from error
     return result
 
 
@@ -212,55 +169,41 @@ class _Memory(NamedTuple):
 
 
 class Watch:
-    """The memory that a call can reach, with its contents before the call.
+    """The memory that a call can reach through its buffers, with its contents before the call."""
 
-    Args:
-        call: The name of the call in error messages.
-        args: Its buffers, each with the access that it is passed for.
-    """
-
-    def __init__(self, call: str, args: Sequence[tuple[Buffer, Access]]) -> None:
+    def __init__(self, call: str, args: Sequence[tuple[Buffer, ir.Access]]) -> None:
         self._call = call
         self._args = args
         self._shapes = [_shape(buffer.tensor) for buffer, _ in args]
         self._memories: dict[int, _Memory] = {}
         for buffer, access in args:
             is_object = any(storage.is_object for storage in buffer.storages)
-            if not is_object and is_plain(buffer.tensor) and memory_of(buffer.tensor):
+            if not is_object and is_plain(buffer.tensor) and mem.memory_of(buffer.tensor):
                 self._note(buffer, access)
 
-    def _note(self, buffer: Buffer, access: Access) -> None:
-        key = memory_of(buffer.tensor)
+    def _note(self, buffer: Buffer, access: ir.Access) -> None:
+        key = mem.memory_of(buffer.tensor)
         if key not in self._memories:
-            found = all_bytes(buffer.tensor)
+            found = mem.all_bytes(buffer.tensor)
             mask = torch.zeros(found.shape, dtype=torch.bool)
             start = next((s.block.start for s in buffer.storages if s.block is not None), 0)
             before = torch.empty_like(found, device="cpu").copy_(found)
             self._memories[key] = _Memory(found, before, mask, [], start)
         memory = self._memories[key]
         memory.names.append(buffer.name)
-        if access is not Access.READ:
+        if access is not ir.Access.READ:
             _elements(memory.may_change, buffer.tensor).fill_(True)  # noqa: FBT003 - a value
 
-    def check(self, storages: Iterable[Storage]) -> None:
-        """Compare memory with its contents before the call.
-
-        Args:
-            storages: The storages whose red zones to examine.
-
-        Raises:
-            BrokenPromiseError: The call resized or moved an argument.
-            StrayWriteError: The call changed bytes that it may not write.
-            RedZoneError: The call wrote outside a storage.
-        """
+    def check(self, storages: Iterable[mem.Storage]) -> None:
+        """Compare memory with its contents before the call, and examine red zones of storages."""
         for (buffer, _), before in zip(self._args, self._shapes, strict=True):
             if _shape(buffer.tensor) != before:
                 what = f"it resized or moved %{buffer.name}"
-                raise BrokenPromiseError(call=self._call, what=what)
+                raise mem.BrokenPromiseError(call=self._call, what=what)
         for storage in storages:
             damage = storage.block.damage() if storage.block is not None else ""
             if damage:
-                raise RedZoneError(call=self._call, name=storage.owner, where=damage)
+                raise mem.RedZoneError(call=self._call, name=storage.owner, where=damage)
         for memory in self._memories.values():
             self._compare(memory)
 
@@ -269,7 +212,9 @@ class Watch:
         changed = stray.nonzero()
         if len(changed):
             at = int(changed[0]) - memory.start
-            raise StrayWriteError(call=self._call, count=len(changed), name=memory.names[0], at=at)
+            raise mem.StrayWriteError(
+                call=self._call, count=len(changed), name=memory.names[0], at=at
+            )
 
 
 def is_plain(tensor: Tensor) -> bool:
@@ -280,14 +225,14 @@ def is_plain(tensor: Tensor) -> bool:
         and not tensor.is_conj()
         and not tensor.is_neg()
         and not tensor.is_meta
-        and not is_bare(tensor)
+        and not mem.is_bare(tensor)
     )
 
 
 def _shape(tensor: Tensor) -> object:
     if tensor.layout is not torch.strided:
         return tensor.shape
-    return tensor.shape, tensor.stride(), tensor.storage_offset(), memory_of(tensor)
+    return tensor.shape, tensor.stride(), tensor.storage_offset(), mem.memory_of(tensor)
 
 
 def _elements(mask: Tensor, tensor: Tensor) -> Tensor:
@@ -312,38 +257,27 @@ _PACKING: Final = frozenset(
 def bind_results(
     frame: Frame,
     call: str,
-    results: Sequence[OpResult],
+    results: Sequence[ir.OpResult],
     value: object,
-    alive: Iterable[Storage],
-) -> list[Storage]:
-    """Bind an op's results to names.
+    alive: Iterable[mem.Storage],
+) -> list[mem.Storage]:
+    """Bind an op's results to names, and return the new storages.
 
-    Args:
-        frame: The frame of the names.
-        call: The name of the op in error messages.
-        results: The names, with the results that the line states.
-        value: The value that the op returned.
-        alive: Every live storage, inside and outside this region.
-
-    Returns:
-        The new storages.
-
-    Raises:
-        BrokenPromiseError: The value does not match the line.
+    ``alive`` are all live storages, inside and outside this region.
     """
     known = list(alive)
-    made: list[Storage] = []
+    made: list[mem.Storage] = []
     for result in results:
         leaf = part(call, value, result.path)
-        if isinstance(result, ResultSymbol):
+        if isinstance(result, ir.ResultSymbol):
             frame.bind(result.symbol, leaf)
             continue
-        if isinstance(result, ResultObject):
+        if isinstance(result, ir.ResultObject):
             frame.objects[result.object] = _object(call, result, leaf)
             continue
         if not isinstance(leaf, Tensor):
             what = f"%{result.out} is a value of type {type(leaf).__name__}, not a tensor"
-            raise BrokenPromiseError(call=call, what=what)
+            raise mem.BrokenPromiseError(call=call, what=what)
         buffer = _bind_tensor(frame, call, result, leaf, [*known, *made])
         made += [s for s in buffer.storages if s not in known and s not in made]
         buffer.is_new, buffer.maker = True, call
@@ -351,61 +285,61 @@ def bind_results(
     return made
 
 
-def _object(call: str, result: ResultObject, leaf: object) -> object:
+def _object(call: str, result: ir.ResultObject, leaf: object) -> object:
     found = class_of(leaf)
     if found != result.class_name:
         given = f"one of class {found}" if found else f"a value of type {type(leaf).__name__}"
         what = f"&{result.object} is {given}, not an object of class {result.class_name}"
-        raise BrokenPromiseError(call=call, what=what)
+        raise mem.BrokenPromiseError(call=call, what=what)
     return leaf
 
 
 def _bind_tensor(
-    frame: Frame, call: str, result: ResultBuffer, leaf: Tensor, alive: Sequence[Storage]
+    frame: Frame, call: str, result: ir.ResultBuffer, leaf: Tensor, alive: Sequence[mem.Storage]
 ) -> Buffer:
-    if result.relation is Relation.HELD:
+    if result.relation is ir.Relation.HELD:
         return frame.define(_held(result.out, leaf))
     sources = [s for name in result.of for s in frame.find(name).storages]
     holders = [s for s in sources if s.holds(leaf)]
-    if holders or (sources and not memory_of(leaf)):
+    if holders or (sources and not mem.memory_of(leaf)):
         _check_offset(frame, call, result, leaf)
         storages = (*holders, *(s for s in sources if s not in holders))
         return frame.define(Buffer(result.out, leaf, tuple(dict.fromkeys(storages))))
-    if result.relation is Relation.ALIAS:
+    if result.relation is ir.Relation.ALIAS:
         names = " and ".join(f"%{name}" for name in result.of)
         what = f"%{result.out} is not a view of {names}"
-        raise BrokenPromiseError(call=call, what=what)
-    holder = next((s for s in alive if memory_of(leaf) and s.holds(leaf)), None)
+        raise mem.BrokenPromiseError(call=call, what=what)
+    holder = next((s for s in alive if mem.memory_of(leaf) and s.holds(leaf)), None)
     if holder is not None:
         what = f"%{result.out} is not new, but lies in the storage of %{holder.owner}"
-        raise BrokenPromiseError(call=call, what=what)
+        raise mem.BrokenPromiseError(call=call, what=what)
     if call in _PACKING:
-        storage = Storage(result.out, Kind.OWNED, leaf, 0, leaf.nbytes, is_object=True)
+        storage = mem.Storage(result.out, mem.Kind.OWNED, leaf, 0, leaf.nbytes, is_object=True)
         tensor = leaf
     else:
         storage, tensor = guarded(result.out, leaf)
-    if result.relation is Relation.FRESH:
+    if result.relation is ir.Relation.FRESH:
         return frame.own(storage, tensor)
     return frame.define(Buffer(result.out, tensor, (storage, *sources)))
 
 
 def _held(name: str, leaf: Tensor) -> Buffer:
     """Return a buffer of a result that an object may hold. It is not moved between red zones."""
-    storage = borrowed(name, Kind.INPUT, leaf)
+    storage = borrowed(name, mem.Kind.INPUT, leaf)
     storage.is_held = True
     return Buffer(name, leaf, (storage,), owns=True)
 
 
-def borrowed(name: str, kind: Kind, tensor: Tensor) -> Storage:
+def borrowed(name: str, kind: mem.Kind, tensor: Tensor) -> mem.Storage:
     """Return the storage of a tensor that the interpreter did not allocate."""
     start = int(tensor.storage_offset()) * tensor.element_size() if is_plain(tensor) else 0
-    return Storage(name, kind, tensor, start, tensor.nbytes)
+    return mem.Storage(name, kind, tensor, start, tensor.nbytes)
 
 
-def _check_offset(frame: Frame, call: str, result: ResultBuffer, leaf: Tensor) -> None:
+def _check_offset(frame: Frame, call: str, result: ir.ResultBuffer, leaf: Tensor) -> None:
     """Check the storage offset of a view against its layout, if both are known."""
     layout = frame.program.layout(result.out)
-    if result.relation is not Relation.ALIAS or not leaf.numel() or not is_plain(leaf):
+    if result.relation is not ir.Relation.ALIAS or not leaf.numel() or not is_plain(leaf):
         return
     if not layout.symbols <= frame.symbols.keys():
         return
@@ -414,34 +348,30 @@ def _check_offset(frame: Frame, call: str, result: ResultBuffer, leaf: Tensor) -
     starts = [frame.begin(frame.find(name)) for name in result.of]
     if all(begin - start != wanted for start in starts):
         what = f"%{result.out} begins {begin - starts[0]} bytes into %{result.of[0]}"
-        raise BrokenPromiseError(call=call, what=f"{what}'s storage, not {wanted}")
+        raise mem.BrokenPromiseError(call=call, what=f"{what}'s storage, not {wanted}")
 
 
-def guarded(name: str, tensor: Tensor) -> tuple[Storage, Tensor]:
+def guarded(name: str, tensor: Tensor) -> tuple[mem.Storage, Tensor]:
     """Copy a tensor's memory to new storage. Return the storage and the tensor in it.
 
     A tensor without plain memory is not copied.
     """
     if not is_plain(tensor) or type(tensor) is not Tensor:
-        has_memory = tensor.layout is torch.strided and not is_bare(tensor)
+        has_memory = tensor.layout is torch.strided and not mem.is_bare(tensor)
         nbytes = tensor.untyped_storage().nbytes() if has_memory else 0
-        return Storage(name, Kind.OWNED, tensor, 0, nbytes), tensor
-    memory = all_bytes(tensor)
-    block = Block(memory.numel(), tensor.device)
+        return mem.Storage(name, mem.Kind.OWNED, tensor, 0, nbytes), tensor
+    memory = mem.all_bytes(tensor)
+    block = mem.Block(memory.numel(), tensor.device)
     block.bytes.copy_(memory)
     item = tensor.element_size()
     start = (block.start // item + int(tensor.storage_offset())) * item
-    made = from_start(block.bytes, tensor.dtype, tensor.shape, tensor.stride(), start)
+    made = mem.from_start(block.bytes, tensor.dtype, tensor.shape, tensor.stride(), start)
     nbytes = memory.numel() + block.start - start
-    return Storage(name, Kind.OWNED, made, start, nbytes, block), made
+    return mem.Storage(name, mem.Kind.OWNED, made, start, nbytes, block), made
 
 
-def check_constant(program: Program, name: str) -> None:
-    """Check the value of a constant against its layout.
-
-    Raises:
-        InputLayoutError: It does not match, or is not a tensor.
-    """
+def check_constant(program: ir.Program, name: str) -> None:
+    """Check the value of a constant against its layout."""
     layout = program.layout(name)
     size = tuple(n for n in layout.size if isinstance(n, int))  # constants are of fixed size
     stride = tuple(n for n in layout.stride if isinstance(n, int))
@@ -453,9 +383,6 @@ def check_input(frame: Frame, name: str, value: Tensor, *, plain: bool) -> None:
     """Check an input against the numbers in its layout. :func:`settle` checks the symbols.
 
     With ``plain``, the program reads its memory as it is, complex or not.
-
-    Raises:
-        InputLayoutError: It does not match its layout, or is not a tensor.
     """
     layout = frame.program.layout(name)
     size = tuple(n if isinstance(n, int) else None for n in layout.size)
@@ -466,12 +393,7 @@ def check_input(frame: Frame, name: str, value: Tensor, *, plain: bool) -> None:
 
 
 def settle(frame: Frame, buffer: Buffer) -> None:
-    """Check a buffer against its layout once all symbols of the layout have values.
-
-    Raises:
-        InputLayoutError: It is an input and does not match.
-        BrokenPromiseError: It is a result and does not match.
-    """
+    """Check a buffer against its layout once all symbols of the layout have values."""
     layout = frame.program.layout(buffer.name)
     if not buffer.is_new or not layout.symbols <= frame.symbols.keys():
         return
@@ -485,4 +407,4 @@ def settle(frame: Frame, buffer: Buffer) -> None:
             raise
         found = error.fields
         what = f"%{buffer.name} is {found['got']}, not {found['expected']}"
-        raise BrokenPromiseError(call=buffer.maker, what=what) from error
+        raise mem.BrokenPromiseError(call=buffer.maker, what=what) from error

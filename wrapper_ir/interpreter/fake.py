@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Final
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+import wrapper_ir.lines as ir
+from wrapper_ir.analysis.proof import within
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter.calls import find_op, part, value_of
 from wrapper_ir.interpreter.frame import KINDS, Buffer, Frame, dtype_of, evaluate
-from wrapper_ir.lines.args import ListArg, ResultBuffer, ScalarArg, buffers_in
+from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.layout import LayoutKind
-from wrapper_ir.lines.program import SymbolKind
 from wrapper_ir.lines.traits import computes
-from wrapper_ir.lines.walk import Renaming, walk
+from wrapper_ir.lines.walk import Renaming
 from wrapper_ir.runtime import check_layout
 from wrapper_ir.runtime._private import no_autocast
 
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from wrapper_ir.interpreter.frame import Number
-    from wrapper_ir.lines.kernels import ExternKernel
-    from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import Program, SymbolInfo
 
 #: The first symbol's value and the steps to those of the next ones, besides the hints.
 _SAMPLES: Final = ((0, 1), (3, 1), (32, 4), (131, 6), (4093, 10))
@@ -47,13 +44,14 @@ _SAMPLES: Final = ((0, 1), (3, 1), (32, 4), (131, 6), (4093, 10))
 class FakeCalls:
     """Calls of a program's library ops without data."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self._program = program
         self._mode = FakeTensorMode(allow_fallback_kernels=False)
-        self._samples = [_hints(program), *(_sample(program, *each) for each in _SAMPLES)]
+        hints = _sample(program, 7, 1, uses_hints=True)
+        self._samples = [hints, *(_sample(program, *each) for each in _SAMPLES)]
         self._known: dict[object, bool] = {}
 
-    def fixes(self, line: ExternKernel) -> bool:
+    def fixes(self, line: ir.ExternKernel) -> bool:
         """Return whether an op of torch's returns what a call declares, by its meta function."""
         names: dict[str, str] = {}  # in the order of the line
         numbered = Renaming(lambda n: names.setdefault(n, str(len(names))), str, str)
@@ -66,7 +64,7 @@ class FakeCalls:
             self._known[key] = self._agrees(line, is_static=not symbols and not _varies(form))
         return self._known[key]
 
-    def _agrees(self, line: ExternKernel, *, is_static: bool) -> bool:
+    def _agrees(self, line: ir.ExternKernel, *, is_static: bool) -> bool:
         """Return whether the results are as declared in all samples that the op accepts."""
         hints, *others = self._samples
         if not self._gives(line, hints):
@@ -76,7 +74,7 @@ class FakeCalls:
         verdicts = {self._gives(line, sample) for sample in others}
         return False not in verdicts and True in verdicts
 
-    def _gives(self, line: ExternKernel, symbols: Mapping[str, Number]) -> bool | None:
+    def _gives(self, line: ir.ExternKernel, symbols: Mapping[str, Number]) -> bool | None:
         """Return whether the results are as declared; None if the op refuses its arguments."""
         frame = Frame(self._program, {}, symbols=dict(symbols))
         try:
@@ -91,11 +89,11 @@ class FakeCalls:
             return None
         if not all(self._is_unchanged(frame, line.op, name) for name in frame.buffers):
             return False
-        results = (r for r in line.results if isinstance(r, ResultBuffer))
-        return all(self._is_as_declared(frame, line.op, result, value) for result in results)
+        results = (r for r in line.results if isinstance(r, ir.ResultBuffer))
+        return all(self._is_as_stated(frame, line.op, result, value) for result in results)
 
-    def _fake(self, frame: Frame, layout: Layout) -> Tensor:
-        if layout.kind is not LayoutKind.STRIDED:
+    def _fake(self, frame: Frame, layout: ir.Layout) -> Tensor:
+        if layout.kind is not ir.LayoutKind.STRIDED:
             raise NotImplementedError(layout.kind)
         size, stride = frame.dims(layout.size), frame.dims(layout.stride)
         device = torch.device(str(layout.device))
@@ -103,10 +101,10 @@ class FakeCalls:
 
     def _is_unchanged(self, frame: Frame, op: str, name: str) -> bool:
         """Return whether an argument still has its layout: an output buffer may be resized."""
-        result = ResultBuffer(name)
-        return self._is_as_declared(frame, op, result, frame.buffers[name].tensor)
+        result = ir.ResultBuffer(name)
+        return self._is_as_stated(frame, op, result, frame.buffers[name].tensor)
 
-    def _is_as_declared(self, frame: Frame, op: str, result: ResultBuffer, value: object) -> bool:
+    def _is_as_stated(self, frame: Frame, op: str, result: ir.ResultBuffer, value: object) -> bool:
         layout = self._program.layout(result.out)
         try:
             size, stride = frame.dims(layout.size), frame.dims(layout.stride)
@@ -133,40 +131,29 @@ def _quiet() -> Iterator[None]:
 
 def _varies(form: object) -> bool:
     """Return whether arguments contain symbols."""
-    if isinstance(form, (tuple, ListArg)):
-        items = form.items if isinstance(form, ListArg) else form
+    if isinstance(form, (tuple, ir.ListArg)):
+        items = form.items if isinstance(form, ir.ListArg) else form
         return any(map(_varies, items))
-    return isinstance(form, ScalarArg) and bool(free_symbols(form.value))
+    return isinstance(form, ir.ScalarArg) and bool(free_symbols(form.value))
 
 
-def _hints(program: Program) -> dict[str, Number]:
-    """Return the hint of every symbol; of one without, a value in its range."""
-    return _filled(program, {name: each.hint for name, each in program.symbols.items()}, 7, 1)
-
-
-def _sample(program: Program, first: int, step: int) -> dict[str, Number]:
-    """Return values of symbols that differ from each other if their ranges allow it."""
-    return _filled(program, {}, first, step)
-
-
-def _filled(
-    program: Program, given: Mapping[str, int | None], first: int, step: int
+def _sample(
+    program: ir.Program, first: int, step: int, *, uses_hints: bool = False
 ) -> dict[str, Number]:
-    """Return values of all symbols; computed ones follow from the others."""
+    """Return values of symbols that differ if their ranges allow it; computed ones follow."""
     found: dict[str, Number] = {}
     for position, (name, info) in enumerate(program.symbols.items()):
-        value = given.get(name)
-        found[name] = _within(info, first + step * position) if value is None else value
-    for _, line in walk(program):
+        hint = info.hint if uses_hints else None
+        found[name] = _within(info, first + step * position) if hint is None else hint
+    for _, line in ir.walk(program):
         if computes(line):
             with suppress(WrapperIRError):
                 found[line.symbol] = evaluate(line.value, found)
     return found
 
 
-def _within(info: SymbolInfo, value: int) -> Number:
+def _within(info: ir.SymbolInfo, value: int) -> Number:
     """Return a value of a symbol's kind, within its range."""
-    if info.kind is not SymbolKind.INT:
-        return KINDS[info.kind](value) if info.kind is not SymbolKind.NONE else 0
-    low = value if info.lower is None else max(value, info.lower)
-    return low if info.upper is None else min(low, info.upper)
+    if info.kind is ir.SymbolKind.INT:
+        return within((info.lower, info.upper), value)
+    return KINDS[info.kind](value) if info.kind is not ir.SymbolKind.NONE else 0

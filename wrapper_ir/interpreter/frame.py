@@ -14,17 +14,7 @@ import torch
 from sympy.logic.boolalg import BooleanAtom
 from torch import Tensor
 
-from wrapper_ir.interpreter.memory import (
-    DeadBufferError,
-    Kind,
-    OutOfBoundsError,
-    Storage,
-    SymbolValueError,
-    UndefinedBufferError,
-    WrongEndError,
-    poison,
-    view,
-)
+from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.expr import PYTHON_FUNCTIONS
 from wrapper_ir.lines.expr_printer import ordered_args
@@ -46,19 +36,11 @@ Number: TypeAlias = bool | int | float | complex
 
 
 def evaluate(value: object, symbols: Mapping[str, Number]) -> Number:
-    """Return the value of a dim or scalar.
-
-    Args:
-        value: A Python number or an expression.
-        symbols: The values of symbols.
-
-    Raises:
-        SymbolValueError: A symbol has no value, or the result is undefined.
-    """
+    """Return the value of a dim or scalar, given those of symbols."""
     try:
         return _value(value, symbols)
     except (ArithmeticError, ValueError) as error:
-        raise SymbolValueError(what=f"'{value}' cannot be computed: {error}") from error
+        raise mem.SymbolValueError(what=f"'{value}' cannot be computed: {error}") from error
 
 
 def _value(value: object, symbols: Mapping[str, Number]) -> Number:
@@ -72,7 +54,7 @@ def _value(value: object, symbols: Mapping[str, Number]) -> Number:
         return bool(value)
     if isinstance(value, sympy.Symbol):
         if value.name not in symbols:
-            raise SymbolValueError(what=f"symbol {value.name} has no value here")
+            raise mem.SymbolValueError(what=f"symbol {value.name} has no value here")
         return symbols[value.name]
     if isinstance(value, ours.Where):
         condition, then, other = value.args
@@ -82,7 +64,7 @@ def _value(value: object, symbols: Mapping[str, Number]) -> Number:
         return test(bool(_value(arg, symbols)) for arg in ordered_args(value))
     function = _FUNCTIONS.get(type(value))
     if function is None or not isinstance(value, sympy.Basic):
-        raise SymbolValueError(what=f"'{value}' is outside the vocabulary")
+        raise mem.SymbolValueError(what=f"'{value}' is outside the vocabulary")
     args = ordered_args(value) if isinstance(value, (sympy.Add, sympy.Mul)) else value.args
     result: Number = function(*(_value(arg, symbols) for arg in args))
     return result
@@ -121,23 +103,14 @@ def dtype_of(layout: Layout) -> torch.dtype:
 
 @dataclass(eq=False)
 class Buffer:
-    """A name, its tensor, and the storages that it views or may view.
-
-    Attributes:
-        name: The name.
-        tensor: The tensor that it denotes.
-        storages: The storages; the tensor lies in the first.
-        owns: True if the name may end the storage.
-        is_new: True while its layout is unchecked, because its symbols may be bound later.
-        maker: The call that returned it.
-    """
+    """A name, its tensor, and the storages that it views or may view."""
 
     name: str
     tensor: Tensor
-    storages: tuple[Storage, ...]
-    owns: bool = False
-    is_new: bool = False
-    maker: str = ""
+    storages: tuple[mem.Storage, ...]  # the tensor lies in the first
+    owns: bool = False  # the name may end the storage
+    is_new: bool = False  # its layout is unchecked, because its symbols may be bound later
+    maker: str = ""  # the call that returned it
 
 
 @dataclass(eq=False)
@@ -149,7 +122,7 @@ class Frame:
     objects: dict[str, Any] = field(default_factory=dict)
     symbols: dict[str, Number] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
-    owned: list[Storage] = field(default_factory=list)
+    owned: list[mem.Storage] = field(default_factory=list)
 
     # Names.
 
@@ -162,10 +135,10 @@ class Frame:
         """
         buffer = self.buffers.get(name) or self.constants.get(name)
         if buffer is None:
-            raise UndefinedBufferError(name=name)
+            raise mem.UndefinedBufferError(name=name)
         for storage in buffer.storages:
             if end := storage.end or (storage.pool is not None and storage.pool.end):
-                raise DeadBufferError(name=name, why=end)
+                raise mem.DeadBufferError(name=name, why=end)
         return buffer
 
     def define(self, buffer: Buffer) -> Buffer:
@@ -173,7 +146,7 @@ class Frame:
         self.buffers[buffer.name] = buffer
         return buffer
 
-    def own(self, storage: Storage, tensor: Tensor) -> Buffer:
+    def own(self, storage: mem.Storage, tensor: Tensor) -> Buffer:
         """Add the name that owns a storage, which this region must end."""
         self.owned.append(storage)
         return self.define(Buffer(storage.owner, tensor, (storage,), owns=True))
@@ -188,7 +161,7 @@ class Frame:
         """Return the value of a size, stride or offset."""
         number = self.number(value)
         if not isinstance(number, int) or isinstance(number, bool):
-            raise SymbolValueError(what=f"'{value}' is {number!r}, not an integer")
+            raise mem.SymbolValueError(what=f"'{value}' is {number!r}, not an integer")
         return number
 
     def dims(self, values: tuple[Dim, ...]) -> list[int]:
@@ -207,11 +180,11 @@ class Frame:
             value = float(value)
         if type(value) is not kind or not isinstance(value, (bool, int, float)):
             what = f"symbol {symbol} is of type {kind.__name__} and cannot be {value!r}"
-            raise SymbolValueError(what=what)
+            raise mem.SymbolValueError(what=what)
         low, high = info.lower, info.upper
         if (low is not None and value < low) or (high is not None and value > high):
             what = f"symbol {symbol} is {value}, outside its range [{low}, {high}]"
-            raise SymbolValueError(what=what)
+            raise mem.SymbolValueError(what=what)
         self.symbols[symbol] = value
 
     # Memory.
@@ -234,32 +207,32 @@ class Frame:
         return offset * layout.dtype.itemsize
 
     def place(
-        self, name: str, storage: Storage, layout: Layout, begin: int | None = None
+        self, name: str, storage: mem.Storage, layout: Layout, base: int | None = None
     ) -> Tensor:
-        """Return a view of a storage with a layout, whose offset counts from ``begin``.
+        """Return a view of a storage with a layout, whose offset counts from ``base``.
 
         Raises:
             OutOfBoundsError: It begins inside an element or ends beyond the storage.
         """
         size, stride = self.dims(layout.size), self.dims(layout.stride)
         if any(n < 0 for n in size):
-            raise OutOfBoundsError(name=name, why=f"its sizes are {size}")
+            raise mem.OutOfBoundsError(name=name, why=f"its sizes are {size}")
         at = self.dim(layout.offset) * layout.dtype.itemsize
-        at += 0 if begin is None else begin - storage.start
+        at += 0 if base is None else base - storage.start
         if (storage.start + at) % layout.dtype.itemsize:
-            raise OutOfBoundsError(name=name, why="it begins inside an element")
+            raise mem.OutOfBoundsError(name=name, why="it begins inside an element")
         length = self.nbytes(layout)
         room = storage.nbytes
         if storage.block is None:  # the bound is the memory behind the caller's tensor
             room = storage.tensor.untyped_storage().nbytes() - storage.start
         if length and (at < 0 or at + length > room):
             why = f"it ends at byte {at + length} of a storage of {room} bytes"
-            raise OutOfBoundsError(name=name, why=why)
+            raise mem.OutOfBoundsError(name=name, why=why)
         if not length and not 0 <= at <= room:
             at = 0  # without elements, the position does not matter
-        return view(storage, dtype_of(layout), size, stride, at)
+        return mem.view(storage, dtype_of(layout), size, stride, at)
 
-    def end(self, buffer: Buffer, why: str, *, heir: str = "") -> Storage:
+    def end(self, buffer: Buffer, why: str, *, heir: str = "") -> mem.Storage:
         """End the storage that a name owns, or pass it on to ``heir``.
 
         Returns:
@@ -269,14 +242,16 @@ class Frame:
             WrongEndError: The name does not own the storage, or something in it is still alive.
         """
         storage = buffer.storages[0]
-        if storage.kind is Kind.CONSTANT or not buffer.owns:
-            why = "it belongs to a constant" if storage.kind is Kind.CONSTANT else "it is a view"
-            raise WrongEndError(name=buffer.name, why=why)
+        if storage.kind is mem.Kind.CONSTANT or not buffer.owns:
+            why = (
+                "it belongs to a constant" if storage.kind is mem.Kind.CONSTANT else "it is a view"
+            )
+            raise mem.WrongEndError(name=buffer.name, why=why)
         if storage.slices:
             names = ", ".join(f"%{each.owner}" for each in storage.slices)
-            raise WrongEndError(name=buffer.name, why=f"it has live slices: {names}")
+            raise mem.WrongEndError(name=buffer.name, why=f"it has live slices: {names}")
         if heir and storage.is_held:
-            raise WrongEndError(name=buffer.name, why="an object may hold it")
+            raise mem.WrongEndError(name=buffer.name, why="an object may hold it")
         storage.end = why
         if storage in self.owned:
             self.owned.remove(storage)
@@ -284,6 +259,6 @@ class Frame:
             return storage.heir(heir)
         if storage.pool is not None:
             storage.pool.slices.remove(storage)
-        if storage.kind is Kind.OWNED and not storage.is_held:
-            poison(storage)
+        if storage.kind is mem.Kind.OWNED and not storage.is_held:
+            mem.poison(storage)
         return storage

@@ -7,84 +7,42 @@ from typing import TYPE_CHECKING, Any
 import torch
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import WAIT, begins_work
 from wrapper_ir.devices import named
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
+from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.interpreter.calls import Watch, bind_results, find_op, settle, value_of
 from wrapper_ir.interpreter.frame import Buffer, Frame, dtype_of
-from wrapper_ir.interpreter.memory import (
-    Block,
-    CallFailedError,
-    DeadBufferError,
-    Kind,
-    OutOfBoundsError,
-    Storage,
-    poison,
-    read_like,
-)
 from wrapper_ir.lines.args import buffers_in
-from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.memory import MemoryKind, own_memory
-from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.memory import own_memory
 from wrapper_ir.lines.symbols import dims_of
-from wrapper_ir.lines.visitor import LineVisitor
-from wrapper_ir.lines.walk import Path
 from wrapper_ir.runtime import check_apart, check_result, check_that, make_probe, refuse_misaligned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wrapper_ir.interpreter.calls import Launch
-    from wrapper_ir.lines.args import Arg
-    from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-    from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.memory import (
-        Allocate,
-        AllocateFromPool,
-        AllocatePool,
-        Free,
-        Reinterpret,
-        Reuse,
-    )
-    from wrapper_ir.lines.program import AnyLine, Program
-    from wrapper_ir.lines.symbols import (
-        AssertApart,
-        AssertLayout,
-        AssertSymbol,
-        BindSymbol,
-        ComputeSymbol,
-    )
-    from wrapper_ir.lines.trace import Probe
 
 _KEPT_DEAD = 16
 """Number of ended storages to watch for writes. Each is examined after every call."""
 
 
-class LineRunner(LineVisitor[None]):
-    """Runner of all lines except those that hold regions.
+class LineRunner(ir.LineVisitor[None]):
+    """Runner of all lines except those that hold regions."""
 
-    Args:
-        program: The program.
-        kernels: Its kernels as functions, by name and device.
-    """
-
-    def __init__(self, program: Program, kernels: Mapping[Launch, Callable[..., None]]) -> None:
+    def __init__(self, program: ir.Program, kernels: Mapping[Launch, Callable[..., None]]) -> None:
         self.program = program
         self.frame = Frame(program, {})
-        self.path = Path()
-        self.storages: list[Storage] = []
+        self.path = ir.Path()
+        self.storages: list[mem.Storage] = []
         self._kernels = kernels
 
     # Walking.
 
-    def run_body(self, region: Region, parent: Path, name: str) -> None:
-        """Run the lines of a region in the current frame.
-
-        Raises:
-            WrapperIRError: A line broke a rule. The error has the line's path and origin.
-        """
+    def run_body(self, region: ir.Region, parent: ir.Path, name: str) -> None:
+        """Run the lines of a region in the current frame."""
         for index, line in enumerate(region.body):
             self.path = path = parent.then(name, index)
             try:
@@ -95,9 +53,9 @@ class LineRunner(LineVisitor[None]):
                     error.path, error.origin = path, self.program.place_of(line) or None
                 raise
 
-    def _look(self, line: AnyLine) -> None:
+    def _look(self, line: ir.AnyLine) -> None:
         """Check that the buffers a line touches are alive and match their layouts."""
-        found = effects(line, self.program)
+        found = ir.effects(line, self.program)
         for name in found.touched:
             if name not in found.kills or not self._is_given_up(name):
                 settle(self.frame, self.frame.find(name))
@@ -107,7 +65,7 @@ class LineRunner(LineVisitor[None]):
         buffer = self.frame.buffers.get(name)
         return buffer is not None and buffer.storages[0].is_given_up
 
-    def enter(self, storage: Storage) -> Storage:
+    def enter(self, storage: mem.Storage) -> mem.Storage:
         """Register a storage, whose red zones are then examined after every call."""
         dead = [s for s in self.storages if s.end]
         for each in dead[:-_KEPT_DEAD]:
@@ -119,18 +77,18 @@ class LineRunner(LineVisitor[None]):
     # Memory.
 
     @override
-    def visit_allocate(self, line: Allocate) -> None:
+    def visit_allocate(self, line: ir.Allocate) -> None:
         storage = self._allocate(line)
         if line.zeroed:
             assert storage.block is not None
             storage.block.bytes.zero_()
 
     @override
-    def visit_allocate_pool(self, line: AllocatePool) -> None:
+    def visit_allocate_pool(self, line: ir.AllocatePool) -> None:
         self._allocate(line).is_pool = True
 
-    def _allocate(self, line: Allocate | AllocatePool) -> Storage:
-        if line.memory is MemoryKind.SYMMETRIC:
+    def _allocate(self, line: ir.Allocate | ir.AllocatePool) -> mem.Storage:
+        if line.memory is ir.MemoryKind.SYMMETRIC:
             raise UnsupportedError(what="memory that peers address", where="the interpreter")
         layout, allocator = self.program.layout(line.out), None
         if own := own_memory(line, layout):
@@ -139,52 +97,52 @@ class LineRunner(LineVisitor[None]):
                 raise UnsupportedError(what=what, where="the interpreter", hint=problem)
             allocator = named(own.python)
             if layout.is_opaque:
-                return self._allocate_opaque(line.out, layout, allocator)
+                return self._opaque(line.out, layout, allocator)
         at = self.frame.dim(layout.offset) * layout.dtype.itemsize
         nbytes = at + self.frame.nbytes(layout)
-        block = Block(nbytes, torch.device(str(layout.device)), allocator)
+        block = mem.Block(nbytes, torch.device(str(layout.device)), allocator)
         size = block.bytes.numel()
-        storage = Storage(line.out, Kind.OWNED, block.bytes, block.start, size, block)
+        storage = mem.Storage(line.out, mem.Kind.OWNED, block.bytes, block.start, size, block)
         self.frame.own(self.enter(storage), self.frame.place(line.out, storage, layout))
         return storage
 
-    def _allocate_opaque(self, name: str, layout: Layout, allocator: Callable[..., Any]) -> Storage:
+    def _opaque(self, name: str, layout: ir.Layout, allocator: Callable[..., Any]) -> mem.Storage:
         """Allocate memory that only the device can read, without red zones or views."""
         size, stride = self.frame.dims(layout.size), self.frame.dims(layout.stride)
         tensor = allocator(tuple(size), tuple(stride), dtype_of(layout))
         nbytes = self.frame.nbytes(layout)
-        storage = Storage(name, Kind.OWNED, tensor, 0, nbytes, is_object=True)
+        storage = mem.Storage(name, mem.Kind.OWNED, tensor, 0, nbytes, is_object=True)
         self.frame.own(self.enter(storage), tensor)
         return storage
 
     @override
-    def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
+    def visit_allocate_from_pool(self, line: ir.AllocateFromPool) -> None:
         pool = self.frame.find(line.pool).storages[0]
         layout = self.program.layout(line.out)
         offset, nbytes = self.frame.dim(line.offset), self.frame.nbytes(layout)
         if not pool.is_pool:
-            raise OutOfBoundsError(name=line.out, why=f"%{line.pool} is not a pool")
+            raise mem.OutOfBoundsError(name=line.out, why=f"%{line.pool} is not a pool")
         if nbytes and not 0 <= offset <= offset + nbytes <= pool.nbytes:
             why = f"it is cut from bytes {offset} to {offset + nbytes} of {pool.nbytes}"
-            raise OutOfBoundsError(name=line.out, why=why)
+            raise mem.OutOfBoundsError(name=line.out, why=why)
         offset = pool.start + (offset if nbytes else 0)
-        storage = Storage(line.out, Kind.OWNED, pool.tensor, offset, nbytes, pool.block)
+        storage = mem.Storage(line.out, mem.Kind.OWNED, pool.tensor, offset, nbytes, pool.block)
         for other in pool.slices:
             if offset < other.start + other.nbytes and other.start < offset + nbytes:
                 why = f"it overlaps %{other.owner}, which is alive"
-                raise OutOfBoundsError(name=line.out, why=why)
+                raise mem.OutOfBoundsError(name=line.out, why=why)
         storage.pool = pool
         pool.slices.append(storage)
-        poison(storage)
+        mem.poison(storage)
         self.frame.own(self.enter(storage), self.frame.place(line.out, storage, layout))
 
     @override
-    def visit_free(self, line: Free) -> None:
+    def visit_free(self, line: ir.Free) -> None:
         if not self._is_given_up(line.buffer):
             self.frame.end(self.frame.find(line.buffer), f"was freed at {self.path}")
 
     @override
-    def visit_reuse(self, line: Reuse) -> None:
+    def visit_reuse(self, line: ir.Reuse) -> None:
         donor = self.frame.find(line.donor)
         layout, begin = self.program.layout(line.out), self.frame.begin(donor)
         why = f"went to %{line.out} at {self.path}"
@@ -192,7 +150,7 @@ class LineRunner(LineVisitor[None]):
         needed = self.frame.nbytes(layout)
         if needed > storage.nbytes:
             why = f"it needs {needed} bytes, but %{line.donor} has {storage.nbytes}"
-            raise OutOfBoundsError(name=line.out, why=why)
+            raise mem.OutOfBoundsError(name=line.out, why=why)
         if storage.is_object:  # the verifier has checked that the layouts are equal
             tensor = donor.tensor
         else:
@@ -200,24 +158,24 @@ class LineRunner(LineVisitor[None]):
         self.frame.own(self.enter(storage), tensor)
 
     @override
-    def visit_reinterpret(self, line: Reinterpret) -> None:
+    def visit_reinterpret(self, line: ir.Reinterpret) -> None:
         source = self.frame.find(line.source)
         layout, begin = self.program.layout(line.out), self.frame.begin(source)
         tensor = self.frame.place(line.out, source.storages[0], layout, begin)
-        tensor = read_like(tensor, source.tensor)
+        tensor = mem.read_like(tensor, source.tensor)
         self.frame.define(Buffer(line.out, tensor, source.storages))
 
     # Calls.
 
     @override
-    def visit_kernel_call(self, line: KernelCall) -> None:
+    def visit_kernel_call(self, line: ir.KernelCall) -> None:
         kernel = self._kernels[line.kernel, line.device]
         args = [value_of(self.frame, arg) for arg in line.args]
         grid = tuple(self.frame.dim(size) for size in line.grid)
         self.watched(line.kernel, line.args, lambda: kernel(grid, *args))
 
     @override
-    def visit_extern_kernel(self, line: ExternKernel) -> None:
+    def visit_extern_kernel(self, line: ir.ExternKernel) -> None:
         args = [value_of(self.frame, arg) for arg in line.args]
         kwargs = {name: value_of(self.frame, arg) for name, arg in line.kwargs}
         passed = [*line.args, *(arg for _, arg in line.kwargs)]
@@ -230,7 +188,7 @@ class LineRunner(LineVisitor[None]):
             return value
 
         value = self.watched(line.op, passed, call)
-        for name in effects(line).held:
+        for name in ir.effects(line).held:
             for storage in self.frame.buffers[name].storages if name in self.frame.buffers else ():
                 storage.is_held = True
         alive = [storage for storage in self.storages if not storage.end]
@@ -249,20 +207,15 @@ class LineRunner(LineVisitor[None]):
                 wait(tensor)
 
     def watched(
-        self, call: str, args: Sequence[Arg], run: Callable[[], Any]
+        self, call: str, args: Sequence[ir.Arg], run: Callable[[], Any]
     ) -> Any:  # noqa: ANN401 - its result
-        """Make a call and check its writes to memory.
-
-        Raises:
-            CallFailedError: The call raised.
-            WrapperIRError: The call wrote to memory that it may not write.
-        """
+        """Make a call and check its writes to memory."""
         passed = [(self.frame.find(arg.buffer), arg.access) for arg in buffers_in(args)]
         for buffer, access in passed:
             constant = next((s for s in buffer.storages if not s.writable), None)
             if access.writes and constant is not None:
                 why = f"is the constant %{constant.owner}, which is not mutable"
-                raise DeadBufferError(name=buffer.name, why=why)
+                raise mem.DeadBufferError(name=buffer.name, why=why)
         watch = Watch(call, passed)
         try:
             value = run()
@@ -270,27 +223,27 @@ class LineRunner(LineVisitor[None]):
             raise
         except Exception as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise CallFailedError(call=call, reason=reason) from error
+            raise mem.CallFailedError(call=call, reason=reason) from error
         watch.check(self.storages)
         return value
 
     # Symbols.
 
     @override
-    def visit_bind_symbol(self, line: BindSymbol) -> None:
+    def visit_bind_symbol(self, line: ir.BindSymbol) -> None:
         source = line.source
         tensor = self.frame.find(source.buffer).tensor
         value: object = getattr(tensor, source.method)(*dims_of(source))
-        if isinstance(value, bool) and self.program.symbols[line.symbol].kind is SymbolKind.INT:
+        if isinstance(value, bool) and self.program.symbols[line.symbol].kind is ir.SymbolKind.INT:
             value = int(value)  # Inductor converts bools to integers to select by them
         self.frame.bind(line.symbol, value)
 
     @override
-    def visit_compute_symbol(self, line: ComputeSymbol) -> None:
+    def visit_compute_symbol(self, line: ir.ComputeSymbol) -> None:
         self.frame.bind(line.symbol, self.frame.number(line.value))
 
     @override
-    def visit_assert_layout(self, line: AssertLayout) -> None:
+    def visit_assert_layout(self, line: ir.AssertLayout) -> None:
         layout, tensor = self.program.layout(line.buffer), self.frame.find(line.buffer).tensor
         size, stride = tuple(self.frame.dims(layout.size)), tuple(self.frame.dims(layout.stride))
         device = torch.device(str(layout.device))
@@ -299,19 +252,18 @@ class LineRunner(LineVisitor[None]):
             refuse_misaligned(tensor, line.buffer, line.alignment)
 
     @override
-    def visit_assert_symbol(self, line: AssertSymbol) -> None:
-        values: dict[str, Any] = {
-            s: self.frame.symbols[s] for s in sorted(free_symbols(line.condition))
-        }
+    def visit_assert_symbol(self, line: ir.AssertSymbol) -> None:
+        names = sorted(free_symbols(line.condition))
+        values: dict[str, Any] = {name: self.frame.symbols[name] for name in names}
         text = line.message or str(line.condition)
         check_that(bool(self.frame.number(line.condition)), text, **values)
 
     @override
-    def visit_assert_apart(self, line: AssertApart) -> None:
+    def visit_assert_apart(self, line: ir.AssertApart) -> None:
         names = (*line.written, *line.others)
         check_apart(names, len(line.written), *(self.frame.find(n).tensor for n in names))
 
-    def _nothing(self, line: AnyLine) -> None:
+    def _nothing(self, line: ir.AnyLine) -> None:
         """Do nothing."""
 
     # Kernels were compiled before the program started, and calls run synchronously.
@@ -319,13 +271,11 @@ class LineRunner(LineVisitor[None]):
     visit_record_event = visit_wait_event = visit_synchronize = _nothing
 
     @override
-    def visit_probe(self, line: Probe) -> None:
+    def visit_probe(self, line: ir.Probe) -> None:
         names = self.program.shown_names(line)
         scalars = [str(value) for value in line.scalars]
-        values = [
-            *(self.frame.find(name).tensor for name in line.buffers),
-            *(self.frame.number(value) for value in line.scalars),
-        ]
+        values: list[Any] = [self.frame.find(name).tensor for name in line.buffers]
+        values += map(self.frame.number, line.scalars)
         origin = self.program.source_of(line)
         make_probe(line.label, line.when.value, line.level.value, names, scalars, origin)(*values)
 

@@ -124,16 +124,9 @@ _RED_ZONE: Final = 256
 class Block:
     """Memory of one storage, between red zones.
 
-    Args:
-        nbytes: Size of the storage.
-        device: Its device.
-        allocator: The allocator of its memory space, called with ``(size, stride, dtype)``; None
-            for the usual memory.
-
-    Attributes:
-        bytes: The storage as a tensor of bytes. On the host it cannot be resized.
-        start: The start of the storage in the memory behind ``bytes``, which may include the zones.
-        is_dead: True once the storage has ended, so that nothing may write to it.
+    ``allocator`` is that of its memory space, called with ``(size, stride, dtype)``; None for the
+    usual memory. ``start`` is where the storage begins in the memory behind ``bytes``, which may
+    include the zones.
     """
 
     def __init__(
@@ -153,9 +146,8 @@ class Block:
         if self._away is not None:
             self.start, self.bytes = self._start, self._away[self._start : self._end]
         elif nbytes:
-            self.bytes = torch.frombuffer(
-                self._raw, dtype=torch.uint8, count=nbytes, offset=self._start
-            )
+            at = self._start
+            self.bytes = torch.frombuffer(self._raw, dtype=torch.uint8, count=nbytes, offset=at)
         else:
             self.bytes = torch.empty(0, dtype=torch.uint8)
         self.is_dead = False
@@ -194,43 +186,24 @@ class Kind(enum.Enum):
 
 @dataclass(eq=False)
 class Storage:
-    """A piece of memory that begins and ends as a whole.
+    """A piece of memory that begins and ends as a whole."""
 
-    Attributes:
-        owner: The name that defined it.
-        kind: Its source.
-        tensor: A tensor on the memory, from which views are made.
-        start: Its start in that memory, in bytes.
-        nbytes: Its size, in bytes.
-        block: The memory, if the interpreter allocated it.
-        writable: True if lines may write to it.
-        is_pool: True if slices may be cut from it.
-        pool: The pool that it is a slice of.
-        slices: The live slices of a pool.
-        end: A description of its end; empty while it is alive.
-        is_held: True if an object may hold it, so that its contents outlive its end.
-        is_given_up: True if it has ended in a region that it was donated to, so that a free of the
-            caller's name does nothing.
-        place: The path of the line that made it.
-        is_object: True for a C++ object or an opaque layout, which can be neither copied nor
-            overwritten.
-    """
-
-    owner: str
+    owner: str  # the name that defined it
     kind: Kind
-    tensor: Tensor
-    start: int
+    tensor: Tensor  # on the memory; views are made from it
+    start: int  # in that memory, in bytes
     nbytes: int
-    block: Block | None = None
+    block: Block | None = None  # the memory, if the interpreter allocated it
     writable: bool = True
     is_pool: bool = False
-    pool: Storage | None = None
-    slices: list[Storage] = field(default_factory=list)
-    end: str = ""
-    is_held: bool = False
+    pool: Storage | None = None  # that it is a slice of
+    slices: list[Storage] = field(default_factory=list)  # those of a pool that are alive
+    end: str = ""  # a description; empty while it is alive
+    is_held: bool = False  # an object may hold it, so its contents outlive its end
+    # It has ended in a region that it was donated to: a free of the caller's name does nothing.
     is_given_up: bool = False
-    place: object = None
-    is_object: bool = False
+    place: object = None  # the path of the line that made it
+    is_object: bool = False  # a C++ object or an opaque layout: neither copied nor overwritten
 
     def holds(self, tensor: Tensor) -> bool:
         """Return True if a tensor lies in this memory."""
@@ -274,12 +247,10 @@ def poison(storage: Storage) -> None:
         storage.block.is_dead = bool(storage.end) and storage.pool is None
 
 
-def view(
-    storage: Storage, dtype: torch.dtype, size: list[int], stride: list[int], at: int
-) -> Tensor:
+def view(held: Storage, dtype: torch.dtype, size: list[int], stride: list[int], at: int) -> Tensor:
     """Return a tensor on a storage, ``at`` bytes from its start."""
-    start = (storage.start + at) // dtype.itemsize * dtype.itemsize
-    return from_start(storage.tensor, dtype, size, stride, start)
+    start = (held.start + at) // dtype.itemsize * dtype.itemsize
+    return from_start(held.tensor, dtype, size, stride, start)
 
 
 def from_start(

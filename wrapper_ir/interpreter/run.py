@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.analysis.stored import stored_inputs
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.interpreter.calls import (
     borrowed,
     called_kernels,
@@ -22,22 +24,7 @@ from wrapper_ir.interpreter.calls import (
 )
 from wrapper_ir.interpreter.frame import KINDS, Buffer, Frame
 from wrapper_ir.interpreter.lines import LineRunner
-from wrapper_ir.interpreter.memory import (
-    POISON,
-    BrokenPromiseError,
-    Kind,
-    LeakError,
-    MissingValueError,
-    Storage,
-    pattern,
-    poison,
-)
-from wrapper_ir.lines.args import BufferArg, BufferValue, NoneValue, Relation, ResultBuffer
-from wrapper_ir.lines.control import BufferInput, ObjectInput, ScalarInput
-from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.fields import as_program
-from wrapper_ir.lines.program import ConstantKind, Stage
-from wrapper_ir.lines.walk import Path, regions_of, walk
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import no_autocast, registered_op
 from wrapper_ir.runtime.checks import check_number
@@ -47,9 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wrapper_ir.interpreter.frame import Number
-    from wrapper_ir.lines.args import Arg, CallResult, Value
-    from wrapper_ir.lines.control import Cond, Region, Switch, While
-    from wrapper_ir.lines.program import Program
 
 
 # Control flow. Each region runs in a frame of its own.
@@ -63,29 +47,20 @@ class Interpreter(LineRunner):
 
     # Regions.
 
-    def run_region(self, region: Region, name: str, items: Sequence[Item]) -> list[Item]:
-        """Run a region in a frame of its own.
+    def run_region(self, region: ir.Region, name: str, items: Sequence[Item]) -> list[Item]:
+        """Run a region in a frame of its own, and return its results.
 
-        Args:
-            region: The region.
-            name: Its name in paths.
-            items: The values of its parameters.
-
-        Returns:
-            Its results. No name owns the storage of buffers among them any longer.
-
-        Raises:
-            WrapperIRError: A line broke a rule.
+        No name owns the storage of buffers among them any longer.
         """
         outer, path = self.frame, self.path
         self.frame = inner = Frame(self.program, outer.constants, symbols=dict(outer.symbols))
         for param, item in zip(region.params, items, strict=True):
-            if isinstance(param, BufferInput):
+            if isinstance(param, ir.BufferInput):
                 assert isinstance(item, Buffer)
                 buffer = Buffer(param.name, item.tensor, item.storages, owns=param.donated)
                 buffer.is_new, buffer.maker = True, "the line's operand"
                 inner.define(buffer)
-            elif isinstance(param, ScalarInput):  # no region takes an object
+            elif isinstance(param, ir.ScalarInput):  # no region takes an object
                 inner.bind(param.symbol, item)
         for buffer in list(inner.buffers.values()):
             settle(inner, buffer)
@@ -94,15 +69,15 @@ class Interpreter(LineRunner):
         results = self.leave(region)
         self.frame = outer
         for param, item in zip(region.params, items, strict=True):
-            if isinstance(param, BufferInput) and param.donated:
+            if isinstance(param, ir.BufferInput) and param.donated:
                 for storage in _storages(item):
                     storage.is_given_up = bool(storage.end)
         return results
 
-    def leave(self, region: Region) -> list[Item]:
+    def leave(self, region: ir.Region) -> list[Item]:
         """Return a region's results, and end the rest of its storage."""
         results: list[Item] = []
-        leaving: set[Storage] = set()
+        leaving: set[mem.Storage] = set()
         for position, value in enumerate(region.results):
             try:
                 results.append(self._result(value))
@@ -113,24 +88,24 @@ class Interpreter(LineRunner):
                 leaving.update(found.storages)
         leaving |= {storage.pool for storage in leaving if storage.pool is not None}
         left = [s for s in self.frame.owned if s not in leaving and not s.end]
-        if left and self.program.stage is Stage.PLANNED:
+        if left and self.program.stage is ir.Stage.PLANNED:
             names = ", ".join(f"%{storage.owner}" for storage in left)
-            raise LeakError(names=names, path=left[0].place)
+            raise mem.LeakError(names=names, path=left[0].place)
         for storage in left:
             _discard(storage, f"ended with its region at {self.path}")
         return results
 
-    def _result(self, value: Value) -> Item:
-        if isinstance(value, BufferValue):
+    def _result(self, value: ir.Value) -> Item:
+        if isinstance(value, ir.BufferValue):
             buffer = self.frame.find(value.buffer)
             settle(self.frame, buffer)
             return buffer
-        return None if isinstance(value, NoneValue) else self.frame.number(value.value)
+        return None if isinstance(value, ir.NoneValue) else self.frame.number(value.value)
 
     def _bind(
         self,
         call: str,
-        results: Sequence[CallResult],
+        results: Sequence[ir.CallResult],
         items: Sequence[Item],
         operands: Sequence[Item],
     ) -> None:
@@ -138,16 +113,16 @@ class Interpreter(LineRunner):
         lent = {storage for item in operands for storage in _storages(item)}
         given = [item for item in items if item is not None]
         for result, item in zip(results, given, strict=True):
-            if not isinstance(result, ResultBuffer):
+            if not isinstance(result, ir.ResultBuffer):
                 self.frame.bind(result.symbol, item)
                 continue
             assert isinstance(item, Buffer)
             buffer = Buffer(result.out, item.tensor, item.storages, is_new=True, maker=call)
             storage = item.storages[0]
-            if result.relation is Relation.FRESH:
-                if storage.kind is not Kind.OWNED or storage in lent:
+            if result.relation is ir.Relation.FRESH:
+                if storage.kind is not mem.Kind.OWNED or storage in lent:
                     what = f"%{result.out} is not new, but the storage of %{storage.owner}"
-                    raise BrokenPromiseError(call=call, what=what)
+                    raise mem.BrokenPromiseError(call=call, what=what)
                 buffer.owns = True
                 storage.owner = result.out
                 self.frame.owned.append(storage)
@@ -156,25 +131,25 @@ class Interpreter(LineRunner):
                 buffer.storages = tuple(dict.fromkeys((*item.storages, *sources)))
             settle(self.frame, self.frame.define(buffer))
 
-    def _items(self, args: Sequence[Arg]) -> list[Item]:
+    def _items(self, args: Sequence[ir.Arg]) -> list[Item]:
         return [
-            self.frame.find(a.buffer) if isinstance(a, BufferArg) else value_of(self.frame, a)
+            self.frame.find(a.buffer) if isinstance(a, ir.BufferArg) else value_of(self.frame, a)
             for a in args
         ]
 
     # Conditionals.
 
     @override
-    def visit_cond(self, line: Cond) -> None:
+    def visit_cond(self, line: ir.Cond) -> None:
         self._choose(line, 0 if bool(value_of(self.frame, line.predicate)) else 1)
 
     @override
-    def visit_switch(self, line: Switch) -> None:
+    def visit_switch(self, line: ir.Switch) -> None:
         number = int(value_of(self.frame, line.selector))
         self._choose(line, max(0, min(number, len(line.cases) - 1)))
 
-    def _choose(self, line: Cond | Switch, position: int) -> None:
-        name, region = regions_of(line)[position]
+    def _choose(self, line: ir.Cond | ir.Switch, position: int) -> None:
+        name, region = ir.regions_of(line)[position]
         items, call = self._items(line.operands), line.mnemonic
         given = self.watched(call, line.operands, lambda: self.run_region(region, name, items))
         self._bind(call, line.results, given, items)
@@ -182,7 +157,7 @@ class Interpreter(LineRunner):
     # Loops.
 
     @override
-    def visit_while(self, line: While) -> None:
+    def visit_while(self, line: ir.While) -> None:
         first, captured = self._items(line.carried), self._items(line.captured)
         args = (*line.carried, *line.captured)
         values, rounds = self.watched("while", args, lambda: self._loop(line, first, captured))
@@ -197,7 +172,7 @@ class Interpreter(LineRunner):
         self._bind("while", line.results, values, operands)
 
     def _loop(
-        self, line: While, first: list[Item], captured: list[Item]
+        self, line: ir.While, first: list[Item], captured: list[Item]
     ) -> tuple[list[Item], list[list[Tensor | Number]]]:
         """Return the final values and, if stacked, copies of the values after each iteration."""
         values, rounds = first, []
@@ -215,7 +190,7 @@ class Interpreter(LineRunner):
                 _discard(storage, f"ended with the loop at {self.path}")
         return values, rounds
 
-    def _holds(self, line: While, items: list[Item]) -> bool:
+    def _holds(self, line: ir.While, items: list[Item]) -> bool:
         (found,) = self.run_region(line.condition, "condition", items)
         if not isinstance(found, Buffer):
             return bool(found)
@@ -224,13 +199,13 @@ class Interpreter(LineRunner):
             _discard(storage, f"ended with the condition at {self.path}")
         return holds
 
-    def _own(self, item: Item, result: CallResult, lent: set[Storage]) -> Item:
+    def _own(self, item: Item, result: ir.CallResult, lent: set[mem.Storage]) -> Item:
         """Return a loop's final value, copied if it must be new but is an unchanged operand."""
-        if not isinstance(item, Buffer) or not isinstance(result, ResultBuffer):
+        if not isinstance(item, Buffer) or not isinstance(result, ir.ResultBuffer):
             return item
         storage = item.storages[0]
-        is_new = storage.kind is Kind.OWNED and storage not in lent
-        if result.relation is not Relation.FRESH or is_new:
+        is_new = storage.kind is mem.Kind.OWNED and storage not in lent
+        if result.relation is not ir.Relation.FRESH or is_new:
             return item
         return self._new(result.out, item.tensor.clone())
 
@@ -247,7 +222,7 @@ class Interpreter(LineRunner):
         return Buffer(name, made, (self.enter(storage),))
 
 
-def _storages(item: Item) -> tuple[Storage, ...]:
+def _storages(item: Item) -> tuple[mem.Storage, ...]:
     return item.storages if isinstance(item, Buffer) else ()
 
 
@@ -256,21 +231,21 @@ def _copied(item: Item) -> Tensor | Number:
     return item.tensor.clone() if isinstance(item, Buffer) else item
 
 
-def _discard(storage: Storage, why: str) -> None:
+def _discard(storage: mem.Storage, why: str) -> None:
     """End storage that no line ends."""
-    if storage.kind is Kind.OWNED and not storage.end:
+    if storage.kind is mem.Kind.OWNED and not storage.end:
         storage.end = why
         if storage.pool is not None and storage in storage.pool.slices:
             storage.pool.slices.remove(storage)
         if not storage.is_held:
-            poison(storage)
+            mem.poison(storage)
 
 
 def interpret(
-    program: Program,
+    program: ir.Program,
     *inputs: Any,  # noqa: ANN401 - what a program takes
     verify: bool = True,
-    unwritten: bytes = POISON,
+    unwritten: bytes = mem.POISON,
 ) -> tuple[Any, ...]:
     """Run a program line by line, slowly, and check the effects of each line.
 
@@ -306,36 +281,36 @@ def interpret(
         raise InputCountError(expected=len(program.inputs), got=len(inputs))
     refuse_differences(program, registered_op)
     interpreter = Interpreter(program, called_kernels(program))
-    before = pattern.set(unwritten)
+    before = mem.pattern.set(unwritten)
     try:
         return _run(interpreter, program, inputs)
     finally:
-        pattern.reset(before)
+        mem.pattern.reset(before)
 
 
-def _run(interpreter: Interpreter, program: Program, inputs: Sequence[Any]) -> tuple[Any, ...]:
+def _run(interpreter: Interpreter, program: ir.Program, inputs: Sequence[Any]) -> tuple[Any, ...]:
     with torch.no_grad(), no_autocast():
         frame = interpreter.frame = Frame(program, _constants(program), _objects(program, inputs))
         _take_inputs(program, frame, inputs)
-        interpreter.run_body(program.region, Path(), "body")
-        interpreter.path = Path()
+        interpreter.run_body(program.region, ir.Path(), "body")
+        interpreter.path = ir.Path()
         results = interpreter.leave(program.region)
     return tuple(item.tensor if isinstance(item, Buffer) else item for item in results)
 
 
-def _constants(program: Program) -> dict[str, Buffer]:
+def _constants(program: ir.Program) -> dict[str, Buffer]:
     """Return the constants by name. Tied ones share their storage."""
     names = (*program.constants, *program.objects)
     missing = [n for n in names if n not in program.data and n not in program.folded]
     if missing:
-        raise MissingValueError(names=", ".join(f"'{name}'" for name in missing))
+        raise mem.MissingValueError(names=", ".join(f"'{name}'" for name in missing))
     program = program.replace(data={**folded_values(program), **program.data})
     constants: dict[str, Buffer] = {}
     for name, constant in program.constants.items():
-        if constant.kind is not ConstantKind.PACKED:
+        if constant.kind is not ir.ConstantKind.PACKED:
             check_constant(program, name)
         tensor: Tensor = program.data[name].detach()
-        storage = borrowed(name, Kind.CONSTANT, tensor)
+        storage = borrowed(name, mem.Kind.CONSTANT, tensor)
         storage.writable = constant.mutable
         constants[name] = Buffer(name, tensor, (storage,))
     for name, constant in program.constants.items():
@@ -346,7 +321,7 @@ def _constants(program: Program) -> dict[str, Buffer]:
     return constants
 
 
-def folded_values(program: Program) -> dict[str, Any]:
+def folded_values(program: ir.Program) -> dict[str, Any]:
     """Return the values of a program's folded constants, computed from the others.
 
     There are none if the program lacks values of the others.
@@ -359,42 +334,42 @@ def folded_values(program: Program) -> dict[str, Any]:
     return dict(zip(program.folded, _run(interpreter, folding, ()), strict=True))
 
 
-def _objects(program: Program, inputs: Sequence[Any]) -> dict[str, Any]:
+def _objects(program: ir.Program, inputs: Sequence[Any]) -> dict[str, Any]:
     """Return the objects by name: constants and inputs."""
     objects = {}
     for name, constant in program.objects.items():
         check_object(program.data[name], name, constant.class_name)
         objects[name] = program.data[name]
     for item, value in zip(program.inputs, inputs, strict=True):
-        if isinstance(item, ObjectInput):
+        if isinstance(item, ir.ObjectInput):
             check_object(value, item.object, item.class_name)
             objects[item.object] = value
     return objects
 
 
-def _take_inputs(program: Program, frame: Frame, inputs: Sequence[Any]) -> None:
+def _take_inputs(program: ir.Program, frame: Frame, inputs: Sequence[Any]) -> None:
     """Define the inputs. An unused input may be any value."""
     used, stored = set(_used_buffers(program)), stored_inputs(program)
     for item, value in zip(program.inputs, inputs, strict=True):
-        if isinstance(item, BufferInput):
+        if isinstance(item, ir.BufferInput):
             is_used = item.name in used
             tensor = value if isinstance(value, Tensor) or is_used else torch.empty(0)
             if is_used:
                 check_input(frame, item.name, tensor, plain=item.name in stored)
-            storage = borrowed(item.name, Kind.INPUT, tensor)
+            storage = borrowed(item.name, mem.Kind.INPUT, tensor)
             frame.define(Buffer(item.name, tensor, (storage,), owns=True, is_new=is_used))
-        elif isinstance(item, ScalarInput) and value is not None:  # None: the number is unused
+        elif isinstance(item, ir.ScalarInput) and value is not None:  # None: the number is unused
             info = program.symbols[item.symbol]
             check_number(item.symbol, value, KINDS[info.kind], info.lower, info.upper)
             frame.bind(item.symbol, value)
 
 
-def _used_buffers(program: Program) -> Iterator[str]:
+def _used_buffers(program: ir.Program) -> Iterator[str]:
     """Yield the buffers with a use other than being freed."""
-    for _, line in walk(program):
-        found = effects(line, program)
+    for _, line in ir.walk(program):
+        found = ir.effects(line, program)
         for names in (found.uses, found.reads, found.writes, found.takes, found.peeks):
             yield from names
     for value in program.results:
-        if isinstance(value, BufferValue):
+        if isinstance(value, ir.BufferValue):
             yield value.buffer

@@ -22,6 +22,11 @@ class Role(enum.Enum):
 
     __hash__ = object.__hash__  # Enum.__hash__ is slow and this is called for each line
 
+    @property
+    def role(self) -> Role:
+        """The role itself: what a :class:`RoleIf` applies, a role always applies."""
+        return self
+
     DEFINE = "define"
     """Defines the buffer. A buffer is defined once in a program."""
     USE = "use"
@@ -136,10 +141,7 @@ class Runs(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class RoleIf:
-    """A role that applies if the sibling field called ``field`` holds one of ``among``.
-
-    Enumeration members are compared by value, all other values by class.
-    """
+    """A role if the sibling ``field`` is ``among`` these: enumeration members, or else classes."""
 
     role: Role
     field: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, TypeAlias, final
 
+from wrapper_ir.lines import kernels, memory, symbols, trace
 from wrapper_ir.lines.args import (
     Arg,
     BufferArg,
@@ -18,31 +19,7 @@ from wrapper_ir.lines.args import (
     Value,
 )
 from wrapper_ir.lines.base import Block, Def, DefObject, DefSymbol, Line, Runs, Trait
-from wrapper_ir.lines.kernels import (
-    ExternKernel,
-    KernelCall,
-    KernelDefinition,
-    RecordEvent,
-    Synchronize,
-    WaitEvent,
-)
 from wrapper_ir.lines.layout import DType
-from wrapper_ir.lines.memory import (
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
-    Free,
-    Reinterpret,
-    Reuse,
-)
-from wrapper_ir.lines.symbols import (
-    AssertApart,
-    AssertLayout,
-    AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
-)
-from wrapper_ir.lines.trace import Comment, Probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,27 +186,27 @@ def shared_results(line: While) -> list[int]:
 
 
 AnyLine: TypeAlias = (
-    Allocate
-    | Free
-    | Reuse
-    | Reinterpret
-    | AllocatePool
-    | AllocateFromPool
-    | KernelDefinition
-    | KernelCall
-    | ExternKernel
-    | BindSymbol
-    | ComputeSymbol
-    | AssertLayout
-    | AssertSymbol
-    | AssertApart
-    | RecordEvent
-    | WaitEvent
-    | Synchronize
+    memory.Allocate
+    | memory.Free
+    | memory.Reuse
+    | memory.Reinterpret
+    | memory.AllocatePool
+    | memory.AllocateFromPool
+    | kernels.KernelDefinition
+    | kernels.KernelCall
+    | kernels.ExternKernel
+    | symbols.BindSymbol
+    | symbols.ComputeSymbol
+    | symbols.AssertLayout
+    | symbols.AssertSymbol
+    | symbols.AssertApart
+    | kernels.RecordEvent
+    | kernels.WaitEvent
+    | kernels.Synchronize
     | Cond
     | Switch
     | While
-    | Comment
-    | Probe
+    | trace.Comment
+    | trace.Probe
 )
 """The closed set of lines."""

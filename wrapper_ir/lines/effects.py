@@ -69,9 +69,8 @@ class Effects:
     @property
     def touched(self) -> list[str]:
         """Buffers that must be alive when the line runs, except peeks, without repeats."""
-        return list(
-            dict.fromkeys((*self.uses, *self.reads, *self.writes, *self.kills, *self.takes))
-        )
+        ended = (*self.kills, *self.takes)
+        return list(dict.fromkeys((*self.uses, *self.reads, *self.writes, *ended)))
 
 
 #: Ops that make their first argument a view of another argument's storage, by its position.
@@ -229,8 +228,7 @@ def _tables(field: NameField) -> list[tuple[str, dict[object, tuple[str, ...]]]]
 
 
 def _is_aliased(field: NameField) -> bool:
-    roles = (role if isinstance(role, Role) else role.role for role in field.roles)
-    return any(role in _MAY for role in roles)
+    return any(given.role in _MAY for given in field.roles)
 
 
 def _aliasing(field: NameField, made: tuple[str, ...]) -> _Collector:

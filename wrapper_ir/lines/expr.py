@@ -26,49 +26,12 @@ from sympy.logic.boolalg import Boolean, BooleanAtom
 
 from wrapper_ir.errors import WrapperIRError
 
-__all__ = [
-    "FUNCTIONS",
-    "INT64_MAX",
-    "VOCABULARY",
-    "BitAnd",
-    "BitOr",
-    "BitXor",
-    "Ceil",
-    "CeilDiv",
-    "Cos",
-    "Dim",
-    "Exp",
-    "FloatPow",
-    "Floor",
-    "FloorDiv",
-    "Log",
-    "Log2",
-    "Mod",
-    "Round",
-    "Scalar",
-    "ShiftLeft",
-    "ShiftRight",
-    "Sin",
-    "Sqrt",
-    "Tanh",
-    "ToFloat",
-    "TrueDiv",
-    "Truncate",
-    "UnsupportedExprError",
-    "Where",
-    "ceil_divided",
-    "dim",
-    "dims",
-    "free_symbols",
-    "is_relation",
-    "product",
-    "quotient",
-    "real_symbol",
-    "scalar",
-    "scalar_key",
-    "substitute",
-    "symbol",
-]
+__all__ = ["FUNCTIONS", "INT64_MAX", "VOCABULARY", "BitAnd", "BitOr", "BitXor", "Ceil", "CeilDiv"]
+__all__ += ["Cos", "Dim", "Exp", "FloatPow", "Floor", "FloorDiv", "Log", "Log2", "Mod", "Round"]
+__all__ += ["Scalar", "ShiftLeft", "ShiftRight", "Sin", "Sqrt", "Tanh", "ToFloat", "TrueDiv"]
+__all__ += ["Truncate", "UnsupportedExprError", "Where", "ceil_divided", "dim", "dims"]
+__all__ += ["free_symbols", "is_relation", "product", "quotient", "real_symbol", "scalar"]
+__all__ += ["scalar_key", "substitute", "symbol"]
 
 # Functions that sympy lacks, or folds in ways that a program must not.
 #
@@ -375,9 +338,8 @@ def dim(value: Any) -> Dim:
     if isinstance(value, (int, sympy.Integer)):
         return int(value)
     if not isinstance(value, sympy.Expr):
-        raise UnsupportedExprError(
-            expr=value, what=f"a {type(value).__name__} where an integer is needed"
-        )
+        what = f"a {type(value).__name__} where an integer is needed"
+        raise UnsupportedExprError(expr=value, what=what)
     result = _rebuild(value)
     if isinstance(result, sympy.Integer):
         return int(result)
@@ -455,9 +417,8 @@ def scalar(value: Any) -> Scalar:
     if isinstance(value, (bool, int, float, complex)):
         return value
     if not isinstance(value, sympy.Basic):
-        raise UnsupportedExprError(
-            expr=value, what=f"a {type(value).__name__} where a number is needed"
-        )
+        what = f"a {type(value).__name__} where a number is needed"
+        raise UnsupportedExprError(expr=value, what=what)
     result = _rebuild(value)
     if isinstance(result, sympy.Integer):
         return int(result)

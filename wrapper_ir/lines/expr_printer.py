@@ -23,18 +23,8 @@ from sympy.logic.boolalg import BooleanAtom
 
 from wrapper_ir.lines.expr import VOCABULARY, Scalar, UnsupportedExprError
 
-__all__ = [
-    "ExprPrinter",
-    "Form",
-    "Level",
-    "Piece",
-    "bracketed",
-    "call",
-    "infix",
-    "nested_call",
-    "ordered_args",
-    "prefix",
-]
+__all__ = ["ExprPrinter", "Form", "Level", "Piece", "bracketed", "call", "infix", "nested_call"]
+__all__ += ["ordered_args", "prefix"]
 
 
 class Level(enum.IntEnum):

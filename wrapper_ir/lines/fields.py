@@ -30,15 +30,7 @@ class NotAProgramError(WrapperIRError):
 
 
 def as_program(given: object, where: str) -> Program:
-    """Return the argument if it is a program.
-
-    Args:
-        given: A user's argument.
-        where: The function that was called, for the message.
-
-    Raises:
-        NotAProgramError: The argument is not a program.
-    """
+    """Return the argument of the function ``where`` if it is a program."""
     if not isinstance(given, Program):
         raise NotAProgramError(where=where, what=f"an object of type {type(given).__name__}")
     return given

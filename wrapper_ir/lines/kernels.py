@@ -278,7 +278,6 @@ class RecordEvent(Line):
     mnemonic: ClassVar[str] = "record_event"
     runs: ClassVar[Runs] = Runs.EVENT
     syntax: ClassVar[str] = "record_event {event}[ {device}][ stream {stream}]"
-    nouns: ClassVar[Mapping[str, str]] = {"event": "an event"}
     event: int
     device: Device
     stream: int = 0
@@ -295,7 +294,6 @@ class WaitEvent(Line):
     mnemonic: ClassVar[str] = "wait_event"
     runs: ClassVar[Runs] = Runs.EVENT
     syntax: ClassVar[str] = "wait_event {event}[ {device}][ stream {stream}]"
-    nouns: ClassVar[Mapping[str, str]] = {"event": "an event"}
     event: int
     device: Device = CPU
     stream: int = 0

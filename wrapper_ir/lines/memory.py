@@ -179,10 +179,7 @@ class OwnMemory(NamedTuple):
     declared: OpaqueLayout | MemorySpace | None
 
     def problem(self, allocator: str, where: str) -> str:
-        """Explain why ``where`` cannot allocate it.
-
-        The result is empty if it can, with the function ``allocator``.
-        """
+        """Explain why ``where`` cannot allocate it by function ``allocator``; empty if it can."""
         if self.declared is None:
             return f"devices of the kind '{self.kind.type}' have no {self.name}"
         if allocator:

@@ -186,7 +186,7 @@ class SymbolInfo:
     """
 
     syntax: ClassVar[str] = ": {kind}{lower, upper:range}[ hint {hint}][ unbacked]"
-    nouns: ClassVar[Mapping[str, str]] = {"kind": "a kind of symbol", "hint": "a hint"}
+    nouns: ClassVar[Mapping[str, str]] = {"kind": "a kind of symbol"}
     kind: SymbolKind = SymbolKind.INT
     lower: int | None = None
     upper: int | None = None

@@ -187,9 +187,8 @@ class _Parser:
                 continue
             kind = self.type()
             name = self.match(_NAME, "an argument name")
-            result.append(
-                SchemaArg(name, kind, keyword_only, self.default() if self.accept("=") else None)
-            )
+            default = self.default() if self.accept("=") else None
+            result.append(SchemaArg(name, kind, keyword_only, default))
         return tuple(result)
 
     def returns(self) -> tuple[tuple[SchemaType, ...], bool]:

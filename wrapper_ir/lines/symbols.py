@@ -108,10 +108,7 @@ class AssertLayout(Line):
     runs: ClassVar[Runs] = Runs.NAMES
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.CHECKS_LAYOUT, Trait.ANY_KIND})
     syntax: ClassVar[str] = "assert_layout {buffer}, {subject}[ align {alignment}]"
-    nouns: ClassVar[Mapping[str, str]] = {
-        "subject": 'what is checked, such as "input"',
-        "alignment": "an alignment",
-    }
+    nouns: ClassVar[Mapping[str, str]] = {"subject": 'what is checked, such as "input"'}
     buffer: Use
     subject: str = "input"
     alignment: int = 0

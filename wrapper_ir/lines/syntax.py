@@ -132,11 +132,7 @@ _DEFAULTS: Final[Mapping[Any, object]] = {Device: CPU, str: ""}
 
 
 def default_of(cls: Any, name: str) -> object:
-    """Return the value of a field that the text leaves out.
-
-    Raises:
-        BadSyntaxError: The field has no default.
-    """
+    """Return the value of a field that the text leaves out."""
     field = next(field for field in dataclasses.fields(cls) if field.name == name)
     if field.default is not dataclasses.MISSING:
         return field.default

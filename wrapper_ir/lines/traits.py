@@ -21,36 +21,16 @@ from typing import (
 
 import sympy
 
+from wrapper_ir.lines import control, kernels, memory, symbols, trace
 from wrapper_ir.lines.base import Block, Role, RoleIf, Runs, Trait
-from wrapper_ir.lines.control import AnyLine, Region, Switch, While
+from wrapper_ir.lines.control import AnyLine, Region
 from wrapper_ir.lines.expr import Scalar
-from wrapper_ir.lines.kernels import (
-    ExternKernel,
-    KernelCall,
-    KernelDefinition,
-    RecordEvent,
-    WaitEvent,
-)
-from wrapper_ir.lines.memory import (
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
-    Free,
-    Reinterpret,
-    Reuse,
-)
-from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol, BindSymbol, ComputeSymbol
-from wrapper_ir.lines.trace import Probe
 
 T = TypeVar("T")
 
 
 class PerClass(dict[Any, T], Generic[T]):
-    """A table keyed by class or type hint whose entries are made on first use.
-
-    Args:
-        make: Makes the entry of a class.
-    """
+    """A table keyed by class or type hint whose entries are made on first use."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         super().__init__()
@@ -75,9 +55,9 @@ class NameField(NamedTuple):
     def among(self, part: object) -> tuple[Role, ...]:
         """Return the roles of the names in one part of a line."""
         return tuple(
-            role if isinstance(role, Role) else role.role
-            for role in self.roles
-            if isinstance(role, Role) or decisive(getattr(part, role.field)) in role.among
+            given.role
+            for given in self.roles
+            if isinstance(given, Role) or decisive(getattr(part, given.field)) in given.among
         )
 
 
@@ -92,8 +72,7 @@ def own_roles(line: object) -> tuple[Role, ...]:
 
 
 def _own_roles(cls: type) -> tuple[Role, ...]:
-    given = (role for field in NAMED_FIELDS[cls] for role in field.roles)
-    return tuple(role if isinstance(role, Role) else role.role for role in given)
+    return tuple(given.role for field in NAMED_FIELDS[cls] for given in field.roles)
 
 
 def hints_of(cls: type) -> dict[str, Any]:
@@ -193,23 +172,57 @@ def lines_in(body: Iterable[AnyLine]) -> Iterator[AnyLine]:
 #
 # They also hold for any new line that declares the trait and has the fields its users read.
 
-
-def declares(line: AnyLine) -> TypeGuard[KernelDefinition]:
-    """Return whether a line only declares what lines may call."""
-    return Trait.DECLARES in line.traits
+Test: TypeAlias = Callable[[AnyLine], TypeGuard[T]]
 
 
-def calls_op(line: AnyLine) -> TypeGuard[ExternKernel]:
-    """Return whether a line calls a library op."""
-    return Trait.CALLS_OP in line.traits
+def _has(trait: Trait) -> Any:
+    return lambda line: trait in line.traits
 
 
-def calls_kernel(line: AnyLine) -> TypeGuard[KernelCall]:
+def _runs(where: Runs) -> Any:
+    return lambda line: line.runs is where
+
+
+#: It only declares what lines may call.
+declares: Final[Test[kernels.KernelDefinition]] = _has(Trait.DECLARES)
+#: It calls a library op.
+calls_op: Final[Test[kernels.ExternKernel]] = _has(Trait.CALLS_OP)
+#: It launches work or allocates memory on the stream that it names.
+works: Final[Test[memory.Allocate | kernels.KernelCall | kernels.ExternKernel]] = _runs(Runs.STREAM)
+#: It records an event on the stream that it names, or waits for one.
+has_event: Final[Test[kernels.RecordEvent | kernels.WaitEvent]] = _runs(Runs.EVENT)
+#: It defines buffers from the memory pool that it names.
+takes_memory: Final[Test[memory.Allocate | kernels.ExternKernel]] = _has(Trait.TAKES_MEMORY)
+#: It only ends storage.
+ends: Final[Test[memory.Free]] = _has(Trait.ENDS)
+#: It only shows values.
+shows: Final[Test[trace.Probe]] = _has(Trait.SHOWS)
+#: It is a loop over a region.
+loops: Final[Test[control.While]] = _has(Trait.LOOPS)
+#: It runs one of several regions, by number.
+chooses: Final[Test[control.Switch]] = _has(Trait.CHOOSES)
+#: It asserts a condition.
+asserts: Final[Test[symbols.AssertSymbol]] = _has(Trait.ASSERTS)
+#: It binds a symbol to the value of an expression.
+computes: Final[Test[symbols.ComputeSymbol]] = _has(Trait.COMPUTES)
+#: It binds a symbol to a value read from a buffer.
+binds: Final[Test[symbols.BindSymbol]] = _has(Trait.BINDS)
+#: It allocates new storage in the memory that it names.
+allocates: Final[Test[memory.Allocate | memory.AllocatePool]] = _has(Trait.ALLOCATES)
+#: It only takes over the storage of a buffer.
+retakes: Final[Test[memory.Reuse]] = _has(Trait.RETAKES)
+#: It defines a slice of a pool.
+is_slice: Final[Test[memory.AllocateFromPool]] = _has(Trait.SLICES)
+#: It checks a buffer against its layout.
+checks_layout: Final[Test[symbols.AssertLayout]] = _has(Trait.CHECKS_LAYOUT)
+
+
+def calls_kernel(line: AnyLine) -> TypeGuard[kernels.KernelCall]:
     """Return whether a line calls a kernel of the program."""
     return line.runs is Runs.STREAM and Role.CALL in own_roles(line)
 
 
-def calls(line: AnyLine) -> TypeGuard[KernelCall | ExternKernel]:
+def calls(line: AnyLine) -> TypeGuard[kernels.KernelCall | kernels.ExternKernel]:
     """Return whether a line calls a kernel or a library op."""
     return calls_op(line) or calls_kernel(line)
 
@@ -219,56 +232,9 @@ def op_of(line: AnyLine) -> str:
     return line.op if calls_op(line) else ""
 
 
-def works(line: AnyLine) -> TypeGuard[Allocate | KernelCall | ExternKernel]:
-    """Return whether a line launches work or allocates memory on the stream that it names."""
-    return line.runs is Runs.STREAM
-
-
-def has_event(line: AnyLine) -> TypeGuard[RecordEvent | WaitEvent]:
-    """Return whether a line records an event on the stream that it names, or waits for one."""
-    return line.runs is Runs.EVENT
-
-
-def takes_memory(line: AnyLine) -> TypeGuard[Allocate | ExternKernel]:
-    """Return whether a line defines buffers from the memory pool that it names."""
-    return Trait.TAKES_MEMORY in line.traits
-
-
-def allocates_one(line: AnyLine | None) -> TypeGuard[Allocate]:
+def allocates_one(line: AnyLine | None) -> TypeGuard[memory.Allocate]:
     """Return whether a line allocates one buffer that is not a pool."""
-    if line is None:
-        return False
-    return Trait.ALLOCATES in line.traits and Trait.POOL not in line.traits
-
-
-def ends(line: AnyLine) -> TypeGuard[Free]:
-    """Return whether a line only ends storage."""
-    return Trait.ENDS in line.traits
-
-
-def shows(line: AnyLine) -> TypeGuard[Probe]:
-    """Return whether a line only shows values."""
-    return Trait.SHOWS in line.traits
-
-
-def loops(line: AnyLine) -> TypeGuard[While]:
-    """Return whether a line is a loop over a region."""
-    return Trait.LOOPS in line.traits
-
-
-def chooses(line: AnyLine) -> TypeGuard[Switch]:
-    """Return whether a line runs one of several regions, by number."""
-    return Trait.CHOOSES in line.traits
-
-
-def asserts(line: AnyLine) -> TypeGuard[AssertSymbol]:
-    """Return whether a line asserts a condition."""
-    return Trait.ASSERTS in line.traits
-
-
-def computes(line: AnyLine) -> TypeGuard[ComputeSymbol]:
-    """Return whether a line binds a symbol to the value of an expression."""
-    return Trait.COMPUTES in line.traits
+    return line is not None and allocates(line) and Trait.POOL not in line.traits
 
 
 def asserted(line: AnyLine) -> Scalar | None:
@@ -276,31 +242,6 @@ def asserted(line: AnyLine) -> Scalar | None:
     return line.condition if asserts(line) else None
 
 
-def binds(line: AnyLine) -> TypeGuard[BindSymbol]:
-    """Return whether a line binds a symbol to a value read from a buffer."""
-    return Trait.BINDS in line.traits
-
-
-def allocates(line: AnyLine) -> TypeGuard[Allocate | AllocatePool]:
-    """Return whether a line allocates new storage in the memory that it names."""
-    return Trait.ALLOCATES in line.traits
-
-
-def is_view(line: AnyLine) -> TypeGuard[Reinterpret]:
+def is_view(line: AnyLine) -> TypeGuard[memory.Reinterpret]:
     """Return whether a line defines a view of a buffer's storage."""
     return Role.VIEW in own_roles(line)
-
-
-def retakes(line: AnyLine) -> TypeGuard[Reuse]:
-    """Return whether a line only takes over the storage of a buffer."""
-    return Trait.RETAKES in line.traits
-
-
-def is_slice(line: AnyLine) -> TypeGuard[AllocateFromPool]:
-    """Return whether a line defines a slice of a pool."""
-    return Trait.SLICES in line.traits
-
-
-def checks_layout(line: AnyLine) -> TypeGuard[AssertLayout]:
-    """Return whether a line checks a buffer against its layout."""
-    return Trait.CHECKS_LAYOUT in line.traits

@@ -7,32 +7,8 @@ from abc import ABC, abstractmethod
 from typing import Final, Generic, TypeVar, final, get_args
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines.control import Cond, Switch, While
-from wrapper_ir.lines.kernels import (
-    ExternKernel,
-    KernelCall,
-    KernelDefinition,
-    RecordEvent,
-    Synchronize,
-    WaitEvent,
-)
-from wrapper_ir.lines.memory import (
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
-    Free,
-    Reinterpret,
-    Reuse,
-)
+from wrapper_ir.lines import control, kernels, memory, symbols, trace
 from wrapper_ir.lines.program import AnyLine, Program
-from wrapper_ir.lines.symbols import (
-    AssertApart,
-    AssertLayout,
-    AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
-)
-from wrapper_ir.lines.trace import Comment, Probe
 from wrapper_ir.lines.walk import walk
 
 T = TypeVar("T")
@@ -77,57 +53,53 @@ class LineVisitor(ABC, Generic[T]):
         return result
 
     @abstractmethod
-    def visit_allocate(self, line: Allocate) -> T: ...
+    def visit_allocate(self, line: memory.Allocate) -> T: ...
     @abstractmethod
-    def visit_free(self, line: Free) -> T: ...
+    def visit_free(self, line: memory.Free) -> T: ...
     @abstractmethod
-    def visit_reuse(self, line: Reuse) -> T: ...
+    def visit_reuse(self, line: memory.Reuse) -> T: ...
     @abstractmethod
-    def visit_reinterpret(self, line: Reinterpret) -> T: ...
+    def visit_reinterpret(self, line: memory.Reinterpret) -> T: ...
     @abstractmethod
-    def visit_allocate_pool(self, line: AllocatePool) -> T: ...
+    def visit_allocate_pool(self, line: memory.AllocatePool) -> T: ...
     @abstractmethod
-    def visit_allocate_from_pool(self, line: AllocateFromPool) -> T: ...
+    def visit_allocate_from_pool(self, line: memory.AllocateFromPool) -> T: ...
     @abstractmethod
-    def visit_kernel_definition(self, line: KernelDefinition) -> T: ...
+    def visit_kernel_definition(self, line: kernels.KernelDefinition) -> T: ...
     @abstractmethod
-    def visit_kernel_call(self, line: KernelCall) -> T: ...
+    def visit_kernel_call(self, line: kernels.KernelCall) -> T: ...
     @abstractmethod
-    def visit_extern_kernel(self, line: ExternKernel) -> T: ...
+    def visit_extern_kernel(self, line: kernels.ExternKernel) -> T: ...
     @abstractmethod
-    def visit_bind_symbol(self, line: BindSymbol) -> T: ...
+    def visit_bind_symbol(self, line: symbols.BindSymbol) -> T: ...
     @abstractmethod
-    def visit_compute_symbol(self, line: ComputeSymbol) -> T: ...
+    def visit_compute_symbol(self, line: symbols.ComputeSymbol) -> T: ...
     @abstractmethod
-    def visit_assert_layout(self, line: AssertLayout) -> T: ...
+    def visit_assert_layout(self, line: symbols.AssertLayout) -> T: ...
     @abstractmethod
-    def visit_assert_symbol(self, line: AssertSymbol) -> T: ...
+    def visit_assert_symbol(self, line: symbols.AssertSymbol) -> T: ...
     @abstractmethod
-    def visit_assert_apart(self, line: AssertApart) -> T: ...
+    def visit_assert_apart(self, line: symbols.AssertApart) -> T: ...
     @abstractmethod
-    def visit_record_event(self, line: RecordEvent) -> T: ...
+    def visit_record_event(self, line: kernels.RecordEvent) -> T: ...
     @abstractmethod
-    def visit_wait_event(self, line: WaitEvent) -> T: ...
+    def visit_wait_event(self, line: kernels.WaitEvent) -> T: ...
     @abstractmethod
-    def visit_synchronize(self, line: Synchronize) -> T: ...
+    def visit_synchronize(self, line: kernels.Synchronize) -> T: ...
     @abstractmethod
-    def visit_cond(self, line: Cond) -> T: ...
+    def visit_cond(self, line: control.Cond) -> T: ...
     @abstractmethod
-    def visit_switch(self, line: Switch) -> T: ...
+    def visit_switch(self, line: control.Switch) -> T: ...
     @abstractmethod
-    def visit_while(self, line: While) -> T: ...
+    def visit_while(self, line: control.While) -> T: ...
     @abstractmethod
-    def visit_comment(self, line: Comment) -> T: ...
+    def visit_comment(self, line: trace.Comment) -> T: ...
     @abstractmethod
-    def visit_probe(self, line: Probe) -> T: ...
+    def visit_probe(self, line: trace.Probe) -> T: ...
 
 
 def _method(cls: type) -> str:
-    """Return the name of the method for a class of lines, such as ``visit_allocate_pool``.
-
-    Raises:
-        TypeError: ``LineVisitor`` has no such method.
-    """
+    """Return the name of the method for a class of lines, such as ``visit_allocate_pool``."""
     name = "visit_" + re.sub(r"(?<!^)([A-Z])", r"_\1", cls.__name__).lower()
     if name not in LineVisitor.__abstractmethods__:
         raise TypeError(f"LineVisitor has no {name}, for {cls.__name__}")
@@ -135,11 +107,7 @@ def _method(cls: type) -> str:
 
 
 def check_lines(program: Program) -> None:
-    """Check that all lines of a program are lines.
-
-    Raises:
-        NotALineError: An object is not a line. The error has its path.
-    """
+    """Check that all lines of a program are lines."""
     for path, line in walk(program):
         if type(line) not in _METHODS:
             raise NotALineError(given=type(line).__name__, path=path)
@@ -171,68 +139,68 @@ class PartialLineVisitor(LineVisitor[T]):
         """
         raise UnvisitedLineError(visitor=type(self).__name__, mnemonic=line.mnemonic)
 
-    def visit_allocate(self, line: Allocate) -> T:
+    def visit_allocate(self, line: memory.Allocate) -> T:
         return self.visit_unsupported(line)
 
-    def visit_free(self, line: Free) -> T:
+    def visit_free(self, line: memory.Free) -> T:
         return self.visit_unsupported(line)
 
-    def visit_reuse(self, line: Reuse) -> T:
+    def visit_reuse(self, line: memory.Reuse) -> T:
         return self.visit_unsupported(line)
 
-    def visit_reinterpret(self, line: Reinterpret) -> T:
+    def visit_reinterpret(self, line: memory.Reinterpret) -> T:
         return self.visit_unsupported(line)
 
-    def visit_allocate_pool(self, line: AllocatePool) -> T:
+    def visit_allocate_pool(self, line: memory.AllocatePool) -> T:
         return self.visit_unsupported(line)
 
-    def visit_allocate_from_pool(self, line: AllocateFromPool) -> T:
+    def visit_allocate_from_pool(self, line: memory.AllocateFromPool) -> T:
         return self.visit_unsupported(line)
 
-    def visit_kernel_definition(self, line: KernelDefinition) -> T:
+    def visit_kernel_definition(self, line: kernels.KernelDefinition) -> T:
         return self.visit_unsupported(line)
 
-    def visit_kernel_call(self, line: KernelCall) -> T:
+    def visit_kernel_call(self, line: kernels.KernelCall) -> T:
         return self.visit_unsupported(line)
 
-    def visit_extern_kernel(self, line: ExternKernel) -> T:
+    def visit_extern_kernel(self, line: kernels.ExternKernel) -> T:
         return self.visit_unsupported(line)
 
-    def visit_bind_symbol(self, line: BindSymbol) -> T:
+    def visit_bind_symbol(self, line: symbols.BindSymbol) -> T:
         return self.visit_unsupported(line)
 
-    def visit_compute_symbol(self, line: ComputeSymbol) -> T:
+    def visit_compute_symbol(self, line: symbols.ComputeSymbol) -> T:
         return self.visit_unsupported(line)
 
-    def visit_assert_layout(self, line: AssertLayout) -> T:
+    def visit_assert_layout(self, line: symbols.AssertLayout) -> T:
         return self.visit_unsupported(line)
 
-    def visit_assert_symbol(self, line: AssertSymbol) -> T:
+    def visit_assert_symbol(self, line: symbols.AssertSymbol) -> T:
         return self.visit_unsupported(line)
 
-    def visit_assert_apart(self, line: AssertApart) -> T:
+    def visit_assert_apart(self, line: symbols.AssertApart) -> T:
         return self.visit_unsupported(line)
 
-    def visit_record_event(self, line: RecordEvent) -> T:
+    def visit_record_event(self, line: kernels.RecordEvent) -> T:
         return self.visit_unsupported(line)
 
-    def visit_wait_event(self, line: WaitEvent) -> T:
+    def visit_wait_event(self, line: kernels.WaitEvent) -> T:
         return self.visit_unsupported(line)
 
-    def visit_synchronize(self, line: Synchronize) -> T:
+    def visit_synchronize(self, line: kernels.Synchronize) -> T:
         return self.visit_unsupported(line)
 
-    def visit_cond(self, line: Cond) -> T:
+    def visit_cond(self, line: control.Cond) -> T:
         return self.visit_unsupported(line)
 
-    def visit_switch(self, line: Switch) -> T:
+    def visit_switch(self, line: control.Switch) -> T:
         return self.visit_unsupported(line)
 
-    def visit_while(self, line: While) -> T:
+    def visit_while(self, line: control.While) -> T:
         return self.visit_unsupported(line)
 
-    def visit_comment(self, line: Comment) -> T:
+    def visit_comment(self, line: trace.Comment) -> T:
         return self.visit_unsupported(line)
 
-    def visit_probe(self, line: Probe) -> T:
+    def visit_probe(self, line: trace.Probe) -> T:
         return self.visit_unsupported(line)

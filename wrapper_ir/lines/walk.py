@@ -116,6 +116,7 @@ def line_at(program: Program, path: Path) -> AnyLine:
 
 
 Rewrite = Callable[[AnyLine], Iterable[AnyLine]]
+PathRewrite = Callable[[Path, AnyLine], Iterable[AnyLine]]
 
 
 def rewrite_lines(body: Iterable[AnyLine], rewrite: Rewrite) -> tuple[AnyLine, ...]:
@@ -123,18 +124,13 @@ def rewrite_lines(body: Iterable[AnyLine], rewrite: Rewrite) -> tuple[AnyLine, .
     return _rewritten(body, Path(), "body", lambda _, line: rewrite(line))
 
 
-def rewrite_paths(
-    program: Program, rewrite: Callable[[Path, AnyLine], Iterable[AnyLine]]
-) -> Program:
+def rewrite_paths(program: Program, rewrite: PathRewrite) -> Program:
     """Replace each line of a program by the result of ``rewrite`` for its path and itself."""
     return program.replace(body=_rewritten(program.body, Path(), "body", rewrite))
 
 
 def _rewritten(
-    body: Iterable[AnyLine],
-    parent: Path,
-    name: str,
-    rewrite: Callable[[Path, AnyLine], Iterable[AnyLine]],
+    body: Iterable[AnyLine], parent: Path, name: str, rewrite: PathRewrite
 ) -> tuple[AnyLine, ...]:
     result: list[AnyLine] = []
     for index, line in enumerate(body):
@@ -244,9 +240,7 @@ class Renaming:
         found = self._exprs.get(expr)
         if found is None:
             rename = self._tables["symbols"]
-            pairs = {
-                s: (symbol if s.is_integer else real_symbol)(rename(s.name))
-                for s in expr.free_symbols
-            }
+            kinds = {s: symbol if s.is_integer else real_symbol for s in expr.free_symbols}
+            pairs = {s: kind(rename(s.name)) for s, kind in kinds.items()}
             found = self._exprs[expr] = expr.xreplace(pairs)
         return found

@@ -19,20 +19,17 @@ from wrapper_ir.lines.fields import as_program
 from wrapper_ir.options.declared import ARENA
 from wrapper_ir.planning.arenas import Cut
 from wrapper_ir.planning.externs import plan_externs, reuse_in_place
-from wrapper_ir.planning.frees import insert_frees
-from wrapper_ir.planning.offsets import (
+from wrapper_ir.planning.intervals import (
     Interval,
     IntervalError,
     IntervalFileError,
     IntervalTable,
-    OffsetPlan,
     PlanError,
-    assign_offsets,
     check_offsets,
     read_intervals,
     write_intervals,
 )
-from wrapper_ir.planning.picture import picture
+from wrapper_ir.planning.offsets import OffsetPlan, assign_offsets
 from wrapper_ir.planning.pool import pool_storage
 from wrapper_ir.planning.report import (
     Arena,
@@ -42,51 +39,23 @@ from wrapper_ir.planning.report import (
     PlanReport,
     Slice,
     check_plan,
+    picture,
     report,
 )
 from wrapper_ir.planning.results import check_results
-from wrapper_ir.planning.reuse import reuse_storage
+from wrapper_ir.planning.reuse import insert_frees, reuse_storage
 from wrapper_ir.planning.sizes import Rounded, held_bytes, needed_bytes, peak
 from wrapper_ir.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "ARENAS",
-    "STRATEGIES",
-    "Arena",
-    "Cut",
-    "Held",
-    "Holding",
-    "Interval",
-    "IntervalError",
-    "IntervalFileError",
-    "IntervalTable",
-    "Life",
-    "Liveness",
-    "OffsetPlan",
-    "Outside",
-    "PlanError",
-    "PlanReport",
-    "PlanResult",
-    "Slice",
-    "assign_offsets",
-    "check_offsets",
-    "check_plan",
-    "check_results",
-    "insert_frees",
-    "kept_pools",
-    "picture",
-    "plan",
-    "plan_externs",
-    "plan_memory",
-    "pool_storage",
-    "read_intervals",
-    "reuse_in_place",
-    "reuse_storage",
-    "write_intervals",
-]
+__all__ = ["ARENAS", "STRATEGIES", "Arena", "Cut", "Held", "Holding", "Interval", "IntervalError"]
+__all__ += ["IntervalFileError", "IntervalTable", "Life", "Liveness", "OffsetPlan", "Outside"]
+__all__ += ["PlanError", "PlanReport", "PlanResult", "Slice", "assign_offsets", "check_offsets"]
+__all__ += ["check_plan", "check_results", "insert_frees", "kept_pools", "picture", "plan"]
+__all__ += ["plan_externs", "plan_memory", "pool_storage", "read_intervals", "reuse_in_place"]
+__all__ += ["reuse_storage", "write_intervals"]
 
 
 ARENAS: Final = ARENA.choices
@@ -231,12 +200,7 @@ STRATEGIES: Final[dict[str, Callable[[Program], Planned]]] = {
 
 
 def _chosen(strategy: str | None, arena: str) -> tuple[str, Callable[[Program], Planned]]:
-    """Return the name and the planner of a strategy, for arenas of the given lifetime.
-
-    Raises:
-        OptionError: There is no such strategy.
-        OptionValueError: The arena lifetime is unknown, or the strategy makes no arenas.
-    """
+    """Return the name and the planner of a strategy, for arenas of the given lifetime."""
     ARENA.check(arena)
     name = strategy if strategy is not None else "pool" if arena == "kept" else "reuse"
     if name not in STRATEGIES:

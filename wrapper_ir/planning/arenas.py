@@ -65,11 +65,7 @@ class Tenant:
 
 
 class Windows:
-    """The distance to the peak at each line.
-
-    Args:
-        held: Bytes held while each line runs, if storage is freed after its last use.
-    """
+    """The distance to the peak at each line, given the bytes held if storage is freed at once."""
 
     def __init__(self, held: Sequence[int]) -> None:
         peak = max(held, default=0)
@@ -92,12 +88,10 @@ class Windows:
                 waiting = waiting[1:]
         return groups
 
-    def _longest(
-        self, begin: int, tenants: list[Tenant], nbytes: dict[Tenant, int]
-    ) -> list[Tenant]:
+    def _longest(self, begin: int, among: list[Tenant], nbytes: dict[Tenant, int]) -> list[Tenant]:
         """Return the tenants of the longest window from ``begin`` that does not raise the peak."""
-        for end in _ends(begin, max((t.end for t in tenants), default=begin)):
-            group = [tenant for tenant in tenants if tenant.end <= end]
+        for end in _ends(begin, max((t.end for t in among), default=begin)):
+            group = [tenant for tenant in among if tenant.end <= end]
             if len(group) < 2:
                 return []
             lost = self._lost(group, nbytes)
@@ -160,15 +154,9 @@ class Cut(enum.Enum):
 
 
 def leases(region: Region, program: Program, sizes: Sizes, cut: Cut) -> list[Lease]:
-    """Return the arenas that a region could have.
+    """Return the arenas that a region, whose ends are explicit, could have.
 
     Each has at least two storages, unless it is kept: one alone gains nothing from an arena.
-
-    Args:
-        region: Lines with explicit ends.
-        program: The program that contains it.
-        sizes: Bytes at the hints, rounded up.
-        cut: The lifetime of arenas.
     """
     found: dict[tuple[Device, Place], list[Tenant]] = {}
     for where, tenant in _tenants(region, program, cut):
@@ -204,13 +192,7 @@ def _tenants(
 
 
 class Judge:
-    """The rules that decide which storages of a region can be in an arena.
-
-    Args:
-        region: Lines with explicit ends.
-        program: The program that contains it.
-        is_kept: True if arenas may outlive the call.
-    """
+    """The rules that decide which storages of a region with explicit ends are in an arena."""
 
     def __init__(self, region: Region, program: Program, *, is_kept: bool) -> None:
         self._region = region

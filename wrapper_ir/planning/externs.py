@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import BEFORE, Liveness
 from wrapper_ir.analysis.ops import OutOp, is_pointwise_out, out_op
-from wrapper_ir.lines import (
-    Access,
-    Allocate,
-    BufferArg,
-    BufferInput,
-    ExternKernel,
-    KernelDefinition,
-    ListArg,
-    Region,
-    Relation,
-    ResultBuffer,
-    Reuse,
-    ScalarInput,
-    TorchOp,
-    effects,
-    map_regions,
-)
 from wrapper_ir.lines.traits import allocates_one, calls_op, checks_layout, ends
 from wrapper_ir.lines.walk import Renaming
 
 if TYPE_CHECKING:
     from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.lines import AnyLine, Layout, NamedArg, Program
 
 
 # A plan cannot place memory that an op allocates itself. If the op has an ``out=`` overload, the
@@ -37,7 +21,7 @@ if TYPE_CHECKING:
 # does an op whose result has a size that only the op knows, or is checked.
 
 
-def plan_externs(program: Program) -> Program:
+def plan_externs(program: ir.Program) -> ir.Program:
     """Replace each op that has an ``out=`` overload by an allocation and the overload.
 
     Results keep their names, layouts and order. If nothing changes, the same program is returned.
@@ -47,7 +31,7 @@ def plan_externs(program: Program) -> Program:
     if not run.used:
         return program
     new = [
-        KernelDefinition(op.name, (), TorchOp(op.schema))
+        ir.KernelDefinition(op.name, (), ir.TorchOp(op.schema))
         for op in run.used.values()
         if op.name not in program.kernels
     ]
@@ -57,64 +41,59 @@ def plan_externs(program: Program) -> Program:
 class _Rewrite:
     """The state of one run over a program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self.program = program
         self.used: dict[str, OutOp] = {}
 
-    def body(self, region: Region, bound: frozenset[str]) -> tuple[AnyLine, ...]:
+    def body(self, region: ir.Region, bound: frozenset[str]) -> tuple[ir.AnyLine, ...]:
         """Return the new lines of a region; ``bound`` are the symbols bound before it."""
         seen = set(bound)
-        seen |= {item.symbol for item in region.params if isinstance(item, ScalarInput)}
-        lines: list[AnyLine] = []
+        seen |= {item.symbol for item in region.params if isinstance(item, ir.ScalarInput)}
+        lines: list[ir.AnyLine] = []
         # An op resizes an output buffer that its result does not fit. What is checked might not.
         checked = {line.buffer for line in region.body if checks_layout(line)}
         for line in region.body:
-            is_certain = checked.isdisjoint(effects(line, self.program).defines)
+            is_certain = checked.isdisjoint(ir.effects(line, self.program).defines)
             lines += self.line(line, seen) if is_certain else [line]
-            seen |= set(effects(line, self.program).defines_symbols)
+            seen |= set(ir.effects(line, self.program).defines_symbols)
         return tuple(lines)
 
-    def line(self, line: AnyLine, seen: set[str]) -> list[AnyLine]:
+    def line(self, line: ir.AnyLine, seen: set[str]) -> list[ir.AnyLine]:
         """Return the lines that replace a line, nested regions included."""
         if not calls_op(line):
-            return [map_regions(line, lambda inner: self.inner(inner, frozenset(seen)))]
+            return [ir.map_regions(line, lambda inner: self.inner(inner, frozenset(seen)))]
         op, results = self.op(line), self.results(line, seen)
         if op is None or results is None or len(results) != len(op.outs):
             return [line]
         self.used[op.name] = op
-        allocations = [
-            Allocate(name, stream=line.stream, mempool=line.mempool, origin=line.origin)
-            for name in results
-        ]
-        outs = tuple(
-            (keyword, BufferArg(name, Access.WRITE))
-            for keyword, name in zip(op.outs, results, strict=True)
-        )
-        kwargs: tuple[NamedArg, ...] = (*line.kwargs, *outs)
+        new = partial(ir.Allocate, stream=line.stream, mempool=line.mempool, origin=line.origin)
+        allocations = [new(name) for name in results]
+        args = [ir.BufferArg(name, ir.Access.WRITE) for name in results]
+        kwargs = (*line.kwargs, *zip(op.outs, args, strict=True))
         call = dataclasses.replace(line, op=op.name, kwargs=kwargs, results=())
         return [*allocations, call]
 
-    def inner(self, region: Region, bound: frozenset[str]) -> Region:
+    def inner(self, region: ir.Region, bound: frozenset[str]) -> ir.Region:
         """Return a region with its lines rewritten."""
         return dataclasses.replace(region, body=self.body(region, bound))
 
-    def op(self, line: ExternKernel) -> OutOp | None:
+    def op(self, line: ir.ExternKernel) -> OutOp | None:
         """Return the overload to call; ``None`` if the program uses its name for something else."""
         kernels = self.program.kernels
         definition = kernels.get(line.op)
-        if definition is None or not isinstance(definition.source, TorchOp):
+        if definition is None or not isinstance(definition.source, ir.TorchOp):
             return None
         op = out_op(definition.source.schema)
         given = None if op is None else kernels.get(op.name)
-        if op is None or (given is not None and given.source != TorchOp(op.schema)):
+        if op is None or (given is not None and given.source != ir.TorchOp(op.schema)):
             return None
         return op
 
-    def results(self, line: ExternKernel, seen: set[str]) -> list[str] | None:
+    def results(self, line: ir.ExternKernel, seen: set[str]) -> list[str] | None:
         """Return the names of all results in order; ``None`` unless fresh and of known size."""
         found: dict[int, str] = {}
         for result in line.results:
-            if not isinstance(result, ResultBuffer) or result.relation is not Relation.FRESH:
+            if not isinstance(result, ir.ResultBuffer) or result.relation is not ir.Relation.FRESH:
                 return None
             layout = self.program.buffers.get(result.out)
             if layout is None or not (layout.symbols <= seen and _is_plain(layout)):
@@ -127,7 +106,7 @@ class _Rewrite:
         return [found[n] for n in range(len(found))] if is_whole else None
 
 
-def _is_plain(layout: Layout) -> bool:
+def _is_plain(layout: ir.Layout) -> bool:
     """Return whether an allocation can have the layout: no offset, no shared elements."""
     return layout.offset == 0 and 0 not in layout.stride
 
@@ -150,7 +129,7 @@ class _Change(NamedTuple):
     freed: int | None
 
 
-def reuse_in_place(program: Program) -> Program:
+def reuse_in_place(program: ir.Program) -> ir.Program:
     """Let outputs of pointwise ops reuse the storage of arguments that die there.
 
     Expects explicit ends (:func:`~wrapper_ir.planning.insert_frees`).
@@ -159,17 +138,18 @@ def reuse_in_place(program: Program) -> Program:
     return program if region.body == program.body else program.replace(body=region.body)
 
 
-def _changed(region: Region, program: Program) -> Region:
-    body = tuple(map_regions(line, lambda inner: _changed(inner, program)) for line in region.body)
+def _changed(region: ir.Region, program: ir.Program) -> ir.Region:
+    inside = partial(_changed, program=program)
+    body = tuple(ir.map_regions(line, inside) for line in region.body)
     inner = dataclasses.replace(region, body=body)
     changes = _Finder(inner, program).changes
     gone = {change.allocated for change in changes.values()}
     gone |= {change.freed for change in changes.values() if change.freed is not None}
-    lines: list[AnyLine] = []
+    lines: list[ir.AnyLine] = []
     for position, line in enumerate(body):
         change = changes.get(position)
         if change is not None and calls_op(line):
-            lines.append(Reuse(change.out, change.donor, origin=line.origin))
+            lines.append(ir.Reuse(change.out, change.donor, origin=line.origin))
             lines.append(_renamed(line, change.donor, change.out))
         elif position not in gone:
             lines.append(line)
@@ -179,29 +159,30 @@ def _changed(region: Region, program: Program) -> Region:
 class _Finder:
     """A search for calls that can be changed. An output may be the donor of a later call."""
 
-    def __init__(self, region: Region, program: Program) -> None:
+    def __init__(self, region: ir.Region, program: ir.Program) -> None:
         self.region = region
         self.program = program
         self.liveness = Liveness(region, program)
-        self.donated = {p.name for p in region.params if isinstance(p, BufferInput) and p.donated}
+        params = (p for p in region.params if isinstance(p, ir.BufferInput))
+        self.donated = {param.name for param in params if param.donated}
         self.first_touch: dict[Life, int] = {}
         #: Changes by the position of the call.
         self.changes: dict[int, _Change] = {}
         for position, line in enumerate(region.body):
             if calls_op(line) and self.is_pointwise(line):
                 self.look(position, line)
-            for name in effects(line, program).touched:
+            for name in ir.effects(line, program).touched:
                 for life in self.liveness.of(name):
                     self.first_touch.setdefault(life, position)
 
-    def is_pointwise(self, line: ExternKernel) -> bool:
+    def is_pointwise(self, line: ir.ExternKernel) -> bool:
         definition = self.program.kernels.get(line.op)
         source = None if definition is None else definition.source
-        return isinstance(source, TorchOp) and is_pointwise_out(source.schema)
+        return isinstance(source, ir.TorchOp) and is_pointwise_out(source.schema)
 
-    def look(self, position: int, line: ExternKernel) -> None:
+    def look(self, position: int, line: ir.ExternKernel) -> None:
         """Record the change of a call, if there is one."""
-        found = effects(line)
+        found = ir.effects(line)
         if len(found.writes) != 1 or found.writes[0] in found.reads or _nests(line):
             return
         out, read = found.writes[0], found.reads
@@ -246,11 +227,11 @@ class _Finder:
         return all(name == donor or old not in self.liveness.of(name) for name in read)
 
 
-def _nests(line: ExternKernel) -> bool:
-    return any(isinstance(v, ListArg) for v in (*line.args, *(v for _, v in line.kwargs)))
+def _nests(line: ir.ExternKernel) -> bool:
+    return any(isinstance(v, ir.ListArg) for v in (*line.args, *(v for _, v in line.kwargs)))
 
 
-def _renamed(line: ExternKernel, old: str, new: str) -> ExternKernel:
+def _renamed(line: ir.ExternKernel, old: str, new: str) -> ir.ExternKernel:
     """Return the call with one buffer in place of another."""
     renaming = Renaming(lambda name: new if name == old else name, str, str)
     return renaming.value(line)

@@ -11,19 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import sympy
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.analysis.proof import grows, within
-from wrapper_ir.lines import OpaqueKind, SymbolInfo, SymbolKind, regions_of, walk
-from wrapper_ir.lines.expr import (
-    Dim,
-    Scalar,
-    UnsupportedExprError,
-    ceil_divided,
-    dim,
-    free_symbols,
-    product,
-    substitute,
-)
+from wrapper_ir.lines.expr import ceil_divided, free_symbols, product, substitute
 from wrapper_ir.lines.traits import computes
 
 if TYPE_CHECKING:
@@ -31,7 +22,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.lines import Device, Layout, Program, Region
 
 
 ASSUMED: Final = 8192
@@ -41,8 +31,8 @@ ASSUMED: Final = 8192
 class Sizes:
     """Bytes of a program's buffers at the hints, and a record of the symbols they depend on."""
 
-    def __init__(self, program: Program) -> None:
-        self._layouts: Mapping[str, Layout] = program.buffers
+    def __init__(self, program: ir.Program) -> None:
+        self._layouts: Mapping[str, ir.Layout] = program.buffers
         self._infos = program.symbols
         #: The value used for each symbol that occurs in a size.
         self.taken: dict[str, int] = {}
@@ -50,7 +40,7 @@ class Sizes:
         self.assumed: set[str] = set()
         self._derived: dict[str, int] = {}
         self._by_name: dict[str, int] = {}
-        self._known: dict[Dim, int] = {}
+        self._known: dict[ir.Dim, int] = {}
 
     def of(self, name: str) -> int:
         """Return the bytes that a buffer spans at the hints; 0 if it has no layout."""
@@ -61,7 +51,7 @@ class Sizes:
             self._by_name[name] = found
         return found
 
-    def value(self, nbytes: Dim) -> int:
+    def value(self, nbytes: ir.Dim) -> int:
         """Evaluate a number of bytes at the hints; at least 0."""
         if type(nbytes) is int:
             return nbytes
@@ -70,26 +60,26 @@ class Sizes:
             found = self._known[nbytes] = max(self._at_hints(nbytes) or 0, 0)
         return found
 
-    def scalar(self, value: Scalar) -> int | None:
+    def scalar(self, value: ir.Scalar) -> int | None:
         """Evaluate an expression at the hints; return ``None`` if the value is not an integer."""
         if isinstance(value, sympy.Basic) and grows(value):
             return None
         return self._at_hints(value)
 
-    def _at_hints(self, value: Scalar) -> int | None:
+    def _at_hints(self, value: ir.Scalar) -> int | None:
         """Evaluate an expression; return ``None`` unless the value is an exact integer."""
         names = free_symbols(value)
         try:
             found = substitute(value, {name: self._take(name) for name in names})
-        except UnsupportedExprError:
+        except ir.UnsupportedExprError:
             return None
         return found if type(found) is int else None
 
-    def compute(self, program: Program) -> Self:
+    def compute(self, program: ir.Program) -> Self:
         """Evaluate the symbols that the program computes from others, and return these sizes."""
-        for _, line in walk(program):
+        for _, line in ir.walk(program):
             info = program.symbols.get(line.symbol) if computes(line) else None
-            if computes(line) and info is not None and info.kind is SymbolKind.INT:
+            if computes(line) and info is not None and info.kind is ir.SymbolKind.INT:
                 value = self.scalar(line.value)
                 if value is not None:
                     self.know(line.symbol, value)
@@ -103,7 +93,7 @@ class Sizes:
         if name in self._derived:
             return self._derived[name]
         if name not in self.taken:
-            info = self._infos.get(name, SymbolInfo())
+            info = self._infos.get(name, ir.SymbolInfo())
             if info.hint is None:
                 self.assumed.add(name)
                 self.taken[name] = within((info.lower, info.upper), ASSUMED)
@@ -115,7 +105,7 @@ class Sizes:
 class Rounded(Sizes):
     """Sizes rounded up as every allocator rounds, so that comparisons with arenas are fair."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         super().__init__(program)
         self._alignments = {name: alignment_of(of.device) for name, of in program.buffers.items()}
 
@@ -125,20 +115,20 @@ class Rounded(Sizes):
         return -(-super().of(name) // alignment) * alignment
 
 
-def alignment_of(device: Device) -> int:
+def alignment_of(device: ir.Device) -> int:
     """Return the alignment of offsets in arenas on a device, in bytes."""
     return device.kind.memory.alignment
 
 
-def nbytes_of(layout: Layout) -> Dim:
+def nbytes_of(layout: ir.Layout) -> ir.Dim:
     """Return the bytes that a layout spans, multiplied out so that equal sizes compare equal."""
-    if isinstance(layout.kind, OpaqueKind):
+    if isinstance(layout.kind, ir.OpaqueKind):
         return _tiled(layout, layout.kind)
     extent = layout.extent if layout.is_static else _extent(layout)
     return extent * layout.dtype.itemsize
 
 
-def _tiled(layout: Layout, kind: OpaqueKind) -> Dim:
+def _tiled(layout: ir.Layout, kind: ir.OpaqueKind) -> ir.Dim:
     """Return the bytes of an opaque layout, whose last sizes are rounded up to its tile."""
     declared = layout.device.kind.memory.layouts.get(kind.name)
     tile = () if declared is None else declared.tile
@@ -149,8 +139,8 @@ def _tiled(layout: Layout, kind: OpaqueKind) -> Dim:
 
 
 @lru_cache(maxsize=65536)
-def _extent(layout: Layout) -> Dim:
-    return dim(sympy.expand(layout.extent))
+def _extent(layout: ir.Layout) -> ir.Dim:
+    return ir.dim(sympy.expand(layout.extent))
 
 
 # Bytes alive at each line of a region.
@@ -159,7 +149,7 @@ _BLOCK = 256
 
 
 def held_spans(
-    region: Region, liveness: Liveness, besides: Container[str] = ()
+    region: ir.Region, liveness: Liveness, besides: Container[str] = ()
 ) -> list[tuple[Life, int, int]]:
     """Return the storages that are held, each with its first line and the line that ends it.
 
@@ -178,9 +168,9 @@ def held_spans(
 
 
 def held_bytes(
-    region: Region,
+    region: ir.Region,
     liveness: Liveness,
-    program: Program,
+    program: ir.Program,
     sizes: Sizes,
     besides: Container[str] = (),
 ) -> list[int]:
@@ -198,7 +188,9 @@ def held_bytes(
     )
 
 
-def needed_bytes(region: Region, liveness: Liveness, program: Program, sizes: Sizes) -> list[int]:
+def needed_bytes(
+    region: ir.Region, liveness: Liveness, program: ir.Program, sizes: Sizes
+) -> list[int]:
     """Return the bytes that any plan holds while each line runs: buffers up to their last use."""
 
     def span(life: Life) -> tuple[int, int]:
@@ -217,7 +209,7 @@ def needed_bytes(region: Region, liveness: Liveness, program: Program, sizes: Si
     )
 
 
-def _while_donated(life: Life, region: Region) -> tuple[int, int]:
+def _while_donated(life: Life, region: ir.Region) -> tuple[int, int]:
     """Return where an input that the caller gives up is held: until it is taken over or let go."""
     if life.leaves:
         return life.start, len(region.body)
@@ -225,10 +217,10 @@ def _while_donated(life: Life, region: Region) -> tuple[int, int]:
 
 
 def _bytes(
-    region: Region,
+    region: ir.Region,
     spans: Iterable[tuple[Life, int, int]],
     size: Callable[[Life], int],
-    inside: Callable[[Region], int],
+    inside: Callable[[ir.Region], int],
 ) -> list[int]:
     changes = [0] * (len(region.body) + 1)
     made: dict[int, int] = {}
@@ -239,7 +231,7 @@ def _bytes(
         changes[max(end, start, 0)] -= nbytes
     held = list(accumulate(changes[:-1]))
     for position, line in enumerate(region.body):
-        inner = regions_of(line)
+        inner = ir.regions_of(line)
         if inner:
             # The line's own results are allocated inside its regions and counted there.
             before = held[position] - made.get(position, 0)

@@ -12,19 +12,7 @@ import enum
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args
 
-from wrapper_ir.lines import (
-    Arg,
-    BufferArg,
-    Device,
-    Dim,
-    Line,
-    NamedArg,
-    Param,
-    ResultObject,
-    Role,
-    Scalar,
-    ScalarArg,
-)
+import wrapper_ir.lines as ir
 from wrapper_ir.lines.syntax import SYNTAX, Group, Part, Slot, Words, default_of
 from wrapper_ir.lines.traits import NAMED_FIELDS, REGION_FIELDS, PerClass, hints_of
 from wrapper_ir.text.words import quote, rest_of_line
@@ -71,13 +59,13 @@ _BUFFER: Final = Kind("p.buffer({})", "c.buffer()", "%")
 _BUFFERS: Final = Kind("p.names({})", "p.names(c)")
 _KERNEL: Final = Kind("p.kernel({})", "c.kernel()", "@")
 _OBJECT: Final = Kind("p.object({})", "c.object()", "&")
-_NAMES: Final[dict[Role, Kind]] = {
-    Role.DEFINE_SYMBOL: Kind("p.symbol({})", "c.symbol()"),
-    Role.OBJECT: _OBJECT,
-    Role.DEFINE_OBJECT: _OBJECT,
-    Role.CALL: _KERNEL,
-    Role.DECLARE: _KERNEL,
-    Role.CALL_OP: Kind("p.op({})", "c.take()"),
+_NAMES: Final[dict[ir.Role, Kind]] = {
+    ir.Role.DEFINE_SYMBOL: Kind("p.symbol({})", "c.symbol()"),
+    ir.Role.OBJECT: _OBJECT,
+    ir.Role.DEFINE_OBJECT: _OBJECT,
+    ir.Role.CALL: _KERNEL,
+    ir.Role.DECLARE: _KERNEL,
+    ir.Role.CALL_OP: Kind("p.op({})", "c.take()"),
 }
 
 # Kinds of values, by type.
@@ -88,18 +76,18 @@ _TYPES: Final[tuple[tuple[Any, Kind], ...]] = (
     (int, _INTEGER),
     (int | None, _INTEGER),
     (str, Kind("quote({})", "c.string({what})", '"')),
-    (Dim, Kind("p.scalar({})", "p.exprs.dim(c)")),
-    (Scalar, Kind("p.scalar({})", "p.exprs.scalar(c)")),
-    (Device, Kind("p.device({})", "p.device(c)", "@")),
-    (tuple[Arg, ...], Kind("p.args({})", "p.args(c)")),
-    (tuple[Param, ...], Kind("p.params({})", "p.params(c)")),
-    (BufferArg | ScalarArg, Kind("p.show({})", "p.selector(c, {what})")),
+    (ir.Dim, Kind("p.scalar({})", "p.exprs.dim(c)")),
+    (ir.Scalar, Kind("p.scalar({})", "p.exprs.scalar(c)")),
+    (ir.Device, Kind("p.device({})", "p.device(c)", "@")),
+    (tuple[ir.Arg, ...], Kind("p.args({})", "p.args(c)")),
+    (tuple[ir.Param, ...], Kind("p.params({})", "p.params(c)")),
+    (ir.BufferArg | ir.ScalarArg, Kind("p.show({})", "p.selector(c, {what})")),
     (tuple[str, ...], Kind("p.strings({})", "p.strings(c, {what})")),
     (tuple[int, ...], Kind("p.numbers({})", "p.integers(c, {what})")),
-    (tuple[Dim, ...], Kind("p.numbers({})", "p.dims(c)")),
+    (tuple[ir.Dim, ...], Kind("p.numbers({})", "p.dims(c)")),
     (tuple[tuple[str, str], ...], Kind("p.table({})", "p.types(c)")),
-    (tuple[tuple[str, Scalar | str], ...], Kind("p.table({})", "p.options(c)")),
-    (tuple[tuple[str, Scalar | str | None], ...], Kind("p.table({})", "p.table(c)")),
+    (tuple[tuple[str, ir.Scalar | str], ...], Kind("p.table({})", "p.options(c)")),
+    (tuple[tuple[str, ir.Scalar | str | None], ...], Kind("p.table({})", "p.table(c)")),
 )
 
 
@@ -107,10 +95,7 @@ def _kind(cls: type, name: str) -> Kind:
     """Return how a field of a class is written."""
     for field in NAMED_FIELDS[cls]:
         if field.name == name and field.roles:
-            role = field.roles[0]
-            if field.many:
-                return _BUFFERS
-            return _NAMES.get(role if isinstance(role, Role) else role.role, _BUFFER)
+            return _BUFFERS if field.many else _NAMES.get(field.roles[0].role, _BUFFER)
     hint = hints_of(cls)[name]
     for known, kind in _TYPES:
         if hint == known:
@@ -211,7 +196,7 @@ def _pair(cls: type, slot: Slot) -> Kind:
     """Return the kind of two fields that are written as one list."""
     if slot.form:
         return _FORMS[slot.form]
-    is_call = hints_of(cls)[slot.fields[1]] == tuple[NamedArg, ...]
+    is_call = hints_of(cls)[slot.fields[1]] == tuple[ir.NamedArg, ...]
     return _FORMS["call" if is_call else "mixed"]
 
 
@@ -291,7 +276,7 @@ def _reader(cls: type, *, is_bare: bool = False) -> Reader:
         f"v_{n}" if f"v_{n}" in read else _known(known, f"default_{n}", default_of(cls, n))
         for n in names
     ]
-    values += ["origin=c.origin"] if issubclass(cls, Line) else []
+    values += ["origin=c.origin"] if issubclass(cls, ir.Line) else []
     body.append(f"return cls({', '.join(values)})")
     # Safe to execute: it consists of literals from class declarations and templates above.
     exec("def read(p, c, t):\n    " + "\n    ".join(body), known)
@@ -318,7 +303,7 @@ def _statements(cls: type, part: Part, known: dict[str, object]) -> list[str]:
         return [f"v_{part.field} = c.accept({part.field!r})"]
     slot = next(each for each in part.parts if isinstance(each, Slot))
     if slot.form == "types":
-        has_objects = ResultObject in get_args(get_args(hints_of(cls)[part.field])[0])
+        has_objects = ir.ResultObject in get_args(get_args(hints_of(cls)[part.field])[0])
         return [f"v_{part.field} = p.{'results' if has_objects else 'region_results'}(c, t)"]
     return [_unless_left_out(cls, part, slot, known)]
 
@@ -332,7 +317,7 @@ def _unless_left_out(cls: type, group: Group, slot: Slot, known: dict[str, objec
     read = _reading(cls, slot.fields[0], kind, known)
     if words:
         test = f"c.accept({words[0]!r})"
-        if hints_of(cls)[field] == tuple[Arg, ...]:
+        if hints_of(cls)[field] == tuple[ir.Arg, ...]:
             read = f"p.passed(c, {words[0]!r})"
     elif kind.sign:
         test = f"c.tokens[c.at][:1] == {kind.sign!r}"
@@ -343,7 +328,8 @@ def _unless_left_out(cls: type, group: Group, slot: Slot, known: dict[str, objec
 
 def _reading(cls: type, name: str, kind: Kind, known: dict[str, object]) -> str:
     """Return the expression that reads a field."""
-    what = repr(str(getattr(cls, "nouns", {}).get(name, f"a {name}")))
+    usual = f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    what = repr(str(getattr(cls, "nouns", {}).get(name, usual)))
     return kind.read.format(what=what, known=_known(known, f"known_{name}", kind.known))
 
 

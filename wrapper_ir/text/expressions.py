@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 import sympy
 from sympy.logic.boolalg import Boolean
 
-from wrapper_ir.lines import (
-    Dim,
-    Scalar,
-    SymbolInfo,
-    SymbolKind,
-    UnsupportedExprError,
-    dim,
-    real_symbol,
-    scalar,
-    symbol,
-)
+import wrapper_ir.lines as ir
+from wrapper_ir.lines import dim, scalar, symbol
 from wrapper_ir.lines.expr import FUNCTIONS, FloorDiv, Mod, TrueDiv
 from wrapper_ir.lines.expr_printer import (
     ExprPrinter,
@@ -32,12 +23,7 @@ from wrapper_ir.lines.expr_printer import (
     product_form,
     sum_form,
 )
-from wrapper_ir.text.errors import (
-    ExprTextError,
-    NestingTextError,
-    NumberTextError,
-    UnprintableError,
-)
+from wrapper_ir.text import errors
 from wrapper_ir.text.words import IDENTIFIER, MAX_DEPTH, MAX_DIGITS, RESERVED, quote
 
 if TYPE_CHECKING:
@@ -74,10 +60,9 @@ CALLS: Final[dict[str, type[sympy.Basic]]] = {
 class TextExprPrinter(ExprPrinter):
     """Prints expressions so that they are parsed as equal ones.
 
-    Args:
-        symbols: The declared symbols. A symbol that is real in an expression but declared as an
-            integer, or vice versa, cannot be printed: it would be parsed as the other.
-        strict: True to refuse names that are not identifiers. Otherwise they are quoted.
+    A symbol that is real in an expression but declared as an integer, or vice versa, cannot be
+    printed: it would be parsed as the other. If not strict, names that are no identifiers are
+    quoted.
     """
 
     target: ClassVar[str] = "the text form"
@@ -95,7 +80,7 @@ class TextExprPrinter(ExprPrinter):
     }
 
     def __init__(
-        self, symbols: Mapping[str, SymbolInfo] | None = None, *, strict: bool = True
+        self, symbols: Mapping[str, ir.SymbolInfo] | None = None, *, strict: bool = True
     ) -> None:
         super().__init__()
         self._symbols = symbols
@@ -104,9 +89,8 @@ class TextExprPrinter(ExprPrinter):
 
     def _expr(self, expr: sympy.Basic) -> Piece:
         if self._depth > MAX_DEPTH:
-            raise UnprintableError(
-                what="an expression", reason=f"it is nested deeper than {MAX_DEPTH}"
-            )
+            reason = f"it is nested deeper than {MAX_DEPTH}"
+            raise errors.UnprintableError(what="an expression", reason=reason)
         self._depth += 1
         try:
             return super()._expr(expr)
@@ -134,25 +118,21 @@ class TextExprPrinter(ExprPrinter):
     def symbol(self, name: str, *, is_real: bool) -> Piece:
         """Return the name, with a dollar sign if it is a keyword."""
         info = None if self._symbols is None else self._symbols.get(name)
-        declared_real = info is not None and info.kind is SymbolKind.FLOAT
+        declared_real = info is not None and info.kind is ir.SymbolKind.FLOAT
         if self._strict and self._symbols is not None and is_real != declared_real:
-            raise UnprintableError(
-                what=f"the expression with the symbol '{name}'",
-                reason=f"it is {_kind(is_real)} here, but declared as " f"{_kind(declared_real)}",
+            reason = f"it is {_kind(is_real)} here, but declared as {_kind(declared_real)}"
+            raise errors.UnprintableError(
+                what=f"the expression with the symbol '{name}'", reason=reason
             )
         return Piece(symbol_text(name, strict=self._strict))
 
 
 def symbol_text(name: str, *, strict: bool = True) -> str:
-    """Return the text of a symbol.
-
-    Raises:
-        UnprintableError: Its name is not an identifier, and ``strict`` is set.
-    """
+    """Return the text of a symbol."""
     if IDENTIFIER.fullmatch(name):
         return f"${name}" if name in RESERVED else name
     if strict:
-        raise UnprintableError(what=f"the symbol {quote(name)}", reason=NOT_AN_IDENTIFIER)
+        raise errors.UnprintableError(what=f"the symbol {quote(name)}", reason=NOT_AN_IDENTIFIER)
     return f"${quote(name)}"
 
 
@@ -184,7 +164,7 @@ _LEVELS: Final[dict[str, Level]] = {
     **dict.fromkeys("+-", Level.SUM),
 }
 
-_WORDS: Final[dict[str, Scalar]] = {
+_WORDS: Final[dict[str, ir.Scalar]] = {
     "true": True,
     "false": False,
     "inf": math.inf,
@@ -206,10 +186,10 @@ class ExprParser:
 
         Undeclared symbols are integers.
         """
-        wanted = real_symbol(name) if is_real else symbol(name)
+        wanted = ir.real_symbol(name) if is_real else symbol(name)
         return bool(self._symbols.setdefault(name, wanted) == wanted)
 
-    def dim(self, cursor: Cursor) -> Dim:
+    def dim(self, cursor: Cursor) -> ir.Dim:
         """Read an integer-valued expression."""
         token = cursor.tokens[cursor.at]
         if token.isdecimal() and len(token) < 19 and cursor.tokens[cursor.at + 1] in _END:
@@ -218,7 +198,7 @@ class ExprParser:
         start = cursor.at
         return _computed(cursor, start, dim, [self._expr(cursor)])
 
-    def scalar(self, cursor: Cursor) -> Scalar:
+    def scalar(self, cursor: Cursor) -> ir.Scalar:
         """Read a number, boolean or expression."""
         token = cursor.tokens[cursor.at]
         if token.isdecimal() and len(token) < 19 and cursor.tokens[cursor.at + 1] in _END:
@@ -242,14 +222,16 @@ class ExprParser:
                 else:
                     left = self._connective(cursor, cursor.next, left)
         except RecursionError:
-            cursor.fail("this expression is nested too deeply to be evaluated", NestingTextError)
+            cursor.fail(
+                "this expression is nested too deeply to be evaluated", errors.NestingTextError
+            )
         self._depth -= 1
         return left
 
     def _enter(self, cursor: Cursor) -> None:
         """Enter a nesting level; fail if that is too deep. A failure ends parsing."""
         if self._depth > MAX_DEPTH:
-            cursor.fail(f"an expression is nested deeper than {MAX_DEPTH}", NestingTextError)
+            cursor.fail(f"an expression is nested deeper than {MAX_DEPTH}", errors.NestingTextError)
         self._depth += 1
 
     def _sum(self, cursor: Cursor, first: Operand) -> Operand:
@@ -287,7 +269,7 @@ class ExprParser:
         operator = cursor.take()
         right = self._expr(cursor, Level.SUM)
         if cursor.tokens[cursor.at] in COMPARISONS:
-            cursor.fail("comparisons do not chain", ExprTextError, hint="join them with &&")
+            cursor.fail("comparisons do not chain", errors.ExprTextError, hint="join them with &&")
         return _build(cursor, at, COMPARISONS[operator], [left, right])
 
     def _connective(self, cursor: Cursor, operator: str, first: Operand) -> Operand:
@@ -367,7 +349,9 @@ class ExprParser:
         counts = getattr(function, "nargs", None)
         few = not args or (isinstance(counts, sympy.Set) and len(args) not in counts)
         if few or (function is sympy.Abs and len(args) != 1):
-            cursor.fail(f"'{name}' does not take {len(args)} arguments", ExprTextError, at=at)
+            cursor.fail(
+                f"'{name}' does not take {len(args)} arguments", errors.ExprTextError, at=at
+            )
         return _build(cursor, at, function, args)
 
     def _complex(self, cursor: Cursor) -> complex:
@@ -382,11 +366,11 @@ class ExprParser:
         start = cursor.at
         value = self._expr(cursor, Level.PRODUCT)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            cursor.fail("expected a number", ExprTextError, at=start)
+            cursor.fail("expected a number", errors.ExprTextError, at=start)
         try:
             return float(value)
         except OverflowError:
-            cursor.fail("this number is too large for a double", NumberTextError, at=start)
+            cursor.fail("this number is too large for a double", errors.NumberTextError, at=start)
 
 
 def _number(cursor: Cursor) -> int | float:
@@ -395,7 +379,7 @@ def _number(cursor: Cursor) -> int | float:
         if len(token) > MAX_DIGITS:
             cursor.fail(
                 f"an integer has more than {MAX_DIGITS} digits",
-                NumberTextError,
+                errors.NumberTextError,
                 at=cursor.at - 1,
                 hint="write it in hexadecimal: 0x...",
             )
@@ -404,7 +388,9 @@ def _number(cursor: Cursor) -> int | float:
         return int(token, 16)
     value = float(token)
     if math.isinf(value):
-        cursor.fail("this number is too large for a double", NumberTextError, at=cursor.at - 1)
+        cursor.fail(
+            "this number is too large for a double", errors.NumberTextError, at=cursor.at - 1
+        )
     return value
 
 
@@ -438,11 +424,11 @@ def _computed(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -
     """Call a function of sympy or ours, and report what cannot be evaluated."""
     try:
         return function(*args)
-    except UnsupportedExprError as error:
-        cursor.fail(error.message, ExprTextError, at=at, hint=error.hint)
+    except ir.UnsupportedExprError as error:
+        cursor.fail(error.message, errors.ExprTextError, at=at, hint=error.hint)
     except _SYMPY_ERRORS as error:
         reason = str(error).partition("\n")[0][:120] or type(error).__name__
-        cursor.fail(f"this expression cannot be evaluated: {reason}", ExprTextError, at=at)
+        cursor.fail(f"this expression cannot be evaluated: {reason}", errors.ExprTextError, at=at)
 
 
 def _check(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> None:
@@ -456,9 +442,9 @@ def _check(cursor: Cursor, at: int, function: Operand, args: list[Operand]) -> N
     for position, arg in enumerate(args):
         want_number = numbers and not (position == 0 and function is CALLS["Where"])
         if want_number and not _is_number(arg):
-            cursor.fail("expected a number, but found a boolean", ExprTextError, at=at)
+            cursor.fail("expected a number, but found a boolean", errors.ExprTextError, at=at)
         if not want_number and not (_is_truth(arg) or isinstance(arg, sympy.Symbol)):
-            cursor.fail("expected a boolean, but found a number", ExprTextError, at=at)
+            cursor.fail("expected a boolean, but found a number", errors.ExprTextError, at=at)
 
 
 def _signed(cursor: Cursor, at: int, factors: list[Operand], *, negative: bool) -> Operand:
@@ -475,8 +461,8 @@ def _signed(cursor: Cursor, at: int, factors: list[Operand], *, negative: bool) 
 def _power(cursor: Cursor, at: int, base: Operand, exponent: Operand) -> Operand:
     if isinstance(exponent, (int, sympy.Integer)):
         if exponent < 0:
-            cursor.fail("an exponent must not be negative", ExprTextError, at=at)
+            cursor.fail("an exponent must not be negative", errors.ExprTextError, at=at)
         bits = int(base).bit_length() if isinstance(base, (int, sympy.Integer)) else 0
         if bits * int(exponent) > _POWER_BITS:
-            cursor.fail("this power is too large", NumberTextError, at=at)
+            cursor.fail("this power is too large", errors.NumberTextError, at=at)
     return _build(cursor, at, sympy.Pow, [base, exponent])

@@ -9,16 +9,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
-from wrapper_ir.lines import (
-    AnyLine,
-    Comment,
-    KernelDefinition,
-    Region,
-    Role,
-    SchemaError,
-    TorchOp,
-    parse_schema,
-)
+import wrapper_ir.lines as ir
 from wrapper_ir.lines.syntax import SYNTAX, Group, Slot
 from wrapper_ir.lines.traits import NAMED_FIELDS
 from wrapper_ir.text.assembly import READERS, Reader, left_side, opening_words
@@ -56,7 +47,7 @@ class _Openings(NamedTuple):
 def _openings() -> _Openings:
     tables: dict[str, dict[str, Reader]] = {"": {}, "buffers": {}, "symbols": {}, "calls": {}}
     op: Reader | None = None
-    for cls in get_args(AnyLine):
+    for cls in get_args(ir.AnyLine):
         if _is_comment(cls):
             continue
         read = READERS[cls]
@@ -81,7 +72,7 @@ def _defined(cls: type) -> str:
         return "calls" if left else ""
     name = left.fields[0]
     roles = [role for field in NAMED_FIELDS[cls] if field.name == name for role in field.roles]
-    return "symbols" if Role.DEFINE_SYMBOL in roles else "buffers"
+    return "symbols" if ir.Role.DEFINE_SYMBOL in roles else "buffers"
 
 
 class LineParser:
@@ -96,9 +87,9 @@ class LineParser:
         self._depth = 0
         self._openings = _openings()
 
-    def body(self, last_word: str) -> tuple[tuple[AnyLine, ...], Cursor]:
+    def body(self, last_word: str) -> tuple[tuple[ir.AnyLine, ...], Cursor]:
         """Read lines up to the one that starts with ``last_word``, and return its cursor too."""
-        found: list[AnyLine] = []
+        found: list[ir.AnyLine] = []
         while True:
             cursor = self.text.cursor(f"'{last_word}'")
             tokens = cursor.tokens
@@ -107,25 +98,25 @@ class LineParser:
                 return tuple(found), cursor
             found.append(self.comment(cursor) if tokens[0] == "//" else self.line(cursor))
 
-    def comment(self, cursor: Cursor) -> Comment:
+    def comment(self, cursor: Cursor) -> ir.Comment:
         """Read ``// text``."""
         found = _COMMENT.fullmatch(cursor.text)
         if found is None:
             cursor.fail("expected a space after '//'")
         origin = None if found[1] is None else self.text.origin(int(found[1]))
         try:
-            return Comment(unescape(found[2] or ""), origin=origin)
+            return ir.Comment(unescape(found[2] or ""), origin=origin)
         except EscapeError as error:
             place = cursor.place(found.start(2) + error.position + 1)
             raise StringTextError(reason=str(error), place=place) from None
 
-    def line(self, cursor: Cursor) -> AnyLine:
+    def line(self, cursor: Cursor) -> ir.AnyLine:
         """Read any line except a comment."""
         cursor.take_origin(self.text.origin)
         tokens = cursor.tokens
         first = tokens[0]
         known = self._openings
-        line: AnyLine
+        line: ir.AnyLine
         if first == "(" or tokens[1] == "=":
             line = self._definition(cursor)
         elif (read := known.statements.get(first)) is not None:
@@ -143,7 +134,7 @@ class LineParser:
         cursor.end()
         return line
 
-    def _definition(self, cursor: Cursor) -> AnyLine:
+    def _definition(self, cursor: Cursor) -> ir.AnyLine:
         known = self._openings
         targets = self._targets(cursor)
         cursor.expect("=")
@@ -154,12 +145,12 @@ class LineParser:
             return self._one(cursor, targets, "symbol", read)
         return self._called(cursor, targets)
 
-    def _one(self, cursor: Cursor, targets: list[Target], kind: str, read: Reader) -> AnyLine:
+    def _one(self, cursor: Cursor, targets: list[Target], kind: str, read: Reader) -> ir.AnyLine:
         """Read a line that defines one name."""
         name, found = targets[0]
         if len(targets) > 1 or found != kind:
             cursor.fail(f"'{cursor.next}' defines one {kind}", at=0)
-        line: AnyLine = read(self.items, cursor, name)
+        line: ir.AnyLine = read(self.items, cursor, name)
         return line
 
     def _targets(self, cursor: Cursor) -> list[Target]:
@@ -177,7 +168,7 @@ class LineParser:
             return cursor.object(), "object"
         return cursor.symbol(), "symbol"
 
-    def _called(self, cursor: Cursor, targets: list[Target]) -> AnyLine:
+    def _called(self, cursor: Cursor, targets: list[Target]) -> ir.AnyLine:
         """Read a line that has results."""
         word, known = cursor.next, self._openings
         read = known.calls.get(word)
@@ -186,20 +177,20 @@ class LineParser:
                 words = (*known.buffers, *known.symbols, *known.calls)
                 cursor.fail_word(words, "an operator such as aten::relu, or what defines a value")
             read = known.op
-        line: AnyLine = read(self.items, cursor, targets)
+        line: ir.AnyLine = read(self.items, cursor, targets)
         return line
 
-    def _declared(self, cursor: Cursor, *, is_method: bool) -> KernelDefinition:
+    def _declared(self, cursor: Cursor, *, is_method: bool) -> ir.KernelDefinition:
         schema, column = cursor.rest()
         if not is_plain_schema(schema):
             reason = "a schema must be one line of printable text without tabs"
             raise SchemaTextError(reason=reason, place=cursor.place(column))
         try:
-            name = parse_schema(schema).name
-        except SchemaError as error:
+            name = ir.parse_schema(schema).name
+        except ir.SchemaError as error:
             place = cursor.place(column + int(str(error.fields["column"])) - 1)
             raise SchemaTextError(reason=error.message, place=place) from None
-        return KernelDefinition(name, (), TorchOp(schema, is_method), origin=cursor.origin)
+        return ir.KernelDefinition(name, (), ir.TorchOp(schema, is_method), origin=cursor.origin)
 
     def code(self, cursor: Cursor) -> str:
         """Read the lines of source after a kernel's first line, which ends here."""
@@ -215,7 +206,7 @@ class LineParser:
             cursor.fail("the kernel has no source", hint="lines of source start with '|'")
         return "\n".join(lines)
 
-    def regions(self, block: str, *, many: bool) -> Region | tuple[Region, ...]:
+    def regions(self, block: str, *, many: bool) -> ir.Region | tuple[ir.Region, ...]:
         """Read a region of a line, or with ``many`` all its numbered regions."""
         if not many:
             return self._region(block)
@@ -224,7 +215,7 @@ class LineParser:
             found.append(self._region(f"{block}{len(found)}"))
         return tuple(found)
 
-    def _region(self, name: str) -> Region:
+    def _region(self, name: str) -> ir.Region:
         """Read a region from ``name (params) {`` to ``}``."""
         cursor = self.text.cursor(f"the region '{name} (...) {{'")
         cursor.expect(name)
@@ -241,7 +232,7 @@ class LineParser:
         closing = self.text.cursor("'}'")
         closing.expect("}")
         closing.end()
-        return Region(params, body, results)
+        return ir.Region(params, body, results)
 
 
 def _is_op(token: str) -> bool:

@@ -10,30 +10,10 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import wrapper_ir.lines as ir
 from wrapper_ir.errors import UnsupportedError
-from wrapper_ir.lines import (
-    SCHEMA_VERSION,
-    AnyLine,
-    Constant,
-    Event,
-    FrozenMap,
-    Input,
-    MemoryPool,
-    ObjectConstant,
-    Origin,
-    Program,
-    Stream,
-    SymbolInfo,
-    SymbolKind,
-    Value,
-)
+from wrapper_ir.text import errors
 from wrapper_ir.text.assembly import READERS
-from wrapper_ir.text.errors import (
-    ConflictTextError,
-    NestingTextError,
-    OriginTextError,
-    VersionTextError,
-)
 from wrapper_ir.text.expressions import ExprParser
 from wrapper_ir.text.item_parse import ItemParser
 from wrapper_ir.text.line_parse import LineParser
@@ -83,9 +63,9 @@ def upgrade(text: str) -> str:
     for number, line in enumerate(lines):
         if line.strip() and not line.lstrip().startswith(";"):
             head = _HEAD.fullmatch(line)
-            if head is None or not 0 < int(head[2]) < SCHEMA_VERSION:
+            if head is None or not 0 < int(head[2]) < ir.SCHEMA_VERSION:
                 return text
-            lines[number] = f"{head[1]}{SCHEMA_VERSION}{head[3]}"
+            lines[number] = f"{head[1]}{ir.SCHEMA_VERSION}{head[3]}"
             lines[number + 1 :] = upgraded_lines(lines[number + 1 :], int(head[2]))
             break
     return "\n".join(lines)
@@ -93,7 +73,7 @@ def upgrade(text: str) -> str:
 
 def upgraded_lines(lines: list[str], version: int) -> list[str]:
     """Upgrade lines of an older version, one by one."""
-    for number in range(version, SCHEMA_VERSION):
+    for number in range(version, ir.SCHEMA_VERSION):
         step = UPGRADES[number]
         lines = [line if _is_aside(line) else step(line) for line in lines]
     return lines
@@ -104,7 +84,7 @@ def _is_aside(line: str) -> bool:
     return not stripped or stripped.startswith(_ASIDE)
 
 
-def parse(text: str, *, source_name: str = "<text>") -> Program:
+def parse(text: str, *, source_name: str = "<text>") -> ir.Program:
     """Parse a program. A text of an older version is upgraded first.
 
     Args:
@@ -117,7 +97,7 @@ def parse(text: str, *, source_name: str = "<text>") -> Program:
     return parse_file(text, source_name=source_name)[0]
 
 
-def parse_file(text: str, *, source_name: str) -> tuple[Program, str]:
+def parse_file(text: str, *, source_name: str) -> tuple[ir.Program, str]:
     """Parse a program as :func:`parse` does. Also return the hash of its values, or nothing."""
     given: object = text
     if not isinstance(given, str):
@@ -128,7 +108,9 @@ def parse_file(text: str, *, source_name: str) -> tuple[Program, str]:
         reader = _Reader(lines)
         return reader.whole(), reader.texts.get("values", "")
     except RecursionError:
-        raise NestingTextError(reason="this is nested too deeply", place=lines.place()) from None
+        raise errors.NestingTextError(
+            reason="this is nested too deeply", place=lines.place()
+        ) from None
 
 
 class _Reader:
@@ -142,13 +124,13 @@ class _Reader:
         self.texts: dict[str, str] = {}
         self._tangents: tuple[int, ...] = ()
         self._unread: tuple[str, ...] = ()
-        self._symbols: dict[str, SymbolInfo] = {}
-        self._inputs: list[Input] = []
-        self._constants: dict[str, Constant] = {}
-        self._objects: dict[str, ObjectConstant] = {}
-        self._streams: list[Stream] = []
-        self._events: list[Event] = []
-        self._mempools: list[MemoryPool] = []
+        self._symbols: dict[str, ir.SymbolInfo] = {}
+        self._inputs: list[ir.Input] = []
+        self._constants: dict[str, ir.Constant] = {}
+        self._objects: dict[str, ir.ObjectConstant] = {}
+        self._streams: list[ir.Stream] = []
+        self._events: list[ir.Event] = []
+        self._mempools: list[ir.MemoryPool] = []
         self._declarations: dict[str, Callable[[Cursor], None]] = {
             "in_spec": self._string,
             "out_spec": self._string,
@@ -159,18 +141,18 @@ class _Reader:
             "input": self._input,
             "constant": self._constant,
             "object": self._object,
-            "stream": partial(self._numbered, Stream, self._streams),
-            "event": partial(self._numbered, Event, self._events),
-            "mempool": partial(self._numbered, MemoryPool, self._mempools),
+            "stream": partial(self._numbered, ir.Stream, self._streams),
+            "event": partial(self._numbered, ir.Event, self._events),
+            "mempool": partial(self._numbered, ir.MemoryPool, self._mempools),
             "buffer": self._buffer,
         }
 
-    def whole(self) -> Program:
+    def whole(self) -> ir.Program:
         """Read the whole text."""
         self._version()
         return self.program()
 
-    def program(self) -> Program:
+    def program(self) -> ir.Program:
         """Read a program, to the end of the text."""
         cursor = self._text.cursor("'program @name'")
         cursor.expect("program")
@@ -187,15 +169,15 @@ class _Reader:
         self._text.back()
         body, results = self._main()
         origins = self._origins()
-        return Program(
+        return ir.Program(
             name=name,
             inputs=tuple(self._inputs),
             results=results,
             body=body,
-            buffers=FrozenMap(self._items.buffers),
-            symbols=FrozenMap(self._symbols),
-            constants=FrozenMap(self._constants),
-            objects=FrozenMap(self._objects),
+            buffers=ir.FrozenMap(self._items.buffers),
+            symbols=ir.FrozenMap(self._symbols),
+            constants=ir.FrozenMap(self._constants),
+            objects=ir.FrozenMap(self._objects),
             streams=tuple(self._streams),
             events=tuple(self._events),
             mempools=tuple(self._mempools),
@@ -209,59 +191,60 @@ class _Reader:
             origins=origins,
         )
 
-    def _main(self) -> tuple[tuple[AnyLine, ...], tuple[Value, ...]]:
+    def _main(self) -> tuple[tuple[ir.AnyLine, ...], tuple[ir.Value, ...]]:
         body, last = self._parser.body("return")
         results = self._items.values(last)
         last.end()
         return body, results
 
     def _version(self) -> None:
-        cursor = self._text.cursor(f"the first line 'wir {SCHEMA_VERSION}'")
+        cursor = self._text.cursor(f"the first line 'wir {ir.SCHEMA_VERSION}'")
         if cursor.next != "wir":
-            cursor.fail(
-                f"a text must start with its version, 'wir {SCHEMA_VERSION}'", VersionTextError
-            )
+            reason = f"a text must start with its version, 'wir {ir.SCHEMA_VERSION}'"
+            cursor.fail(reason, errors.VersionTextError)
         cursor.take()
         at = cursor.at
         version = self._items.integer(cursor, "a version")
         cursor.end()
-        if version > SCHEMA_VERSION:
+        if version > ir.SCHEMA_VERSION:
             cursor.fail(
                 f"the text has version {_short(version)}, but this wrapper_ir reads up to version "
-                f"{SCHEMA_VERSION}",
-                VersionTextError,
+                f"{ir.SCHEMA_VERSION}",
+                errors.VersionTextError,
                 at=at,
                 hint="read it with the wrapper_ir that wrote it, or a newer one",
             )
         if version < 1:
-            cursor.fail(f"there is no version {_short(version)}", VersionTextError, at=at)
-        if version < SCHEMA_VERSION:
+            cursor.fail(f"there is no version {_short(version)}", errors.VersionTextError, at=at)
+        if version < ir.SCHEMA_VERSION:
             self._text.lines = upgraded_lines(self._text.lines, version)
 
     def _string(self, cursor: Cursor) -> None:
         word = cursor.tokens[0]
         if word in self.texts:
-            cursor.fail(f"'{word}' is given twice", ConflictTextError, at=0)
+            cursor.fail(f"'{word}' is given twice", errors.ConflictTextError, at=0)
         self.texts[word] = cursor.string("a string")
 
     def _gradients(self, cursor: Cursor) -> None:
         if self._tangents:
-            cursor.fail("'tangents' is given twice", ConflictTextError, at=0)
+            cursor.fail("'tangents' is given twice", errors.ConflictTextError, at=0)
         self._tangents = self._items.integers(cursor, "the number of a result")
 
     def _unread_names(self, cursor: Cursor) -> None:
         if self._unread:
-            cursor.fail("'unread' is given twice", ConflictTextError, at=0)
+            cursor.fail("'unread' is given twice", errors.ConflictTextError, at=0)
         self._unread = self._items.strings(cursor, "a tensor's name in the model")
 
     def _symbol(self, cursor: Cursor) -> None:
         name = cursor.symbol()
         if name in self._symbols:
-            cursor.fail(f"the symbol '{name}' is declared twice", ConflictTextError, at=1)
-        info = self._symbols[name] = self._read(SymbolInfo, cursor)
-        if not self._exprs.declare(name, is_real=info.kind is SymbolKind.FLOAT):
+            cursor.fail(f"the symbol '{name}' is declared twice", errors.ConflictTextError, at=1)
+        info = self._symbols[name] = self._read(ir.SymbolInfo, cursor)
+        if not self._exprs.declare(name, is_real=info.kind is ir.SymbolKind.FLOAT):
             reason = f"the symbol '{name}' was used as an integer above"
-            cursor.fail(reason, ConflictTextError, at=1, hint="declare it before its first use")
+            cursor.fail(
+                reason, errors.ConflictTextError, at=1, hint="declare it before its first use"
+            )
 
     def _read(self, cls: type[T], cursor: Cursor) -> T:
         """Read the part of a declaration after its name."""
@@ -274,23 +257,23 @@ class _Reader:
     def _constant(self, cursor: Cursor) -> None:
         name = cursor.buffer()
         if name in self._constants:
-            cursor.fail(f"the constant '%{name}' is declared twice", ConflictTextError, at=1)
+            cursor.fail(f"the constant '%{name}' is declared twice", errors.ConflictTextError, at=1)
         cursor.expect(":")
         self._items.define(cursor, name)
-        self._constants[name] = self._read(Constant, cursor)
+        self._constants[name] = self._read(ir.Constant, cursor)
 
     def _object(self, cursor: Cursor) -> None:
         name = cursor.object()
         if name in self._objects:
-            cursor.fail(f"the object '&{name}' is declared twice", ConflictTextError, at=1)
-        self._objects[name] = self._read(ObjectConstant, cursor)
+            cursor.fail(f"the object '&{name}' is declared twice", errors.ConflictTextError, at=1)
+        self._objects[name] = self._read(ir.ObjectConstant, cursor)
 
     def _numbered(self, cls: type[T], known: list[T], cursor: Cursor) -> None:
         """Read a declaration with a number, which counts from 1."""
         word, number = cursor.tokens[0], self._items.integer(cursor, "a number")
         if number != len(known) + 1:
             reason = f"{word} {_short(number)} is declared where {word} {len(known) + 1} is next"
-            cursor.fail(reason, ConflictTextError, at=1)
+            cursor.fail(reason, errors.ConflictTextError, at=1)
         known.append(self._read(cls, cursor))
 
     def _buffer(self, cursor: Cursor) -> None:
@@ -298,9 +281,9 @@ class _Reader:
         cursor.expect(":")
         self._items.define(cursor, name)
 
-    def _origins(self) -> tuple[Origin, ...]:
+    def _origins(self) -> tuple[ir.Origin, ...]:
         """Read the table of origins, which ends the program."""
-        found: list[Origin] = []
+        found: list[ir.Origin] = []
         while (cursor := self._text.next()) is not None:
             if cursor.next == _FOLDING:
                 self._text.back()
@@ -311,15 +294,15 @@ class _Reader:
             cursor.take()
             cursor.expect("=")
             cursor.expect("loc")
-            found.append(self._read(Origin, cursor))
+            found.append(self._read(ir.Origin, cursor))
             cursor.end()
         for index, place in self._text.used_origins.items():
             if index >= len(found):
-                raise OriginTextError(reason=f"the text has no origin #{index}", place=place)
+                raise errors.OriginTextError(reason=f"the text has no origin #{index}", place=place)
         self._text.used_origins.clear()
         return tuple(found)
 
-    def _folding(self) -> Program | None:
+    def _folding(self) -> ir.Program | None:
         """Read the program that computes folded constants, if one follows."""
         cursor = self._text.next()
         if cursor is None:

@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from wrapper_ir.errors import nearest
 from wrapper_ir.lines.schema import CLASS_NAME, QUALIFIED_OP_NAME
-from wrapper_ir.text.errors import (
-    CharacterTextError,
-    Place,
-    StringTextError,
-    SyntaxTextError,
-    TextError,
-    WordTextError,
-    visible,
-)
+from wrapper_ir.text import errors
 from wrapper_ir.text.words import IDENTIFIER, EscapeError, unescape
 
 if TYPE_CHECKING:
@@ -163,7 +155,7 @@ class Cursor:
             return unescape(token[1:-1])
         except EscapeError as error:
             column = self.column(self.at - 1) + 1 + error.position
-            raise StringTextError(reason=str(error), place=self.place(column)) from None
+            raise errors.StringTextError(reason=str(error), place=self.place(column)) from None
 
     def word(self, table: Mapping[str, T], what: str) -> T:
         """Read a key of a table and return its value."""
@@ -182,18 +174,17 @@ class Cursor:
             self.fail_expecting(what)
         close = nearest(token, words)
         hint = f"did you mean '{close}'?" if close else f"valid are {', '.join(sorted(words))}"
-        self.fail(f"'{token}' is not {what}", WordTextError, hint=hint)
+        self.fail(f"'{token}' is not {what}", errors.WordTextError, hint=hint)
 
     def fail_expecting(self, what: str) -> NoReturn:
         """Fail at the next token, with what was expected instead."""
         self._refuse_foreign(what)
         token = self.tokens[self.at]
         if token == '"':
-            self.fail("this string is not closed on this line", StringTextError)
+            self.fail("this string is not closed on this line", errors.StringTextError)
         shown = token if len(token) <= 40 else token[:37] + "..."
-        self.fail(
-            f"expected {what}, but " + (f"found '{shown}'" if token else "the line ends here")
-        )
+        found = f"found '{shown}'" if token else "the line ends here"
+        self.fail(f"expected {what}, but {found}")
 
     def _refuse_foreign(self, what: str) -> None:
         """Fail at the first non-ASCII token, which is the likely cause of any problem."""
@@ -203,7 +194,7 @@ class Cursor:
             if not token.isascii() and token[0] != '"':
                 self.fail(
                     f"expected {what}, but '{token}' (U+{ord(token):04X}) is not ASCII",
-                    CharacterTextError,
+                    errors.CharacterTextError,
                     at=index,
                     hint="names are ASCII; other characters are allowed in strings and comments",
                 )
@@ -211,7 +202,7 @@ class Cursor:
     def fail(
         self,
         reason: str,
-        kind: type[TextError] = SyntaxTextError,
+        kind: type[errors.TextError] = errors.SyntaxTextError,
         *,
         at: int | None = None,
         hint: str | None = None,
@@ -220,9 +211,9 @@ class Cursor:
         column = self.column(self.at if at is None else at)
         raise kind(reason=reason, place=self.place(column), hint=hint)
 
-    def place(self, column: int) -> Place:
+    def place(self, column: int) -> errors.Place:
         """Return a place on this line."""
-        return Place(self.source, self.number, column, self.text)
+        return errors.Place(self.source, self.number, column, self.text)
 
     def column(self, index: int) -> int:
         """Return the column of a token, from 1; after the last token, the end of the line."""
@@ -252,18 +243,14 @@ def listed(cursor: Cursor, closing: str) -> Iterator[None]:
 
 
 class TextLines:
-    """The lines of a text, read from first to last.
-
-    Raises:
-        CharacterTextError: The text contains non-printing characters.
-    """
+    """The lines of a text, read from first to last."""
 
     def __init__(self, text: str, source: str) -> None:
         #: The lines. Those of an older version are replaced once the version is known.
         self.lines = text.split("\n")
         #: The first reference to each origin, by index.
-        self.used_origins: dict[int, Place] = {}
-        self._source = visible(source)
+        self.used_origins: dict[int, errors.Place] = {}
+        self._source = errors.visible(source)
         self._at = 0
         self._check_characters(text)
 
@@ -272,14 +259,12 @@ class TextLines:
         self._at -= 1
 
     def cursor(self, wanted: str) -> Cursor:
-        """Return the next line that is neither empty nor a remark.
-
-        Raises:
-            SyntaxTextError: The text ends; ``wanted`` names what is missing.
-        """
+        """Return the next line that is neither empty nor a remark."""
         cursor = self.next()
         if cursor is None:
-            raise SyntaxTextError(reason=f"{wanted} is missing at the end", place=self.place())
+            raise errors.SyntaxTextError(
+                reason=f"{wanted} is missing at the end", place=self.place()
+            )
         return cursor
 
     def next(self) -> Cursor | None:
@@ -310,13 +295,13 @@ class TextLines:
                 return text
         return None
 
-    def place(self, stripped: str | None = None, position: int = 0) -> Place:
+    def place(self, stripped: str | None = None, position: int = 0) -> errors.Place:
         """Return the end of the last line read, or a position in its ``stripped`` text."""
         number = min(self._at, len(self.lines)) or 1
         text = self.lines[number - 1]
         indent = 0 if stripped is None else len(text) - len(stripped)
         column = len(text) + 1 if stripped is None else indent + position + 1
-        return Place(self._source, number, column, text)
+        return errors.Place(self._source, number, column, text)
 
     def origin(self, index: int) -> int:
         """Record that the current line refers to an origin."""
@@ -337,8 +322,7 @@ class TextLines:
                 continue
             column = next(i for i, char in enumerate(plain, start=1) if not char.isprintable())
             code = f"{ord(plain[column - 1]):x}"
-            raise CharacterTextError(
-                reason=f"the character U+{code.upper():0>4} is not printable",
-                place=Place(self._source, number, column, line),
-                hint=f"in a string or comment write \\u{{{code}}}",
-            )
+            reason = f"the character U+{code.upper():0>4} is not printable"
+            hint = f"in a string or comment write \\u{{{code}}}"
+            place = errors.Place(self._source, number, column, line)
+            raise errors.CharacterTextError(reason=reason, place=place, hint=hint)

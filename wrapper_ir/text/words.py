@@ -5,13 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from wrapper_ir.lines import (
-    DTYPE_BY_SHORT_NAME,
-    GraphRole,
-    Relation,
-    ScalarType,
-    Stage,
-)
+import wrapper_ir.lines as ir
 
 # Keywords and names.
 
@@ -42,16 +36,16 @@ RESERVED: Final = frozenset(
         *("assert", "assert_layout", "align", "cond", "while", "then", "else", "condition"),
         *("assert_apart", "body", "probe", "loc", "stream", "grid", "donated", "wir"),
         *("event", "mempool", "user", "after", "record_event", "wait_event", "synchronize"),
-        *DTYPE_BY_SHORT_NAME,
+        *ir.DTYPE_BY_SHORT_NAME,
     )
 )
 """Names of symbols that need a dollar sign: ``$free``. It is allowed for any symbol."""
 
-DTYPES: Final = DTYPE_BY_SHORT_NAME
-ROLES: Final = {role.value: role for role in GraphRole}
-STAGES: Final = {stage.value: stage for stage in Stage}
-SCALAR_TYPES: Final = {type_.value: type_ for type_ in ScalarType}
-RELATIONS: Final = {relation.value: relation for relation in Relation}
+DTYPES: Final = ir.DTYPE_BY_SHORT_NAME
+ROLES: Final = {role.value: role for role in ir.GraphRole}
+STAGES: Final = {stage.value: stage for stage in ir.Stage}
+SCALAR_TYPES: Final = {type_.value: type_ for type_ in ir.ScalarType}
+RELATIONS: Final = {relation.value: relation for relation in ir.Relation}
 
 
 # Escapes, which allow any string in one line of text.
@@ -95,11 +89,7 @@ def hex_escape(char: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Undo :func:`escape`.
-
-    Raises:
-        EscapeError: The text contains an unknown escape.
-    """
+    """Undo :func:`escape`."""
     return _ESCAPE.sub(_value, text) if "\\" in text else text
 
 
@@ -107,9 +97,8 @@ def _value(match: re.Match[str]) -> str:
     if match[1] is not None:
         return _VALUES[match[1]]
     if match[2] is None:
-        raise EscapeError(
-            'unknown escape; valid are \\\\, \\", \\n, \\t, \\r and \\u{hex}', match.start()
-        )
+        reason = 'unknown escape; valid are \\\\, \\", \\n, \\t, \\r and \\u{hex}'
+        raise EscapeError(reason, match.start())
     code = int(match[2], 16)
     if code > 0x10FFFF:
         raise EscapeError("there is no character with this number", match.start())
@@ -144,11 +133,7 @@ def _source_line(line: str) -> str:
 
 
 def read_source_line(line: str) -> str:
-    """Undo :func:`source_lines` for one line, which starts with ``|``.
-
-    Raises:
-        EscapeError: The margin is malformed or an escape is unknown.
-    """
+    """Undo :func:`source_lines` for one line, which starts with ``|``."""
     if line == "|":
         return ""
     if line.startswith("| "):

@@ -10,39 +10,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wrapper_ir.lines import (
-    BufferArg,
-    BufferParam,
-    DeviceArg,
-    DeviceKernel,
-    DTypeArg,
-    EnumArg,
-    ListArg,
-    NoneArg,
-    ObjectArg,
-    ScalarArg,
-    ScalarType,
-    SchemaError,
-    StringArg,
-    TorchOp,
-    effects,
-    parse_schema,
-)
+import wrapper_ir.lines as ir
 from wrapper_ir.lines.schema import QUALIFIED_OP_NAME
 from wrapper_ir.lines.traits import calls_op
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.tables import check_name, same_device
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines import (
-        Access,
-        Arg,
-        ExternKernel,
-        KernelCall,
-        KernelDefinition,
-        OpSchema,
-        ScalarParam,
-    )
     from wrapper_ir.verify.state import Place, State
     from wrapper_ir.verify.symbols import Symbols
 
@@ -51,15 +25,15 @@ Fault: TypeAlias = Callable[..., None]
 
 #: Nouns for classes of arguments in messages.
 _WHAT: Final[dict[type, str]] = {
-    BufferArg: "a buffer",
-    ScalarArg: "a number",
-    ObjectArg: "an object",
-    NoneArg: "none",
-    StringArg: "a string",
-    DTypeArg: "a dtype",
-    DeviceArg: "a device",
-    EnumArg: "a named constant",
-    ListArg: "a list",
+    ir.BufferArg: "a buffer",
+    ir.ScalarArg: "a number",
+    ir.ObjectArg: "an object",
+    ir.NoneArg: "none",
+    ir.StringArg: "a string",
+    ir.DTypeArg: "a dtype",
+    ir.DeviceArg: "a device",
+    ir.EnumArg: "a named constant",
+    ir.ListArg: "a list",
 }
 
 _NO_MEMORY: Final = "meta"
@@ -69,23 +43,23 @@ _INTS: Final = ("int",)
 _FLOATS: Final = ("float", "int")
 
 #: The kinds of number that each parameter type accepts, and its limits, if any.
-_TAKEN: Final[dict[ScalarType, tuple[tuple[str, ...], int | None, int]]] = {
-    ScalarType.INT64: (_INTS, -(2**63), 2**63 - 1),
-    ScalarType.INT32: (_INTS, -(2**31), 2**31 - 1),
-    ScalarType.UINT64: (_INTS, 0, 2**64 - 1),
-    ScalarType.FLOAT64: (_FLOATS, None, 0),
-    ScalarType.FLOAT32: (_FLOATS, None, 0),
-    ScalarType.BOOL: (("bool",), None, 0),
+_TAKEN: Final[dict[ir.ScalarType, tuple[tuple[str, ...], int | None, int]]] = {
+    ir.ScalarType.INT64: (_INTS, -(2**63), 2**63 - 1),
+    ir.ScalarType.INT32: (_INTS, -(2**31), 2**31 - 1),
+    ir.ScalarType.UINT64: (_INTS, 0, 2**64 - 1),
+    ir.ScalarType.FLOAT64: (_FLOATS, None, 0),
+    ir.ScalarType.FLOAT32: (_FLOATS, None, 0),
+    ir.ScalarType.BOOL: (("bool",), None, 0),
 }
 
 
-def described(arg: Arg) -> str:
+def described(arg: ir.Arg) -> str:
     """Describe an argument."""
-    if isinstance(arg, BufferArg):
+    if isinstance(arg, ir.BufferArg):
         return f"buffer %{arg.buffer}"
-    if isinstance(arg, ObjectArg):
+    if isinstance(arg, ir.ObjectArg):
         return f"object &{arg.object}"
-    if isinstance(arg, ScalarArg):
+    if isinstance(arg, ir.ScalarArg):
         return f"the number {arg.value}"
     return _WHAT[type(arg)]
 
@@ -106,17 +80,14 @@ def shown(name: str) -> str:
 
 
 class Kernels:
-    """The kernels and ops declared so far.
-
-    Checks that they are well-formed and declared once, before use and outside regions.
-    """
+    """The kernels and ops declared so far: well-formed, once, before use, outside regions."""
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self._declared: dict[str, tuple[KernelDefinition, Place]] = {}
-        self._schemas: dict[str, OpSchema] = {}
+        self._declared: dict[str, tuple[ir.KernelDefinition, Place]] = {}
+        self._schemas: dict[str, ir.OpSchema] = {}
 
-    def declare(self, line: KernelDefinition) -> None:
+    def declare(self, line: ir.KernelDefinition) -> None:
         """Check a declaration and enter it."""
         fault = partial(self.state.report, name=shown(line.name))
         if self.state.frame is not self.state.root:
@@ -125,7 +96,7 @@ class Kernels:
             fault(rules.KERNEL_TWICE, first=f"at {self._declared[line.name][1]}")
             return
         self._declared[line.name] = (line, self.state.here())
-        if isinstance(line.source, TorchOp):
+        if isinstance(line.source, ir.TorchOp):
             self._check_op(line, line.source, fault)
             return
         check_name(self.state, line.name, "kernel")
@@ -136,13 +107,13 @@ class Kernels:
                 fault(rules.BAD_PARAM, param=param.name)
             seen.add(param.name)
         check_name(self.state, line.source.entry, "kernel's entry")
-        group = line.source.group if isinstance(line.source, DeviceKernel) else ()
+        group = line.source.group if isinstance(line.source, ir.DeviceKernel) else ()
         if len(group) > 3 or any(size < 1 for size in group):
             fault(rules.BAD_GROUP, sizes=", ".join(map(str, group)))
 
-    def find(self, line: KernelCall | ExternKernel) -> KernelDefinition | None:
+    def find(self, line: ir.KernelCall | ir.ExternKernel) -> ir.KernelDefinition | None:
         """Return the declaration of the callee, or report that there is none for such a line."""
-        name = effects(line).calls[0]
+        name = ir.effects(line).calls[0]
         fault = partial(self.state.report, name=shown(name))
         found = self._declared.get(name)
         if found is None:
@@ -150,25 +121,24 @@ class Kernels:
             later, near = self.state.later(name, names), self.state.near(name, names)
             fault(rules.UNKNOWN_KERNEL, later=later, near=near)
             return None
-        is_op = isinstance(found[0].source, TorchOp)
+        is_op = isinstance(found[0].source, ir.TorchOp)
         if is_op is calls_op(line):
             return found[0]
-        what, other = (
-            ("a library op", "an extern") if is_op else ("a kernel of this program", "a call")
-        )
+        kernel, op = ("a kernel of this program", "a call"), ("a library op", "an extern")
+        what, other = op if is_op else kernel
         fault(rules.WRONG_CALL, what=what, mnemonic=line.mnemonic, fix=f"call it with {other} line")
         return None
 
-    def schema(self, name: str) -> OpSchema | None:
+    def schema(self, name: str) -> ir.OpSchema | None:
         """Return the schema of a declared op; None if it is malformed."""
         return self._schemas.get(name)
 
-    def _check_op(self, line: KernelDefinition, source: TorchOp, fault: Fault) -> None:
+    def _check_op(self, line: ir.KernelDefinition, source: ir.TorchOp, fault: Fault) -> None:
         if QUALIFIED_OP_NAME.fullmatch(line.name) is None:
             self.state.report(rules.BAD_NAME, name=line.name, what="library op")
         try:
-            schema = parse_schema(source.schema)
-        except SchemaError as error:
+            schema = ir.parse_schema(source.schema)
+        except ir.SchemaError as error:
             at = error.fields
             fault(rules.BAD_SCHEMA, reason=at["reason"], column=at["column"])
             return
@@ -183,7 +153,7 @@ class Kernels:
             self._schemas[line.name] = schema
 
 
-def _is_method(schema: OpSchema) -> bool:
+def _is_method(schema: ir.OpSchema) -> bool:
     """Return whether the first argument has the class in the name."""
     class_name, _, method = schema.name.partition(".")
     return bool(method and schema.args) and schema.args[0].type.class_name == class_name
@@ -197,7 +167,7 @@ class Calls:
         self.symbols = symbols
         self.kernels = kernels
 
-    def check(self, line: KernelCall) -> None:
+    def check(self, line: ir.KernelCall) -> None:
         """Check one call against its kernel's definition."""
         kernel = self.kernels.find(line)
         if kernel is None:
@@ -214,15 +184,15 @@ class Calls:
             return
         for arg, param in zip(args, params, strict=True):
             here = partial(fault, which=f"parameter '{param.name}'")
-            if isinstance(param, BufferParam):
+            if isinstance(param, ir.BufferParam):
                 self._check_buffer(line, arg, param, here)
             else:
                 self._check_scalar(arg, param, here)
 
-    def _check_grid(self, line: KernelCall, kernel: KernelDefinition, fault: Fault) -> None:
+    def _check_grid(self, line: ir.KernelCall, kernel: ir.KernelDefinition, fault: Fault) -> None:
         language = kernel.source.language
         over = language if language is not None and language.has_grid else None
-        if isinstance(kernel.source, DeviceKernel):  # whose launcher may do without one
+        if isinstance(kernel.source, ir.DeviceKernel):  # whose launcher may do without one
             over, legal = language, len(line.grid) <= 3
         else:
             legal = not line.grid if over is None else 1 <= len(line.grid) <= 3
@@ -233,8 +203,10 @@ class Calls:
         for size in line.grid:
             self.symbols.check_kinds(size, self.state.here())
 
-    def _check_buffer(self, line: KernelCall, arg: Arg, param: BufferParam, fault: Fault) -> None:
-        if not isinstance(arg, BufferArg):
+    def _check_buffer(
+        self, line: ir.KernelCall, arg: ir.Arg, param: ir.BufferParam, fault: Fault
+    ) -> None:
+        if not isinstance(arg, ir.BufferArg):
             fault(rules.ARGUMENT_KIND, expected="a buffer", given=described(arg))
             return
         check_access(arg, param.access, "kernel's parameter", fault)
@@ -247,9 +219,9 @@ class Calls:
         if not same_device(layout.device, line.device):
             here(rules.ARGUMENT_DEVICE, given=layout.device, expected=line.device)
 
-    def _check_scalar(self, arg: Arg, param: ScalarParam, fault: Fault) -> None:
+    def _check_scalar(self, arg: ir.Arg, param: ir.ScalarParam, fault: Fault) -> None:
         given, type_ = described(arg), param.type.value
-        if isinstance(arg, ScalarArg):
+        if isinstance(arg, ir.ScalarArg):
             value = arg.value
             self.symbols.check_kinds(value, self.state.here())
             kind = self.symbols.kind_of(value)
@@ -262,7 +234,7 @@ class Calls:
         fault(rules.ARGUMENT_KIND, expected=f"a number of type {type_}", given=given)
 
 
-def check_access(arg: BufferArg, expected: Access, source: str, fault: Fault) -> None:
+def check_access(arg: ir.BufferArg, expected: ir.Access, source: str, fault: Fault) -> None:
     """Check the access of an argument against its declaration."""
     if arg.access is not expected:
         given, wanted = arg.access.value, expected.value

@@ -132,11 +132,7 @@ def _render(error: VerificationError) -> str:
 
 
 def annotated(program: Program, diagnostics: Sequence[Diagnostic]) -> list[str]:
-    """Return the lines of a program's text with the diagnostics between them.
-
-    Raises:
-        UnprintableError: The program is too broken to be printed.
-    """
+    """Return the lines of a program's text with the diagnostics between them."""
     text = list(text_lines(program, strict=False, paths=True))
     remarks = _by_line(text, diagnostics)
     if len(text) <= _WHOLE:
@@ -168,13 +164,11 @@ def _remark(diagnostic: Diagnostic) -> Iterator[str]:
     yield from diagnostic.details()
 
 
-def _by_line(
-    text: Sequence[TextLine], diagnostics: Iterable[Diagnostic]
-) -> dict[int, list[Diagnostic]]:
+def _by_line(text: Sequence[TextLine], found: Iterable[Diagnostic]) -> dict[int, list[Diagnostic]]:
     """Group diagnostics by the index of the line of text to show them under."""
     starts = {line.path: number for number, line in enumerate(text) if line.path is not None}
     result: defaultdict[int, list[Diagnostic]] = defaultdict(list)
-    for diagnostic in diagnostics:
+    for diagnostic in found:
         at = starts.get(diagnostic.path, 0)
         if diagnostic.part:
             at = _part(text, at, diagnostic.part, in_region=bool(diagnostic.path))

@@ -6,22 +6,8 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import changes_tensor
-from wrapper_ir.lines import (
-    Access,
-    BufferArg,
-    DeviceArg,
-    DTypeArg,
-    EnumArg,
-    ListArg,
-    NoneArg,
-    ObjectArg,
-    Relation,
-    ResultBuffer,
-    ResultObject,
-    ScalarArg,
-    StringArg,
-)
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.schema import CLASS_NAME
@@ -32,16 +18,6 @@ from wrapper_ir.verify.tables import check_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wrapper_ir.lines import (
-        Arg,
-        Effects,
-        ExternKernel,
-        ObjectInput,
-        OpResult,
-        OpSchema,
-        SchemaArg,
-        SchemaType,
-    )
     from wrapper_ir.verify.calls import Fault, Kernels
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.state import Place, State
@@ -60,12 +36,12 @@ _RETURNED: Final = {**_SCALARS, **dict.fromkeys(("float", "SymFloat"), ("float",
 
 #: The classes of arguments that other types accept. A type in neither table accepts anything.
 _CLASSES: Final[dict[str, tuple[type, ...]]] = {
-    "Tensor": (BufferArg,),
-    "str": (StringArg,),
-    "ScalarType": (DTypeArg, ScalarArg),
-    "Device": (DeviceArg,),
-    "Layout": (EnumArg, ScalarArg),
-    "MemoryFormat": (EnumArg, ScalarArg),
+    "Tensor": (ir.BufferArg,),
+    "str": (ir.StringArg,),
+    "ScalarType": (ir.DTypeArg, ir.ScalarArg),
+    "Device": (ir.DeviceArg,),
+    "Layout": (ir.EnumArg, ir.ScalarArg),
+    "MemoryFormat": (ir.EnumArg, ir.ScalarArg),
 }
 
 _SIZED_LIST: Final = re.compile(r"\[\d+\]$")
@@ -79,7 +55,7 @@ class Externs:
         self.symbols = symbols
         self.kernels = kernels
 
-    def check(self, line: ExternKernel) -> list[tuple[SchemaArg, Arg]]:
+    def check(self, line: ir.ExternKernel) -> list[tuple[ir.SchemaArg, ir.Arg]]:
         """Check a call against its op's schema, and return the arguments with their declarations.
 
         The list is empty if the op or its schema is unknown.
@@ -92,15 +68,14 @@ class Externs:
             fault(rules.CHANGED_TENSOR)
         bound = self._bind(line, schema, fault)
         for declared, arg in bound:
-            self._check_arg(
-                line, declared, arg, partial(fault, which=f"argument '{declared.name}'")
-            )
+            here = partial(fault, which=f"argument '{declared.name}'")
+            self._check_arg(line, declared, arg, here)
         self._check_results(line, schema, bound, fault)
         return bound
 
     def _bind(
-        self, line: ExternKernel, schema: OpSchema, fault: Fault
-    ) -> list[tuple[SchemaArg, Arg]]:
+        self, line: ir.ExternKernel, schema: ir.OpSchema, fault: Fault
+    ) -> list[tuple[ir.SchemaArg, ir.Arg]]:
         """Pair arguments with their declarations, and check that all are given, once."""
         positional = schema.positional
         if len(line.args) > len(positional):
@@ -127,7 +102,9 @@ class Externs:
 
     # Arguments.
 
-    def _check_arg(self, line: ExternKernel, declared: SchemaArg, arg: Arg, fault: Fault) -> None:
+    def _check_arg(
+        self, line: ir.ExternKernel, declared: ir.SchemaArg, arg: ir.Arg, fault: Fault
+    ) -> None:
         type_ = declared.type
         base = type_.class_name or type_.base
         given = self._misfit(arg, base, type_.suffix)
@@ -138,31 +115,31 @@ class Externs:
             fault(rule, expected=base + type_.suffix, given=given)
         for buffer in buffers_in([arg]):
             if not type_.writes:
-                check_access(buffer, Access.READ, "schema", fault)
+                check_access(buffer, ir.Access.READ, "schema", fault)
             elif not buffer.access.writes:
-                check_access(buffer, Access.READ_WRITE, "schema", fault)
+                check_access(buffer, ir.Access.READ_WRITE, "schema", fault)
 
-    def _misfit(self, arg: Arg, base: str, suffix: str) -> str | None:
+    def _misfit(self, arg: ir.Arg, base: str, suffix: str) -> str | None:
         """Describe an argument that does not have type ``base + suffix``; None if it does."""
-        if isinstance(arg, NoneArg):
+        if isinstance(arg, ir.NoneArg):
             return None if suffix.endswith("?") or base == "NoneType" else "none"
         suffix = suffix.removesuffix("?")
         if not suffix.endswith("]"):
             return self._misfit_leaf(arg, base)
         inner = suffix[: suffix.rindex("[")]
-        if isinstance(arg, ListArg):
+        if isinstance(arg, ir.ListArg):
             found = (self._misfit(item, base, inner) for item in arg.items)
             return next((f"a list with {fault}" for fault in found if fault is not None), None)
-        if _SIZED_LIST.search(suffix) and not isinstance(arg, BufferArg):
+        if _SIZED_LIST.search(suffix) and not isinstance(arg, ir.BufferArg):
             return self._misfit(arg, base, inner)
         return described(arg)
 
-    def _misfit_leaf(self, arg: Arg, base: str) -> str | None:
-        if base in _SCALARS and isinstance(arg, ScalarArg):
+    def _misfit_leaf(self, arg: ir.Arg, base: str) -> str | None:
+        if base in _SCALARS and isinstance(arg, ir.ScalarArg):
             self.symbols.check_kinds(arg.value, self.state.here())
             kind = self.symbols.kind_of(arg.value)
             return None if kind in _SCALARS[base] else f"{described(arg)} ({kind})"
-        if "::" in base and isinstance(arg, ObjectArg):
+        if "::" in base and isinstance(arg, ir.ObjectArg):
             given = self.state.objects.get(arg.object, base)
             return None if given == base else f"{described(arg)} ({given})"
         takes_any = base not in _SCALARS and "::" not in base and base not in _CLASSES
@@ -172,9 +149,9 @@ class Externs:
 
     def _check_results(
         self,
-        line: ExternKernel,
-        schema: OpSchema,
-        bound: list[tuple[SchemaArg, Arg]],
+        line: ir.ExternKernel,
+        schema: ir.OpSchema,
+        bound: list[tuple[ir.SchemaArg, ir.Arg]],
         fault: Fault,
     ) -> None:
         seen: set[tuple[int | str, ...]] = set()
@@ -192,16 +169,16 @@ class Externs:
                 wanted, given = self._misfit_result(result, type_)
                 if wanted:
                     here(rules.BAD_RESULT_KIND, expected=wanted, given=given)
-            if isinstance(result, ResultBuffer):
+            if isinstance(result, ir.ResultBuffer):
                 check_alias_source(self.state, result, [arg for _, arg in bound])
                 if type_ is not None and type_.is_tensor:
                     self._check_relation(line, result, type_, bound, fault)
 
-    def _misfit_result(self, result: OpResult, type_: SchemaType) -> tuple[str, str]:
+    def _misfit_result(self, result: ir.OpResult, type_: ir.SchemaType) -> tuple[str, str]:
         """Describe the return type and the mismatched result; both are empty if they match."""
-        if isinstance(result, ResultBuffer):
+        if isinstance(result, ir.ResultBuffer):
             given, fits = "a buffer", not type_.class_name and type_.base not in _SCALARS
-        elif isinstance(result, ResultObject):
+        elif isinstance(result, ir.ResultObject):
             given = f"an object of class {result.class_name}"
             fits = type_.class_name == result.class_name
         else:
@@ -220,10 +197,10 @@ class Externs:
 
     def _check_relation(
         self,
-        line: ExternKernel,
-        result: ResultBuffer,
-        type_: SchemaType,
-        bound: list[tuple[SchemaArg, Arg]],
+        line: ir.ExternKernel,
+        result: ir.ResultBuffer,
+        type_: ir.SchemaType,
+        bound: list[tuple[ir.SchemaArg, ir.Arg]],
         fault: Fault,
     ) -> None:
         """Check the relation of a result to the arguments against the alias sets of the schema."""
@@ -240,8 +217,8 @@ class Externs:
         expected = f"a view of {', '.join(f'%{name}' for name in sorted(legal)) or 'an argument'}"
         given = _worded(relation)
         if not sets:
-            is_fault, expected = relation is Relation.ALIAS, "fresh"
-        elif relation is Relation.FRESH:
+            is_fault, expected = relation is ir.Relation.ALIAS, "fresh"
+        elif relation is ir.Relation.FRESH:
             is_fault = True
         else:
             is_fault = not legal.issuperset(result.of)
@@ -250,16 +227,18 @@ class Externs:
             fault(rules.BAD_RELATION, result=result.out, given=given, expected=expected)
 
 
-def check_alias_source(state: State, result: ResultBuffer, args: Iterable[Arg]) -> None:
+def check_alias_source(state: State, result: ir.ResultBuffer, args: Iterable[ir.Arg]) -> None:
     """Check that views name an argument as their source, and other results name none."""
     args = list(args)
     known = {buffer.buffer for buffer in buffers_in(args)}
     stranger = next((name for name in result.of if name not in known), "")
     why = fix = ""
-    if result.relation in (Relation.FRESH, Relation.HELD):
+    if result.relation in (ir.Relation.FRESH, ir.Relation.HELD):
         if result.of:
             why, fix = "but names a source", "declare it as alias or may-alias"
-        elif result.relation is Relation.HELD and not any(isinstance(a, ObjectArg) for a in args):
+        elif result.relation is ir.Relation.HELD and not any(
+            isinstance(a, ir.ObjectArg) for a in args
+        ):
             why, fix = "but the call is given no object", "declare it as fresh"
     elif not result.of:
         why, fix = "but names no source", "name the argument that it is a view of"
@@ -270,11 +249,11 @@ def check_alias_source(state: State, result: ResultBuffer, args: Iterable[Arg]) 
         state.report(rules.BAD_ALIAS_SOURCE, result=result.out, given=given, why=why, fix=fix)
 
 
-def _worded(relation: Relation) -> str:
+def _worded(relation: ir.Relation) -> str:
     return relation.value.replace("_", "-")
 
 
-def _resolve(schema: OpSchema, path: tuple[int | str, ...]) -> tuple[SchemaType | None, str]:
+def _resolve(schema: ir.OpSchema, path: tuple[int | str, ...]) -> tuple[ir.SchemaType | None, str]:
     """Return the type at a path, or why there is none. Unmodelled types return neither."""
     returns = schema.returns
     if not returns:
@@ -296,7 +275,7 @@ def _resolve(schema: OpSchema, path: tuple[int | str, ...]) -> tuple[SchemaType 
     return (None, ": it is a list there") if suffix else (type_, "")
 
 
-def _may_be_undefined(op: str, declared: SchemaArg) -> bool:
+def _may_be_undefined(op: str, declared: ir.SchemaArg) -> bool:
     """Return whether an argument may be none although its schema does not say so.
 
     Torch passes an undefined tensor for it. Backward ops accept that for tensors that their forward
@@ -319,7 +298,7 @@ class Objects:
         for name, constant in self._state.program.objects.items():
             self._enter(name, constant.class_name, self._state.here(f"objects.{name}"))
 
-    def define(self, item: ObjectInput | ResultObject, place: Place) -> None:
+    def define(self, item: ir.ObjectInput | ir.ResultObject, place: Place) -> None:
         """Enter an input of the program or a result of an op. Regions have no objects."""
         if self._state.frame is not self._state.root:
             self._refuse(item.object, place)
@@ -339,7 +318,7 @@ class Objects:
     def _report_taken(self, name: str, other: str, place: Place) -> None:
         self._state.report(rules.OBJECT_NAME_TAKEN, place=place, name=name, other=other)
 
-    def check(self, found: Effects) -> None:
+    def check(self, found: ir.Effects) -> None:
         """Check the objects that a line passes on, and record the storage that they may hold."""
         for name in found.objects:
             if name not in self._state.objects or self._state.frame is not self._state.root:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wrapper_ir.analysis.proof import end_of
 from wrapper_ir.lines import Stage
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.state import Buffer, End, Kind, Storage
+from wrapper_ir.verify.state import Buffer, End, Kind, Storage, Storages
 from wrapper_ir.verify.tables import (
     check_alignment,
     check_layout,
@@ -102,19 +102,15 @@ class Lifetimes:
         """Make a buffer the owner of a storage, at offset 0."""
         buffer.storages, buffer.owns = (storage,), True
         if buffer.layout is not None and buffer.layout.offset != 0:
-            offset = buffer.layout.offset
-            self.state.report(
-                rules.OWNER_OFFSET, place=buffer.place, name=buffer.name, offset=offset
-            )
+            fault = partial(self.state.report, rules.OWNER_OFFSET, place=buffer.place)
+            fault(name=buffer.name, offset=buffer.layout.offset)
 
     def _enter(self, buffer: Buffer) -> None:
         check_name(self.state, buffer.name, "buffer", buffer.place)
         known = self.buffers.get(buffer.name)
         if known is not None:
-            first = f"at {known.place}"
-            self.state.report(
-                rules.DEFINED_TWICE, place=buffer.place, name=buffer.name, first=first
-            )
+            fault = partial(self.state.report, rules.DEFINED_TWICE, place=buffer.place)
+            fault(name=buffer.name, first=f"at {known.place}")
             # It is unclear which of the two a later line means, so report nothing about either.
             buffer.storages = ()
             for storage in known.storages:
@@ -157,7 +153,7 @@ class Lifetimes:
         """Return whether the current region may use a buffer."""
         return buffer.frame is self.state.frame or buffer.is_global
 
-    def storages(self, name: str) -> tuple[Storage, ...]:
+    def storages(self, name: str) -> Storages:
         """Return the storages that a buffer is a view of; none if it is undefined."""
         buffer = self.buffers.get(name)
         return () if buffer is None else buffer.storages
@@ -335,17 +331,15 @@ class Lifetimes:
 
     # What is left at the end of a region.
 
-    def result(self, name: str, position: int, place: Place) -> tuple[Storage, ...]:
+    def result(self, name: str, position: int, place: Place) -> Storages:
         """Check that a result is alive, and mark and return the storages that it may be in."""
         buffer = self.find(name, place)
         if buffer is None:
             return ()
         for storage in buffer.storages:
             if end := storage.end or storage.given_up:
-                why = _why(end)
-                self.state.report(
-                    rules.DEAD_RESULT, place=place, position=position, name=name, why=why
-                )
+                fault = partial(self.state.report, rules.DEAD_RESULT, place=place)
+                fault(position=position, name=name, why=_why(end))
             storage.leaves = True
             if storage.slot is not None:
                 storage.slot.pool.leaves = True

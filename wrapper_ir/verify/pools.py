@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import sympy
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.proof import end_of, grows, within
-from wrapper_ir.lines import ItemOf, SizeOf, StrideOf, SymbolKind, walk
-from wrapper_ir.lines.expr import (
-    Dim,
-    ToFloat,
-    UnsupportedExprError,
-    free_symbols,
-    substitute,
-    symbol,
-)
+from wrapper_ir.lines.expr import ToFloat, free_symbols, substitute
 from wrapper_ir.lines.traits import asserts, binds, computes
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.state import PoolSpace, Slot, Span, meeting
@@ -29,14 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from wrapper_ir.analysis.proof import Facts, Interval
-    from wrapper_ir.lines import (
-        AllocateFromPool,
-        AllocatePool,
-        Layout,
-        Program,
-        Scalar,
-        SymbolSource,
-    )
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.state import State
 
@@ -51,7 +36,7 @@ class Pools:
         self.state = state
         self.lifetimes = lifetimes
 
-    def enter_pool(self, line: AllocatePool) -> None:
+    def enter_pool(self, line: ir.AllocatePool) -> None:
         """Make the defined buffer a pool, and check that it has one dimension."""
         buffer = self.lifetimes.buffers[line.out]
         for storage in buffer.storages:
@@ -59,7 +44,7 @@ class Pools:
         if buffer.layout is not None and buffer.layout.rank != 1:
             self.state.report(rules.POOL_RANK, name=line.out, rank=buffer.layout.rank)
 
-    def enter_slice(self, line: AllocateFromPool) -> None:
+    def enter_slice(self, line: ir.AllocateFromPool) -> None:
         """Make the defined buffer a slice, and check its place in the pool."""
         out = self.lifetimes.buffers[line.out]
         pool = self.lifetimes.buffers.get(line.pool)
@@ -88,7 +73,7 @@ class Pools:
         """A few choices of the symbols, made for the first symbolic slice."""
         return Choices(self.state.program, self.state.facts)
 
-    def _check_place(self, line: AllocateFromPool, layout: Layout, slot: Slot) -> None:
+    def _check_place(self, line: ir.AllocateFromPool, layout: ir.Layout, slot: Slot) -> None:
         facts, fault = self.state.facts, partial(self.state.report, name=line.out)
         start, end, capacity = slot.start, slot.end, slot.pool.capacity
         if facts.negative(start):
@@ -134,20 +119,20 @@ _TRIES: Final[tuple[Callable[[int, int, int], int], ...]] = (
 class Choices:
     """The choices for one program."""
 
-    def __init__(self, program: Program, facts: Facts) -> None:
+    def __init__(self, program: ir.Program, facts: Facts) -> None:
         self._ranges = facts.ranges
         self._defined = dict(_definitions(program))
-        self._asserted = [_exact(line.condition) for _, line in walk(program) if asserts(line)]
+        self._asserted = [_exact(line.condition) for _, line in ir.walk(program) if asserts(line)]
         self._sizes = {
             size
             for layout in program.buffers.values()
             for size in layout.size
             if not isinstance(size, (int, sympy.Symbol))
         }
-        self._known: dict[Dim, tuple[int | None, ...]] = {}
+        self._known: dict[ir.Dim, tuple[int | None, ...]] = {}
         self.all = tuple(filter(self._is_allowed, self._made(program)))
 
-    def spans(self, start: Dim, end: Dim, layout: Layout) -> tuple[Span, ...]:
+    def spans(self, start: ir.Dim, end: ir.Dim, layout: ir.Layout) -> tuple[Span, ...]:
         """Return the span of bytes for each choice, empty for an empty layout."""
         sizes = [self._values(size) for size in layout.size if type(size) is not int]
         ends = zip(self._values(start), self._values(end), strict=True)
@@ -156,7 +141,7 @@ class Choices:
             for at, (first, last) in enumerate(ends)
         )
 
-    def _values(self, value: Dim) -> tuple[int | None, ...]:
+    def _values(self, value: ir.Dim) -> tuple[int | None, ...]:
         """Return the value for each choice; None if the choice does not determine it."""
         found = self._known.get(value)
         if found is None:
@@ -165,11 +150,11 @@ class Choices:
             self._known[value] = found
         return found
 
-    def _made(self, program: Program) -> Iterator[Choice]:
+    def _made(self, program: ir.Program) -> Iterator[Choice]:
         free = {
             name: within(_ANY, info.hint)
             for name, info in program.symbols.items()
-            if info.kind is SymbolKind.INT and name not in self._defined
+            if info.kind is ir.SymbolKind.INT and name not in self._defined
         }
         for choose in _TRIES:
             choice = {
@@ -199,11 +184,11 @@ def _span(first: int | None, last: int | None, sizes: list[int | None]) -> Span:
     return (first, last) if len(known) == len(sizes) else None
 
 
-def _is_negative(value: Scalar) -> bool:
+def _is_negative(value: ir.Scalar) -> bool:
     return type(value) is int and value < 0
 
 
-def _holds(condition: Scalar, choice: Choice) -> bool:
+def _holds(condition: ir.Scalar, choice: Choice) -> bool:
     """Return whether a condition holds for a choice, or is about other symbols only."""
     names = free_symbols(condition)
     if names and names.isdisjoint(choice):
@@ -211,7 +196,7 @@ def _holds(condition: Scalar, choice: Choice) -> bool:
     return _value(condition, choice) is True
 
 
-def _exact(condition: Scalar) -> Scalar:
+def _exact(condition: ir.Scalar) -> ir.Scalar:
     """Return the condition on exact integers instead of their floating-point approximations."""
     if isinstance(condition, sympy.Basic) and condition.has(ToFloat):
         try:
@@ -221,21 +206,21 @@ def _exact(condition: Scalar) -> Scalar:
     return condition
 
 
-def _value(value: Scalar, choice: Choice) -> Scalar:
+def _value(value: ir.Scalar, choice: Choice) -> ir.Scalar:
     """Return the value for one choice, or an expression of undetermined symbols."""
     if not isinstance(value, sympy.Basic) or grows(value):
         return value
     try:
-        found: Scalar = substitute(value, choice)
-    except UnsupportedExprError:
+        found: ir.Scalar = substitute(value, choice)
+    except ir.UnsupportedExprError:
         return value
     return found
 
 
-def _definitions(program: Program) -> Iterator[tuple[str, Scalar]]:
+def _definitions(program: ir.Program) -> Iterator[tuple[str, ir.Scalar]]:
     """Yield the symbols that depend on others, with their definitions, in order."""
     items: dict[str, str] = {}
-    for _, line in walk(program):
+    for _, line in ir.walk(program):
         if computes(line):
             yield line.symbol, line.value
         elif binds(line):
@@ -245,15 +230,15 @@ def _definitions(program: Program) -> Iterator[tuple[str, Scalar]]:
 
 
 def _source(
-    source: SymbolSource, program: Program, items: dict[str, str], name: str
-) -> Scalar | None:
+    source: ir.SymbolSource, program: ir.Program, items: dict[str, str], name: str
+) -> ir.Scalar | None:
     """Return the definition of a bound symbol. Items read twice are assumed equal."""
-    if isinstance(source, ItemOf):
-        return symbol(items.setdefault(source.buffer, name))
+    if isinstance(source, ir.ItemOf):
+        return ir.symbol(items.setdefault(source.buffer, name))
     layout = program.buffers.get(source.buffer)
     if layout is None:
         return None
-    if not isinstance(source, (SizeOf, StrideOf)):
+    if not isinstance(source, (ir.SizeOf, ir.StrideOf)):
         return layout.offset
-    values = layout.size if isinstance(source, SizeOf) else layout.stride
+    values = layout.size if isinstance(source, ir.SizeOf) else layout.stride
     return values[source.dim] if 0 <= source.dim < len(values) else None

@@ -34,10 +34,10 @@ class Rule:
 RULES: Final[dict[str, Rule]] = {}
 
 
-def _rule(
-    number: int, name: str, checks: str, template: str, hint: str = "", *, is_warning: bool = False
-) -> Rule:
-    rule = Rule(f"WIR{number}", name, checks, template, hint, is_warning)
+def _rule(title: str, checks: str, template: str, hint: str, *, is_warning: bool = False) -> Rule:
+    """Enter a rule. The title is its code and its name."""
+    code, name = title.split()
+    rule = Rule(code, name, checks, template, hint, is_warning)
     if rule.code in RULES:
         raise ValueError(f"{rule.code} is taken")
     RULES[rule.code] = rule
@@ -46,65 +46,56 @@ def _rule(
 
 # Names and tables.
 BAD_NAME = _rule(
-    1001,
-    "bad-name",
+    "WIR1001 bad-name",
     "names are ASCII identifiers (an op's is `namespace::name` with an optional overload)",
     "{name!r} is not a legal name for a {what}",
     "a name is ASCII letters, digits and underscores, and does not begin with a digit",
 )
 DEFINED_TWICE = _rule(
-    1002,
-    "defined-twice",
+    "WIR1002 defined-twice",
     "a buffer is defined once in the whole program, regions included",
     "%{name} is defined twice; the first time {first}",
     "a name stands for one view, defined once in the program: give the second one its own",
 )
 NO_LAYOUT = _rule(
-    1003,
-    "no-layout",
+    "WIR1003 no-layout",
     "every defined buffer has a layout",
     "%{name} has no layout",
     "add a layout for it to Program.buffers",
 )
 LAYOUT_OF_NOTHING = _rule(
-    1004,
-    "layout-of-nothing",
+    "WIR1004 layout-of-nothing",
     "every layout belongs to a defined buffer",
     "there is a layout for %{name}, which nothing defines",
     "remove it from Program.buffers, or define the buffer",
 )
 BAD_ORIGIN = _rule(
-    1005,
-    "bad-origin",
+    "WIR1005 bad-origin",
     "a line's origin is in the program's table",
     "the line's origin is #{origin}, but the program has {count}",
     "an origin is an index into Program.origins",
 )
 BAD_TIE = _rule(
-    1006,
-    "bad-tie",
+    "WIR1006 bad-tie",
     "a tied constant names the constant that holds the storage",
     "constant %{name} is tied to %{tied}, which {why}",
     "tie constants to the one that holds the storage",
 )
 TOO_DEEP = _rule(
-    1007,
-    "too-deep",
+    "WIR1007 too-deep",
     "regions are nested at most 64 deep",
     "regions are nested more than {limit} deep; the contents of this one are not checked",
     "split the program, or flatten the control flow",
 )
 WRONG_TYPE = _rule(
-    1008,
-    "wrong-type",
+    "WIR1008 wrong-type",
     "fields hold values of their types; if one does not, nothing else is checked",
     "{what} is {found}, but {expected} is needed",
     "give it a value of the field's type; nothing else is checked until then",
 )
 
 OBJECT_NAME_TAKEN = _rule(
-    1009,
-    "object-name-taken",
+    "WIR1009 object-name-taken",
     "objects and buffers have different names",
     "object &{name} has the name of {other}",
     "objects and buffers cannot share a name: rename one of them",
@@ -112,50 +103,43 @@ OBJECT_NAME_TAKEN = _rule(
 
 # Layouts.
 RANKS_DIFFER = _rule(
-    1011,
-    "ranks-differ",
+    "WIR1011 ranks-differ",
     "a layout has as many strides as sizes",
     "%{name} has {sizes} sizes, but {strides} strides",
     "give one stride per size",
 )
 NEGATIVE = _rule(
-    1012,
-    "negative",
+    "WIR1012 negative",
     "sizes, strides and offsets are not provably negative",
     "%{name} has the negative {what} {value}",
     "sizes, strides and offsets count from 0; torch has no negative strides",
 )
 TOO_LARGE = _rule(
-    1013,
-    "too-large",
+    "WIR1013 too-large",
     "the bytes that a layout spans fit an int64",
     "%{name} spans {nbytes} bytes, more than an int64 can count",
     "correct the sizes: no machine has that much memory",
 )
 OWNER_OFFSET = _rule(
-    1014,
-    "owner-offset",
+    "WIR1014 owner-offset",
     "owners of storage (allocations, inputs, constants, fresh results) begin at its start",
     "%{name} owns its storage, but its layout begins at element {offset}",
     "an owner of storage begins at 0; use a reinterpret for a view at an offset",
 )
 POOL_RANK = _rule(
-    1015,
-    "pool-rank",
+    "WIR1015 pool-rank",
     "a pool has one dimension",
     "pool %{name} has {rank} dimensions",
     "a pool's layout is one-dimensional",
 )
 SYMBOLIC_CONSTANT = _rule(
-    1016,
-    "symbolic-constant",
+    "WIR1016 symbolic-constant",
     "the layout of a constant has no symbols",
     "the layout of constant %{name} mentions {symbols}",
     "the sizes, strides and offset of a constant are known numbers",
 )
 NOT_STRIDED = _rule(
-    1017,
-    "not-strided",
+    "WIR1017 not-strided",
     "buffers that are not strided are only made by library ops, passed to library ops, checked, "
     "freed and returned; opaque ones may also be allocated, reused with the same layout, and "
     "passed to kernels in languages of vendors",
@@ -165,95 +149,82 @@ NOT_STRIDED = _rule(
 
 # Lifetimes.
 UNDEFINED = _rule(
-    1021,
-    "undefined",
+    "WIR1021 undefined",
     "a buffer is defined before it is used",
     "%{name} is not defined{later}",
     "define it before it is used{near}",
 )
 USE_AFTER_FREE = _rule(
-    1022,
-    "use-after-free",
+    "WIR1022 use-after-free",
     "nothing uses a buffer whose storage was freed or donated to a region; a free may still follow "
     "the latter",
     "%{name} is used after its storage was freed{by}",
     "move the free after the last use of all views of the storage",
 )
 USE_AFTER_REUSE = _rule(
-    1023,
-    "use-after-reuse",
+    "WIR1023 use-after-reuse",
     "nothing uses a buffer whose storage was reused by another one, since its contents would have "
     "changed",
     "%{name} is used after its storage went to %{to}{by}",
     "the contents may have changed: use the new name, or reuse another buffer",
 )
 DOUBLE_FREE = _rule(
-    1024,
-    "double-free",
+    "WIR1024 double-free",
     "storage is freed once",
     "%{name} is freed twice; {first}",
     "remove one of the two",
 )
 FREE_OF_VIEW = _rule(
-    1025,
-    "free-of-view",
+    "WIR1025 free-of-view",
     "views are not freed, only what owns the storage",
     "%{name} is a view of %{owner} and cannot be freed",
     "free %{owner}",
 )
 FREE_OF_CONSTANT = _rule(
-    1026,
-    "free-of-constant",
+    "WIR1026 free-of-constant",
     "constants are not freed",
     "%{name} is {what} and cannot be freed",
     "constants belong to the program and outlive each call",
 )
 WRITE_TO_CONSTANT = _rule(
-    1027,
-    "write-to-constant",
+    "WIR1027 write-to-constant",
     "constants that are not mutable are not written, not even through views",
     "%{name} is written, but {what} is not mutable",
     "mark the constant as mutable, or write to a copy",
 )
 LEAK = _rule(
-    1028,
-    "leak",
+    "WIR1028 leak",
     "in planned programs, owned storage is freed, reused or returned (directly or through a view)",
     "the storage of %{name} never ends",
     "in a planned program, free, reuse or return all owned storage; plan_memory adds frees",
 )
 DEAD_PEEK = _rule(
-    1029,
-    "dead-peek",
+    "WIR1029 dead-peek",
     "buffers that a probe shows are alive",
     "the probe shows %{name}, {why}",
     "move the probe, or leave the buffer out of it",
 )
 DEAD_RESULT = _rule(
-    1030,
-    "dead-result",
+    "WIR1030 dead-result",
     "results are alive",
     "result {position} is %{name}, {why}",
     "results are alive at the end: remove the free or reuse, or return something else",
 )
 NOT_ISOLATED = _rule(
-    1031,
-    "not-isolated",
+    "WIR1031 not-isolated",
     "a region sees its parameters, its own definitions and constants, nothing else",
     "%{name} is defined outside this region",
     "a region sees its parameters, its own definitions and constants: pass it as an operand",
 )
 PARAM_ENDED = _rule(
-    1032,
-    "param-ended",
+    "WIR1032 param-ended",
     "a region's parameters are not freed or taken, unless donated; what a loop captures, and what "
     "its condition takes, is not donated",
     "%{name} is a parameter of the region and cannot be {verb} in it",
     "the storage belongs to the caller, unless the parameter is donated",
 )
 UNWRITTEN_READ = _rule(
-    1033,
-    "unwritten-read",
+    "WIR1033 unwritten-read",
     "nothing is read before it is written: no call reads a buffer that provably has elements and "
     "whose storage was neither zeroed nor written, unless the call writes it too",
     "%{name} is read, but nothing has written to its storage",
@@ -261,8 +232,7 @@ UNWRITTEN_READ = _rule(
     is_warning=True,
 )
 PACKED_USE = _rule(
-    1034,
-    "packed-use",
+    "WIR1034 packed-use",
     "a packed constant is only read by library ops: no view, kernel, probe or result uses it; it "
     "is neither mutable nor tied, and is packed from constants that do not change",
     "%{name} is packed, but {why}",
@@ -270,8 +240,7 @@ PACKED_USE = _rule(
 )
 
 UNKNOWN_OBJECT = _rule(
-    1035,
-    "unknown-object",
+    "WIR1035 unknown-object",
     "an object is an input, a constant or a result of an earlier line, and not used in regions",
     "&{name} is not an object {where}{near}",
     "objects are inputs or constants of the program, or results of earlier lines, and only lines "
@@ -279,8 +248,7 @@ UNKNOWN_OBJECT = _rule(
 )
 
 BAD_FOLDING = _rule(
-    1036,
-    "bad-folding",
+    "WIR1036 bad-folding",
     "folded constants are the results of a program without inputs, in order, with the same "
     "layouts; it has the stage of this one, and its constants are immutable ones of this one, "
     "neither packed nor folded, with the same names in the model",
@@ -290,43 +258,37 @@ BAD_FOLDING = _rule(
 
 # Reuse and views.
 REUSE_DOES_NOT_FIT = _rule(
-    1041,
-    "reuse-does-not-fit",
+    "WIR1041 reuse-does-not-fit",
     "reuse fits: the bytes that the new layout spans provably lie within the storage",
     "%{name} needs {needed} bytes, but the storage of %{donor} has {capacity}",
     "reuse storage that provably is at least as large, or allocate",
 )
 REUSE_OF_VIEW = _rule(
-    1042,
-    "reuse-of-view",
+    "WIR1042 reuse-of-view",
     "only what owns storage is reused, not a view",
     "%{donor} is a view of %{owner}, and only what owns storage can be reused",
     "reuse %{owner}, once every view of it is done",
 )
 REUSE_OF_BORROWED = _rule(
-    1043,
-    "reuse-of-borrowed",
+    "WIR1043 reuse-of-borrowed",
     "inputs that are not donated, constants and pools are not reused",
     "%{donor} is {what} and its storage cannot be taken",
     "mark the input as donated, if the caller gives it up, or allocate",
 )
 DEVICES_DIFFER = _rule(
-    1044,
-    "devices-differ",
+    "WIR1044 devices-differ",
     "a view, reuse or slice is on the device of its storage",
     "%{name} is on {device}, but {other} is on {expected}",
     "copy across devices with an extern",
 )
 VIEW_OUT_OF_BOUNDS = _rule(
-    1045,
-    "view-out-of-bounds",
+    "WIR1045 view-out-of-bounds",
     "a view does not provably end beyond its storage (if it has elements)",
     "%{name} ends at byte {end}, but the storage of %{owner} has {capacity}",
     "an offset counts from the start of the storage, in elements of the view's own dtype",
 )
 MISALIGNED = _rule(
-    1046,
-    "misaligned",
+    "WIR1046 misaligned",
     "a view begins a whole number of its elements into its source, a slice into its pool",
     "%{name} begins {distance} bytes into %{source}, which {dtype} elements of {itemsize} bytes"
     " do not divide",
@@ -334,16 +296,14 @@ MISALIGNED = _rule(
 )
 
 HELD_STORAGE = _rule(
-    1047,
-    "held-storage",
+    "WIR1047 held-storage",
     "arguments of a call with an object, and its `held` results, are not slices of a pool, and "
     "their storage is neither kept nor reused: the object may hold it",
     "an object may hold %{name}, {what}",
     "allocate separate memory for it, and free it when the program no longer uses it",
 )
 KEPT_RESULT = _rule(
-    1048,
-    "kept-result",
+    "WIR1048 kept-result",
     "storage that is kept for the next call is not returned, even in part, nor passed to regions "
     "or third-party ops, which may hold on to it",
     "%{name} is kept for the next call, but {why}",
@@ -352,65 +312,56 @@ KEPT_RESULT = _rule(
 
 # Symbols.
 SYMBOL_TWICE = _rule(
-    1051,
-    "symbol-twice",
+    "WIR1051 symbol-twice",
     "a symbol is bound once",
     "symbol {name} is bound twice; the first time {first}",
     "a symbol is bound once in the program",
 )
 SYMBOL_UNBOUND = _rule(
-    1052,
-    "symbol-unbound",
+    "WIR1052 symbol-unbound",
     "a symbol is bound before its value is needed. The layout of an input, a parameter or a call's "
     "result is needed at the first use of the buffer that is not for its metadata",
     "symbol {name} is not bound{where}",
     "bind it before its value is needed: by an input, 'bind', 'compute' or a call's result",
 )
 SYMBOL_UNLISTED = _rule(
-    1053,
-    "symbol-unlisted",
+    "WIR1053 symbol-unlisted",
     "a symbol is in the program's table",
     "symbol {name} is not in the program's table of symbols",
     "add it to Program.symbols with its kind",
 )
 SYMBOL_OUT_OF_REGION = _rule(
-    1054,
-    "symbol-out-of-region",
+    "WIR1054 symbol-out-of-region",
     "a symbol bound in a region is not used outside",
     "symbol {name} is bound in a region that has ended ({where})",
     "return it from the region as a result",
 )
 SYMBOL_KIND = _rule(
-    1055,
-    "symbol-kind",
+    "WIR1055 symbol-kind",
     "a symbol's kind matches its value and uses",
     "symbol {name} is {kind}, but {what}",
     "make the symbol's kind match its value",
 )
 EMPTY_RANGE = _rule(
-    1056,
-    "empty-range",
+    "WIR1056 empty-range",
     "a symbol's range is not empty",
     "symbol {name} ranges from {lower} to {upper}, which holds no number",
     "the lower bound is at most the upper one",
 )
 NO_SUCH_DIM = _rule(
-    1057,
-    "no-such-dim",
+    "WIR1057 no-such-dim",
     "a dimension in a `size` or `stride` exists",
     "%{name} has {rank} dimensions, so it has no dimension {dim}",
     "dimensions count from 0",
 )
 NOT_ONE_ELEMENT = _rule(
-    1058,
-    "not-one-element",
+    "WIR1058 not-one-element",
     "a buffer that is read as a number has one element",
     "%{name} has {numel} elements, but one is needed",
     "read a number from a buffer of one element",
 )
 NOT_A_CONDITION = _rule(
-    1059,
-    "not-a-condition",
+    "WIR1059 not-a-condition",
     "an asserted condition is a truth value",
     "{value} is {found}, not a truth value",
     "write a relation, such as 's0 >= 2'",
@@ -418,121 +369,104 @@ NOT_A_CONDITION = _rule(
 
 # Kernels and calls.
 UNKNOWN_KERNEL = _rule(
-    1061,
-    "unknown-kernel",
+    "WIR1061 unknown-kernel",
     "kernels and ops are declared before they are called",
     "{name} is not declared{later}",
     "declare it before the call{near}",
 )
 KERNEL_TWICE = _rule(
-    1062,
-    "kernel-twice",
+    "WIR1062 kernel-twice",
     "kernels and ops are declared once",
     "{name} is declared twice; the first time {first}",
     "remove one",
 )
 KERNEL_IN_REGION = _rule(
-    1063,
-    "kernel-in-region",
+    "WIR1063 kernel-in-region",
     "kernels and ops are declared outside regions",
     "{name} is declared inside a region",
     "declare kernels in the program's own body: they are global",
 )
 BAD_OP_DECLARATION = _rule(
-    1064,
-    "bad-op-declaration",
+    "WIR1064 bad-op-declaration",
     "an op is declared under its schema's name, without parameters of its own; a method under "
     "the class of its first argument",
     "{name} is declared {why}",
     "an op is declared under its schema's qualified name, and the schema gives its parameters",
 )
 BAD_SCHEMA = _rule(
-    1065,
-    "bad-schema",
+    "WIR1065 bad-schema",
     "a schema can be read",
     "the schema of {name} cannot be read: {reason} at column {column}",
     "write it as torch does, such as 'aten::relu(Tensor self) -> Tensor'",
 )
 WRONG_CALL = _rule(
-    1066,
-    "wrong-call",
+    "WIR1066 wrong-call",
     "kernels are called by `call`, ops by `extern`",
     "{name} is {what}, which a '{mnemonic}' line cannot call",
     "{fix}",
 )
 ARGUMENT_COUNT = _rule(
-    1067,
-    "argument-count",
+    "WIR1067 argument-count",
     "the number of arguments is right",
     "{name} takes {expected}, but {given} given",
     "{fix}",
 )
 ARGUMENT_KIND = _rule(
-    1068,
-    "argument-kind",
+    "WIR1068 argument-kind",
     "each argument has the kind that the parameter or schema requires; an object, its class",
     "{which} of {name} takes {expected}, but is given {given}",
     "the declaration says what each argument is",
 )
 ARGUMENT_DTYPE = _rule(
-    1069,
-    "argument-dtype",
+    "WIR1069 argument-dtype",
     "a buffer argument has the parameter's dtype",
     "{which} of {name} points to {expected}, but %{buffer} is {given}",
     "pass a view of the buffer as that type (reinterpret), or correct the parameter",
 )
 ARGUMENT_ACCESS = _rule(
-    1070,
-    "argument-access",
+    "WIR1070 argument-access",
     "each argument is passed with the declared access",
     "{which} of {name} is passed as {given}, but the {source} says {expected}",
     "the access in a call repeats that of the declaration",
 )
 ARGUMENT_DEVICE = _rule(
-    1071,
-    "argument-device",
+    "WIR1071 argument-device",
     "each argument is on the call's device",
     "{which} of {name}, %{buffer}, is on {given}, but the call runs on {expected}",
     "copy it across first, or correct the call's device",
 )
 BAD_GRID = _rule(
-    1072,
-    "bad-grid",
+    "WIR1072 bad-grid",
     "a kernel has a grid if its language launches over one, else none",
     "{name} is {what}, but the call has {grid}",
     "a grid has one to three sizes; kernels in C++ have none",
 )
 ARGUMENT_RANGE = _rule(
-    1073,
-    "argument-range",
+    "WIR1073 argument-range",
     "a number fits the parameter's machine type",
     "{which} of {name} is {value}, which {type} cannot hold",
     "declare the parameter with a larger type, or pass a smaller number",
 )
 BAD_PARAM = _rule(
-    1074,
-    "bad-param",
+    "WIR1074 bad-param",
     "a kernel's parameters have different names",
     "{name} has two parameters called {param!r}",
     "rename one",
 )
 BAD_STREAM = _rule(
-    1075,
-    "bad-stream",
+    "WIR1075 bad-stream",
     "a line's stream is the caller's, 0, or one that the program declares for its device",
     "the stream of a line cannot be {stream}: {why}",
     "0 is the caller's stream; declare others, as in 'stream 1 @cuda:0'",
 )
 NO_MEMORY = _rule(
-    1076,
-    "no-memory",
+    "WIR1076 no-memory",
     "kernels are called on devices with memory, not on `meta`",
     "{name} is called on {device}, where buffers have no memory",
     "a kernel touches memory: call it where the memory is, or leave the call out",
 )
 BAD_GROUP = _rule(
-    1077,
-    "bad-group",
+    "WIR1077 bad-group",
     "a work-group has up to three sizes of at least 1",
     "the work-group of {name} has the sizes {sizes}",
     "give up to three sizes, each at least 1; none leaves them to the launcher",
@@ -540,58 +474,50 @@ BAD_GROUP = _rule(
 
 # Library ops.
 UNKNOWN_KEYWORD = _rule(
-    1082,
-    "unknown-keyword",
+    "WIR1082 unknown-keyword",
     "keyword arguments exist",
     "{name} has no argument {keyword!r}",
     "it has {names}{near}",
 )
 ARGUMENT_TWICE = _rule(
-    1083,
-    "argument-twice",
+    "WIR1083 argument-twice",
     "each argument is given once",
     "argument {keyword!r} of {name} is given twice",
     "remove one",
 )
 UNWANTED_NONE = _rule(
-    1084,
-    "unwanted-none",
+    "WIR1084 unwanted-none",
     "`none` is passed to torch's own ops only for arguments that the schema marks as optional",
     "{which} of {name} cannot be none: it takes {expected}",
     "only what the schema marks with '?' may be none",
 )
 BAD_RESULT_PATH = _rule(
-    1085,
-    "bad-result-path",
+    "WIR1085 bad-result-path",
     "a result's path leads to a value that the op returns, and no two results' to the same",
     "{name} has no result at {path}{why}",
     "its results are {returns}",
 )
 BAD_RESULT_KIND = _rule(
-    1086,
-    "bad-result-kind",
+    "WIR1086 bad-result-kind",
     "tensors define buffers, numbers bind symbols",
     "the result of {name} at {path} is {expected}, not {given}",
     "define tensors as buffers and bind numbers to symbols",
 )
 BAD_RELATION = _rule(
-    1087,
-    "bad-relation",
+    "WIR1087 bad-relation",
     "a result is declared as fresh or as a view according to the alias sets of the schema",
     "%{result} is declared as {given}, but the schema of {name} says {expected}",
     "declare the result as the schema does",
 )
 BAD_ALIAS_SOURCE = _rule(
-    1088,
-    "bad-alias-source",
+    "WIR1088 bad-alias-source",
     "a view names the arguments that it may be a view of, a fresh result names none, and a held "
     "one is the result of a call that is given an object",
     "%{result} is declared as {given}, {why}",
     "{fix}",
 )
 SHARED_ARGUMENT = _rule(
-    1089,
-    "shared-argument",
+    "WIR1089 shared-argument",
     "an op does not write memory of an argument that it reads, unless the schema puts both in one "
     "alias set; elementwise ops of torch may be given the same view for both, but not a part of it",
     "{name} writes '{argument}', %{written}, and reads '{other}', %{read}, in the same memory",
@@ -599,8 +525,7 @@ SHARED_ARGUMENT = _rule(
     "the op's schema: 'Tensor(a) {other}' and 'Tensor(a!) {argument}'",
 )
 NOT_WAITED_FOR = _rule(
-    1090,
-    "not-waited-for",
+    "WIR1090 not-waited-for",
     "before `wait_tensor`, buffers that a collective writes are not used or returned, and buffers "
     "that it reads are not written",
     "%{name} is used while {op} may still be using it",
@@ -609,58 +534,50 @@ NOT_WAITED_FOR = _rule(
 
 # Regions.
 PARAMS_DIFFER = _rule(
-    1091,
-    "params-differ",
+    "WIR1091 params-differ",
     "a region's parameters match the operands: number, kind, layout",
     "the {region} region takes {expected}, but {given}",
     "{fix}",
 )
 RESULT_COUNT = _rule(
-    1092,
-    "result-count",
+    "WIR1092 result-count",
     "a region has as many results as its line defines",
     "the {region} region has {given}, but {expected} needed",
     "a region has one result for each that its line defines",
 )
 RESULTS_DIFFER = _rule(
-    1093,
-    "results-differ",
+    "WIR1093 results-differ",
     "a region's results have the kinds and layouts that its line defines",
     "result {position} of the {region} region is {given}, but {expected} is needed",
     "dtype, device, sizes and strides must be equal",
 )
 BAD_PREDICATE = _rule(
-    1094,
-    "bad-predicate",
+    "WIR1094 bad-predicate",
     "a predicate is a truth value or one bool",
     "the predicate is {given}",
     "use a truth value or a buffer of one bool",
 )
 SHARED_RESULT = _rule(
-    1095,
-    "shared-result",
+    "WIR1095 shared-result",
     "a result of a region lies in the storage of operands if it is declared to, and only then",
     "result {position} of the {region} region is {what}, but %{result} is declared as {relation}",
     "return a copy, or declare which operands the result may alias: may_alias(%x) in text, "
     "may_alias=True in a call of the builder",
 )
 UNTOLD_WRITE = _rule(
-    1096,
-    "untold-write",
+    "WIR1096 untold-write",
     "an operand is passed for writing if a region changes it",
     "the {region} region changes its parameter %{param}, but %{operand} is passed as {given}",
     "pass the operand with an access that writes",
 )
 BAD_SELECTOR = _rule(
-    1097,
-    "bad-selector",
+    "WIR1097 bad-selector",
     "a selector is an integer, or a buffer with one integer of a type that torch can clamp",
     "the selector is {given}",
     "use an integer or a buffer of one",
 )
 NO_CASES = _rule(
-    1098,
-    "no-cases",
+    "WIR1098 no-cases",
     "a switch has at least one region",
     "the switch has no regions",
     "give the line at least one region",
@@ -668,22 +585,19 @@ NO_CASES = _rule(
 
 # Pools.
 NOT_A_POOL = _rule(
-    1101,
-    "not-a-pool",
+    "WIR1101 not-a-pool",
     "slices are cut from pools",
     "%{name} is not a pool",
     "cut slices from buffers that 'allocate_pool' defines",
 )
 SLICE_OUT_OF_POOL = _rule(
-    1102,
-    "slice-out-of-pool",
+    "WIR1102 slice-out-of-pool",
     "a slice does not provably extend beyond its pool",
     "%{name} covers bytes {start} to {end} of pool %{pool}, which has {capacity}",
     "enlarge the pool, or move the slice",
 )
 SLICES_OVERLAP = _rule(
-    1103,
-    "slices-overlap",
+    "WIR1103 slices-overlap",
     "two slices do not provably overlap while both are alive, for all values of the symbols or, "
     "outside of regions, for one of a few choices that satisfy ranges, definitions and assertions "
     "(a slice with a symbolic place is compared with at most 64 others)",
@@ -691,8 +605,7 @@ SLICES_OVERLAP = _rule(
     "end one before the other begins, or move it",
 )
 POOL_ENDS_FIRST = _rule(
-    1104,
-    "pool-ends-first",
+    "WIR1104 pool-ends-first",
     "a pool ends after its slices",
     "pool %{pool} is freed before its slice %{slice}",
     "free the slices first",
@@ -700,60 +613,52 @@ POOL_ENDS_FIRST = _rule(
 
 # Streams.
 BAD_EVENT = _rule(
-    1111,
-    "bad-event",
+    "WIR1111 bad-event",
     "an event is declared, and recorded on streams of one device",
     "the event of a line cannot be {event}: {why}",
     "declare one for each device, as in 'event 1'",
 )
 BAD_MEMPOOL = _rule(
-    1112,
-    "bad-mempool",
+    "WIR1112 bad-mempool",
     "a line's memory pool is the allocator's own, 0, or one that is declared for its device",
     "the memory pool of a line cannot be {mempool}: {why}",
     "0 is the allocator's own; declare others, as in 'mempool 1 @cuda:0'",
 )
 WAIT_BEFORE_RECORD = _rule(
-    1113,
-    "wait-before-record",
+    "WIR1113 wait-before-record",
     "an event of the program's own is recorded before it is waited for",
     "event {event} is waited for before anything recorded it",
     "record it first: a wait for an event that nothing recorded waits for nothing",
 )
 RACE = _rule(
-    1114,
-    "race",
+    "WIR1114 race",
     "if one stream allocates or writes memory that another one reads or writes, the later one "
     "waits for the earlier one through an event",
     "stream {stream} uses %{name}, but does not wait for stream {other}, which uses it{at}",
     "record an event on stream {other} after that, and have stream {stream} wait for it",
 )
 ENDS_EARLY = _rule(
-    1115,
-    "ends-early",
+    "WIR1115 ends-early",
     "storage is freed after the stream that allocated it has waited for all other streams that use "
     "it, except those named in `after`",
     "%{name} is freed while stream {other} may still use it: stream {stream} does not wait",
     "have stream {stream} wait first, or free it 'after [{other}]'",
 )
 NOT_JOINED = _rule(
-    1116,
-    "not-joined",
+    "WIR1116 not-joined",
     "when the program ends, the caller's stream has waited for all uses of inputs, results and "
     "constants by the program's own streams, and no result was allocated on one of them",
     "the program ends while its stream {other} may still use %{name}",
     "have stream 0 wait for stream {other}, which the caller does not know about",
 )
 STREAM_IN_REGION = _rule(
-    1117,
-    "stream-in-region",
+    "WIR1117 stream-in-region",
     "lines in regions run on the caller's stream, with the allocator's own memory",
     "'{mnemonic}' asks for {what} in a region",
     "regions run on the caller's stream, with the allocator's own memory",
 )
 OPEN_BRANCH = _rule(
-    1118,
-    "open-branch",
+    "WIR1118 open-branch",
     "when the program ends, the caller's stream has waited for all captured streams",
     "the program ends before stream 0 has waited for all work of its branch, stream {stream}",
     "a captured graph ends on the caller's stream: have it wait for stream {stream} at the end",
@@ -761,8 +666,7 @@ OPEN_BRANCH = _rule(
 
 # Programs of one model.
 BAD_TANGENTS = _rule(
-    1119,
-    "bad-tangents",
+    "WIR1119 bad-tangents",
     "a program with `tangents` is a backward; they are indices of results of its forward, each "
     "once, and as many of its last inputs are tensors",
     "the tangents cannot be {tangents}: {why}",
@@ -771,24 +675,21 @@ BAD_TANGENTS = _rule(
 
 # Calls of library ops, continued.
 GAPS = _rule(
-    1120,
-    "gaps",
+    "WIR1120 gaps",
     "buffers that `all_reduce_` and `broadcast_` write have no gaps, provably: these ops take the "
     "memory as one piece",
     "{op} takes the memory of %{name} as one piece, but it has gaps",
     "copy the buffer into one without gaps, and back after the wait",
 )
 CHANGED_TENSOR = _rule(
-    1121,
-    "changed-tensor",
+    "WIR1121 changed-tensor",
     "no op changes the shape or the storage of a tensor that it is given, as `transpose_` and "
     "`resize_` do: a name has one layout",
     "{name} changes the shape or the storage of the tensor that it is given",
     "give the new view a name of its own, with 'reinterpret' or an op that returns it",
 )
 DONATED_TWICE = _rule(
-    1122,
-    "donated-twice",
+    "WIR1122 donated-twice",
     "a region gets what is donated to it under one name: it may end the storage, and no other "
     "operand is, or may be, a view of it",
     "%{name} is donated to the {region} region, which also gets its storage, perhaps, as %{other}",

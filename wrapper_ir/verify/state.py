@@ -13,23 +13,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.proof import Facts
-from wrapper_ir.lines import (
-    BufferInput,
-    Dim,
-    Layout,
-    Path,
-    Region,
-    ScalarInput,
-    effects,
-    regions_of,
-)
 from wrapper_ir.verify.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator
 
-    from wrapper_ir.lines import Origin, Program
     from wrapper_ir.verify.rules import Rule
 
 _MOST_NAMES_TO_COMPARE: Final = 2000
@@ -53,7 +43,7 @@ Span: TypeAlias = "tuple[int, int] | None"
 class Frame:
     """A region during verification."""
 
-    region: Region
+    region: ir.Region
     name: str
     holder: Place | None = None
     """The line that holds the region; ``None`` for the program's own body."""
@@ -63,9 +53,9 @@ class Frame:
     active: bool = True
     """True while the region is being checked. Its symbols are visible only then."""
 
-    def path(self, index: int) -> Path:
+    def path(self, index: int) -> ir.Path:
         """Return the path of a line of this region."""
-        holder = Path() if self.holder is None else self.holder.path
+        holder = ir.Path() if self.holder is None else self.holder.path
         return holder.then(self.name, index)
 
 
@@ -78,11 +68,11 @@ class Place(NamedTuple):
     part: str = ""
 
     @property
-    def path(self) -> Path:
+    def path(self) -> ir.Path:
         """The path of the line, or else of the line that holds the region."""
         if self.at is not None:
             return self.frame.path(self.at)
-        return Path() if self.frame.holder is None else self.frame.holder.path
+        return ir.Path() if self.frame.holder is None else self.frame.holder.path
 
     @property
     def full_part(self) -> str:
@@ -107,7 +97,7 @@ class Place(NamedTuple):
 class State:
     """The program, the current place in it, and the faults found."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self.program = program
         self.facts = Facts(program)
         self.root = Frame(program.region, "body")
@@ -130,10 +120,8 @@ class State:
         message = rule.template.format_map(fields)
         key = (rule.code, message, where)
         if key not in self._found:
-            hint = rule.hint.format_map(fields)
-            diagnostic = Diagnostic(
-                rule, message, where.path, where.full_part, self._origin(where), hint
-            )
+            at = (where.path, where.full_part, self._origin(where))
+            diagnostic = Diagnostic(rule, message, *at, rule.hint.format_map(fields))
             self._found[key] = (where.order, diagnostic)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -141,7 +129,7 @@ class State:
         found = sorted(self._found.values(), key=lambda item: item[0])
         return tuple(diagnostic for _, diagnostic in found)
 
-    def _origin(self, place: Place) -> Origin | None:
+    def _origin(self, place: Place) -> ir.Origin | None:
         """Return the origin of a line, or of the line that holds a region."""
         while place.at is None and place.frame.holder is not None:
             place = place.frame.holder
@@ -169,16 +157,16 @@ class State:
         while todo:
             region = todo.pop()
             for item in region.params:
-                if isinstance(item, BufferInput):
+                if isinstance(item, ir.BufferInput):
                     names.buffers[item.name] = None
-                elif isinstance(item, ScalarInput):
+                elif isinstance(item, ir.ScalarInput):
                     names.symbols[item.symbol] = None
             for line in region.body:
-                found = effects(line, self.program)
+                found = ir.effects(line, self.program)
                 names.buffers.update(dict.fromkeys(found.defines))
                 names.symbols.update(dict.fromkeys(found.defines_symbols))
                 names.kernels.update(dict.fromkeys(found.declares))
-                todo.extend(inner for _, inner in regions_of(line))
+                todo.extend(inner for _, inner in ir.regions_of(line))
         return names
 
 
@@ -216,7 +204,7 @@ class Storage:
     owner: str
     kind: Kind
     place: Place
-    capacity: Dim | None = None
+    capacity: ir.Dim | None = None
     """Size in bytes; ``None`` if the owner's layout is missing or unsound."""
     donated: bool = False
     mutable: bool = True
@@ -246,6 +234,9 @@ class Storage:
         return self.root or self
 
 
+Storages: TypeAlias = tuple[Storage, ...]
+
+
 @dataclass(slots=True, eq=False)
 class Buffer:
     """A defined buffer: its storage, and where it is visible."""
@@ -253,8 +244,8 @@ class Buffer:
     name: str
     frame: Frame
     place: Place
-    layout: Layout | None
-    storages: tuple[Storage, ...]
+    layout: ir.Layout | None
+    storages: Storages
     """Usually one; several if it may be a view of several arguments; none for a faulty one."""
     owns: bool = False
     is_certain: bool = True
@@ -271,8 +262,8 @@ class Buffer:
 class Slot:
     """Bytes ``start`` to ``end`` of a pool, and the storage there."""
 
-    start: Dim
-    end: Dim
+    start: ir.Dim
+    end: ir.Dim
     storage: Storage
     pool: Storage
     spans: tuple[Span, ...] = ()
@@ -322,10 +313,8 @@ class PoolSpace:
             others = (*self._symbolic, *self._static)[-_MOST_SYMBOLIC_PAIRS:]
             return next((o for o in others if _overlap(slot, o, facts)), None)
         at = bisect_left(self._starts, slot.start)
-        others = (
-            *self._static[max(at - 1, 0) : at + 1],
-            *tuple(self._symbolic)[-_MOST_SYMBOLIC_PAIRS:],
-        )
+        symbolic = tuple(self._symbolic)[-_MOST_SYMBOLIC_PAIRS:]
+        others = (*self._static[max(at - 1, 0) : at + 1], *symbolic)
         return next((o for o in others if _overlap(slot, o, facts)), None)
 
     def add(self, slot: Slot) -> None:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ordering import CALLER, Clocks, Touch, touch
-from wrapper_ir.lines import (
-    CPU,
-    BufferInput,
-    BufferValue,
-    Free,
-    PartialLineVisitor,
-    RecordEvent,
-    Synchronize,
-    WaitEvent,
-    effects,
-)
 from wrapper_ir.lines.traits import calls, ends, takes_memory, works
 from wrapper_ir.verify import rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wrapper_ir.lines import AnyLine, Device, Effects, MemoryPool, Stream
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.rules import Rule
     from wrapper_ir.verify.state import State, Storage
@@ -45,7 +35,7 @@ class _History:
             yield from self.readers.items()
 
 
-class Streams(PartialLineVisitor[str]):
+class Streams(ir.PartialLineVisitor[str]):
     """Checks of where and when lines run."""
 
     def __init__(self, state: State, lifetimes: Lifetimes) -> None:
@@ -53,11 +43,11 @@ class Streams(PartialLineVisitor[str]):
         self.lifetimes = lifetimes
         self.clocks = Clocks(state.program)
         self._histories: dict[Storage, _History] = {}
-        self._event_devices: dict[int, Device] = {}
+        self._event_devices: dict[int, ir.Device] = {}
         self._last_on: dict[int, int] = {}
         self._is_faulty = False
 
-    def check(self, line: AnyLine, found: Effects) -> None:
+    def check(self, line: ir.AnyLine, found: ir.Effects) -> None:
         """Check a line whose definitions have been entered."""
         self._is_faulty = False
         self._check_numbers(line)
@@ -80,17 +70,17 @@ class Streams(PartialLineVisitor[str]):
 
     # Numbers.
 
-    def _check_numbers(self, line: AnyLine) -> None:
+    def _check_numbers(self, line: ir.AnyLine) -> None:
         """Check that streams, events and memory pools are declared for the right device."""
         what = self.visit(line)
         if what and self.state.frame is not self.state.root:
             self.state.report(rules.STREAM_IN_REGION, mnemonic=line.mnemonic, what=what)
 
-    def visit_unsupported(self, line: AnyLine) -> str:
+    def visit_unsupported(self, line: ir.AnyLine) -> str:
         """Check the stream and the memory pool that a line names, if any, and describe them."""
         if not works(line):
             return ""
-        device = line.device if calls(line) else self._device_of(effects(line).defines)
+        device = line.device if calls(line) else self._device_of(ir.effects(line).defines)
         what = self._check_stream(line.stream, device)
         if not (takes_memory(line) and line.mempool):
             return what
@@ -99,15 +89,15 @@ class Streams(PartialLineVisitor[str]):
             self._report(rules.BAD_MEMPOOL, mempool=line.mempool, why=why)
         return "a memory pool"
 
-    def _device_of(self, names: Sequence[str]) -> Device | None:
+    def _device_of(self, names: Sequence[str]) -> ir.Device | None:
         """Return the device of the first buffer that has a layout."""
         layouts = (self.state.program.buffers.get(name) for name in names)
         return next((layout.device for layout in layouts if layout is not None), None)
 
-    def visit_record_event(self, line: RecordEvent) -> str:
+    def visit_record_event(self, line: ir.RecordEvent) -> str:
         if self._is_declared(line.event):
             known = self._event_devices.get(line.event, line.device)
-            if line.device == CPU:
+            if line.device == ir.CPU:
                 self._report(rules.BAD_STREAM, stream=line.stream, why="the host has none")
             elif known != line.device:
                 why = f"it is recorded on {known} above, and here on {line.device}"
@@ -116,23 +106,23 @@ class Streams(PartialLineVisitor[str]):
                 self._event_devices[line.event] = known
         return self._check_stream(line.stream, line.device) or "an event"
 
-    def visit_wait_event(self, line: WaitEvent) -> str:
+    def visit_wait_event(self, line: ir.WaitEvent) -> str:
         if self._is_declared(line.event) and self._is_never_set(line.event):
             self._report(rules.WAIT_BEFORE_RECORD, event=line.event)
         if self.state.frame is self.state.root and self.state.index is not None:
             self._last_on[line.stream] = self.state.index + 1
         return self._check_stream(line.stream, line.device) or "an event"
 
-    def visit_synchronize(self, line: Synchronize) -> str:
+    def visit_synchronize(self, line: ir.Synchronize) -> str:
         return "the host to wait"
 
-    def visit_free(self, line: Free) -> str:
+    def visit_free(self, line: ir.Free) -> str:
         what = ""
         for stream in line.after:
             what = self._check_stream(stream, None)
         return what
 
-    def _check_stream(self, stream: int, device: Device | None) -> str:
+    def _check_stream(self, stream: int, device: ir.Device | None) -> str:
         """Check a line's stream and describe it; empty for the caller's."""
         if stream == CALLER:
             return ""
@@ -184,18 +174,16 @@ class Streams(PartialLineVisitor[str]):
                 at = f" at {self.state.root.path(position - 1)}" if position else " before"
                 self.state.report(rules.RACE, stream=stream, name=name, other=other, at=at)
 
-    def _check_end(self, line: Free) -> None:
+    def _check_end(self, line: ir.Free) -> None:
         """Check that no stream may still use memory that is freed."""
         for storage in self.lifetimes.storages(line.buffer):
             history = self._history(storage)
             for other, position in history.before(writes=True):
-                is_covered = (
-                    other in line.after and storage.slot is None
-                )  # slices have no allocator
-                stream = history.stream
-                if not is_covered and not self.clocks.sees(stream, other, position):
-                    fault = rules.ENDS_EARLY
-                    self.state.report(fault, name=line.buffer, other=other, stream=stream)
+                # Slices have no allocator.
+                is_covered = other in line.after and storage.slot is None
+                if not is_covered and not self.clocks.sees(history.stream, other, position):
+                    fault = partial(self.state.report, rules.ENDS_EARLY, name=line.buffer)
+                    fault(other=other, stream=history.stream)
 
     def finish(self) -> None:
         """Check that the caller's stream has waited for the program's own streams."""
@@ -215,7 +203,7 @@ class Streams(PartialLineVisitor[str]):
         for part, (name, other) in open_.items():
             self.state.report(rules.NOT_JOINED, part=part, name=name, other=other)
 
-    def _check_branch(self, number: int, stream: Stream) -> None:
+    def _check_branch(self, number: int, stream: ir.Stream) -> None:
         """Check that a captured stream is the program's own and joined at the end."""
         if not stream.captured:
             return
@@ -231,19 +219,21 @@ class Streams(PartialLineVisitor[str]):
         """Yield the buffers that the caller holds or receives, each with its place."""
         program = self.state.program
         for position, item in enumerate(program.inputs):
-            if isinstance(item, BufferInput):
+            if isinstance(item, ir.BufferInput):
                 yield f"inputs[{position}]", item.name
         for name in program.constants:
             yield f"constants.{name}", name
         for position, value in enumerate(program.results):
-            if isinstance(value, BufferValue):
+            if isinstance(value, ir.BufferValue):
                 yield f"results[{position}]", value.buffer
 
     def _history(self, storage: Storage) -> _History:
         return self._histories.setdefault(storage, _History())
 
 
-def _why_not(number: int, declared: Sequence[Stream | MemoryPool], device: Device | None) -> str:
+def _why_not(
+    number: int, declared: Sequence[ir.Stream | ir.MemoryPool], device: ir.Device | None
+) -> str:
     """Explain why a line cannot use a stream or memory pool; empty if it can."""
     if not 0 < number <= len(declared):
         return "it is not declared"

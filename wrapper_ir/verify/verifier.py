@@ -5,22 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import escapes_to
-from wrapper_ir.lines import (
-    FOLDING,
-    BufferInput,
-    BufferValue,
-    ObjectInput,
-    PartialLineVisitor,
-    Path,
-    Program,
-    RegionLine,
-    ResultObject,
-    ScalarInput,
-    ScalarValue,
-    effects,
-    regions_of,
-)
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.fields import misfits
@@ -32,39 +18,24 @@ from wrapper_ir.verify.calls import Calls, Kernels
 from wrapper_ir.verify.control import Control
 from wrapper_ir.verify.diagnostics import Diagnostic
 from wrapper_ir.verify.externs import Externs, Objects
-from wrapper_ir.verify.folding import check_folding
 from wrapper_ir.verify.lifetimes import Lifetimes
 from wrapper_ir.verify.overlaps import Collectives, Overlaps
 from wrapper_ir.verify.pools import Pools
 from wrapper_ir.verify.state import Frame, Kind, Place, State
 from wrapper_ir.verify.streams import Streams
 from wrapper_ir.verify.symbols import Symbols
-from wrapper_ir.verify.tables import Opaque, check_layouts_used, check_tables
+from wrapper_ir.verify.tables import Opaque, check_folding, check_layouts_used, check_tables
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines import (
-        Allocate,
-        AllocateFromPool,
-        AllocatePool,
-        AnyLine,
-        AssertSymbol,
-        BindSymbol,
-        ComputeSymbol,
-        Effects,
-        ExternKernel,
-        KernelCall,
-        KernelDefinition,
-        Probe,
-    )
     from wrapper_ir.lines.fields import Misfit
-    from wrapper_ir.verify.state import Storage
+    from wrapper_ir.verify.state import Storages
 
 
 #: A program without tables, to get the effects of a line without the symbols in layouts.
-_NOWHERE: Final = Program()
+_NOWHERE: Final = ir.Program()
 
 
-def check_program(program: Program) -> tuple[Diagnostic, ...]:
+def check_program(program: ir.Program) -> tuple[Diagnostic, ...]:
     """Return all diagnostics of a program in the order of its text.
 
     If any value has the wrong type, only that is reported, since all other checks rely on types.
@@ -76,26 +47,25 @@ def check_program(program: Program) -> tuple[Diagnostic, ...]:
     if program.folding is None:
         return found
     inner = check_program(program.folding)
-    return (*found, *(replace(each, path=Path((*FOLDING, *each.path))) for each in inner))
+    return (*found, *(replace(each, path=ir.Path((*ir.FOLDING, *each.path))) for each in inner))
 
 
 def _wrong_type(found: Misfit) -> Diagnostic:
     rule = rules.WRONG_TYPE
-    message = rule.template.format(
-        what=found.part or "the line", found=found.found, expected=found.expected
-    )
+    what = found.part or "the line"
+    message = rule.template.format(what=what, found=found.found, expected=found.expected)
     hint = rule.hint if found.part else LINES_ARE_CLOSED
     return Diagnostic(rule, message, found.path, hint=hint)
 
 
-class _Verifier(PartialLineVisitor[None]):
+class _Verifier(ir.PartialLineVisitor[None]):
     """One walk over a program.
 
     Checks that apply to all lines are in :meth:`line`, based on effects. The visitor's methods add
     the checks of specific classes, and run after the definitions of a line are entered.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self.state = State(program)
         self.symbols = Symbols(self.state)
         self.lifetimes = Lifetimes(self.state, self.symbols)
@@ -122,7 +92,7 @@ class _Verifier(PartialLineVisitor[None]):
         check_layouts_used(self.state, self.lifetimes.buffers)
         return self.state.diagnostics()
 
-    def region(self, frame: Frame, kind: Kind) -> list[tuple[Storage, ...]]:
+    def region(self, frame: Frame, kind: Kind) -> list[Storages]:
         """Check a region, and return the storages that each result may be in."""
         state = self.state
         outside = state.frame, state.index
@@ -143,26 +113,26 @@ class _Verifier(PartialLineVisitor[None]):
         """Define inputs or parameters, numbers first since layouts may use them."""
         part = "inputs" if kind is Kind.INPUT else "params"
         for position, item in enumerate(frame.region.params):
-            if isinstance(item, ScalarInput):
+            if isinstance(item, ir.ScalarInput):
                 self.symbols.bind(item.symbol, Place(frame, None, f"{part}[{position}]"))
         for position, item in enumerate(frame.region.params):
             place = Place(frame, None, f"{part}[{position}]")
-            if isinstance(item, BufferInput):
+            if isinstance(item, ir.BufferInput):
                 self.lifetimes.define_borrowed(item, place, kind)
-            elif isinstance(item, ObjectInput):
+            elif isinstance(item, ir.ObjectInput):
                 self.objects.define(item, place)
 
-    def results(self, frame: Frame) -> list[tuple[Storage, ...]]:
+    def results(self, frame: Frame) -> list[Storages]:
         """Check the results of a region."""
         self.opaque.check_results()
-        leaving: list[tuple[Storage, ...]] = []
+        leaving: list[Storages] = []
         for position, value in enumerate(frame.region.results):
             place = Place(frame, None, f"results[{position}]")
-            storages: tuple[Storage, ...] = ()
-            if isinstance(value, BufferValue):
+            storages: Storages = ()
+            if isinstance(value, ir.BufferValue):
                 storages = self.lifetimes.result(value.buffer, position, place)
                 self.collectives.check_result(value.buffer, place)
-            elif isinstance(value, ScalarValue):
+            elif isinstance(value, ir.ScalarValue):
                 self.symbols.need(free_symbols(value.value), place)
                 self.symbols.check_kinds(value.value, place)
             leaving.append(storages)
@@ -170,18 +140,18 @@ class _Verifier(PartialLineVisitor[None]):
             self.collectives.check_end(frame)
         return leaving
 
-    def line(self, line: AnyLine) -> None:
+    def line(self, line: ir.AnyLine) -> None:
         """Check one line: its uses, regions, ends and definitions, then its class."""
         state, lifetimes = self.state, self.lifetimes
         if line.origin is not None and not 0 <= line.origin < len(state.program.origins):
             count = len(state.program.origins)
             state.report(rules.BAD_ORIGIN, origin=line.origin, count=count)
-        found = effects(line, state.program)
+        found = ir.effects(line, state.program)
         self.opaque.check_line(line, found)
         # The results of a call do not depend on their layouts, so the symbols in those may be bound
         # later, from the sizes of the results.
         is_result = Trait.MAKES_RESULTS in line.traits
-        named = effects(line, _NOWHERE) if is_result and found.uses_symbols else found
+        named = ir.effects(line, _NOWHERE) if is_result and found.uses_symbols else found
         if self.symbols.missing(named.uses_symbols):
             self.symbols.need(named.uses_symbols, self.state.here())
         # Lines on metadata and frees need no values of the symbols in layouts.
@@ -197,7 +167,7 @@ class _Verifier(PartialLineVisitor[None]):
                 lifetimes.check_contents(name)
         for name in found.peeks:
             lifetimes.peek(name)
-        if isinstance(line, RegionLine):
+        if isinstance(line, ir.RegionLine):
             self.regions(line)
         self.collectives.check(line, found)
         self.lets_go(line, found)
@@ -205,7 +175,7 @@ class _Verifier(PartialLineVisitor[None]):
         self.streams.check(line, found)
         self.visit(line)
 
-    def lets_go(self, line: AnyLine, found: Effects) -> None:
+    def lets_go(self, line: ir.AnyLine, found: ir.Effects) -> None:
         """Record storage that escapes to other code, and end storage."""
         if escapes_to(line, found):
             for name in found.touched:
@@ -213,7 +183,7 @@ class _Verifier(PartialLineVisitor[None]):
         for name in found.kills:
             self.lifetimes.kill(name)
 
-    def defines(self, line: AnyLine, found: Effects) -> None:
+    def defines(self, line: ir.AnyLine, found: ir.Effects) -> None:
         """Enter the symbols, buffers and objects that a line defines, and check its objects."""
         here = self.state.here()
         for name in found.defines_symbols:
@@ -229,16 +199,16 @@ class _Verifier(PartialLineVisitor[None]):
             self.objects.check(found)
         if found.defines_objects and calls_op(line):
             for result in line.results:
-                if isinstance(result, ResultObject):
+                if isinstance(result, ir.ResultObject):
                     self.objects.define(result, here)
 
-    def regions(self, line: RegionLine) -> None:
+    def regions(self, line: ir.RegionLine) -> None:
         """Check the regions of a line and their interfaces."""
         self.control.check_entry(line)
         if loops(line):
             self.control.check_carried(line)
         holder = self.state.here()
-        for rank, (name, region) in enumerate(regions_of(line)):
+        for rank, (name, region) in enumerate(ir.regions_of(line)):
             frame = Frame(region, name, holder, self.state.frame.depth + 1, rank)
             if frame.depth > MAX_DEPTH:
                 self.state.report(rules.TOO_DEEP, limit=MAX_DEPTH)
@@ -249,50 +219,50 @@ class _Verifier(PartialLineVisitor[None]):
 
     # Checks of specific classes. The effects of other lines are sufficient.
 
-    def visit_unsupported(self, line: AnyLine) -> None:
+    def visit_unsupported(self, line: ir.AnyLine) -> None:
         """Do nothing."""
 
-    def visit_allocate(self, line: Allocate) -> None:
+    def visit_allocate(self, line: ir.Allocate) -> None:
         """Record whether the contents are undefined and the memory is kept."""
         self.lifetimes.begin(line.out, blank=not line.zeroed, kept=line.kept)
 
-    def visit_allocate_pool(self, line: AllocatePool) -> None:
+    def visit_allocate_pool(self, line: ir.AllocatePool) -> None:
         """Record that the buffer is a pool with undefined contents."""
         self.pools.enter_pool(line)
         self.lifetimes.begin(line.out, blank=True, kept=line.kept)
 
-    def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
+    def visit_allocate_from_pool(self, line: ir.AllocateFromPool) -> None:
         """Check the place of the slice. Its contents are undefined if the pool's are."""
         self.symbols.check_kinds(line.offset, self.state.here())
         self.pools.enter_slice(line)
         self.lifetimes.begin(line.out, blank=self.lifetimes.is_blank(line.pool))
 
-    def visit_kernel_definition(self, line: KernelDefinition) -> None:
+    def visit_kernel_definition(self, line: ir.KernelDefinition) -> None:
         """Declare the kernel."""
         self.kernels.declare(line)
 
-    def visit_kernel_call(self, line: KernelCall) -> None:
+    def visit_kernel_call(self, line: ir.KernelCall) -> None:
         """Check the arguments against the kernel's parameters."""
         self.calls.check(line)
 
-    def visit_extern_kernel(self, line: ExternKernel) -> None:
+    def visit_extern_kernel(self, line: ir.ExternKernel) -> None:
         """Check arguments and results against the op's schema, and overlaps of arguments."""
         self.overlaps.check(line, self.externs.check(line))
         self.collectives.start(line)
 
-    def visit_bind_symbol(self, line: BindSymbol) -> None:
+    def visit_bind_symbol(self, line: ir.BindSymbol) -> None:
         """Check the source of the symbol."""
         self.symbols.check_bind(line)
 
-    def visit_compute_symbol(self, line: ComputeSymbol) -> None:
+    def visit_compute_symbol(self, line: ir.ComputeSymbol) -> None:
         """Check the kind of the value."""
         self.symbols.check_value(line.symbol, line.value, self.state.here())
 
-    def visit_assert_symbol(self, line: AssertSymbol) -> None:
+    def visit_assert_symbol(self, line: ir.AssertSymbol) -> None:
         """Check that the condition is a boolean."""
         self.symbols.check_assert(line)
 
-    def visit_probe(self, line: Probe) -> None:
+    def visit_probe(self, line: ir.Probe) -> None:
         """Check the kinds of the symbols shown."""
         for value in line.scalars:
             self.symbols.check_kinds(value, self.state.here())

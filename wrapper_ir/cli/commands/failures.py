@@ -29,7 +29,7 @@ from wrapper_ir.cli.terminal import counting, step
 
 if TYPE_CHECKING:
     from wrapper_ir.debugging import BisectResult
-    from wrapper_ir.debugging.graphs import Graph
+    from wrapper_ir.debugging.bisect import Graph
     from wrapper_ir.debugging.reduce import Judge
     from wrapper_ir.lines import Program
 

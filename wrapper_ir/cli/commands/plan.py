@@ -248,7 +248,7 @@ def _largest(done: PlanResult) -> Table:
     from rich.markup import escape
 
     from wrapper_ir.planning import Holding
-    from wrapper_ir.text.item_print import ItemPrinter
+    from wrapper_ir.text.printer import ItemPrinter
 
     printer, held = ItemPrinter(done.program, strict=False), done.report.at_peak
     table = table_of("held at the peak", "layout", numbers=("bytes",))

@@ -11,8 +11,7 @@ from sympy.core.relational import Relational
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
-from wrapper_ir.build.draft import metadata_of, range_checks
-from wrapper_ir.build.solving import Equation, bind_given
+from wrapper_ir.build.draft import Equation, bind_given, metadata_of, range_checks
 from wrapper_ir.frontends.aten import sources
 from wrapper_ir.frontends.aten.control import to_value
 from wrapper_ir.frontends.aten.graph import constant, convert_node

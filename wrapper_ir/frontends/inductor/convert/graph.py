@@ -12,8 +12,7 @@ import torch
 from sympy.core.numbers import Infinity, NaN, NegativeInfinity
 from torch.utils._sympy.singleton_int import SingletonInt
 
-from wrapper_ir.build.draft import metadata_of
-from wrapper_ir.build.solving import Equation, bind_given
+from wrapper_ir.build.draft import Equation, bind_given, metadata_of
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.compat import ir

@@ -1,4 +1,4 @@
-"""``assign_offsets``: several planners, the cheapest first, until one reaches the lower bound.
+"""Placement of intervals: several planners, the cheapest first, until one meets the lower bound.
 
 The number of intervals and of overlapping pairs decides which of them run; a clock never does. The
 same intervals always get the same plan.
@@ -19,12 +19,24 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.planning.offsets.intervals import Problem
+from wrapper_ir.planning.intervals import (
+    Interval,
+    IntervalError,
+    IntervalFileError,
+    IntervalTable,
+    PlanError,
+    Problem,
+    check_offsets,
+    read_intervals,
+    write_intervals,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from wrapper_ir.planning.offsets.intervals import Interval
+__all__ = ["ALIGNMENT", "Interval", "IntervalError", "IntervalFileError", "IntervalTable"]
+__all__ += ["OffsetPlan", "PlanError", "assign_offsets", "check_offsets", "read_intervals"]
+__all__ += ["write_intervals"]
 
 ALIGNMENT: Final = 64
 """Bytes of a cache line, and of the widest CPU vector."""

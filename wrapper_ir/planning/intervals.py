@@ -35,16 +35,7 @@ class IntervalError(WrapperIRError):
 
 
 class Problem:
-    """Intervals prepared for planning. Those that need no space are left out.
-
-    Args:
-        intervals: The intervals.
-        alignment: The alignment of offsets, in bytes.
-
-    Raises:
-        IntervalError: An interval ends before it begins, or its size is negative.
-        OptionValueError: The alignment is less than 1.
-    """
+    """Intervals prepared for planning. Those that need no space are left out."""
 
     def __init__(self, intervals: Iterable[Interval], alignment: int) -> None:
         if alignment < 1:
