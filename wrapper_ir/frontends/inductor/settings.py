@@ -20,7 +20,7 @@ from wrapper_ir.frontends.inductor.inductor_options import (
     with_underscores,
 )
 from wrapper_ir.options import declared as take
-from wrapper_ir.options.machine import pinned
+from wrapper_ir.options.process import pinned
 from wrapper_ir.options.schema import NO_OPTION, check_values, options_of, renamed
 
 if TYPE_CHECKING:
