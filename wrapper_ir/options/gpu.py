@@ -41,12 +41,13 @@ GRAPH_RESULTS: Final = Option(
     choices=("fresh", "shared"),
 )
 
-PRODUCTS: Final = Option(
-    "products",
+MATMUL: Final = Option(
+    "gpu_matmul",
     str,
     "cublas",
     "matrix products on a GPU: call cuBLAS directly, as PyTorch's ops do, or call these ops (aten)",
     choices=("aten", "cublas"),
+    formerly="products",
 )
 
 ARCHITECTURES: Final = Option(
