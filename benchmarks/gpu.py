@@ -171,7 +171,7 @@ def make_functions(
         direct_cpp, kept = wir.compile(program, "cpp"), wir.compile(program, "cpp", arena="kept")
         functions["wir.compile, C++"] = lambda x: direct_cpp(x)[0]
         functions["the same, arenas kept"] = lambda x: kept(x)[0]
-        by_ops = wir.compile(program, "cpp", products="aten")
+        by_ops = wir.compile(program, "cpp", gpu_matmul="aten")
         functions["the same, ATen's products"] = lambda x: by_ops(x)[0]
     for function in functions.values():
         times(function, x, 20)

@@ -249,6 +249,105 @@ def test_a_list_that_is_too_short_is_refused(name: str, emitter: str) -> None:
     assert e.value.fields["op"] == schema.partition("(")[0]
 
 
+#: A list taken apart in a region: the region's line, with an op of the length of a value of %x.
+IN_REGIONS: dict[str, str] = {
+    "a branch": """\
+  %r = cond %p with (%x) : f32[2] @cpu
+    then (%b : f32[4] @cpu) {
+      (%c, %d) = untrue::halves(%b) : (f32[2] @cpu, f32[2] @cpu)
+      yield %d
+    }
+    else (%e : f32[4] @cpu) {
+      (%f, %g) = untrue::halves(%e) : (f32[2] @cpu, f32[2] @cpu)
+      yield %g
+    }
+""",
+    "a case": """\
+  %r = switch 1 with (%x) : f32[2] @cpu
+    case0 (%b : f32[4] @cpu) {
+      %c = untrue::halves(%b) : f32[2] @cpu at [0]
+      yield %c
+    }
+    case1 (%d : f32[4] @cpu) {
+      %e = untrue::halves(%d) : f32[2] @cpu at [1]
+      yield %e
+    }
+""",
+    "a body": """\
+  (u0, %r) = while (0, %x) : (symbol, f32[4] @cpu)
+    condition (u1, %a : f32[4] @cpu) {
+      yield u1 < 2
+    }
+    body (u2, %b : f32[4] @cpu) {
+      (%c, %d) = untrue::both(%b) : (f32[4] @cpu at [0], f32[4] @cpu at [1, 1])
+      yield u2 + 1, %d
+    }
+""",
+    "a body that writes what it carries": """\
+  (u0, %r) = while (0, inout %x) : (symbol, f32[4] @cpu may_alias(%x))
+    condition (u1, %a : f32[4] @cpu) {
+      yield u1 < 2
+    }
+    body (u2, %b : f32[4] @cpu) {
+      (%c, %d) = untrue::halves(%b) : (f32[2] @cpu, f32[2] @cpu)
+      aten::add_.Scalar(inout %b, 1)
+      yield u2 + 1, %b
+    }
+""",
+    "a condition": """\
+  (u0, %r) = while (0, %x) : (symbol, f32[4] @cpu)
+    condition (u1, %a : f32[4] @cpu) {
+      (u3, u4) = untrue::counts(%a) : (symbol at [0], symbol at [2])
+      yield u4 < u3
+    }
+    body (u2, %b : f32[4] @cpu) {
+      %c = aten::relu(%b) : f32[4] @cpu
+      yield u2 + 1, %c
+    }
+""",
+    "a branch in a body": """\
+  (u0, %r) = while (0, %x) with (%p) : (symbol, f32[4] @cpu)
+    condition (u1, %a : f32[4] @cpu, %q : bool[] @cpu) {
+      yield u1 < 2
+    }
+    body (u2, %b : f32[4] @cpu, %q1 : bool[] @cpu) {
+      %o = cond %q1 with (%b) : f32[4] @cpu
+        then (%c : f32[4] @cpu) {
+          %d = untrue::both(%c) : f32[4] @cpu at [1, 2]
+          yield %d
+        }
+        else (%e : f32[4] @cpu) {
+          %f = aten::relu(%e) : f32[4] @cpu
+          yield %f
+        }
+      yield u2 + 1, %o
+    }
+""",
+}
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+@pytest.mark.parametrize("name", sorted(IN_REGIONS))
+def test_so_is_one_in_a_region(name: str, emitter: str) -> None:
+    body = IN_REGIONS[name]
+    if emitter == "fx" and "switch" in body and not hasattr(torch.ops.higher_order, "switch"):
+        pytest.skip("this version of torch has no op for switches")
+    symbols = "".join(f"symbol u{n} : int unbacked\n" for n in range(5) if f"u{n}" in body)
+    text = (
+        f"wir 2\nprogram @untrue inference logical\n\n{symbols}"
+        "input %x : f32[4] @cpu\ninput %p : bool[] @cpu\n\n"
+        "extern untrue::halves(Tensor x) -> Tensor[]\n"
+        "extern untrue::both(Tensor x) -> (Tensor, Tensor[])\n"
+        "extern untrue::counts(Tensor x) -> int[]\n"
+        "extern aten::relu(Tensor self) -> Tensor\n"
+        "extern aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)\n\n"
+        f"{body}return %r\n"
+    )
+    run = wir.compile(wir.parse(text), emitter)
+    with pytest.raises(ResultLayoutError, match=r"different length: .* got one of [12]"):
+        run(torch.ones(4), torch.tensor(True))
+
+
 # Output buffers: an op resizes one that its result does not fit, and writes all of it.
 
 OUTS = """\

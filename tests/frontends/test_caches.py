@@ -174,7 +174,7 @@ _LOAD = textwrap.dedent("""
     """)
 
 
-@pytest.mark.skipif(TORCH < (2, 13), reason="methods cannot be compiled ahead")
+@pytest.mark.skipif(TORCH < (2, 12), reason="methods cannot be compiled ahead")
 def test_a_graph_that_was_compiled_ahead_runs_in_another_process(tmp_path: Path) -> None:
     file, root = tmp_path / "shift.bin", Path(__file__).parents[2]
     for number, program in enumerate((_SAVE, _LOAD)):

@@ -21,6 +21,9 @@ pytestmark = [
     pytest.mark.skipif(TORCH < (2, 12), reason="Inductor knows streams since 2.12"),
     pytest.mark.skipif(not torch.backends.cuda.is_built(), reason="this torch knows no GPU at all"),
 ]
+waits_stay = pytest.mark.skipif(
+    TORCH < (2, 13), reason="Inductor 2.12 moves the wait before the work: a race, which we refuse"
+)
 needs_pools = pytest.mark.skipif(TORCH < (2, 14), reason="Inductor knows memory pools since 2.14")
 
 GPU = Device("cuda", 0)
@@ -84,7 +87,7 @@ def name(program: Program, position: int) -> str:
     return made[position]
 
 
-@pytest.mark.skipif(TORCH < (2, 13), reason="Inductor 2.12 moves the wait before the work: a race")
+@waits_stay
 def test_waiting_for_a_stream_takes_an_event_of_its_own() -> None:
     def joined(x: Tensor) -> Tensor:
         SIDE.wait_stream(torch.cuda.current_stream())
@@ -229,6 +232,7 @@ def test_what_streams_need_is_refused_by_name_elsewhere() -> None:
         wir.emit(one(forked), "fx")
 
 
+@waits_stay
 def test_cpp_looks_up_streams_and_events_of_the_users() -> None:
     done = torch.Event()
 

@@ -156,7 +156,7 @@ for thread in threads:
 """
 
 
-@pytest.mark.skipif(TORCH < (2, 13), reason="stock Inductor's own threads fail")
+@pytest.mark.skipif(TORCH < (2, 12), reason="stock Inductor's own threads fail")
 def test_threads_may_compile_for_the_first_time_at_once() -> None:
     """Each of them finds our entry point and has torch register it."""
     done = warm.run(THREADS)

@@ -61,7 +61,7 @@ def test_the_bits_of_one_chain(emitter: str) -> None:
 def test_with_products_of_cublas() -> None:
     program = block()
     expected = rounds(wir.compile(program))
-    function = wir.compile(program, "cpp", cuda_graph=True, products="cublas")
+    function = wir.compile(program, "cpp", cuda_graph=True, gpu_matmul="cublas")
     assert alike(rounds(function), expected)
     assert not function.cuda_graphs.status.reasons
 

@@ -44,7 +44,7 @@ def few(dtype: torch.dtype) -> list[Multiplied]:
 
 
 def direct(program: wir.Program, **options: Any) -> Callable[..., tuple[Any, ...]]:
-    return wir.compile(program, "cpp", products="cublas", **options)
+    return wir.compile(program, "cpp", gpu_matmul="cublas", **options)
 
 
 def operands(products: Iterable[Multiplied]) -> list[Tensor]:
@@ -159,7 +159,7 @@ def test_settings_are_followed(name: str) -> None:
     check()
 
 
-@pytest.mark.parametrize("options", [{}, {"products": "cublas"}, {"products": "aten"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"gpu_matmul": "cublas"}, {"gpu_matmul": "aten"}], ids=str)
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_stays_on_the_stream(count: int, options: dict[str, Any]) -> None:
     """Each stream is kept busy first, so that work piles up and then runs side by side."""
@@ -220,6 +220,6 @@ def test_captured_programs(name: str, tmp_path: Path) -> None:
     graph.replay()
     torch.cuda.synchronize()
     assert all(map(same, actual, wanted))
-    file = wir.export(program, tmp_path / "model.pt2", products="cublas")
+    file = wir.export(program, tmp_path / "model.pt2", gpu_matmul="cublas")
     found = torch._inductor.aoti_load_package(str(file))(*inputs)
     assert all(map(same, found if isinstance(found, (list, tuple)) else [found], wanted))

@@ -22,7 +22,7 @@ from wrapper_ir.emitters.fx import FxEmitter
 from wrapper_ir.emitters.python import PythonEmitter
 from wrapper_ir.passes import Legalise, PassOutputError, run_passes
 from wrapper_ir.planning import check_plan
-from wrapper_ir.testing.pass_rules import obeying
+from wrapper_ir.testing.corpus import obeying
 from wrapper_ir.verify import verify
 
 if TYPE_CHECKING:

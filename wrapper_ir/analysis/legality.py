@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.memory import AllocateFromPool, Reuse
     from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.lines.walk import Path
-    from wrapper_ir.options.legal import Legal
+    from wrapper_ir.options.declared import Legal
 
 
 # The memory behind names.

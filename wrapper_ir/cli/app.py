@@ -5,9 +5,9 @@ from __future__ import annotations
 import atexit
 import errno
 import gc
-import importlib
 import sys
 import traceback
+from pkgutil import resolve_name
 from typing import NoReturn
 
 import click
@@ -19,7 +19,7 @@ from wrapper_ir.outputs import command
 
 #: Command -> where it is defined, in the order of the help.
 COMMANDS = {
-    "capture": "wrapper_ir.cli.commands.capture:capture",
+    "capture": "wrapper_ir.cli.commands.rendering:capture",
     "print": "wrapper_ir.cli.commands.looking:show",
     "verify": "wrapper_ir.cli.commands.looking:verify",
     "upgrade": "wrapper_ir.cli.commands.looking:upgrade",
@@ -28,8 +28,8 @@ COMMANDS = {
     "plan-csv": "wrapper_ir.cli.commands.plan:plan_csv",
     "emit": "wrapper_ir.cli.commands.rendering:emit",
     "export": "wrapper_ir.cli.commands.rendering:export",
-    "inspect": "wrapper_ir.cli.commands.packages:inspect",
-    "check": "wrapper_ir.cli.commands.packages:check",
+    "inspect": "wrapper_ir.cli.commands.looking:inspect",
+    "check": "wrapper_ir.cli.commands.looking:check",
     "run": "wrapper_ir.cli.commands.rendering:run",
     "diff": "wrapper_ir.cli.commands.looking:diff",
     "bisect": "wrapper_ir.cli.commands.failures:bisect",
@@ -85,10 +85,9 @@ class App(Group):
         """Import a command and return it, or None if there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name].partition(":")
-        command = getattr(importlib.import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
+        found = resolve_name(COMMANDS[cmd_name])
+        assert isinstance(found, click.Command)
+        return found
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; print its error and exit if it fails."""
@@ -97,15 +96,13 @@ class App(Group):
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except KeyboardInterrupt as error:
-            if TRACEBACK in ctx.meta:
-                traceback.print_exception(error)
-            sys.exit(_INTERRUPTED)
-        except Exception as error:
+        except (KeyboardInterrupt, Exception) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # the reader closed the pipe; click exits quietly
             if TRACEBACK in ctx.meta:
                 traceback.print_exception(error)
+            if isinstance(error, KeyboardInterrupt):
+                sys.exit(_INTERRUPTED)
             _fail(error)
 
 
@@ -143,6 +140,8 @@ Exit codes: 0 success, 1 rules broken or differences found, 2 wrong usage or bad
 `wrapper-ir COMMAND --help` shows examples of each command.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="wrapper-ir")
-@traceback_option
 def main() -> None:
     """Inspect, check and render wrapper programs: the host code around compiled kernels."""
+
+
+main.params.append(traceback_option())

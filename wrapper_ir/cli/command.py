@@ -1,17 +1,21 @@
-"""Shared parts of commands: the group class, common options, and groups of options."""
+"""Shared parts of commands: the group class, completions, options, and groups of options.
+
+The shell starts ``wrapper-ir`` for each completion, so completing imports no torch.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
-from wrapper_ir.cli.completion import FILES, OPTIONS, TARGETS, words
-from wrapper_ir.errors import nearest
+from wrapper_ir.errors import WrapperIRError, nearest
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import ARCHITECTURES
 from wrapper_ir.outputs import force
@@ -54,20 +58,81 @@ def examples(text: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in text.strip().splitlines())
 
 
+def command(
+    text: str, name: str | None = None, *, group: Any = click  # noqa: ANN401 - click, or its group
+) -> Callable[[F], click.Command]:
+    """Return a decorator for a command with examples and, last, ``--traceback``."""
+
+    def make(function: F) -> click.Command:
+        made: click.Command = group.command(name, epilog=examples(text))(function)
+        made.params.append(traceback_option())
+        return made
+
+    return make
+
+
+def traceback_option() -> click.Option:
+    """Return ``--traceback``, which is recorded for ``wrapper_ir.cli.app``."""
+    return click.Option(
+        ["--traceback"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=lambda ctx, _, value: value and ctx.meta.update({TRACEBACK: True}),
+        help="Show the traceback of an error.",
+    )
+
+
+def echo_json(data: object, *, err: bool = False) -> None:
+    """Print data for scripts."""
+    click.echo(json.dumps(data, indent=2), err=err)
+
+
+# Completions.
+
+Complete: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
+
+
+def words(find: Callable[[], Iterable[str]]) -> Complete:
+    """Complete words, which are computed on demand."""
+    return lambda _, __, word: [CompletionItem(each) for each in find() if each.startswith(word)]
+
+
+def targets() -> Iterable[str]:
+    """Return the names of emitters."""
+    from wrapper_ir.emitters import emitter_names
+
+    return emitter_names()
+
+
+def _options(ctx: click.Context, _: click.Parameter, word: str) -> list[CompletionItem[str]]:
+    """Complete ``key=`` and ``key=value`` for the emitter named earlier on the line."""
+    from wrapper_ir.emitters import emitter_class, options_of
+
+    try:
+        options = options_of(emitter_class(str(ctx.params.get("target") or "cpp")))
+    except WrapperIRError:
+        return []
+    candidates = []
+    for option in options:
+        values = option.takes.split(" | ")
+        candidates += [f"{option.name}={value if len(values) > 1 else ''}" for value in values]
+    return [CompletionItem(each) for each in candidates if each.startswith(word)]
+
+
+#: The shell completes a file's name in its own way.
+FILES: Final[Complete] = lambda _, __, word: [CompletionItem(word, type="file")]  # noqa: E731
+
+# Arguments and options of several commands.
+
 #: The argument ``FILE``: a ``.wir`` file, or ``-`` for standard input.
 program_argument = click.argument("file", metavar="FILE.wir", shell_complete=FILES)
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
-
-#: ``--traceback``, recorded for ``wrapper_ir.cli.app``.
-traceback_option = click.option(
-    "--traceback",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=lambda ctx, _, value: value and ctx.meta.update({TRACEBACK: True}),
-    help="Show the traceback of an error.",
+programs_argument = click.argument(
+    "files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=FILES
 )
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
 
 def _allow_overwriting(_: click.Context, __: click.Parameter, value: object) -> None:
@@ -84,14 +149,31 @@ force_option = click.option(
     help="Overwrite files of other kinds, too.",
 )
 
+
+def valued(
+    flag: str, metavar: str, about: str, *more: str, **attributes: Any  # noqa: ANN401 - click's
+) -> Callable[[F], F]:
+    """Return an option with a value."""
+    return click.option(flag, *more, metavar=metavar, help=about, **attributes)
+
+
+def output_option(
+    about: str, metavar: str = "PATH", **attributes: Any  # noqa: ANN401 - click's
+) -> Callable[[F], F]:
+    """Return ``-o``."""
+    return valued("--output", metavar, about, "-o", **attributes)
+
+
+def args_option(about: str) -> Callable[[F], F]:
+    """Return ``--args``."""
+    return valued("--args", "MODULE:ATTR", about, "args_reference")
+
+
 #: ``-O``, for the options of an emitter.
-emitter_options = click.option(
-    "-O",
-    "options",
+emitter_options = valued(
+    *("-O", "KEY=VALUE", "An option of the emitter; `wrapper-ir emitters` lists them.", "options"),
     multiple=True,
-    metavar="KEY=VALUE",
-    help="An option of the emitter; `wrapper-ir emitters` lists them.",
-    shell_complete=OPTIONS,
+    shell_complete=_options,
 )
 
 
@@ -108,14 +190,8 @@ def frontend_option(about: str) -> Callable[[F], F]:
 
 def target_option(flag: str, default: str | None, about: str) -> Callable[[F], F]:
     """Return an option that names an emitter."""
-    return click.option(
-        flag,
-        default=default,
-        show_default=True,
-        metavar="NAME",
-        help=about,
-        shell_complete=TARGETS,
-    )
+    completed = words(targets)
+    return valued(flag, "NAME", about, default=default, show_default=True, shell_complete=completed)
 
 
 def target_options(default: str = "python", about: str = "The emitter.") -> Callable[[F], F]:
@@ -125,20 +201,12 @@ def target_options(default: str = "python", about: str = "The emitter.") -> Call
 
 
 def flag(
-    option: Option,
-    *short: str,
-    note: str = "",
-    **more: Any,  # noqa: ANN401 - as click.option
+    option: Option, *short: str, note: str = "", **more: Any  # noqa: ANN401 - as click.option
 ) -> Callable[[F], F]:
-    """Return the command line flag of a library option.
+    """Return the command line flag of a library option, as its declaration says.
 
-    Its name, help, default, minimum and completions come from the option's declaration.
-
-    Args:
-        option: The option.
-        *short: Further names, such as ``-j``; a long one replaces the option's own name.
-        note: A sentence to append to the help.
-        **more: Arguments of ``click.option`` to add or override.
+    ``short`` are further names; a long one replaces the option's own. ``note`` is appended to the
+    help, and ``more`` adds or overrides arguments of ``click.option``.
     """
     has_long = any(name.startswith("--") for name in short)
     names = short if has_long else (*short, f"--{option.name.replace('_', '-')}")
@@ -161,16 +229,11 @@ def flag(
 
 
 def asking(
-    name: str,
-    group: Any,  # noqa: ANN401 - a class of flags' values
-    *flags: Flag,
+    name: str, group: Any, *flags: Flag  # noqa: ANN401 - a class of flags' values
 ) -> Callable[[F], F]:
-    """Pass the values of a group of flags to a command as one argument.
+    """Pass the values of a group of flags to a command as one argument of this name.
 
-    Args:
-        name: The name of the argument.
-        group: A dataclass whose fields are named after the flags.
-        *flags: The flags, in the order of the help; by default ``group.FLAGS``.
+    The flags, by default ``group.FLAGS``, are in the order of the help.
     """
     fields = [field.name for field in dataclasses.fields(group)]
 
@@ -196,15 +259,11 @@ class Inputs:
     seed: int | None
 
     FLAGS: ClassVar[tuple[Flag, ...]] = (
-        click.option(
-            "--inputs",
-            metavar="PATH",
-            help="A .safetensors file, or a .pt file of plain data.",
+        valued(
+            *("--inputs", "PATH", "A .safetensors file, or a .pt file of plain data."),
             shell_complete=FILES,
         ),
-        click.option(
-            "--random", "seed", type=int, metavar="SEED", help="Use made-up inputs instead."
-        ),
+        valued("--random", "SEED", "Use made-up inputs instead.", "seed", type=int),
     )
 
     def check(self, where: str = "") -> None:
@@ -229,25 +288,19 @@ class Debugging:
     debug_filter: str
     debug_poison: bool
 
-    @staticmethod
-    def flags(about: str) -> tuple[Flag, ...]:
-        """Return the flags; ``about`` is the help of ``--debug``."""
-        return (
+    @classmethod
+    def asked(cls, about: str) -> Callable[[F], F]:
+        """Pass the values as the argument ``probes``; ``about`` is the help of ``--debug``."""
+        pattern = "Only at these kernels and ops: a glob, or re:..."
+        return asking(
+            *("probes", cls),
             flag(take.DEBUG, metavar="LEVEL", default=None, show_default=False, help=about),
-            flag(
-                take.DEBUG_FILTER,
-                metavar="PATTERN",
-                help="Only at these kernels and ops: a glob, or re:...",
-            ),
+            flag(take.DEBUG_FILTER, metavar="PATTERN", help=pattern),
             flag(take.DEBUG_POISON),
         )
 
     def printer(self, level: str | None) -> DebugPrinter | None:
-        """Return the requested debug printer; ``level`` is the default of ``--debug``.
-
-        Raises:
-            OptionValueError: There is no such level, or the filter is not a valid pattern.
-        """
+        """Return the requested debug printer; ``level`` is the default of ``--debug``."""
         from wrapper_ir.debug_printer import make_printer
 
         return make_printer(self.debug or level, self.debug_filter, poison=self.debug_poison)
@@ -275,5 +328,4 @@ class Building:
     def options(self) -> dict[str, Any]:
         """The options of ``wir.export`` that differ from their defaults."""
         declared = (take.ISA, take.DEBUG_INFO, take.CONSTANTS, ARCHITECTURES, take.JOBS)
-        values = {each.name: (getattr(self, each.name), each.default) for each in declared}
-        return {name: value for name, (value, default) in values.items() if value != default}
+        return {o.name: v for o in declared if (v := getattr(self, o.name)) != o.default}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import platform
 import re
 import shutil
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rich.console import Console
+    from rich.table import Table
 
     from wrapper_ir.devices import DeviceKind, Doctor, KernelLanguage
 
@@ -46,21 +48,13 @@ class Fault:
 
 @dataclass(frozen=True)
 class Fact:
-    """A component that the library depends on.
-
-    Attributes:
-        name: Its name.
-        version: Its version; empty if it is absent.
-        standing: ``supported``, ``tried``, ``untried`` or ``not supported``.
-        note: A remark.
-        fault: Why the library cannot work with it, or without it.
-    """
+    """A component that the library depends on."""
 
     name: str
-    version: str
-    standing: str = ""
+    version: str  #: empty if it is absent
+    standing: str = ""  #: ``supported``, ``tried``, ``untried`` or ``not supported``
     note: str = ""
-    fault: Fault | None = None
+    fault: Fault | None = None  #: why the library cannot work with it, or without it
 
 
 @dataclass(frozen=True)
@@ -78,18 +72,11 @@ class CacheFacts:
 
 @dataclass(frozen=True)
 class Trial:
-    """One way to run the program.
+    """One way to run the program."""
 
-    Attributes:
-        name: An emitter, or the front end.
-        seconds: The time it took.
-        refusal: What the emitter declares that it cannot render, which is not a fault.
-        fault: The failure, if any.
-    """
-
-    name: str
+    name: str  #: an emitter, or the front end
     seconds: float = 0.0
-    refusal: str = ""
+    refusal: str = ""  #: what the emitter declares that it cannot render, which is not a fault
     fault: Fault | None = None
 
 
@@ -108,9 +95,16 @@ class Report:
         return not any(part.fault for part in parts)
 
     def as_data(self) -> dict[str, Any]:
-        """Return the report as plain data, without paths that identify the user."""
+        """Return the report as plain data, without paths that identify the user.
+
+        The user's home and the directories of packages are abbreviated.
+        """
         data = {"ok": self.is_well, **dataclasses.asdict(self)}
-        return {name: _without_paths(value) for name, value in data.items()}
+        text = json.dumps(data, ensure_ascii=False)
+        for path, short in _short_names():
+            text = text.replace(json.dumps(path, ensure_ascii=False)[1:-1], short)
+        found: dict[str, Any] = json.loads(text)
+        return found
 
 
 def fault_of(error: BaseException) -> Fault:
@@ -125,21 +119,6 @@ def fault_of(error: BaseException) -> Fault:
 
 def _first(text: str) -> str:
     return text.strip().partition("\n")[0]
-
-
-def _without_paths(value: object) -> object:
-    """Return data with the user's home and the directories of packages abbreviated."""
-    match value:
-        case str():
-            for path, short in _short_names():
-                value = value.replace(path, short)
-            return value
-        case dict():
-            return {key: _without_paths(each) for key, each in value.items()}
-        case list():
-            return [_without_paths(each) for each in value]
-        case _:
-            return value
 
 
 def _short_names() -> list[tuple[str, str]]:
@@ -224,13 +203,6 @@ def _installed(package: str) -> str:
         return ""
 
 
-def _requirements(package: str) -> list[str]:
-    try:
-        return metadata.requires(package) or []
-    except metadata.PackageNotFoundError:
-        return []
-
-
 def _compiler() -> Fact:
     from wrapper_ir.toolchain.compiler import find_compiler
 
@@ -244,10 +216,8 @@ def _compiler() -> Fact:
 
 def _languages() -> Iterator[Fact]:
     """Yield facts about kernel compilers that are Python packages."""
-    for kind in registered():
-        for language in kind.languages:
-            if language.package:
-                yield _language(language, kind)
+    pairs = ((language, kind) for kind in registered() for language in kind.languages)
+    return (_language(language, kind) for language, kind in pairs if language.package)
 
 
 def _language(language: KernelLanguage, kind: DeviceKind) -> Fact:
@@ -256,7 +226,8 @@ def _language(language: KernelLanguage, kind: DeviceKind) -> Fact:
     if not version:
         return Fact(language.name, "", note=f"only {kind.noun}s need it")
     pattern = re.compile(rf"{re.escape(language.package)}\b")
-    requirement = next((r for r in _requirements("torch") if pattern.match(r)), "")
+    required = metadata.requires("torch") if _installed("torch") else None
+    requirement = next(filter(pattern.match, required or ()), "")
     if _numbers(version) == _numbers(requirement):
         return Fact(language.name, version, _SUPPORTED)
     note = requirement.partition(";")[0]
@@ -281,8 +252,8 @@ def _driver_version(doctor: Doctor) -> str:
 
 
 def _run(*words: str) -> str:
-    """Return the output of a program, empty if it is absent, fails or hangs."""
-    if not words or shutil.which(words[0]) is None:
+    """Return the output of a program, empty if there is none or it is absent, fails or hangs."""
+    if not words:
         return ""
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
@@ -337,9 +308,9 @@ def show(report: Report) -> None:
     console = out()
     for rows in filter(None, tables):
         if console.is_terminal:
-            _table(console, rows)
+            console.print(_table(rows))
         else:
-            _lines(console, rows)
+            console.print("\n".join((*aligned(rows), "")), markup=False, soft_wrap=True)
     _verdict(console, data)
 
 
@@ -364,7 +335,7 @@ def _trials(trials: list[dict[str, Any]]) -> Iterator[Row]:
         yield each["name"], state, duration(each["seconds"]), each["refusal"]
 
 
-def _table(console: Console, rows: list[Row]) -> None:
+def _table(rows: list[Row]) -> Table:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -372,13 +343,7 @@ def _table(console: Console, rows: list[Row]) -> None:
     table = Table(box=box.SIMPLE, show_header=False)
     for row in rows:
         table.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
-    console.print(table)
-
-
-def _lines(console: Console, rows: list[Row]) -> None:
-    for line in aligned(rows):
-        console.print(line, markup=False, soft_wrap=True)
-    console.print()
+    return table
 
 
 def _verdict(console: Console, data: dict[str, Any]) -> None:

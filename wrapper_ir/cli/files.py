@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from wrapper_ir import outputs
 from wrapper_ir.cli.errors import FileError, NoTextError, OptionSyntaxError, file_errors
 from wrapper_ir.errors import UnsupportedError
-from wrapper_ir.options.schema import options_of
-from wrapper_ir.options.schema import read_options as read_values
+from wrapper_ir.options import schema
 from wrapper_ir.outputs import Kind, begins_with, beside
-from wrapper_ir.outputs import check as check_file
-from wrapper_ir.outputs import reading as note_read
-from wrapper_ir.outputs import replacing as replacing_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,14 +33,7 @@ TABLE: Final = Kind("a planned table", begins_with(b",offset\n"))
 
 
 def read_program(file: str, *, data: bool = False) -> Program:
-    """Read a program from a ``.wir`` file, or from standard input if ``file`` is ``-``.
-
-    With ``data``, the values of constants are read as well, from the file beside the program.
-
-    Raises:
-        FileError: The stream is closed or not UTF-8.
-        WrapperIRError: The file cannot be read, or its text is not a program.
-    """
+    """Read a program, with ``data`` also the values of its constants from the file beside it."""
     from wrapper_ir.text import load, parse
 
     if file != STREAM:
@@ -52,16 +42,12 @@ def read_program(file: str, *, data: bool = False) -> Program:
 
 
 def read_text(file: str) -> str:
-    """Return the text of a file, or of standard input if ``file`` is ``-``.
-
-    Raises:
-        FileError: It cannot be read, or is not UTF-8.
-    """
+    """Return the text of a file, or of standard input."""
     name = "standard input" if file == STREAM else repr(file)
     if file == STREAM and sys.stdin is None:  # closed by the parent process
         raise FileError(verb="read", file=name, reason="it is closed")
     if file != STREAM:
-        note_read(file)
+        outputs.reading(file)
     with file_errors("read", name):
         raw = sys.stdin.buffer.read() if file == STREAM else Path(file).read_bytes()
     try:
@@ -72,10 +58,7 @@ def read_text(file: str) -> str:
 
 
 def write_text(file: str, text: str, kind: Kind, *, in_place: bool = False) -> None:
-    """Write text to a file, whole or not at all, or to standard output if ``file`` is ``-``.
-
-    ``in_place`` allows the file to be an input of the command.
-    """
+    """Write text to a file or to standard output; ``in_place`` allows an input of the command."""
     if file == STREAM:
         click.echo(text, nl=not text.endswith("\n"))
         return
@@ -92,23 +75,18 @@ def save_program(program: Program, file: str) -> None:
 
 
 def check_output(file: str | None, kind: Kind | None = None) -> None:
-    """Check that an output, by default a program, may be written, before any work is done.
-
-    Raises:
-        FileError: It is a directory.
-        OverwriteError: A file of another kind would be lost.
-    """
+    """Refuse an output, by default a program, that must not be written, before any work is done."""
     from wrapper_ir.text.files import PROGRAM
 
     if file is not None and file != STREAM:
         with file_errors("write", repr(file)):
-            check_file(Path(file), kind or PROGRAM)
+            outputs.check(Path(file), kind or PROGRAM)
 
 
 @contextlib.contextmanager
 def replacing(file: str, kind: Kind, *, in_place: bool = False) -> Iterator[Path]:
     """Do as :func:`wrapper_ir.outputs.replacing`, but raise ``OSError`` as ``FileError``."""
-    replacement = replacing_output(Path(file), kind, in_place=in_place)
+    replacement = outputs.replacing(Path(file), kind, in_place=in_place)
     with file_errors("write", repr(file)), replacement as temporary:
         yield temporary
 
@@ -117,43 +95,27 @@ def replacing(file: str, kind: Kind, *, in_place: bool = False) -> Iterator[Path
 
 
 def read_options(emitter: type[Emitter], words: Iterable[str]) -> dict[str, object]:
-    """Parse the arguments of ``-O`` into options of an emitter; ``key`` alone means true.
-
-    Raises:
-        OptionSyntaxError: A word has no key.
-        OptionError: The emitter has no such option.
-        OptionValueError: A value cannot be converted to the option's type.
-    """
-    pairs = []
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not key.strip():
-            raise OptionSyntaxError(text=word)
-        pairs.append((key.strip(), value if equals else "true"))
-    return read_values(options_of(emitter), pairs, owner=f"emitter {emitter.name!r}")
+    """Parse the arguments of ``-O`` into options of an emitter; ``key`` alone means true."""
+    pairs = [(key.strip(), value) for key, value in _pairs(words, alone="true")]
+    return schema.read_options(schema.options_of(emitter), pairs, owner=f"emitter {emitter.name!r}")
 
 
 def read_pairs(words: Iterable[str]) -> dict[str, str]:
-    """Parse ``key=value`` words.
+    """Parse ``key=value`` words."""
+    return dict(_pairs(words))
 
-    Raises:
-        OptionSyntaxError: A word has no key or no value.
-    """
-    pairs = {}
+
+def _pairs(words: Iterable[str], alone: str | None = None) -> Iterator[tuple[str, str]]:
+    """Split ``key=value`` words; ``alone`` is the value of a word that is a key."""
     for word in words:
         key, equals, value = word.partition("=")
-        if not key or not equals:
+        if not key.strip() or not (equals or alone):
             raise OptionSyntaxError(text=word)
-        pairs[key] = value
-    return pairs
+        yield key, value if equals else alone or ""
 
 
 def check_target(target: str, words: Iterable[str]) -> dict[str, Any]:
-    """Return the options for a target. Commands call this first, to fail fast on a typo.
-
-    Raises:
-        WrapperIRError: There is no such emitter, or its options are not legal.
-    """
+    """Return the options for a target. Commands call this first, to fail fast on a typo."""
     from wrapper_ir.emitters import emitter_class, make_emitter
 
     options = read_options(emitter_class(target), words)

@@ -102,11 +102,7 @@ def _import(name: str) -> ModuleType:
 
 
 def import_file(path: Path) -> ModuleType:
-    """Import a file as a top-level module, with its directory on the import path.
-
-    Raises:
-        FileError: There is no such file.
-    """
+    """Import a file as a top-level module, with its directory on the import path."""
     if not path.is_file():
         raise FileError(verb="read", file=repr(str(path)), reason="No such file")
     spec = importlib.util.spec_from_file_location(path.stem, path.resolve())

@@ -50,13 +50,9 @@ def names_of_inputs(program: Program) -> tuple[str, ...]:
 
 
 def read_inputs(program: Program, file: str) -> tuple[Any, ...]:
-    """Read a program's inputs from a ``.safetensors`` or ``.pt`` file.
+    """Read a program's inputs from a ``.safetensors`` or ``.pt`` file of plain data.
 
-    A mapping holds them by name, a sequence in order. A ``.pt`` file may only hold plain data.
-
-    Raises:
-        FileError: The file cannot be read.
-        InputsError: Its contents do not fit the program's inputs.
+    A mapping holds them by name, a sequence in order.
     """
     names = names_of_inputs(program)
     values = _read(file)
@@ -64,9 +60,8 @@ def read_inputs(program: Program, file: str) -> tuple[Any, ...]:
         missing = [name for name in names if name not in values]
         extra = [str(name) for name in values if name not in names]
         if missing or extra:
-            reason = (
-                f"missing: {', '.join(missing) or 'none'}; unknown: {', '.join(extra) or 'none'}"
-            )
+            parts = {"missing": missing, "unknown": extra}
+            reason = "; ".join(f"{key}: {', '.join(each) or 'none'}" for key, each in parts.items())
             hint = f"the program takes {', '.join(names) or 'nothing'}"
             raise InputsError(reason=reason, hint=hint)
         values = [values[name] for name in names]
@@ -80,9 +75,6 @@ def made_up_inputs(program: Program, seed: int) -> tuple[Any, ...]:
 
     Floating point values are normally distributed; integers and truth values are 0 or 1. Symbolic
     sizes take their hints. A number is the one that the program asserts, or else its hint, or 1.0.
-
-    Raises:
-        InputsError: An integer has no hint.
     """
     generator = torch.Generator().manual_seed(seed)
     hints = _hints(program)
@@ -120,17 +112,11 @@ def summary(value: object) -> dict[str, Any]:
     """Summarise one result as data."""
     if not isinstance(value, torch.Tensor):
         return {"type": type(value).__name__, "value": value}
-    about: dict[str, Any] = {
-        "type": f"{value.dtype}".removeprefix("torch."),
-        "shape": list(value.shape),
-    }
+    about: dict[str, Any] = {"type": f"{value.dtype}".removeprefix("torch.")}
+    about["shape"] = list(value.shape)
     if value.numel() and not value.is_complex():
         numbers = value.detach().double()
-        about |= {
-            "min": float(numbers.min()),
-            "max": float(numbers.max()),
-            "mean": float(numbers.mean()),
-        }
+        about |= {key: float(getattr(numbers, key)()) for key in ("min", "max", "mean")}
     return about
 
 
@@ -159,19 +145,16 @@ def _read(file: str) -> dict[str, Any] | Sequence[Any]:
 def _input(program: Program, declared: Input, value: object) -> Tensor | float | None:
     if isinstance(declared, ObjectInput):
         raise _no_object(declared)
-    if isinstance(declared, BufferInput):
-        if not isinstance(value, torch.Tensor):
-            reason = f"{declared.name} is a tensor, but {type(value).__name__} was given"
-            raise InputsError(reason=reason)
-        return value
-    if isinstance(value, torch.Tensor) and value.numel() == 1:
-        return value.item()
-    if value is None and program.symbols[declared.symbol].kind is SymbolKind.NONE:
-        return None
-    if not isinstance(value, (bool, int, float)):
-        reason = f"{declared.symbol} is a number, but {type(value).__name__} was given"
-        raise InputsError(reason=reason)
-    return value
+    is_tensor = isinstance(declared, BufferInput)
+    if isinstance(value, torch.Tensor) and (is_tensor or value.numel() == 1):
+        return value if is_tensor else value.item()
+    if isinstance(declared, ScalarInput):
+        is_none = value is None and program.symbols[declared.symbol].kind is SymbolKind.NONE
+        if is_none or isinstance(value, (bool, int, float)):
+            return value  # type: ignore[return-value]  # None is what the program takes
+    what = "a tensor" if is_tensor else "a number"
+    given = type(value).__name__
+    raise InputsError(reason=f"{input_name(declared)} is {what}, but {given} was given")
 
 
 def _no_object(declared: ObjectInput) -> InputsError:
@@ -204,13 +187,13 @@ def _typical(name: str, program: Program, pinned: dict[str, float]) -> float | N
 
 
 def _hints(program: Program) -> dict[str, float]:
+    symbols: set[str] = set()
     for each in program.inputs:
         if isinstance(each, ObjectInput):
             raise _no_object(each)
-    symbols = {each.symbol for each in program.inputs if isinstance(each, ScalarInput)}
-    for each in program.inputs:
-        if isinstance(each, BufferInput):
-            symbols |= program.layout(each.name).symbols
+        symbols |= (
+            {each.symbol} if isinstance(each, ScalarInput) else program.layout(each.name).symbols
+        )
     hints: dict[str, float] = {}
     pinned = _pinned(program)
     for name in sorted(symbols):
@@ -219,9 +202,8 @@ def _hints(program: Program) -> dict[str, float]:
             continue
         value = _typical(name, program, pinned)
         if value is None:
-            raise InputsError(
-                reason=f"there is no typical value for {name}", hint="give inputs with --inputs"
-            )
+            reason = f"there is no typical value for {name}"
+            raise InputsError(reason=reason, hint="give inputs with --inputs")
         hints[name] = value
     return hints
 

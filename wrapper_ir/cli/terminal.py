@@ -28,10 +28,7 @@ _WIDEST = 1000
 
 
 def out(*, color: bool = False) -> Console:
-    """Return a console on the current standard output (tests replace the stream).
-
-    ``color`` forces colours even if the output is not a terminal.
-    """
+    """Return a console on the current standard output; ``color`` forces colours."""
     return _console(sys.stdout, force_terminal=True if color else None)
 
 
@@ -117,8 +114,7 @@ def bar(what: str) -> Iterator[Callable[[int, int], None]]:
 def counting(what: str) -> Iterator[Callable[[str], None]]:
     """Show a search; yield a function to call after each try with its result, or an empty string.
 
-    On a terminal the count and the last result stand beside a spinner; elsewhere each result is
-    printed on a line.
+    On a terminal this is a spinner; elsewhere each result is printed on a line.
     """
     from rich.markup import escape
 

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.cli.doctor import Fault, Trial, fault_of
@@ -31,16 +32,10 @@ _PATIENCE: Final = 600.0
 def run_trials(
     names: list[str], progress: Callable[[int, int], None]
 ) -> tuple[dict[str, Any], list[Trial]]:
-    """Import torch and try the front end and emitters.
+    """Import torch and try the front end and emitters; return torch's facts, and the trials.
 
-    A trial that fails or crashes does not stop the others, except for the import of torch.
-
-    Args:
-        names: ``FRONT_END`` and names of emitters.
-        progress: Called with the number of trials done and in total.
-
-    Returns:
-        The facts that torch reports, and all trials; the first is the import of torch.
+    A trial that fails or crashes does not stop the others, except for the first, the import of
+    torch. ``progress`` is called with the number of trials done and in total.
     """
     facts, trials = {}, []
     names = [IMPORT, *names]
@@ -57,12 +52,11 @@ def run_trials(
 
 def _records(names: list[str]) -> Iterator[dict[str, Any]]:
     """Yield the record of each trial, starting a new process after a crash."""
-    while names:
-        done = 0
-        for record in _one_process(names):
+    left = list(names)
+    while left:
+        for record in _one_process(list(left)):
             yield record
-            done += 1
-        names = names[done:]
+            left.pop(0)
 
 
 def _one_process(names: list[str]) -> Iterator[dict[str, Any]]:
@@ -120,29 +114,7 @@ IMPORT = "torch"
 FRONT_END = "Inductor front end"
 
 #: y = relu(x) by a C++ kernel, z = y @ w by a library op.
-_PROGRAM = """\
-wir 2
-program @doctor inference logical
-
-input %x : f32[4, 8] @cpu
-input %w : f32[8, 2] @cpu
-
-kernel @relu(in_ptr0: in f32, out_ptr0: out f32) cpp
-  | // {unique}
-  | extern "C" void kernel(const float* in_ptr0, float* out_ptr0)
-  | {{
-  |     for (int i = 0; i < 32; ++i) out_ptr0[i] = in_ptr0[i] > 0 ? in_ptr0[i] : 0;
-  | }}
-  |
-
-extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
-
-  %y = allocate : f32[4, 8] @cpu
-  call @relu(%x, out %y)
-  %z = allocate : f32[4, 2] @cpu
-  aten::mm.out(%y, %w, out=out %z)
-return %y, %z
-"""
+_PROGRAM = Path(__file__).with_name("doctor.wir")
 
 
 def main(names: Sequence[str]) -> None:
@@ -176,11 +148,11 @@ def _tried(name: str) -> dict[str, Any]:
 def _torch_facts() -> dict[str, Any]:
     import torch
 
-    inventories = {kind.type: kind.doctor.inventory(torch) for kind in registered()}
-    devices = {
-        type_: (each.built_for, [(unit.name, unit.capability) for unit in each.units])
-        for type_, each in inventories.items()
-    }
+    devices = {}
+    for kind in registered():
+        found = kind.doctor.inventory(torch)
+        units = [(unit.name, unit.capability) for unit in found.units]
+        devices[kind.type] = (found.built_for, units)
     return {"version": torch.__version__, "devices": devices}
 
 
@@ -189,7 +161,7 @@ def _emit(target: str) -> Fault | None:
     from wrapper_ir.api import compile
     from wrapper_ir.text import parse
 
-    program = parse(_PROGRAM.format(unique=uuid.uuid4().hex))
+    program = parse(_PROGRAM.read_text("utf-8").replace("// unique", f"// {uuid.uuid4().hex}"))
     x, w = _inputs()
     expected = (x.relu(), x.relu() @ w)
     return _compared(compile(program, target)(x, w), expected)
@@ -231,9 +203,7 @@ def _compared(results: Sequence[Any], expected: Sequence[torch.Tensor]) -> Fault
         return tensor.detach().contiguous().view(torch.int32)
 
     pairs = zip(results, expected, strict=True)
-    if all(
-        ours.shape == eager.shape and torch.equal(bits(ours), bits(eager)) for ours, eager in pairs
-    ):
+    if all(a.shape == b.shape and torch.equal(bits(a), bits(b)) for a, b in pairs):
         return None
     return Fault("", "its results are not bitwise equal to those of eager execution")
 

@@ -5,14 +5,13 @@ others as entry points of the group ``wrapper_ir.devices``, processes by :func:`
 and nothing else in the library needs to change. Nothing here imports torch.
 """
 
-from wrapper_ir.devices.cpu import CPU
-from wrapper_ir.devices.cuda import CUDA
 from wrapper_ir.devices.kind import (
     CppSide,
     DeviceKind,
     Doctor,
     Inventory,
     KernelLanguage,
+    Launcher,
     Memory,
     MemorySpace,
     OpaqueLayout,
@@ -21,7 +20,7 @@ from wrapper_ir.devices.kind import (
     Unit,
     named,
 )
-from wrapper_ir.devices.languages import CPP, TRITON, Launcher
+from wrapper_ir.devices.known import CPP, CPU, CUDA, TRITON
 from wrapper_ir.devices.registry import (
     TYPE_NUMBERS,
     DeviceLoadError,

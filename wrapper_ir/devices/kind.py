@@ -7,10 +7,10 @@ planner and library ops accept it, and anything that needs more is refused by na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,43 @@ class KernelLanguage:
     def file(self, kernel: str) -> str:
         """Return the path of a kernel in the folder of an exported program."""
         return f"kernels/{kernel}{self.suffix}"
+
+
+class Launcher(Protocol):
+    """The kernels of one emitted file in a vendor's language, for one device.
+
+    The file constructs one from the :class:`torch.device`, adds its kernels and loads them all at
+    once. It then calls each kernel with its grid, a tuple of up to three integers, and one argument
+    for each parameter: a tensor or a number. A launch goes to the device's current stream; if the
+    language has ``KernelLanguage.stream``, that stream is passed after the grid.
+    """
+
+    def __init__(self, device: Any) -> None: ...  # noqa: ANN401 - a torch.device
+
+    def add(
+        self,
+        name: str,
+        params: Sequence[str],
+        code: str,
+        *,
+        entry: str,
+        group: tuple[int, ...] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add one kernel.
+
+        Args:
+            name: Its name, for messages.
+            params: The types of its parameters in the text form's notation: ``in f32``, ``out f32``
+                or ``inout f32`` for tensors, ``i64``, ``f64``, ``bool`` and so on for numbers.
+            code: Its source.
+            entry: The name of the function in the source.
+            group: The work-group size; empty to let the launcher choose.
+            options: Further options from the program.
+        """
+
+    def load(self) -> tuple[Callable[..., None], ...]:
+        """Compile the kernels and return a callable for each, in the order they were added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.devices.cpu import CPU
-from wrapper_ir.devices.cuda import CUDA
 from wrapper_ir.devices.kind import DeviceKind, KernelLanguage
+from wrapper_ir.devices.known import CPU, CUDA
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.plugins import DEVICES, plugins
 

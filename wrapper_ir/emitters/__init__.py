@@ -36,7 +36,7 @@ from wrapper_ir.emitters.registry import (
     unregister_emitter,
 )
 from wrapper_ir.emitters.values import constant_values
-from wrapper_ir.options.legal import Legal
+from wrapper_ir.options.declared import Legal
 from wrapper_ir.options.schema import Option, check_options, options_of
 
 __all__ = [

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.artifact import not_an_artifact
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.options.legal import Legal
+from wrapper_ir.options.declared import Legal
 from wrapper_ir.options.schema import check_options, options_of
 from wrapper_ir.plugins import EMITTERS, plugins
 

@@ -41,12 +41,13 @@ GRAPH_RESULTS: Final = Option(
     choices=("fresh", "shared"),
 )
 
-PRODUCTS: Final = Option(
-    "products",
+MATMUL: Final = Option(
+    "gpu_matmul",
     str,
     "cublas",
     "matrix products on a GPU: call cuBLAS directly, as PyTorch's ops do, or call these ops (aten)",
     choices=("aten", "cublas"),
+    formerly="products",
 )
 
 ARCHITECTURES: Final = Option(
@@ -65,16 +66,8 @@ ARCHITECTURES: Final = Option(
 class Captures:
     """Base of emitters whose programs' calls can be captured: the options for that.
 
-    Attributes:
-        cuda_graph: Whether calls are captured as CUDA graphs and replayed, if possible.
-        cuda_graph_limit: How many graphs are kept, one for each set of input sizes.
-        cuda_graph_branches: How many branches a graph may have besides its main one: independent
-            kernels run side by side if that is faster.
-        cuda_graph_results: Whether results of replayed calls are ``fresh`` memory that the caller
-            owns, or ``shared``: the graph's own memory, which the next call overwrites. In
-            training they are always fresh.
-        cuda_graph_cuts: Whether a program that cannot be captured as a whole is cut at the
-            obstacles and the pieces between them are captured.
+    Branches are independent kernels that run side by side. Results that are shared are the graph's
+    own memory, which the next call overwrites; in training they are always fresh.
     """
 
     cuda_graph: bool = GRAPHS.field()

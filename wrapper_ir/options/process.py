@@ -1,9 +1,15 @@
-"""Process-wide defaults of options: assigned in Python, or else taken from the environment."""
+"""What holds beyond a call: process-wide defaults of options, and the machine to compile for.
+
+Inductor's C++ depends on the width of vectors and on the number of threads. Snapshots are to be the
+same on every machine, so the fixtures for them pin both.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.errors import OptionError
 from wrapper_ir.options import declared
@@ -16,16 +22,9 @@ __all__ = ["ProcessSettings", "settings"]
 
 
 def _option(name: str) -> Option:
-    """Return the option of this name that has a process-wide default.
-
-    Raises:
-        OptionError: There is none.
-    """
-    known = {
-        each.name: each
-        for each in vars(declared).values()
-        if isinstance(each, Option) and each.variable
-    }
+    """Return the option of this name that has a process-wide default."""
+    options = (each for each in vars(declared).values() if isinstance(each, Option))
+    known = {each.name: each for each in options if each.variable}
     if name not in known:
         raise OptionError(option=name, legal=known, owner="wir.settings")
     return known[name]
@@ -74,3 +73,19 @@ class ProcessSettings:
 
 settings = ProcessSettings()
 """The process-wide defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The facts of a machine that the text of a kernel depends on."""
+
+    isa: str  #: the instruction set, as Inductor calls it
+    bits: int  #: the width of its vectors
+    threads: int
+
+
+SNAPSHOTS: Final = Machine("avx2", bits=256, threads=4)
+"""The machine of snapshots. Processors without AVX2 get kernels without vectors."""
+
+pinned: Final[ContextVar[Machine | None]] = ContextVar("pinned", default=None)
+"""The machine that captures in this context are for; None for the one at hand."""

@@ -111,11 +111,7 @@ class Option:
         return self.expected or (_one_of(self.choices) if self.choices else _expected_of(self.kind))
 
     def check(self, value: object, name: str = "") -> None:
-        """Check a value.
-
-        Args:
-            value: The value.
-            name: The name to use in the error; the default is the option's.
+        """Check a value; ``name`` is the one to use in the error instead of the option's.
 
         Raises:
             OptionValueError: The value is not legal.
@@ -146,13 +142,9 @@ class Option:
     def read(self, word: str, variable: str = "") -> object:
         """Convert a word to a value of the option's type; :meth:`check` checks if it is legal.
 
-        Args:
-            word: The word.
-            variable: The environment variable that holds it, if any.
-
         Raises:
-            OptionValueError: The word cannot be converted. The error names the variable, if any,
-                or else the option.
+            OptionValueError: The word cannot be converted. The error names the environment variable
+                that holds it, if any, or else the option.
         """
         try:
             return _convert(word, self.kind)
@@ -221,12 +213,7 @@ def renamed(options: Iterable[Option], values: Mapping[str, T]) -> dict[str, T]:
 
 
 def check_values(options: Iterable[Option], values: Mapping[str, object], *, owner: str) -> None:
-    """Check values by the names of their options.
-
-    Args:
-        options: All options of the owner.
-        values: The values, by name.
-        owner: The owner, as errors name it, such as ``emitter 'python'``.
+    """Check values by the names of their options, which are all of an owner, say "emitter 'fx'".
 
     Raises:
         OptionError: There is no option of some name.
@@ -296,12 +283,9 @@ class _NotLegalError(Exception):
 def read_options(
     options: Iterable[Option], words: Iterable[tuple[str, str]], *, owner: str
 ) -> dict[str, object]:
-    """Parse pairs of names and words into values; the last pair for a name wins.
+    """Parse pairs of names and words into values of an owner's options; the last for a name wins.
 
-    Args:
-        options: All options of the owner.
-        words: The pairs. A dash in a name stands for an underscore.
-        owner: The owner, as errors name it, such as ``emitter 'python'``.
+    A dash in a name stands for an underscore.
 
     Raises:
         OptionError: There is no option of some name.
@@ -318,11 +302,7 @@ def read_options(
 
 
 def _convert(word: str, kind: object) -> object:
-    """Convert a word to a value of a type.
-
-    Raises:
-        _NotLegalError: The word cannot be converted.
-    """
+    """Convert a word to a value of a type, or raise _NotLegalError."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return _choose(word, {str(choice): choice for choice in inner}, _one_of(inner))

@@ -42,13 +42,15 @@ from wrapper_ir.lines.program import Stage
 from wrapper_ir.lines.traits import shows
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.passes import legalisation_for, lowering_for, plan_memory
-from wrapper_ir.testing.corpus import corpus_files, corpus_inputs, corpus_program, wrong_inputs
-from wrapper_ir.testing.equivalence import (
-    assert_equivalent,
-    assert_same,
-    run_on_copies,
+from wrapper_ir.testing.corpus import (
+    corpus_files,
+    corpus_inputs,
+    corpus_program,
+    logical_program,
+    obeying,
+    wrong_inputs,
 )
-from wrapper_ir.testing.pass_rules import logical_program, obeying
+from wrapper_ir.testing.equivalence import assert_equivalent, assert_same, run_on_copies
 from wrapper_ir.testing.watched import WatchedPrograms, names_missing
 from wrapper_ir.testing.witnesses import poisoned
 
@@ -104,13 +106,18 @@ class EmitterConformance(WatchedPrograms):
         with poisoned():
             yield
 
+    @pytest.fixture(params=NAMES)
+    def name(self, request: pytest.FixtureRequest) -> str:
+        """Return the name of a program that the emitter renders."""
+        if request.param in self.refused:
+            pytest.skip(f"{self.target} refuses it")
+        return str(request.param)
+
     # Results.
 
-    @pytest.mark.parametrize("name", NAMES)
     @pytest.mark.parametrize("seed", [0, 1])
     def test_results_are_the_interpreters(self, name: str, seed: int) -> None:
         """Results, layouts and written inputs have the same bits."""
-        self._skip_refused(name)
         assert_equivalent(
             corpus_program(name),
             *corpus_inputs(name, seed=seed),
@@ -118,10 +125,8 @@ class EmitterConformance(WatchedPrograms):
             options=self.options,
         )
 
-    @pytest.mark.parametrize("name", NAMES)
     def test_calls_do_not_disturb_each_other(self, name: str) -> None:
         """A second call is correct and does not change the results of the first."""
-        self._skip_refused(name)
         program, reference = corpus_program(name), corpus_program(name)
         function = self._function(program)
         runs = []
@@ -133,10 +138,8 @@ class EmitterConformance(WatchedPrograms):
         first, before = runs[0]
         assert_same(_contents(first), before)
 
-    @pytest.mark.parametrize("name", NAMES)
     def test_results_share_memory_as_they_should(self, name: str) -> None:
         """Views are views, copies are copies, and the same random numbers are drawn."""
-        self._skip_refused(name)
         outcomes = []
         for is_reference in (True, False):
             program, inputs = corpus_program(name), corpus_inputs(name)
@@ -151,10 +154,8 @@ class EmitterConformance(WatchedPrograms):
         assert overlaps == expected_overlaps, "values share other memory than in the interpreter"
         assert state == expected_state, "the random state differs from the interpreter's"
 
-    @pytest.mark.parametrize("name", NAMES)
     def test_calls_are_below_autograd(self, name: str) -> None:
         """Autograd and autocast are off inside, and autograd learns of writes to inputs."""
-        self._skip_refused(name)
         program, inputs = corpus_program(name), corpus_inputs(name)
         expected = run_on_copies(self._function(program), inputs)
         function, args = self._function(corpus_program(name)), corpus_inputs(name)
@@ -179,10 +180,8 @@ class EmitterConformance(WatchedPrograms):
         names = [name for name, _ in expected]
         assert_same([*zip(names, (*results, *args), strict=True)], expected)
 
-    @pytest.mark.parametrize("name", NAMES)
     def test_constants_are_the_programs(self, name: str) -> None:
         """Constants are not copied: the next call sees a change to a tensor of ``Program.data``."""
-        self._skip_refused(name)
         program, inputs = corpus_program(name), corpus_inputs(name)
         if not program.constants:
             pytest.skip("the program has no constants")
@@ -195,10 +194,8 @@ class EmitterConformance(WatchedPrograms):
         expected = run_on_copies(partial(interpret, reference), inputs)
         assert_same(run_on_copies(function, inputs), expected)
 
-    @pytest.mark.parametrize("name", NAMES)
     def test_boxed_calls_empty_their_list(self, name: str) -> None:
         """``load_boxed`` takes one list and empties it, so that inputs are freed early."""
-        self._skip_refused(name)
         inputs = corpus_inputs(name)
         with torch.no_grad():
             self._artifact(corpus_program(name)).load_boxed()(inputs)
@@ -206,7 +203,6 @@ class EmitterConformance(WatchedPrograms):
 
     # Emitting.
 
-    @pytest.mark.parametrize("name", NAMES)
     def test_it_renders_or_refuses(self, name: str) -> None:
         """A program is rendered, or one error lists every line that cannot be."""
         program = corpus_program(name)
@@ -225,7 +221,6 @@ class EmitterConformance(WatchedPrograms):
     @pytest.mark.parametrize("name", NAMES)
     def test_emitting_is_pure(self, name: str) -> None:
         """The same program gives the same text, regardless of earlier ones."""
-        self._skip_refused(name)
         folder, state = os.listdir(), torch.get_rng_state()
         first = self._artifact(corpus_program(name)).source
         assert os.listdir() == folder, "emitting leaves files behind"
@@ -259,10 +254,8 @@ class EmitterConformance(WatchedPrograms):
         difference = difflib.unified_diff(one, other, lineterm="", n=0)
         assert not [*itertools.islice(difference, 20)], "the text depends on the process"
 
-    @pytest.mark.parametrize("name", NAMES)
     def test_text_defines_what_it_names(self, name: str) -> None:
         """Python text has no undefined names except constants, which ``load`` may set."""
-        self._skip_refused(name)
         program = corpus_program(name)
         undefined = names_missing(self._artifact(program).source)
         assert len(undefined) <= len({**program.constants, **program.objects}), undefined
@@ -295,10 +288,8 @@ class EmitterConformance(WatchedPrograms):
 
     # Checks.
 
-    @pytest.mark.parametrize("name", NAMES)
     def test_wrong_inputs_are_refused(self, name: str) -> None:
         """Wrong counts, types, devices and layouts and out-of-range numbers are errors."""
-        self._skip_refused(name)
         program, inputs = corpus_program(name), corpus_inputs(name)
         function = self._function(program)
         accepted = []
@@ -312,10 +303,8 @@ class EmitterConformance(WatchedPrograms):
 
     # Debugging.
 
-    @pytest.mark.parametrize("name", NAMES)
     def test_debugging_changes_nothing(self, name: str, capfd: pytest.CaptureFixture[str]) -> None:
         """Probes around every call do not change the results."""
-        self._skip_refused(name)
         if not self.has_probes:
             pytest.skip("the emitter shows no values")
         program = corpus_program(name)
@@ -345,10 +334,6 @@ class EmitterConformance(WatchedPrograms):
                 raise
         pytest.fail("the emitter renders no probes; has_probes = False says so", pytrace=False)
 
-    def _skip_refused(self, name: str) -> None:
-        if name in self.refused:
-            pytest.skip(f"{self.target} refuses it")
-
 
 def _contents(values: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """Return values with tensors cloned, so that they keep their present contents."""
@@ -357,14 +342,9 @@ def _contents(values: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 def _overlaps(values: Sequence[object]) -> list[tuple[int, int]]:
     """Return the pairs of values, by position, whose memory overlaps."""
-    spans = [_span(value) for value in values]
-    numbers = range(len(spans))
-    return [
-        (a, b)
-        for a in numbers
-        for b in numbers[a + 1 :]
-        if max(spans[a][0], spans[b][0]) < min(spans[a][1], spans[b][1])
-    ]
+    spans = enumerate(map(_span, values))
+    pairs = itertools.combinations(spans, 2)
+    return [(a, b) for (a, one), (b, two) in pairs if max(one[0], two[0]) < min(one[1], two[1])]
 
 
 def _span(value: object) -> tuple[int, int]:

@@ -27,9 +27,11 @@ from wrapper_ir.testing.equivalence import example_inputs
 from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from torch import Tensor
+
+    from wrapper_ir.passes import Pass
 
 
 __all__ = ["about", "corpus_files", "corpus_inputs", "corpus_program", "wrong_inputs"]
@@ -71,6 +73,37 @@ def _constants(program: Program) -> dict[str, Tensor]:
     return data
 
 
+def logical_program(name: str) -> Program:
+    """Return a program of the corpus as a logical one, so that it goes through lowering.
+
+    Most are planned. Their frees, slices and reuses are legal in a logical program as well, and the
+    planner keeps them.
+    """
+    return corpus_program(name, planned=False).replace(stage=Stage.LOGICAL)
+
+
+def obeying(passes: Iterable[Pass], program: Program) -> Program:
+    """Return a program after passes that obey the rules on it.
+
+    A pass leaves its argument alone and always returns the same for it; a second run returns its
+    argument itself. That a result is valid is checked whenever a pass of a package runs.
+
+    Raises:
+        AssertionError: A pass breaks a rule. The message says which.
+    """
+    for run in passes:
+        before, data = str(program), dict(program.data)
+        once = run(program)
+        assert str(program) == before, f"the pass '{run.name}' changes its argument"
+        kept = data.keys() == program.data.keys()
+        kept = kept and all(value is program.data[name] for name, value in data.items())
+        assert kept, f"the pass '{run.name}' changes the values of its argument's constants"
+        assert run(program) == once, f"the pass '{run.name}' returns something else each time"
+        assert run(once) is once, f"a second run of the pass '{run.name}' returns another program"
+        program = once
+    return program
+
+
 # Inputs that a program must reject, derived from its input declarations.
 
 Wrong = tuple[str, list[Any]]
@@ -81,12 +114,7 @@ _LARGEST: Final = 1 << 16
 
 #: Numbers that violate one assertion each, by corpus program.
 _BREAKS: Final[Mapping[str, Sequence[Mapping[str, float]]]] = {
-    "asserts": (
-        {"s0": 6, "s1": 7},
-        {"s0": 1028, "s1": 514},
-        {"s0": 8, "s1": 5},
-        {"z0": -1.0},
-    ),
+    "asserts": ({"s0": 6, "s1": 7}, {"s0": 1028, "s1": 514}, {"s0": 8, "s1": 5}, {"z0": -1.0})
 }
 
 
@@ -180,43 +208,26 @@ def _outside_ranges(program: Program) -> Iterator[Wrong]:
 
 @dataclass(slots=True)
 class Row:
-    """The coverage of one kind of line or one element type.
+    """The coverage of one kind of line or one element type."""
 
-    Attributes:
-        name: The line's mnemonic, or the type's name.
-        programs: The corpus programs that contain it.
-        rendered: The number of these that each emitter renders.
-    """
-
-    name: str
-    programs: list[str]
-    rendered: dict[str, int]
+    name: str  #: the line's mnemonic, or the type's name
+    programs: list[str]  #: those of the corpus that contain it
+    rendered: dict[str, int]  #: how many of these each emitter renders
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Coverage of the corpus by kind of line, by element type, and by both.
-
-    Attributes:
-        lines: A row for each kind of line.
-        dtypes: A row for each element type.
-        cells: For each kind of line, a row for each element type of the buffers it mentions.
-    """
+    """Coverage of the corpus by kind of line, by element type, and by both."""
 
     lines: list[Row]
     dtypes: list[Row]
-    cells: dict[str, list[Row]]
+    cells: dict[str, list[Row]]  #: by kind of line: rows for the types of buffers it mentions
 
 
 def coverage(
     emitters: Sequence[str], *, progress: Callable[[int, int], None] | None = None
 ) -> Coverage:
-    """Render the corpus with the given emitters and count.
-
-    Args:
-        emitters: The names of the emitters.
-        progress: A function that is called with the number of finished and of all programs.
-    """
+    """Render the corpus with emitters and count; report the programs done, and all, as progress."""
     lines: dict[str, Row] = {}
     dtypes: dict[str, Row] = {}
     cells: dict[str, dict[str, Row]] = {}

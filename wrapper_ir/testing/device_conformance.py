@@ -35,13 +35,18 @@ from wrapper_ir.lines.traits import calls_kernel, calls_op
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.passes import legalisation_for, lowering_for, plan_memory
 from wrapper_ir.runtime.probes import difference
-from wrapper_ir.testing.corpus import corpus_files, corpus_inputs, corpus_program
+from wrapper_ir.testing.corpus import (
+    corpus_files,
+    corpus_inputs,
+    corpus_program,
+    logical_program,
+    obeying,
+)
 from wrapper_ir.testing.equivalence import copy_of, run_on_copies
-from wrapper_ir.testing.pass_rules import logical_program, obeying
 from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from wrapper_ir.lines.program import Program
@@ -203,9 +208,7 @@ class DeviceConformance:
         turned = copy_of(value.movedim(0, -1) if size else value, self.device)
         there = value.to(self.device)
         turned_back = torch.empty_like(there).copy_(turned.movedim(-1, 0) if size else turned)
-        assert torch.equal(
-            turned_back.cpu(), value
-        ), "a copy of a view has other contents than the view"
+        assert torch.equal(turned_back.cpu(), value), "a copy of a view is not like the view"
         if size and size[0] > 1:
             there[1:].copy_(torch.zeros_like(value[1:]))
             assert torch.equal(there[:1].cpu(), value[:1]), "a copy wrote outside its target"
@@ -214,15 +217,14 @@ class DeviceConformance:
     def test_buffers_are_as_they_are_asked_for(self) -> None:
         """Allocations have the requested sizes, strides and type, and are disjoint."""
         kind = Device.parse(self.device).kind
-        make: Callable[..., torch.Tensor] = (
-            named(kind.python.allocator)
-            if kind.python.allocator
-            else lambda size, stride, dtype: torch.empty_strided(
-                size, stride, dtype=dtype, device=self.device
-            )
-        )
-        spans = []
-        kept = []
+
+        def plainly(
+            size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype
+        ) -> torch.Tensor:
+            return torch.empty_strided(size, stride, dtype=dtype, device=self.device)
+
+        make = named(kind.python.allocator) if kind.python.allocator else plainly
+        spans, kept = [], []
         for size, stride in (((5, 3), (3, 1)), ((5, 3), (1, 8)), ((0,), (1,)), ((), ())):
             for dtype in _DTYPES:
                 buffer = make(size, stride, dtype)

@@ -221,10 +221,5 @@ def _error(
 ) -> NotEquivalentError:
     what, words = mismatch
     return NotEquivalentError(
-        program=program.name,
-        target=target,
-        reference=reference,
-        what=what,
-        words=words,
-        call=call,
+        program=program.name, target=target, reference=reference, what=what, words=words, call=call
     )

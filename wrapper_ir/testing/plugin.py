@@ -46,7 +46,7 @@ def _snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
 @pytest.fixture
 def _snapshot_machine() -> Iterator[None]:
     """Have programs that the test captures written for one machine, whichever this is."""
-    from wrapper_ir.options.machine import SNAPSHOTS, pinned  # noqa: PLC0415 - on first use
+    from wrapper_ir.options.process import SNAPSHOTS, pinned  # noqa: PLC0415 - on first use
 
     token = pinned.set(SNAPSHOTS)
     yield

@@ -24,7 +24,7 @@ from wrapper_ir.emitters.registry import emitter_class
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.kernels import CppKernel
 from wrapper_ir.lines.program import Program
-from wrapper_ir.options.machine import SNAPSHOTS
+from wrapper_ir.options.process import SNAPSHOTS
 from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
@@ -59,18 +59,12 @@ class ProgramFile(SingleFileSnapshotExtension):
 
     _write_mode = WriteMode.TEXT
     target: ClassVar[str]
-    _file = ""
-    """The path of the snapshot, once it has been read."""
-    _sets = ""
-    """The instruction sets of the program's kernels that are not the one of snapshots."""
+    _file = ""  #: the path of the snapshot, once it has been read
+    _sets = ""  #: instruction sets of the program's kernels that are not the one of snapshots
 
     @override
     def serialize(self, data: Any, **_: Any) -> str:
-        """Return the text of the file.
-
-        Raises:
-            TypeError: The compared value is not a program.
-        """
+        """Return the text of the file; only programs can be compared."""
         if not isinstance(data, Program):
             what = type(data).__name__
             raise TypeError(f"a {self.target} snapshot takes a program, not {what}")
@@ -141,13 +135,6 @@ class WirFile(ProgramFile):
         yield from to_text(changed).splitlines()
 
 
-class PythonFile(ProgramFile):
-    """A snapshot of a program's emitted Python."""
-
-    target = "python"
-    file_extension = "py"
-
-
 class CppFile(ProgramFile):
     """A snapshot of a program's emitted C++, formatted if clang-format is installed."""
 
@@ -159,30 +146,16 @@ class CppFile(ProgramFile):
         return format_cpp(super().text(program))
 
 
-class FxFile(ProgramFile):
-    """A snapshot of a program's emitted FX graph."""
-
-    target = "fx"
-    file_extension = "txt"
-
-
 def extension(name: str) -> type[ProgramFile]:
-    """Return the extension of a fixture: ``PythonFile`` for ``python_snapshot``."""
-    extension_class: type[ProgramFile] = globals()[f"{name.removesuffix('_snapshot').title()}File"]
-    return extension_class
+    """Return the extension of a fixture: that of ``python`` for ``python_snapshot``."""
+    target = name.removesuffix("_snapshot")
+    own: dict[str, type[ProgramFile]] = {"wir": WirFile, "cpp": CppFile}
+    return own.get(target) or extension_for(target, {"python": "py", "fx": "txt"}[target])
 
 
 @cache
 def extension_for(emitter: str, suffix: str) -> type[ProgramFile]:
-    """Return the extension for the output of any emitter.
-
-    Args:
-        emitter: The name of the emitter.
-        suffix: The file suffix.
-
-    Raises:
-        UnknownEmitterError: There is no emitter of that name.
-    """
+    """Return the extension for the output of any emitter, in files with a suffix."""
     emitter_class(emitter)
     attributes = {"target": emitter, "file_extension": suffix.removeprefix(".")}
     return type(f"{emitter.title()}File", (ProgramFile,), attributes)

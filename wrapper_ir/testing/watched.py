@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import gc
 import symtable
 import weakref
@@ -36,18 +37,6 @@ _SLACK = witnesses.BYTES // 8
 _MEASURES = pytest.mark.skipif(
     not witnesses.can_measure(), reason="the C library does not report memory use"
 )
-
-_ON_META = """
-wir 2
-program @on_meta inference planned
-input %x : f32[4, 3] @meta
-extern aten::mul.Tensor(Tensor self, Tensor other) -> Tensor
-extern aten::mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
-  %y = aten::mul.Tensor(%x, %x) @meta : f32[4, 3] @meta
-  %z = allocate : f32[4, 3] @meta
-  aten::mul.out(%x, %y, out=out %z) @meta
-return %y, %z
-"""
 
 
 class WatchedPrograms:
@@ -181,7 +170,7 @@ class WatchedPrograms:
 
     def test_memory_is_on_the_programs_device(self) -> None:
         """Memory of a program for another device is on that device."""
-        function = self._compiled(parse(_ON_META))
+        function = self._compiled(witnesses.witness("on_meta"))
         for result in function(torch.empty(4, 3, device="meta")):
             assert result.device.type == "meta"
         with pytest.raises((WrapperIRError, TypeError)):
@@ -216,16 +205,19 @@ class WatchedPrograms:
     # Helpers.
 
     def _compiled(self, program: Program, *, boxed: bool = False) -> Callable[..., Any]:
-        try:
+        with self._refusing():
             if boxed:
                 return emit(program, self.target, **self.options).load_boxed()
             return compile_program(program, self.target, debug="off", **self.options)
-        except EmitError as error:
-            pytest.skip(f"{self.target} refuses it: {error.problems[0].reason}")
 
     def _text(self, program: Program) -> str:
-        try:
+        with self._refusing():
             return emit(program, self.target, **self.options).source
+
+    @contextlib.contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
         except EmitError as error:
             pytest.skip(f"{self.target} refuses it: {error.problems[0].reason}")
 
@@ -260,41 +252,29 @@ def _without_order(program: Program) -> Iterator[tuple[int, Program]]:
 _OF_MODULES: Final = frozenset({*dir(builtins), "__file__"})
 
 
-def undefined_names(source: str) -> list[str]:
+def names_missing(text: str) -> list[str]:
     """Return the names that a module reads but never defines, regardless of order.
 
-    Args:
-        source: The text of the module.
-
-    Raises:
-        SyntaxError: The text is not Python.
-    """
-    top = symtable.symtable(source, "<emitted>", "exec")
-    defined = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported()}
-    tables = [top, *_inside(top)]
-    for table in tables:  # a function with "global x" may define x
-        symbols = table.get_symbols()
-        defined |= {s.get_name() for s in symbols if s.is_declared_global() and s.is_assigned()}
-    read = {
-        symbol.get_name()
-        for table in tables
-        for symbol in table.get_symbols()
-        if symbol.is_referenced() and (symbol.is_global() or table is top)
-    }
-    return sorted(read - defined - _OF_MODULES)
-
-
-def names_missing(text: str) -> list[str]:
-    """Return :func:`undefined_names` of a text, or nothing if it is no module of Python.
-
-    A lone expression is none: JSON and other data may read like one.
+    There are none in a text that is no module of Python, nor in a lone expression: JSON and other
+    data may read like one.
     """
     try:
         body = ast.parse(text).body
     except SyntaxError:
         return []
-    is_data = len(body) == 1 and isinstance(body[0], ast.Expr)
-    return [] if is_data else undefined_names(text)
+    if len(body) == 1 and isinstance(body[0], ast.Expr):
+        return []
+    top = symtable.symtable(text, "<emitted>", "exec")
+    defined = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported()}
+    symbols = [(symbol, table) for table in (top, *_inside(top)) for symbol in table.get_symbols()]
+    # A function with "global x" may define x.
+    defined |= {s.get_name() for s, _ in symbols if s.is_declared_global() and s.is_assigned()}
+    read = {
+        symbol.get_name()
+        for symbol, table in symbols
+        if symbol.is_referenced() and (symbol.is_global() or table is top)
+    }
+    return sorted(read - defined - _OF_MODULES)
 
 
 def _inside(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:

@@ -81,7 +81,7 @@ RUN = """\
 
 def emitted(text: str, products: str = "cublas", **options: Any) -> str:
     planned = wir.plan_memory(wir.parse(text), "none")
-    made: Any = wir.emit(planned, "cpp", products=products, **options)
+    made: Any = wir.emit(planned, "cpp", gpu_matmul=products, **options)
     return str(made.source)
 
 
@@ -167,10 +167,16 @@ return %c
 
 def test_programs_for_the_cpu_are_the_same() -> None:
     made = program("extern_out")
-    both = {str(wir.emit(made, "cpp", products=each).source) for each in ("aten", "cublas")}
+    both = {str(wir.emit(made, "cpp", gpu_matmul=each).source) for each in ("aten", "cublas")}
     assert len(both) == 1
+
+
+def test_the_older_name_of_the_option_works() -> None:
+    with pytest.warns(DeprecationWarning, match="'products' is called 'gpu_matmul' now"):
+        older = wir.emit(wir.plan_memory(wir.parse(MIXED), "none"), "cpp", products="aten")
+    assert older.source == emitted(MIXED, "aten") != emitted(MIXED)
 
 
 def test_other_makers_are_refused() -> None:
     with pytest.raises(OptionValueError, match="one of 'aten', 'cublas'"):
-        wir.emit(program("extern_out"), "cpp", products="cutlass")
+        wir.emit(program("extern_out"), "cpp", gpu_matmul="cutlass")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from dataclasses import dataclass
@@ -11,19 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import click
 
-from wrapper_ir.cli.command import (
-    Flag,
-    Inputs,
-    asking,
-    examples,
-    force_option,
-    frontend_option,
-    json_option,
-    program_argument,
-    target_option,
-    traceback_option,
-)
-from wrapper_ir.cli.completion import FILES
+from wrapper_ir.cli import command as cli
 from wrapper_ir.cli.files import check_output, check_target, read_program, save_program
 from wrapper_ir.cli.terminal import counting, step
 
@@ -42,14 +29,10 @@ class Eager:
     args_reference: str | None
     frontend: str
 
-    FLAGS: ClassVar[tuple[Flag, ...]] = (
-        click.option(
-            "--eager", metavar="MODULE:CALLABLE", help="Compare with this model's ATen ops instead."
-        ),
-        click.option(
-            "--args", "args_reference", metavar="MODULE:ATTR", help="Arguments of that model."
-        ),
-        frontend_option("The front end that made the program of that model."),
+    FLAGS: ClassVar[tuple[cli.Flag, ...]] = (
+        cli.valued("--eager", "MODULE:CALLABLE", "Compare with this model's ATen ops instead."),
+        cli.args_option("Arguments of that model."),
+        cli.frontend_option("The front end that made the program of that model."),
     )
 
     def check(self, *, alone: bool) -> None:
@@ -80,36 +63,31 @@ class Eager:
             return programs.graphs[-1]
 
 
+#: The emitter that a program is run by unless another one is named.
 _DEFAULT: Final = "python"
-"""The emitter that a program is run by unless another one is named."""
 
 
-@click.command(epilog=examples("""
+@cli.command("""
 wrapper-ir bisect good.wir --other bad.wir --random 0
 wrapper-ir bisect good.wir --other bad.wir --inputs inputs.safetensors -o reproducer
 wrapper-ir bisect net.wir --eager model.py:make --random 0    # against ATen, op by op
-"""))
-@program_argument
-@target_option("-a", _DEFAULT, "The first emitter.")
-@target_option("-b", _DEFAULT, "The second emitter.")
-@click.option(
-    "--other",
-    metavar="FILE.wir",
-    help="Another version of the program, for -b to run.",
-    shell_complete=FILES,
+""")
+@cli.program_argument
+@cli.target_option("-a", _DEFAULT, "The first emitter.")
+@cli.target_option("-b", _DEFAULT, "The second emitter.")
+@cli.valued(
+    *("--other", "FILE.wir", "Another version of the program, for -b to run."),
+    shell_complete=cli.FILES,
 )
-@asking("model", Eager)
-@click.option(
-    "--tolerance",
+@cli.asking("model", Eager)
+@cli.valued(
+    *("--tolerance", "RELATIVE ABSOLUTE", "Tolerance for results."),
     nargs=2,
     type=click.FloatRange(min=0.0),
-    metavar="RELATIVE ABSOLUTE",
-    help="Tolerance for results.",
 )
-@asking("given", Inputs)
-@click.option("-o", "--output", metavar="FOLDER", help="Write a reproducer of the call.")
-@json_option
-@traceback_option
+@cli.asking("given", cli.Inputs)
+@cli.output_option("Write a reproducer of the call.", "FOLDER")
+@cli.json_option
 def bisect(  # noqa: PLR0913 - one parameter per option
     file: str,
     a: str,
@@ -117,7 +95,7 @@ def bisect(  # noqa: PLR0913 - one parameter per option
     other: str | None,
     model: Eager,
     tolerance: tuple[float, float] | None,
-    given: Inputs,
+    given: cli.Inputs,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -143,35 +121,25 @@ def bisect(  # noqa: PLR0913 - one parameter per option
     arguments = given.read(program)
     graph = model.graph()
     with step("running both ways"):
-        result = find(
-            *(program, arguments, a, b if graph is None else "eager"),
-            other=second,
-            graph=graph,
-            tolerance=tolerance,
-            folder=output,
-        )
+        second_way = b if graph is None else "eager"
+        ways = (program, arguments, a, second_way)
+        result = find(*ways, other=second, graph=graph, tolerance=tolerance, folder=output)
     _show_call(result, as_json)
     sys.exit(1 if result else 0)
 
 
 def _show_call(result: BisectResult, as_json: bool) -> None:
+    folder = None if result.folder is None else str(result.folder)
     if as_json:
         call = result.call
-        record = {
-            "call": None if call is None else call.label,
-            "path": None if call is None else str(call.path),
-            "buffer": result.buffer,
-            "difference": result.words,
-            "source": result.source,
-            "compared": result.compared,
-            "skipped": dict(result.skipped),
-            "folder": None if result.folder is None else str(result.folder),
-        }
-        click.echo(json.dumps(record, indent=2))
+        label, path = (None, None) if call is None else (call.label, str(call.path))
+        found = {"call": label, "path": path, "buffer": result.buffer, "difference": result.words}
+        run = {"compared": result.compared, "skipped": dict(result.skipped), "folder": folder}
+        cli.echo_json({**found, "source": result.source, **run})
         return
     click.echo(str(result))
-    if result.folder is not None:
-        click.echo(f"reproducer: {result.folder}")
+    if folder is not None:
+        click.echo(f"reproducer: {folder}")
 
 
 # ``wrapper-ir reduce``: shrink a program that fails for as long as it still fails.
@@ -186,34 +154,22 @@ class Failure:
     timeout: float
     differs: str | None
 
-    FLAGS: ClassVar[tuple[Flag, ...]] = (
-        click.option(
-            "--fails", metavar="COMMAND", help="It fails if COMMAND's exit code is not 0."
-        ),
-        click.option(
-            "--says", default="", metavar="TEXT", help="And if COMMAND's output contains TEXT."
-        ),
-        click.option(
-            "--timeout", default=60.0, metavar="SECONDS", help="The time limit of one try."
-        ),
-        click.option(
-            "--differs", metavar="NAMES", help="It fails if the bits of these emitters differ."
-        ),
+    FLAGS: ClassVar[tuple[cli.Flag, ...]] = (
+        cli.valued("--fails", "COMMAND", "It fails if COMMAND's exit code is not 0."),
+        cli.valued("--says", "TEXT", "And if COMMAND's output contains TEXT.", default=""),
+        cli.valued("--timeout", "SECONDS", "The time limit of one try.", default=60.0),
+        cli.valued("--differs", "NAMES", "It fails if the bits of these emitters differ."),
     )
 
-    def check(self, inputs: Inputs) -> None:
+    def check(self, inputs: cli.Inputs) -> None:
         """Reject both ``--fails`` and ``--differs``, neither, and ``--differs`` without inputs."""
         if (self.fails is None) == (self.differs is None):
             raise click.UsageError("give either --fails COMMAND or --differs NAMES")
         if self.differs is not None:
             inputs.check("with --differs, ")
 
-    def judge(self, program: Program, inputs: Inputs) -> tuple[Judge, dict[str, object]]:
-        """Return a function that says how a program fails, and the inputs by name, if any.
-
-        Raises:
-            WrapperIRError: There is no such emitter, or the inputs cannot be read.
-        """
+    def judge(self, program: Program, inputs: cli.Inputs) -> tuple[Judge, dict[str, object]]:
+        """Return a function that says how a program fails, and the inputs by name, if any."""
         from wrapper_ir.cli.tensors import names_of_inputs
         from wrapper_ir.debugging.reduce import by_command, by_difference
 
@@ -237,22 +193,21 @@ def _words(command: str) -> list[str]:
     return words
 
 
-@click.command(epilog=examples("""
+@cli.command("""
 wrapper-ir reduce big.wir --differs python,cpp --random 0
 wrapper-ir reduce big.wir --differs fx --inputs inputs.pt -o small.wir
 wrapper-ir reduce big.wir --fails 'wrapper-ir emit {} --target cpp' --says WIR1203
 wrapper-ir reduce big.wir --fails './my_check.sh'
-"""))
-@program_argument
-@asking("failure", Failure)
-@asking("given", Inputs)
-@click.option(
-    "-o", "--output", metavar="PATH", help="Write the result here  [default: FILE.small.wir]"
-)
-@json_option
-@force_option
-@traceback_option
-def reduce(file: str, failure: Failure, given: Inputs, output: str | None, as_json: bool) -> None:
+""")
+@cli.program_argument
+@cli.asking("failure", Failure)
+@cli.asking("given", cli.Inputs)
+@cli.output_option("Write the result here  [default: FILE.small.wir]")
+@cli.json_option
+@cli.force_option
+def reduce(
+    file: str, failure: Failure, given: cli.Inputs, output: str | None, as_json: bool
+) -> None:
     """Remove lines, results and inputs of a program for as long as it fails in the same way.
 
     Only programs that obey the rules of the IR are tried. In COMMAND, {} stands for the file of the
@@ -302,7 +257,7 @@ def _show(
 ) -> None:
     if as_json:
         record = {"failure": how, "before": _size(program), "after": _size(small)}
-        click.echo(json.dumps(record | {"program": file, "inputs": beside}, indent=2))
+        cli.echo_json(record | {"program": file, "inputs": beside})
     elif file != "-":
         click.echo(f"{how}: {_size(program)} -> {_size(small)}, {file}")
         if beside is not None:

@@ -12,24 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wrapper_ir.cli.command import Group, examples, json_option, traceback_option
-from wrapper_ir.cli.completion import CORPUS, TARGETS
+from wrapper_ir.cli import command as cli
 from wrapper_ir.cli.terminal import aligned, bar, human, out, parse_size, step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from wrapper_ir.cli.doctor import Report
     from wrapper_ir.testing.corpus import Coverage, Row
 
 
-@click.command(epilog=examples("""
+@cli.command("""
 wrapper-ir doctor
 wrapper-ir doctor > report.txt
 wrapper-ir doctor --json | jq '.trials[] | select(.fault) | .name'
-"""))
-@json_option
-@traceback_option
+""")
+@cli.json_option
 def doctor(as_json: bool) -> None:
     """Examine the installation, and run a small program through every component.
 
@@ -39,36 +36,28 @@ def doctor(as_json: bool) -> None:
     anew each time, which takes half a minute. The exit code is 1 if something is wrong. The report
     is meant to be pasted into bug reports.
     """
-    from wrapper_ir.cli.doctor import show
-
-    report = _examine()
-    if as_json:
-        click.echo(json.dumps(report.as_data(), indent=2))
-    else:
-        show(report)
-    sys.exit(0 if report.is_well else 1)
-
-
-def _examine() -> Report:
-    """Gather all findings; if torch cannot be imported, no further trial runs."""
-    from wrapper_ir.cli.doctor import Report, cache_facts, gather
+    from wrapper_ir.cli.doctor import Report, cache_facts, gather, show
     from wrapper_ir.cli.trials import FRONT_END, run_trials
     from wrapper_ir.emitters import emitter_names
 
     cache = cache_facts()
     with bar("running a small program") as progress:
         torch, (imported, *trials) = run_trials([FRONT_END, *emitter_names()], progress)
-    return Report(gather(torch, imported.fault), cache, trials)
+    report = Report(gather(torch, imported.fault), cache, trials)
+    if as_json:
+        cli.echo_json(report.as_data())
+    else:
+        show(report)
+    sys.exit(0 if report.is_well else 1)
 
 
 # ``wrapper-ir prepare``: what a machine compiles once.
 
 
-@click.command(epilog=examples("""
+@cli.command("""
 wrapper-ir prepare
 WRAPPER_IR_CACHE_DIR=/opt/cache wrapper-ir prepare
-"""))
-@traceback_option
+""")
 def prepare() -> None:
     """Compile what a machine compiles once, so that no first call has to.
 
@@ -102,12 +91,11 @@ def prepare() -> None:
 # ``wrapper-ir emitters``: the targets and their options.
 
 
-@click.command(epilog=examples("""
+@cli.command("""
 wrapper-ir emitters
 wrapper-ir emitters --json | jq -r '.[].name'
-"""))
-@json_option
-@traceback_option
+""")
+@cli.json_option
 def emitters(as_json: bool) -> None:
     """List the installed emitters with their options (-O key=value).
 
@@ -118,7 +106,7 @@ def emitters(as_json: bool) -> None:
 
     descriptions = [_describe(name) for name in emitter_names()]
     if as_json:
-        click.echo(json.dumps(descriptions, indent=2))
+        cli.echo_json(descriptions)
         return
     for about in descriptions:
         click.secho(about["name"], bold=True, nl=False)
@@ -149,24 +137,16 @@ def _describe(name: str) -> dict[str, Any]:
 # ``wrapper-ir cache``: the compiled kernels on disk.
 
 
-class _Bytes(click.ParamType[int]):
-    """A number of bytes such as ``500M``."""
-
-    name = "bytes"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        """Return the number of bytes, or fail with a usage error."""
-        size = value if isinstance(value, int) else parse_size(str(value))
-        if size is None:
-            self.fail(f"{value!r} is not a number of bytes such as 500M or 2GiB", param, ctx)
-        return size
+def _bytes(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+    size = None if value is None else parse_size(value)
+    if value is not None and size is None:
+        raise click.BadParameter(f"{value!r} is not a number of bytes such as 500M or 2GiB")
+    return size
 
 
 @click.group(
-    cls=Group,
-    epilog=examples("""
+    cls=cli.Group,
+    epilog=cli.examples("""
 wrapper-ir cache show
 wrapper-ir cache trim --max-bytes 500M
 WRAPPER_IR_CACHE_DIR=/tmp/wir wrapper-ir cache clear
@@ -181,9 +161,8 @@ def cache() -> None:
     """
 
 
-@cache.command(epilog=examples("wrapper-ir cache show\nwrapper-ir cache show --json | jq .entries"))
-@json_option
-@traceback_option
+@cli.command("wrapper-ir cache show\nwrapper-ir cache show --json | jq .entries", group=cache)
+@cli.json_option
 def show(as_json: bool) -> None:
     """Show where the cache is and how full it is."""
     from wrapper_ir.toolchain.cache import default_cache
@@ -197,13 +176,12 @@ def show(as_json: bool) -> None:
     click.echo(f"size       {human(now.total_bytes)} of at most {human(now.max_bytes)}")
 
 
-@cache.command(epilog=examples("wrapper-ir cache trim\nwrapper-ir cache trim --max-bytes 500M"))
-@click.option(
-    "--max-bytes",
-    type=_Bytes(),
-    help="Keep at most this much, such as 500M. Default: the cache's own limit.",
+@cli.command("wrapper-ir cache trim\nwrapper-ir cache trim --max-bytes 500M", group=cache)
+@cli.valued(
+    *("--max-bytes", "BYTES"),
+    "Keep at most this much, such as 500M. Default: the cache's own limit.",
+    callback=_bytes,
 )
-@traceback_option
 def trim(max_bytes: int | None) -> None:
     """Remove the least recently used entries until the rest fits a limit."""
     from wrapper_ir.toolchain.cache import default_cache
@@ -211,8 +189,7 @@ def trim(max_bytes: int | None) -> None:
     click.echo(f"removed {human(default_cache().trim(max_bytes))}")
 
 
-@cache.command(epilog=examples("wrapper-ir cache clear"))
-@traceback_option
+@cli.command("wrapper-ir cache clear", group=cache)
 def clear() -> None:
     """Remove everything."""
     from wrapper_ir.toolchain.cache import default_cache
@@ -223,24 +200,26 @@ def clear() -> None:
 # ``wrapper-ir corpus``: the programs that emitters are tested on, and what they cover.
 
 
-@click.command(epilog=examples("""
+def _corpus_names() -> Iterable[str]:
+    from wrapper_ir.testing.corpus_files import corpus_files
+
+    return corpus_files()
+
+
+@cli.command("""
 wrapper-ir corpus
 wrapper-ir corpus --list
 wrapper-ir corpus --target python --target cpp --json
 wrapper-ir corpus while > while.wir
-"""))
-@click.argument("name", required=False, shell_complete=CORPUS)
+""")
+@click.argument("name", required=False, shell_complete=cli.words(_corpus_names))
 @click.option("--list", "as_list", is_flag=True, help="List the programs with their subjects.")
-@click.option(
-    "--target",
-    "targets",
+@cli.valued(
+    *("--target", "NAME", "An emitter to count for; by default all installed ones.", "targets"),
     multiple=True,
-    metavar="NAME",
-    help="An emitter to count for; by default all installed ones.",
-    shell_complete=TARGETS,
+    shell_complete=cli.words(cli.targets),
 )
-@json_option
-@traceback_option
+@cli.json_option
 def corpus(name: str | None, as_list: bool, targets: tuple[str, ...], as_json: bool) -> None:
     """Show what the corpus covers: kinds of lines and element types, by emitter.
 
@@ -259,14 +238,13 @@ def corpus(name: str | None, as_list: bool, targets: tuple[str, ...], as_json: b
             raise click.BadParameter(message, param_hint="NAME")
         click.echo(file.read_text("utf-8"), nl=False)
         return
-    if as_list:
-        subjects = {each: about(each) for each in corpus_files()}
-        text = (
-            json.dumps(subjects, indent=2) if as_json else "\n".join(aligned([*subjects.items()]))
-        )
-        click.echo(text)
-        return
-    _show(targets, as_json=as_json)
+    subjects = {each: about(each) for each in corpus_files()}
+    if not as_list:
+        _show(targets, as_json=as_json)
+    elif as_json:
+        cli.echo_json(subjects)
+    else:
+        click.echo("\n".join(aligned([*subjects.items()])))
 
 
 def _show(targets: Sequence[str], *, as_json: bool) -> None:
@@ -280,7 +258,7 @@ def _show(targets: Sequence[str], *, as_json: bool) -> None:
         warnings.simplefilter("ignore")  # torch warns of dtypes with limited support
         counted = coverage(names, progress=progress)
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(counted), indent=2))
+        cli.echo_json(dataclasses.asdict(counted))
         return
     for title, rows in (("line", counted.lines), ("element type", counted.dtypes)):
         _table(title, rows, names)
@@ -294,16 +272,15 @@ def _grid(counted: Coverage) -> None:
     from wrapper_ir.lines import DType
 
     types = [row.name for row in counted.dtypes]
-    head = ["", *(DType.from_torch_name(name).short for name in types)]
-    lines = [head]
+    lines = [["", *(DType.from_torch_name(name).short for name in types)]]
     for kind, rows in counted.cells.items():
         if rows:
             cells_of = {row.name: _cell(row) for row in rows}
             lines.append([kind, *(cells_of.get(name, ".") for name in types)])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    first, *widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for kind, *cells in lines:
-        shown = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
-        click.echo(f"{kind:<{widths[0]}}  {' '.join(shown)}")
+        shown = (f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+        click.echo(f"{kind:<{first}}  {' '.join(shown)}")
 
 
 def _cell(row: Row) -> str:

@@ -1,25 +1,21 @@
-"""Commands about programs in files: ``print``, ``upgrade``, ``verify`` and ``diff``."""
+"""Commands about files: ``print``, ``upgrade``, ``verify``, ``diff``, ``inspect``, ``check``."""
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from wrapper_ir.cli.command import (
-    emitter_options,
-    examples,
-    json_option,
-    program_argument,
-    traceback_option,
-)
-from wrapper_ir.cli.completion import FILES, TARGETS_AND_IR
+from wrapper_ir.cli import command as cli
 from wrapper_ir.cli.files import STREAM, check_target, read_program, read_text, render, write_text
-from wrapper_ir.cli.terminal import out, print_highlighted
+from wrapper_ir.cli.terminal import human, out, print_highlighted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wrapper_ir.aot.package.about import Model
     from wrapper_ir.diffing import ProgramDiff, SourceDiff
     from wrapper_ir.lines import Program
     from wrapper_ir.verify import Diagnostic
@@ -28,21 +24,23 @@ if TYPE_CHECKING:
 #: Prefixes of the lines that --brief omits: kernels, the structure of arguments, unread names.
 _ASIDE = ("|", "in_spec ", "out_spec ", "unread ")
 
+#: The number of constants shown without --constants.
+_MOST_SHOWN = 10
 
-@click.command(
-    "print",
-    epilog=examples("""
+
+@cli.command(
+    """
 wrapper-ir print program.wir
 wrapper-ir print program.wir --brief
 wrapper-ir print program.wir --origins --color | less -R
 wrapper-ir print - < program.wir > formatted.wir
-"""),
+""",
+    "print",
 )
-@program_argument
+@cli.program_argument
 @click.option("--origins", is_flag=True, help="Show where in the model each line comes from.")
 @click.option("--brief", is_flag=True, help="Show only the wrapper, without kernel sources.")
 @click.option("--color/--no-color", default=None, help="Use colour or not. Default: on a terminal.")
-@traceback_option
 def show(file: str, origins: bool, brief: bool, color: bool | None) -> None:
     """Print a program in its normal form; the text reads back as the same program.
 
@@ -63,14 +61,13 @@ def show(file: str, origins: bool, brief: bool, color: bool | None) -> None:
     print_highlighted(text)
 
 
-@click.command(epilog=examples("""
+@cli.command("""
 wrapper-ir upgrade tests/*.wir
 wrapper-ir upgrade --check tests/*.wir
 wrapper-ir upgrade - < old.wir > new.wir
-"""))
-@click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=FILES)
+""")
+@cli.programs_argument
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file is old.")
-@traceback_option
 def upgrade(files: tuple[str, ...], check: bool) -> None:
     """Rewrite programs of older versions of the text form in place; - goes to standard output.
 
@@ -101,32 +98,31 @@ def upgrade(files: tuple[str, ...], check: bool) -> None:
 # ``wrapper-ir verify``: check programs against every rule.
 
 
-@click.command(epilog=examples("""
+@cli.command("""
 wrapper-ir verify program.wir
 wrapper-ir verify *.wir --json | jq '.[] | select(.ok | not) | .file'
 wrapper-ir capture model.py:make | wrapper-ir verify -
-"""))
-@click.argument("files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=FILES)
+""")
+@cli.programs_argument
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing about programs without faults.")
 @click.option("--warnings", is_flag=True, help="Also report warnings, which may be intended.")
-@json_option
-@traceback_option
+@cli.json_option
 def verify(files: tuple[str, ...], quiet: bool, warnings: bool, as_json: bool) -> None:
     """Check programs, and show all faults of each, every one under its line.
 
     The exit code is 1 if a program breaks a rule and 2 if a file is not a program; warnings leave
     it at 0.
     """
-    reports = [_check(file, warnings=warnings) for file in files]
+    reports = [_verified(file, warnings=warnings) for file in files]
     if as_json:
-        click.echo(json.dumps([report for report, _ in reports], indent=2))
+        cli.echo_json([report for report, _ in reports])
     else:
         for report, words in reports:
             _say(report, words, quiet=quiet)
     sys.exit(max(2 if "error" in report else int(not report["ok"]) for report, _ in reports))
 
 
-def _check(file: str, *, warnings: bool) -> tuple[dict[str, Any], str]:
+def _verified(file: str, *, warnings: bool) -> tuple[dict[str, Any], str]:
     """Return the report on a file as data and as text; the text is empty if all is well."""
     from wrapper_ir.errors import WrapperIRError
     from wrapper_ir.lines import walk
@@ -142,29 +138,19 @@ def _check(file: str, *, warnings: bool) -> tuple[dict[str, Any], str]:
     report = {"file": file, "ok": is_ok, "diagnostics": _as_data(diagnostics)}
     if not is_ok:
         return report, str(VerificationError(program, diagnostics))
-    report |= {
-        "program": program.name,
-        "stage": program.stage.value,
-        "lines": sum(1 for _ in walk(program)),
-        "buffers": len(program.buffers),
-    }
+    report |= {"program": program.name, "stage": program.stage.value}
+    report |= {"lines": sum(1 for _ in walk(program)), "buffers": len(program.buffers)}
     return report, "\n".join(annotated(program, diagnostics)) if diagnostics else ""
 
 
 def _as_data(diagnostics: tuple[Diagnostic, ...]) -> list[dict[str, str]]:
-    return [
-        {
-            "code": each.code,
-            "rule": each.rule.name,
-            "severity": "warning" if each.rule.is_warning else "error",
-            "message": each.message,
-            "place": each.place,
-            "path": str(each.path),
-            "source": each.source,
-            "hint": each.hint,
-        }
-        for each in diagnostics
-    ]
+    def data(each: Diagnostic) -> dict[str, str]:
+        severity = "warning" if each.rule.is_warning else "error"
+        rule = {"code": each.code, "rule": each.rule.name, "severity": severity}
+        where = {"place": each.place, "path": str(each.path), "source": each.source}
+        return {**rule, "message": each.message, **where, "hint": each.hint}
+
+    return list(map(data, diagnostics))
 
 
 def _say(report: dict[str, Any], words: str, *, quiet: bool) -> None:
@@ -181,23 +167,21 @@ def _say(report: dict[str, Any], words: str, *, quiet: bool) -> None:
 # ``wrapper-ir diff``: the differences between two programs, or between their emitted texts.
 
 
-@click.command(epilog=examples("""
+@cli.command("""
 wrapper-ir diff before.wir after.wir
 wrapper-ir diff before.wir after.wir --target python | less
 wrapper-ir print new.wir | wrapper-ir diff old.wir - --format json | jq .lines
 wrapper-ir diff golden.wir now.wir > /dev/null || echo they differ
-"""))
-@click.argument("before", metavar="A.wir", shell_complete=FILES)
-@click.argument("after", metavar="B.wir", shell_complete=FILES)
-@click.option(
-    "--target",
+""")
+@click.argument("before", metavar="A.wir", shell_complete=cli.FILES)
+@click.argument("after", metavar="B.wir", shell_complete=cli.FILES)
+@cli.valued(
+    *("--target", "NAME", "ir, or an emitter whose output to compare."),
     default="ir",
     show_default=True,
-    metavar="NAME",
-    help="ir, or an emitter whose output to compare.",
-    shell_complete=TARGETS_AND_IR,
+    shell_complete=cli.words(lambda: ("ir", *cli.targets())),
 )
-@emitter_options
+@cli.emitter_options
 @click.option(
     "--format",
     "form",
@@ -205,7 +189,6 @@ wrapper-ir diff golden.wir now.wir > /dev/null || echo they differ
     help="Output format. Default: rich on a terminal, else text.",
 )
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
-@traceback_option
 def diff(before: str, after: str, target: str, options: tuple[str, ...], form: str | None) -> None:
     """Compare two programs by meaning: names and origins do not count.
 
@@ -247,6 +230,127 @@ def _show(result: ProgramDiff | SourceDiff, form: str) -> None:
         for line in to_rich(result.rows()):
             console.print(line, soft_wrap=True)
         return
-    texts = {"text": result.to_text, "json": result.to_json}
-    text = texts[form]()
+    text = result.to_json() if form == "json" else result.to_text()
     click.echo(text, nl=not text.endswith("\n"))
+
+
+# ``wrapper-ir inspect``: the models of a package.
+
+
+@cli.command("""
+wrapper-ir inspect model.pt2
+wrapper-ir inspect model.pt2 --verify
+wrapper-ir inspect model.pt2 --constants
+wrapper-ir inspect model.pt2 --json | jq '.models.model[0].needs'
+""")
+@click.argument("file", metavar="FILE.pt2", shell_complete=cli.FILES)
+@click.option("--verify", is_flag=True, help="Read every part and compare it with its hash.")
+@click.option("--constants", "every", is_flag=True, help="List every constant.")
+@cli.json_option
+def inspect(file: str, verify: bool, every: bool, as_json: bool) -> None:
+    """Show the models of a package: inputs, results, requirements and weights.
+
+    Nothing is loaded or unpacked, and torch is not imported. Hashes reveal damage, not the origin
+    of a package: a library runs as code, so only load what you trust. With --verify the exit code
+    is 1 if a part was damaged.
+    """
+    from wrapper_ir.aot.package.about import models_of
+    from wrapper_ir.aot.package.archive import opened
+
+    archive = opened(file)
+    models = models_of(archive)
+    checked = [model for variants in models.values() for model in variants if verify]
+    damages = [damage for model in checked for damage in model.damages()]
+    if as_json:
+        about = {name: [dict(model.about) for model in each] for name, each in models.items()}
+        cli.echo_json({"models": about} | ({"damages": damages} if verify else {}))
+    else:
+        for name, variants in models.items():
+            for number, model in enumerate(variants):
+                click.echo(f"{name}, variant {number}" if number else name)
+                _show_model(model, every=every)
+        if verify:
+            click.echo("\n".join(damages) or "every part is intact")
+    sys.exit(1 if damages else 0)
+
+
+def _show_model(model: Model, *, every: bool) -> None:
+    """Print the index of a model in aligned rows."""
+    about = model.about
+    needs, made, checked = about["needs"], about["made by"], about["checked"]
+    level = "" if needs["isa"] == "native" else f"{needs['isa']}: "
+    rows = [
+        ("program", about["program"]),
+        ("made by", f"wrapper_ir {made['wrapper_ir']}, PyTorch {made['torch']}"),
+        ("needs", f"PyTorch {needs['torch']} or later, {needs['platform']} {needs['machine']}"),
+        ("device", needs["device"] + "".join(f" sm_{arch}" for arch in needs["architectures"])),
+        ("built for", level + (" ".join(needs["features"]) or "any processor")),
+        ("checked", f"by the verifier's {checked['verifier']}; in calls: {checked['calls']}"),
+        ("probes", " ".join(checked["probes"])),
+        ("objects", ", ".join(about["objects"])),
+    ]
+    rows += [("input", f"{row['name']} : {_tensor(row)}") for row in about["inputs"]]
+    rows += [("symbol", f"{name} : {_range(row)}") for name, row in about["symbols"].items()]
+    rows += [("result", _tensor(row)) for row in about["results"]]
+    library = about["files"][about["library"]]
+    rows += [("library", human(library["bytes"])), ("weights", _weights(model))]
+    constants = about["constants"]
+    shown = constants if every else constants[:_MOST_SHOWN]
+    rows += [("constant", f"{r['model_name'] or r['name']} : {_tensor(r)}") for r in shown]
+    if len(shown) < len(constants):
+        rows.append(("", f"and {len(constants) - len(shown)} more; --constants lists them"))
+    for what, text in rows:
+        if text:
+            click.echo(f"  {what:<10} {text}")
+
+
+def _tensor(row: Mapping[str, Any]) -> str:
+    if "number" in row:
+        return str(row["number"])
+    if "class" in row:
+        return f"object of class {row['class']}"
+    size = ", ".join(map(str, row["size"]))
+    written = ", written" if row.get("written") else ""
+    return f"{row['dtype']}[{size}] on {row['device']}{written}"
+
+
+def _range(row: Mapping[str, Any]) -> str:
+    ends = {"lower": "-inf", "upper": "inf"}
+    lower, upper = (end if row[key] is None else row[key] for key, end in ends.items())
+    return f"{row['kind']} in {lower} .. {upper}"
+
+
+def _weights(model: Model) -> str:
+    about = model.about["weights"]
+    if about is None:
+        return "in the library" if model.about["constants"] else "none"
+    if model.takes_weights:
+        return f"{human(about['bytes'])}, to be passed when it is loaded"
+    mapped = "mapped" if model.weights_are_mapped else "unpacked"
+    return f"{human(about['bytes'])} in {model.weights}, {mapped} when it is loaded"
+
+
+# ``wrapper-ir check``: compare a folder of source with its program.
+
+
+@cli.command("""
+wrapper-ir export program.wir -o model/ --target python && wrapper-ir check model/
+wrapper-ir check model/ --json | jq '.[] | .file, .line'
+""")
+@click.argument("folder", metavar="FOLDER/", type=click.Path(file_okay=False))
+@cli.json_option
+def check(folder: str, as_json: bool) -> None:
+    """Check whether the source in an exported folder still matches the program in it.
+
+    The program is rendered again, and both texts are compared line by line; lines that are empty or
+    comments do not count. Each edit is shown with its place and with the kernel or the line of
+    the program there. Nothing is compiled or run. The exit code is 1 if something was edited.
+    """
+    from wrapper_ir.aot.source.checking import check_folder
+
+    edits = check_folder(folder)
+    if as_json:
+        cli.echo_json([dataclasses.asdict(edit) for edit in edits])
+    else:
+        click.echo("\n".join(map(str, edits)) or f"{folder} still matches its program")
+    sys.exit(1 if edits else 0)

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 import time
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from wrapper_ir.cli.command import (
-    emitter_options,
-    examples,
-    flag,
-    force_option,
-    json_option,
-    program_argument,
-    target_option,
-    traceback_option,
-)
-from wrapper_ir.cli.completion import FILES
+from wrapper_ir.cli import command as cli
 from wrapper_ir.cli.files import (
     PICTURE,
     STREAM,
@@ -47,26 +36,23 @@ if TYPE_CHECKING:
 _MOST: Final = 20
 
 #: ``--target`` where one need not be given.
-_target: Final = target_option(
+_target: Final = cli.target_option(
     "--target", None, "Run the passes that this emitter names, too; by default those of devices."
 )
 
 
-@click.command(epilog=examples("""
+@cli.command("""
 wrapper-ir lower program.wir
 wrapper-ir lower program.wir --target cpp -O cuda_graph=true -o lowered.wir
 wrapper-ir lower program.wir | wrapper-ir diff program.wir -
 wrapper-ir lower program.wir --target python --planned
-"""))
-@program_argument
+""")
+@cli.program_argument
 @_target
-@emitter_options
+@cli.emitter_options
 @click.option("--planned", is_flag=True, help="Plan it, too: show what the target renders.")
-@click.option(
-    *("-o", "--output"), metavar="PATH", default=STREAM, help="Write the program (- is stdout)."
-)
-@force_option
-@traceback_option
+@cli.output_option("Write the program (- is stdout).", default=STREAM)
+@cli.force_option
 def lower(
     file: str, target: str | None, options: tuple[str, ...], planned: bool, output: str
 ) -> None:
@@ -95,7 +81,7 @@ def _emitter(target: str | None, options: tuple[str, ...]) -> Emitter | None:
     return None if target is None else make_emitter(target, check_target(target, options))
 
 
-@click.command(epilog=examples("""
+@cli.command("""
 wrapper-ir plan program.wir
 wrapper-ir plan program.wir --buffers
 wrapper-ir plan program.wir --strategy pool --buffers --svg memory.svg
@@ -103,16 +89,16 @@ wrapper-ir plan program.wir --arena kept
 wrapper-ir plan program.wir --target python -O cuda_graph=true
 wrapper-ir plan program.wir --strategy none --json | jq .peak_bytes
 wrapper-ir plan program.wir -o planned.wir
-"""))
-@program_argument
-@flag(
+""")
+@cli.program_argument
+@cli.flag(
     *(STRATEGY, "--strategy"),
     metavar="NAME",
     help="reuse (the default; pool for kept arenas), pool or none.",
 )
-@flag(ARENA, metavar="NAME")
-@click.option("-o", "--output", metavar="PATH", help="Write the planned program (- is stdout).")
-@click.option("--svg", metavar="PATH", help="Write a picture: time across, addresses up.")
+@cli.flag(ARENA, metavar="NAME")
+@cli.output_option("Write the planned program (- is stdout).")
+@cli.valued("--svg", "PATH", "Write a picture: time across, addresses up.")
 @click.option(
     "--buffers",
     is_flag=True,
@@ -120,10 +106,9 @@ wrapper-ir plan program.wir -o planned.wir
 )
 @click.option("--verify-each", is_flag=True, help="Check the plan with another algorithm.")
 @_target
-@emitter_options
-@json_option
-@force_option
-@traceback_option
+@cli.emitter_options
+@cli.json_option
+@cli.force_option
 def plan(  # noqa: PLR0913 - one parameter per option
     file: str,
     strategy: str | None,
@@ -164,7 +149,7 @@ def plan(  # noqa: PLR0913 - one parameter per option
     to_stderr = "-" in (output, svg)
     if as_json:
         data = dataclasses.asdict(done.report) | {"hints": dict(done.report.hints)}
-        click.echo(json.dumps(data, indent=2), err=to_stderr)
+        cli.echo_json(data, err=to_stderr)
     else:
         _show(done, buffers=buffers, to_stderr=to_stderr)
 
@@ -175,11 +160,7 @@ def _show(done: PlanResult, *, buffers: bool, to_stderr: bool) -> None:
 
     report = done.report
     winner = "" if report.winner == report.strategy else f"won by {report.winner}"
-    table = Table(box=box.SIMPLE_HEAD, show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column(style="dim")
-    rows = (
+    rows = [
         ("strategy", report.strategy, winner),
         ("buffers that own storage", f"{report.buffers:,}", ""),
         ("allocations", f"{report.allocations:,}", ""),
@@ -188,25 +169,29 @@ def _show(done: PlanResult, *, buffers: bool, to_stderr: bool) -> None:
         ("peak, frees alone", human(report.unplanned_peak_bytes), "each freed after its last use"),
         ("peak, planned", human(report.peak_bytes), f"{report.ratio:.3f} x the lower bound"),
         ("lower bound", human(report.lower_bound_bytes), "for these lines in this order"),
-    )
+    ]
+    if report.arena == "kept":
+        rows.append(("kept between calls", human(report.kept_bytes), "for each call at a time"))
+    table = Table(box=box.SIMPLE_HEAD, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column(style="dim")
     for row in rows:
         table.add_row(*row)
-    if report.arena == "kept":
-        table.add_row("kept between calls", human(report.kept_bytes), "for each call at a time")
-    console = err() if to_stderr else out()
-    console.print(table)
+    tables = [table]
     if report.at_peak:
         held = [(each.why.value, each.nbytes) for each in report.at_peak]
-        console.print(_by_reason(f"at the peak, {report.peak_at}", held))
-        if buffers:
-            console.print(_largest(done))
+        tables.append(_by_reason(f"at the peak, {report.peak_at}", held))
+        tables += [_largest(done)] if buffers else []
     if report.arenas:
-        console.print(_arenas(report))
+        tables.append(_arenas(report))
     if report.outside:
         outside = [(each.reason, each.nbytes) for each in report.outside]
-        console.print(_by_reason("outside", outside))
-    for arena in report.arenas if buffers else ():
-        console.print(_slices(arena))
+        tables.append(_by_reason("outside", outside))
+    tables += map(_slices, report.arenas if buffers else ())
+    console = err() if to_stderr else out()
+    for table in tables:
+        console.print(table)
     if report.hints:
         sizes = ", ".join(f"{name} = {value}" for name, value in report.hints.items())
         assumed = f" (no hint, assumed: {', '.join(report.assumed)})" if report.assumed else ""
@@ -214,21 +199,13 @@ def _show(done: PlanResult, *, buffers: bool, to_stderr: bool) -> None:
 
 
 def _arenas(report: PlanReport) -> Table:
-
-    numbers = ("buffers", "bytes", "lower bound", "ratio")
-    table = table_of("arena", "on", numbers=numbers)
+    table = table_of("arena", "on", numbers=("buffers", "bytes", "lower bound", "ratio"))
     table.add_column("placed by")
     for arena in report.arenas:
         ratio = arena.nbytes / arena.lower_bound if arena.lower_bound else 1.0
-        table.add_row(
-            f"%{arena.name}",
-            arena.device,
-            f"{len(arena.slices):,}",
-            human(arena.nbytes),
-            human(arena.lower_bound),
-            f"{ratio:.4f}",
-            arena.winner or "the program",
-        )
+        sizes = (f"{len(arena.slices):,}", human(arena.nbytes), human(arena.lower_bound))
+        by = arena.winner or "the program"
+        table.add_row(f"%{arena.name}", arena.device, *sizes, f"{ratio:.4f}", by)
     return table
 
 
@@ -264,7 +241,6 @@ def _largest(done: PlanResult) -> Table:
 
 
 def _slices(arena: Arena) -> Table:
-
     table = table_of("buffer", numbers=("offset", "bytes", "from line", "to line"))
     table.title, table.title_justify = f"%{arena.name}", "left"
     for piece in arena.slices:
@@ -273,30 +249,22 @@ def _slices(arena: Arena) -> Table:
     return table
 
 
-@click.command(
-    "plan-csv",
-    epilog=examples("""
+@cli.command(
+    """
 wrapper-ir plan-csv buffers.csv -o planned.csv
 wrapper-ir plan-csv buffers.csv -o planned.csv --capacity 1048576
 wrapper-ir plan-csv - -o - < buffers.csv
-"""),
+""",
+    "plan-csv",
 )
-@click.argument("file", metavar="IN.csv", shell_complete=FILES)
-@click.option(
-    "-o", "--output", required=True, metavar="OUT.csv", help="Write the table here (- is stdout)."
-)
+@click.argument("file", metavar="IN.csv", shell_complete=cli.FILES)
+@cli.output_option("Write the table here (- is stdout).", "OUT.csv", required=True)
 @click.option("--alignment", type=click.IntRange(1), default=1, show_default=True, help="In bytes.")
 @click.option("--capacity", type=click.IntRange(0), help="Fail if more bytes are needed.")
-@json_option
-@force_option
-@traceback_option
+@cli.json_option
+@cli.force_option
 def plan_csv(
-    file: str,
-    output: str,
-    *,
-    alignment: int,
-    capacity: int | None,
-    as_json: bool,
+    file: str, output: str, *, alignment: int, capacity: int | None, as_json: bool
 ) -> None:
     """Assign an offset to each buffer of a table, so that buffers alive together do not overlap.
 
@@ -308,11 +276,8 @@ def plan_csv(
 
     table = read_intervals(read_text(file), "<stdin>" if file == "-" else file)
     start = time.perf_counter()
-    plan = assign_offsets(
-        table.intervals,
-        alignment,
-        progress=None if as_json else lambda text: click.echo(f"  {text}", err=True),
-    )
+    progress = None if as_json else lambda text: click.echo(f"  {text}", err=True)
+    plan = assign_offsets(table.intervals, alignment, progress=progress)
     seconds = time.perf_counter() - start
     write_text(output, write_intervals(table, plan.offsets), TABLE)
     _tell_offsets(plan, len(table.rows), seconds, as_json=as_json)
@@ -323,14 +288,9 @@ def plan_csv(
 
 def _tell_offsets(plan: OffsetPlan, buffers: int, seconds: float, *, as_json: bool) -> None:
     if as_json:
-        summary = {
-            "buffers": buffers,
-            "height": plan.height,
-            "lower_bound": plan.lower_bound,
-            "ratio": plan.ratio,
-            "winner": plan.winner,
-        }
-        click.echo(json.dumps(summary, indent=2), err=True)
+        keys = ("height", "lower_bound", "ratio", "winner")
+        numbers = {key: getattr(plan, key) for key in keys}
+        cli.echo_json({"buffers": buffers, **numbers}, err=True)
         return
     click.echo(
         f"{buffers:,} buffers in {plan.height:,} bytes, {plan.ratio:.4f} x the lower bound, "

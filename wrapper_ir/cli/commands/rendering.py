@@ -1,51 +1,137 @@
-"""Turning programs into code: ``emit`` to text, ``export`` to a library, ``run`` to a call."""
+"""From a model to a program, to text, to a library, to a call: ``capture`` up to ``run``."""
 
 from __future__ import annotations
 
 import functools
-import json
+import logging
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from wrapper_ir.cli.command import (
-    Building,
-    Debugging,
-    Inputs,
-    asking,
-    examples,
-    force_option,
-    json_option,
-    program_argument,
-    target_options,
-    traceback_option,
-)
-from wrapper_ir.cli.completion import FILES
+from wrapper_ir.cli import command as cli
 from wrapper_ir.cli.files import (
+    MODULE,
     check_output,
     check_target,
     read_pairs,
     read_program,
     render,
     replacing,
+    save_program,
     write_module,
 )
 from wrapper_ir.cli.terminal import bar, out, step
+from wrapper_ir.options.declared import ISA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from wrapper_ir.cli.reference import Capturable
+    from wrapper_ir.lines import Program
 
-@click.command(epilog=examples("""
+
+@cli.command("""
+wrapper-ir capture examples/decoder.py:make -o decoder.wir
+wrapper-ir capture mypackage.model:net --args mypackage.model:example_inputs -o net.wir
+wrapper-ir capture model.py:make --emit wrapper.py        # straight to Python
+wrapper-ir capture model.py:make | wrapper-ir plan -      # through a pipe
+wrapper-ir capture model.py:make --frontend aten          # ATen ops as they are, no Inductor
+""")
+@click.argument("reference", metavar="MODULE:CALLABLE", shell_complete=cli.FILES)
+@cli.args_option("Arguments of the model.")
+@cli.output_option("Write the program here (.wir).")
+@cli.valued(
+    *("--emit", "PATH"),
+    "Also render it to this file, with constants beside it if the text can read them.",
+    "emit_to",
+)
+@cli.frontend_option("The front end: Inductor, which fuses, or one call for each ATen op.")
+@cli.flag(ISA, metavar="NAME")
+@click.option(
+    "--freeze",
+    is_flag=True,
+    default=None,
+    help="Fold everything that depends only on parameters, and pack weights for oneDNN.",
+)
+@cli.target_options()
+@cli.force_option
+def capture(  # noqa: PLR0913 - one parameter per option
+    reference: str,
+    args_reference: str | None,
+    output: str | None,
+    emit_to: str | None,
+    frontend: str,
+    isa: str,
+    freeze: bool | None,
+    target: str,
+    options: tuple[str, ...],
+) -> None:
+    """Export a model, let Inductor schedule it, and keep the wrapper as a program.
+
+    With --frontend aten nothing is scheduled or fused: each ATen op of the export is a call.
+
+    MODULE:CALLABLE names an nn.Module, an ExportedProgram, or a function without parameters that
+    returns (module, args), optionally followed by kwargs and dynamic_shapes. MODULE is imported as
+    Python would import it in the current directory, or is the path of a .py file. --args names a
+    tuple of arguments or a function that returns it. Constants go to a .safetensors file beside the
+    program (-o) and the module (--emit); without -o and --emit the program is printed.
+    """
+    from wrapper_ir.cli.reference import find_model
+
+    if options and emit_to is None:
+        raise click.UsageError("-O needs --emit PATH")
+    chosen = check_target(target, options) if emit_to is not None else {}
+    with step("importing the model"):
+        model = find_model(reference, args_reference)
+    check_output(output)
+    check_output(emit_to, MODULE)
+    with step("capturing"):
+        program = _captured(model, frontend, isa, freeze=freeze)
+    if emit_to is not None:
+        from wrapper_ir.emitters import TakesConstants
+
+        with step(f"emitting {target}"):
+            artifact = render(program, target, chosen)
+        beside = emit_to != "-" and isinstance(artifact, TakesConstants)
+        write_module(artifact, target, emit_to, constants=beside)
+    if output is not None or emit_to is None:
+        save_program(program, output or "-")
+
+
+def _captured(model: Capturable, frontend: str, isa: str, *, freeze: bool | None) -> Program:
+    from torch import nn
+
+    from wrapper_ir.frontends import aten, inductor
+
+    # If the model fails, torch logs its own traceback in addition to raising the error we show.
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    was_disabled = logger.disabled
+    logger.disabled = cli.TRACEBACK not in click.get_current_context().meta
+    args, shapes = (model.args, model.kwargs), model.dynamic_shapes
+    try:
+        if frontend != "aten":
+            options: dict[str, Any] = {"isa": isa, "freeze": freeze}
+            return inductor.capture(model.model, *args, dynamic_shapes=shapes, **options)
+        if not isinstance(model.model, nn.Module):
+            raise click.UsageError("--frontend aten takes an nn.Module")
+        return aten.capture(model.model, *args, dynamic_shapes=shapes)
+    finally:
+        logger.disabled = was_disabled
+
+
+# ``wrapper-ir emit``: render a program.
+
+
+@cli.command("""
 wrapper-ir emit program.wir -o wrapper.py --constants beside && python wrapper.py
 wrapper-ir emit program.wir --target python -O origins=true | less
 wrapper-ir emit program.wir --target cpp -o wrapper.cpp      # `export` builds a library of it
 wrapper-ir emit program.wir --target fx                      # the graph, as readable Python
 wrapper-ir print other.wir | wrapper-ir emit - --target python
-"""))
-@program_argument
-@target_options()
-@click.option("-o", "--output", metavar="PATH", default="-", help="Write the text here.")
+""")
+@cli.program_argument
+@cli.target_options()
+@cli.output_option("Write the text here.", default="-")
 @click.option(
     "--constants",
     type=click.Choice(["none", "beside"]),
@@ -53,8 +139,7 @@ wrapper-ir print other.wir | wrapper-ir emit - --target python
     show_default=True,
     help="Where to put the values of constants; beside: a .safetensors file beside PATH.",
 )
-@force_option
-@traceback_option
+@cli.force_option
 def emit(file: str, target: str, options: tuple[str, ...], output: str, constants: str) -> None:
     """Render a program, planning its memory first if that was not done yet.
 
@@ -72,7 +157,7 @@ def emit(file: str, target: str, options: tuple[str, ...], output: str, constant
 # ``wrapper-ir export``: build a program into a library that runs without wrapper_ir.
 
 
-@click.command(epilog=examples("""
+@cli.command("""
 wrapper-ir export program.wir -o model.pt2
 wrapper-ir export program.wir -o model.so --constants beside --debug-info
 wrapper-ir export program.wir -o model/              # a folder of C++, which CMake builds too
@@ -85,32 +170,23 @@ wrapper-ir export gpu.wir -o gpu.pt2 --gpu-arch sm_80 --gpu-arch sm_90
 wrapper-ir export gpu.wir -o gpu.pt2 -O cuda_graph=true   # captures its calls by itself
 wrapper-ir export prefill.wir decode.wir -o model.pt2     # two models, one copy of their weights
 wrapper-ir export model=v4.wir model=v3.wir -o model.pt2  # one model in two variants
-"""))
+""")
 @click.argument(
-    "files", metavar="[NAME=]FILE.wir...", nargs=-1, required=True, shell_complete=FILES
+    "files", metavar="[NAME=]FILE.wir...", nargs=-1, required=True, shell_complete=cli.FILES
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="PATH",
-    required=True,
-    help="Ends in .pt2, .so or /, or has no suffix.",
-)
-@target_options("cpp", "The emitter of a folder's text.")
-@asking("how", Building)
-@click.option(
-    "--metadata", multiple=True, metavar="KEY=VALUE", help="Metadata to store in a package."
-)
-@asking("probes", Debugging, *Debugging.flags("Build in probes: print, check, stats, ..."))
-@force_option
-@traceback_option
+@cli.output_option("Ends in .pt2, .so or /, or has no suffix.", required=True)
+@cli.target_options("cpp", "The emitter of a folder's text.")
+@cli.asking("how", cli.Building)
+@cli.valued("--metadata", "KEY=VALUE", "Metadata to store in a package.", multiple=True)
+@cli.Debugging.asked("Build in probes: print, check, stats, ...")
+@cli.force_option
 def export(  # noqa: PLR0913 - one parameter per option
     files: tuple[str, ...],
     output: str,
     target: str,
-    how: Building,
+    how: cli.Building,
     metadata: tuple[str, ...],
-    probes: Debugging,
+    probes: cli.Debugging,
     options: tuple[str, ...],
 ) -> None:
     """Build a program into a package or a library, or write it as a folder of source.
@@ -157,36 +233,35 @@ def _named(word: str) -> tuple[str, str]:
 # ``wrapper-ir run``: call a program.
 
 
-@click.command(epilog=examples("""
+@cli.command("""
 wrapper-ir run program.wir --random 0
 wrapper-ir run program.wir --inputs inputs.safetensors -o results.safetensors
 wrapper-ir run program.wir --inputs inputs.pt --json
 wrapper-ir run program.wir --random 0 --interpret
 wrapper-ir run program.wir --random 0 -O arena=kept
 wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
-"""))
-@program_argument
-@asking("given", Inputs)
-@target_options()
+""")
+@cli.program_argument
+@cli.asking("given", cli.Inputs)
+@cli.target_options()
 @click.option(
     "--interpret",
     "interpreted",
     is_flag=True,
     help="Use no emitter: run line by line, slowly, and check every memory access.",
 )
-@click.option("-o", "--output", metavar="PATH", help="Write the results (.safetensors).")
-@asking("probes", Debugging, *Debugging.flags("Show values: print, names, check, save, stats, ..."))
-@json_option
-@force_option
-@traceback_option
+@cli.output_option("Write the results (.safetensors).")
+@cli.Debugging.asked("Show values: print, names, check, save, stats, ...")
+@cli.json_option
+@cli.force_option
 def run(  # noqa: PLR0913 - one parameter per option
     file: str,
-    given: Inputs,
+    given: cli.Inputs,
     target: str,
     options: tuple[str, ...],
     interpreted: bool,
     output: str | None,
-    probes: Debugging,
+    probes: cli.Debugging,
     as_json: bool,
 ) -> None:
     """Plan, emit and load a program, call it once, and show its results.
@@ -240,18 +315,14 @@ def _call(function: Callable[..., Sequence[Any]], arguments: Sequence[Any]) -> S
 
 def _show(summaries: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(summaries, indent=2))
+        cli.echo_json(summaries)
         return
     from rich.table import Table
 
-    table = Table("", "type", "shape", "min", "mean", "max")
+    keys = ("min", "mean", "max")
+    table = Table("", "type", "shape", *keys)
     for number, about in enumerate(summaries):
-        if "shape" in about:
-            shape = "x".join(map(str, about["shape"])) or "scalar"
-            numbers = [
-                f"{about[key]:.5g}" if key in about else "" for key in ("min", "mean", "max")
-            ]
-        else:
-            shape, numbers = str(about["value"]), ["", "", ""]
+        shape = "x".join(map(str, about.get("shape", ()))) or str(about.get("value", "scalar"))
+        numbers = (f"{about[key]:.5g}" if key in about else "" for key in keys)
         table.add_row(f"{number}", about["type"], shape, *numbers)
     out().print(table)

@@ -24,7 +24,7 @@ from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.traits import binds, is_view
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.options import declared as take
-from wrapper_ir.options.gpu import PRODUCTS, Captures
+from wrapper_ir.options.gpu import MATMUL, Captures
 from wrapper_ir.toolchain.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class CppRenderer(Captures):
             one, and 4 times as many on a GPU; 0 for none. It is kept once for each call that may
             run at a time.
         out: Whether callers may provide memory for results: ``function(*inputs, out=[...])``.
-        products: Who computes matrix products on a GPU: ``"cublas"`` calls cuBLAS just as PyTorch's
+        gpu_matmul: Who computes matrix products on a GPU: ``"cublas"`` calls cuBLAS as PyTorch's
             ops would, for the same bits in less time; ``"aten"`` calls these ops.
         profile: Whether PyTorch's profiler is shown each call of a kernel or op, by its name, and
             each allocation, by its buffer's name.
@@ -61,7 +61,7 @@ class CppRenderer(Captures):
     arena: str = take.ARENA.field()
     scratch_bytes: int = take.SCRATCH_BYTES.field(_KEEP)
     out: bool = take.OUT.field()
-    products: str = PRODUCTS.field()
+    gpu_matmul: str = MATMUL.field()
     profile: bool = take.PROFILE.field()
 
     def sources(self, program: Program, problems: Problems) -> CppSources:
@@ -134,7 +134,7 @@ class CppRenderer(Captures):
             kept_in_state(program, storages, keep_arenas=is_kept, accelerated=is_one),
             problems,
             takes_out=self.out,
-            products=Products(program, direct=self.products == "cublas" and is_one),
+            products=Products(program, direct=self.gpu_matmul == "cublas" and is_one),
             graphs=None if options is None or found else capture_facts(program, options),
             pieces=found,
             objects=original.objects,

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 # 1.6 us for a kernel whose own binding takes 0.03, 4.9 us for an allocation that takes 0.3. A
 # loaded graph is a copy that is never traced or transformed again, so its nodes may call the same
 # functions as emitted Python. The nodes of ``graph_module``, and of graphs inside the copy, stay as
-# they are.
+# they are, but for checks of lists.
 
 _aten: Final[Any] = torch.ops.aten
 
@@ -92,15 +92,34 @@ def shorten(graph: fx.Graph, device: Device | None = None) -> None:
             continue
         if node.target.namespace == library.NAMESPACE:
             _shorten_own(node, node.target._opname)  # noqa: SLF001 - its name
-            continue
-        op: Any = node.target
-        is_tuple = len(op._schema.returns) != 1  # noqa: SLF001 - its schema
-        for whole in _parts(node) if is_tuple else [node]:
-            _check_lengths(graph, whole, op.name())
-        if node.target is _aten.empty_strided.default:
+        elif node.target is _aten.empty_strided.default:
             _shorten_allocation(node, makers)
         else:
             node.target = _SAME.get(node.target, node.target)
+
+
+def _checked(graph: fx.Graph) -> fx.Graph:
+    """Return a copy of a graph that checks the lengths of lists that ops return."""
+    checked = fx.Graph()
+    copied: Any = checked.graph_copy(graph, {}, return_output_node=True)
+    value, old = copied
+    checked.output(value).meta.update(old.meta)
+    for node in checked.nodes:
+        if isinstance(node.target, OpOverload) and node.target.namespace != library.NAMESPACE:
+            op: Any = node.target
+            is_tuple = len(op._schema.returns) != 1  # noqa: SLF001 - its schema
+            for whole in _parts(node) if is_tuple else [node]:
+                _check_lengths(checked, whole, op.name())
+    return checked
+
+
+def _with_graph(module: fx.GraphModule, graph: fx.Graph, class_name: str) -> fx.GraphModule:
+    """Return a copy of a module with another graph, and with checked graphs of regions."""
+    copy = fx.GraphModule(module, graph, class_name=class_name)
+    for name, inner in module.named_children():
+        if isinstance(inner, fx.GraphModule):
+            setattr(copy, name, _with_graph(inner, _checked(inner.graph), name))
+    return copy
 
 
 def _check_lengths(graph: fx.Graph, node: fx.Node, op: str) -> None:
@@ -191,13 +210,10 @@ def as_boxed(module: fx.GraphModule, device: Device | None = None) -> BoxedCall:
     kernels = getattr(module, KERNELS, None)
     if isinstance(kernels, KernelSet):
         kernels.build()
-    graph = fx.Graph()
-    copied: Any = graph.graph_copy(module.graph, {}, return_output_node=True)
-    value, old = copied
-    graph.output(value).meta.update(old.meta)
+    graph = _checked(module.graph)
     shorten(graph, device)
     graph.set_codegen(_BoxedCodeGen())
-    boxed = fx.GraphModule(module, graph, class_name="Boxed")
+    boxed = _with_graph(module, graph, "Boxed")
     call: BoxedCall = boxed.forward
     if device is None:
         return call

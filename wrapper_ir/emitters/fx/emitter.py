@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.options import declared
-from wrapper_ir.options.legal import Legal
+from wrapper_ir.options.declared import Legal
 from wrapper_ir.options.schema import Option
 
 if TYPE_CHECKING:

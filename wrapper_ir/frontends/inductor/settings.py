@@ -24,7 +24,7 @@ from wrapper_ir.frontends.inductor.compat import (
 from wrapper_ir.frontends.inductor.devices import ABOUT_GRAPHS, CAPTURES
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError
 from wrapper_ir.options import declared as take
-from wrapper_ir.options.machine import pinned
+from wrapper_ir.options.process import pinned
 from wrapper_ir.options.schema import NO_OPTION, Option, check_values, options_of, renamed
 
 if TYPE_CHECKING:

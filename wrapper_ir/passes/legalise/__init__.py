@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from wrapper_ir.lines import Stage
-from wrapper_ir.options.legal import Legal
+from wrapper_ir.options.declared import Legal
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import Program

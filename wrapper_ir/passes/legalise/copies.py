@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.kernels import ExternKernel, KernelCall
     from wrapper_ir.lines.program import AnyLine, Program
-    from wrapper_ir.options.legal import Legal
+    from wrapper_ir.options.declared import Legal
 
     Call: TypeAlias = ExternKernel | KernelCall
 

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs."""
+"""The kernel languages and the kinds of devices that the library knows: the CPU and NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,47 @@ from wrapper_ir.devices.kind import (
     DeviceKind,
     Doctor,
     Inventory,
+    KernelLanguage,
     Memory,
     PythonSide,
     Queues,
     Unit,
 )
-from wrapper_ir.devices.languages import TRITON
+
+CPP: Final = KernelLanguage("C++", "C++ kernels do not run on {device}", suffix=".cpp")
+"""C++: functions in this process."""
+
+TRITON: Final = KernelLanguage(
+    "Triton",
+    "Triton kernels are only launched on GPUs",
+    has_grid=True,
+    package="triton",
+    suffix=".py",
+    types={
+        "f64": "fp64",
+        "f32": "fp32",
+        "f16": "fp16",
+        "bf16": "bf16",
+        "f8e4m3fn": "fp8e4nv",
+        "f8e5m2": "fp8e5",
+        **{name: name for name in ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8")},
+        "bool": "i1",
+    },
+)
+"""Triton, whose compiler is a Python package."""
+
+CPU: Final = DeviceKind(
+    type="cpu",
+    noun="CPU",
+    plural="the CPU",
+    has_index=False,
+    languages=(CPP,),
+    # 64 bytes: a cache line, and the alignment of torch's own storages.
+    memory=Memory(alignment=64, on_host=True, keeps_arenas=True, keep_factor=1),
+    python=PythonSide(allocator="empty_strided_cpu", arena="KeptArena"),
+    cpp=CppSide(shim="cpu", runner="Cpu", library="libtorch_cpu.so", target="torch_cpu"),
+)
+"""The CPU, whose memory is the host's."""
 
 
 def inventory(torch: Any) -> Inventory:  # noqa: ANN401 - torch itself
