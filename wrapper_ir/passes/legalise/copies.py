@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from wrapper_ir.analysis.legality import AS_ANOTHER_TYPE, Memories, illegal_writes
 from wrapper_ir.analysis.ops import overwritten
+from wrapper_ir.build.rewriting import Draft, divided, extent_of
 from wrapper_ir.lines.args import BufferArg, ListArg, Relation, ResultBuffer
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import ceil_divided, dim
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, Reinterpret
 from wrapper_ir.lines.traits import allocates_one, calls_kernel, calls_op, is_slice, takes_memory
-from wrapper_ir.passes.legalise.draft import Draft, divided, extent_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

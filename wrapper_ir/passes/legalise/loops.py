@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.analysis.loops import handed_on, is_told_apart, shared_carried
+from wrapper_ir.build.rewriting import Draft
 from wrapper_ir.lines.args import BufferArg, BufferValue, Relation, ResultBuffer, buffers_in
 from wrapper_ir.lines.memory import Allocate
 from wrapper_ir.lines.traits import loops
-from wrapper_ir.passes.legalise.draft import Draft
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

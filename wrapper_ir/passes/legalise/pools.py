@@ -9,12 +9,12 @@ import sympy
 
 from wrapper_ir.analysis.legality import is_mixed
 from wrapper_ir.analysis.liveness import Liveness
+from wrapper_ir.build.rewriting import Draft, extent_of
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import ceil_divided, dim
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Free
 from wrapper_ir.lines.traits import allocates, ends, is_slice
-from wrapper_ir.passes.legalise.draft import Draft, extent_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

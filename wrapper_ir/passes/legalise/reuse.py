@@ -6,10 +6,10 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from wrapper_ir.analysis.legality import Memories, Memory, is_retyped
+from wrapper_ir.build.rewriting import Draft, extent_of
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.lines.memory import Allocate, Free, Reinterpret, Reuse
-from wrapper_ir.passes.legalise.draft import Draft, extent_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
