@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from typing_extensions import override
 
+from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.analysis.random_states import random_states
 from wrapper_ir.analysis.streams import needs_streams
 from wrapper_ir.analysis.symbols import free_region_symbols
@@ -29,7 +30,7 @@ from wrapper_ir.lines.symbols import (
 )
 from wrapper_ir.lines.trace import Comment
 from wrapper_ir.lines.visitor import LineVisitor
-from wrapper_ir.lines.walk import Path, made_objects, regions_of, walk
+from wrapper_ir.lines.walk import Path, regions_of, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,7 +181,7 @@ def wanted_names(program: Program, spell: Callable[[str], str]) -> list[tuple[Ke
     Constants come first, because users set them by name.
     """
     given = (i.object for i in program.inputs if isinstance(i, ObjectInput))
-    made = made_objects(program)
+    made = storages_of(program).made_objects
     buffers = (*program.constants, *program.objects, *given, *program.buffers, *made)
     wanted = [(("buffer", name), spell(name)) for name in buffers]
     wanted += [(("symbol", name), spell(name)) for name in program.symbols]

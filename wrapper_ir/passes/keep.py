@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
 from wrapper_ir.analysis.kept import can_keep, kept_pools
-from wrapper_ir.analysis.liveness import StorageMap
+from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.lines import GraphRole
 from wrapper_ir.lines.traits import allocates, takes_memory
 from wrapper_ir.options.declared import ARENA
+from wrapper_ir.verify import verify_marks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wrapper_ir.analysis.liveness import StorageMap
     from wrapper_ir.lines import Program
 
 
@@ -79,7 +81,7 @@ def keep_storage(
     sizes = _fixed_sizes(program) if is_bounded else {}
     if arena != "kept" and not sizes:
         return program
-    storages = StorageMap(program)
+    storages = storages_of(program)
     names = set(kept_pools(program, storages.lives)) if arena == "kept" else set()
     names -= storages.handled  # pools that are used as buffers themselves
     if sizes:
@@ -89,12 +91,15 @@ def keep_storage(
         names |= _affordable(program, storages, others, {True: host, False: elsewhere})
     if not names:
         return program
-    return program.replace(
+    marked = program.replace(
         body=tuple(
             dataclasses.replace(line, kept=True) if allocates(line) and line.out in names else line
             for line in program.body
         )
     )
+    storages_of(marked, like=program)
+    verify_marks(program, marked)
+    return marked
 
 
 def _fixed_sizes(program: Program) -> dict[str, int]:
@@ -104,10 +109,9 @@ def _fixed_sizes(program: Program) -> dict[str, int]:
         if not allocates(line) or (takes_memory(line) and line.mempool):
             continue
         layout = program.layout(line.out)
-        if layout.is_opaque or not can_keep(layout.device, line.place):
+        if not layout.is_static or layout.is_opaque or not can_keep(layout.device, line.place):
             continue
-        nbytes = layout.nbytes
-        if isinstance(nbytes, int) and layout.is_static:
+        if isinstance(nbytes := layout.nbytes, int):
             found[line.out] = nbytes
     return found
 

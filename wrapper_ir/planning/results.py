@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import sympy
 
+from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.analysis.ops import is_torchs
 from wrapper_ir.build.draft import range_checks
 from wrapper_ir.build.rewriting import Draft
@@ -129,7 +130,11 @@ class _Checks:
     @cached_property
     def _needed(self) -> set[str]:
         """The buffers that something depends on: lines other than frees, and results."""
-        return _needed(self._program.region)
+        if self._program.stage is not Stage.PLANNED:
+            return _needed(self._program.region)
+        # Those of the body are known, since emitters ask for the same.
+        regions = (each for line in self._program.body for _, each in regions_of(line))
+        return storages_of(self._program).touched.union(*map(_needed, regions))
 
     def _into_own_memory(self, line: ExternKernel, outs: Sequence[str]) -> Iterator[AnyLine]:
         """Yield a call that writes some buffers, which are checked before anything reads them."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.analysis.capture import pieces
 from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
 from wrapper_ir.analysis.kept import kept_in_state
-from wrapper_ir.analysis.liveness import StorageMap
+from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.captures import capture_facts
 from wrapper_ir.emitters.cpp.context import FOLDING, Context
@@ -112,7 +112,7 @@ class CppRenderer(Captures):
         _refuse_devices(program, problems)
         return Context(
             program,
-            kept_in_state(program, StorageMap(program)),
+            kept_in_state(program, storages_of(program)),
             problems,
             takes_out=False,
             products=Products(program, direct=False),
@@ -125,7 +125,7 @@ class CppRenderer(Captures):
 
     def _context(self, program: Program, original: Program, problems: Problems) -> Context:
         """Return the state of a run for a program whose objects are inputs."""
-        storages, is_one = StorageMap(program), is_on_one_stream(program)
+        storages, is_one = storages_of(program), is_on_one_stream(program)
         is_kept = self.arena == "kept"
         options = self.graphs
         found = {} if options is None else pieces(program, options)

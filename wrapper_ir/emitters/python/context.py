@@ -17,8 +17,6 @@ from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.program import GraphRole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from wrapper_ir.analysis.kept import Kept
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.lines.expr import Dim, Scalar
@@ -118,6 +116,7 @@ class Context(TextRun):
         self.queues: dict[tuple[str, int | Device], str] = {}
         #: Functions that check results, by the text of the check.
         self.shared_checks: dict[str, str] = {}
+        self._dims: dict[tuple[Dim, ...], Group] = {}
         self._devices: dict[Device, str] = {}
         self._kernels: dict[tuple[str, Device], str] = {}
         #: The program's only accelerator; None if there are several, or none.
@@ -182,9 +181,12 @@ class Context(TextRun):
         """Return a number or expression as text."""
         return self.exprs.print(value)
 
-    def dims(self, values: Iterable[Dim]) -> Group:
-        """Return a tuple of sizes or strides."""
-        return tuple_of([self.expr(value) for value in values])
+    def dims(self, values: tuple[Dim, ...]) -> Group:
+        """Return a tuple of sizes or strides. Many buffers have the same."""
+        found = self._dims.get(values)
+        if found is None:
+            found = self._dims[values] = tuple_of([self.expr(value) for value in values])
+        return found
 
     def device(self, device: Device) -> str:
         """Return the identifier of a device object, created once in the file."""

@@ -165,9 +165,8 @@ class MemoryLines(RegionBase):
     def visit_reuse(self, line: Reuse) -> None:
         old, new = self.layout(line.donor), self.layout(line.out)
         source = self.context.buffer(line.donor)
-        same = replace(old, offset=0) == replace(new, offset=0) and old.offset == new.offset
         value: Node = source
-        if not same:
+        if old != new:
             value = self.given.get(line.out) or self._reinterpreted(line.donor, line.out)
         self.put(value, head=f"{self.context.buffer(line.out)} = ")
         self.end(line.donor)

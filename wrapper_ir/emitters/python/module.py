@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.handed_over import spent_inputs
 from wrapper_ir.analysis.kept import kept_around_calls
-from wrapper_ir.analysis.liveness import StorageMap
+from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.analysis.ops import PRODUCTS
 from wrapper_ir.analysis.symbols import example_symbols
 from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, SourceFiles
@@ -76,7 +76,7 @@ def build_artifact(  # noqa: PLR0913 - the emitter's options
     ``given`` are the options that are not at their defaults.
     """
     is_checked = checks == "always"
-    kept = kept_around_calls(program, StorageMap(program), arena=arena, is_checked=is_checked)
+    kept = kept_around_calls(program, storages_of(program), arena=arena, is_checked=is_checked)
 
     def rendered(*, apart: bool) -> tuple[CodeWriter, Context]:
         context = Context(

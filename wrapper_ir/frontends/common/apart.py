@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.analysis.liveness import StorageMap, mutated_inputs
+from wrapper_ir.analysis.liveness import mutated_inputs, storages_of
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import LayoutKind
@@ -25,7 +25,7 @@ def with_apart_inputs(program: Program) -> Program:
 
     It comes before everything that reads or writes a tensor. Other programs stay as they are.
     """
-    storages = StorageMap(program)
+    storages = storages_of(program)
     names = [
         name for name in storages.touched_inputs if program.layout(name).kind is LayoutKind.STRIDED
     ]
