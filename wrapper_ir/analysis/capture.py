@@ -68,8 +68,9 @@ class Obstacles:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._unbacked = {name for name, info in program.symbols.items() if info.unbacked}
-        inputs = (each for each in program.inputs if isinstance(each, ObjectInput))
-        self._has_generators = GENERATOR in {each.class_name for each in inputs}
+        classes = {each.class_name for each in program.inputs if isinstance(each, ObjectInput)}
+        classes |= {each.class_name for each in program.objects.values()}
+        self._has_generators = GENERATOR in classes
 
     def of(self, line: AnyLine) -> str:
         """Return why a line cannot be captured, regions aside; "" if it can."""

@@ -17,10 +17,9 @@ from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.emitters.cpp.sources import CppSources
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.base import Trait
-from wrapper_ir.lines.control import BufferInput, ObjectInput
+from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import CPU, DType
-from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.traits import binds, is_view
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.options import declared as take
@@ -66,8 +65,8 @@ class CppRenderer(Captures):
 
     def sources(self, program: Program, problems: Problems) -> CppSources:
         """Return a planned and verified program in C++; record what C++ cannot express."""
-        context = self._context(_objects_as_inputs(program), program, problems)
-        _refuse_devices(context.program, problems)
+        context = self._context(program, problems)
+        _refuse_devices(program, problems)
         if problems.found:  # rendering assumes supported devices
             return CppSources({}, (), source="", source_map=SourceMap(()), program=program)
         writers, declared = render_files(context, origins=self.origins)
@@ -118,13 +117,12 @@ class CppRenderer(Captures):
             products=Products(program, direct=False),
             graphs=None,
             pieces={},
-            objects={},
             profiles=self.profile,
             unit=FOLDING,
         )
 
-    def _context(self, program: Program, original: Program, problems: Problems) -> Context:
-        """Return the state of a run for a program whose objects are inputs."""
+    def _context(self, program: Program, problems: Problems) -> Context:
+        """Return the state of a run."""
         storages, is_one = storages_of(program), is_on_one_stream(program)
         is_kept = self.arena == "kept"
         options = self.graphs
@@ -137,17 +135,8 @@ class CppRenderer(Captures):
             products=Products(program, direct=self.products == "cublas" and is_one),
             graphs=None if options is None or found else capture_facts(program, options),
             pieces=found,
-            objects=original.objects,
             profiles=self.profile,
         )
-
-
-def _objects_as_inputs(program: Program) -> Program:
-    """Return the program with its objects as additional, last inputs."""
-    if not program.objects:
-        return program
-    objects = (ObjectInput(name, item.class_name) for name, item in program.objects.items())
-    return program.replace(inputs=(*program.inputs, *objects), objects=FrozenMap())
 
 
 def _refuse_devices(program: Program, problems: Problems) -> None:
