@@ -19,11 +19,11 @@ from wrapper_ir.lines.program import GraphRole
 if TYPE_CHECKING:
     from wrapper_ir.analysis.kept import Kept
     from wrapper_ir.emitters.base import Problems
+    from wrapper_ir.emitters.python.options import PythonOptions
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.kernels import KernelDefinition
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
-    from wrapper_ir.options.gpu import Captures
 
 
 HELPERS: Final = frozenset("""
@@ -73,36 +73,33 @@ class Context(TextRun):
 
     Attributes:
         kept: Memory and views that last from call to call.
-        graphs: The options for CUDA graphs; None if calls are not captured.
-        checks: When metadata is checked.
-        origins: Whether comments say where in the model the code comes from.
+        options: The emitter's options.
         files: The texts of kernels that get files of their own, by path; None if the module
             holds them.
     """
 
-    def __init__(  # noqa: PLR0913 - all but three are named
+    def __init__(
         self,
         program: Program,
         kept: Kept,
         problems: Problems,
+        options: PythonOptions,
         *,
-        graphs: Captures | None,
-        checks: str,
-        origins: bool,
-        takes_out: bool,
-        profiles: bool,
         apart: bool,
     ) -> None:
-        reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if takes_out else set())
+        reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if options.out else set())
         names = NamePlan(wanted_names(program, str), reserved)
         super().__init__(
-            program, problems, names, unit="    ", takes_out=takes_out, profiles=profiles
+            program,
+            problems,
+            names,
+            unit="    ",
+            takes_out=options.out,
+            profiles=options.profile,
         )
-        self.graphs = graphs
-        self.checks = checks
-        self.origins = origins
+        self.options = options
         #: The pieces that are captured one by one, by the position of their switches.
-        self.pieces = pieces(program, graphs) if graphs else {}
+        self.pieces = pieces(program, options) if options.cuda_graph else {}
         self.kept = kept
         self.files: dict[str, str] | None = {} if apart else None
         self.exprs = PythonExprs(self.symbol)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.options.gpu import Captures
+    from wrapper_ir.emitters.python.options import PythonOptions
 
 
 #: The sections of definitions, in the order of the file.
@@ -59,37 +59,22 @@ _SECTIONS = (
 )
 
 
-def build_artifact(  # noqa: PLR0913 - the emitter's options
-    program: Program,
-    problems: Problems,
-    *,
-    arena: str,
-    given: Mapping[str, object],
-    graphs: Captures | None,
-    checks: str,
-    origins: bool,
-    takes_out: bool,
-    profiles: bool,
+def build_artifact(
+    program: Program, problems: Problems, options: PythonOptions, given: Mapping[str, object]
 ) -> PythonArtifact:
-    """Render a planned and verified program with the emitter's options.
+    """Render a planned and verified program.
 
     ``given`` are the options that are not at their defaults.
     """
-    is_checked = checks == "always"
-    kept = kept_around_calls(program, storages_of(program), arena=arena, is_checked=is_checked)
+    kept = kept_around_calls(
+        program,
+        storages_of(program),
+        arena=options.arena,
+        is_checked=options.checks == "always",
+    )
 
     def rendered(*, apart: bool) -> tuple[CodeWriter, Context]:
-        context = Context(
-            program,
-            kept,
-            problems,
-            graphs=graphs,
-            checks=checks,
-            origins=origins,
-            takes_out=takes_out,
-            profiles=profiles,
-            apart=apart,
-        )
+        context = Context(program, kept, problems, options, apart=apart)
         return render_module(context), context
 
     def files() -> SourceFiles:
@@ -100,7 +85,7 @@ def build_artifact(  # noqa: PLR0913 - the emitter's options
     writer, context = rendered(apart=False)
     constants = {context.buffer(name): name for name in (*program.constants, *program.objects)}
     return PythonArtifact(
-        writer.text(), writer.source_map(), program, constants, files, takes_out=takes_out
+        writer.text(), writer.source_map(), program, constants, files, takes_out=options.out
     )
 
 
@@ -112,7 +97,7 @@ def render_module(context: Context) -> CodeWriter:
     body = CodeWriter()
     last = context.kept.storages.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
-    renderer.show_origins = context.origins
+    renderer.show_origins = context.options.origins
     renderer.spent = spent_inputs(context.program, context.kept.storages)
     _constants(context)
     kept = keep_arenas(context, renderer)
