@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import wrapper_ir as wir
-from wrapper_ir.analysis.handed_over import spent_inputs
+from wrapper_ir.analysis.borders import spent_inputs
 from wrapper_ir.analysis.liveness import StorageMap
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from wrapper_ir.aot.build.library import build_loadable
 from wrapper_ir.aot.build.options import BuildOptions
 from wrapper_ir.aot.load.function import load_library
 from wrapper_ir.aot.load.wrappers import with_objects
-from wrapper_ir.emitters.cpp.sources import MAIN_FILE
+from wrapper_ir.emitters.cpp.renderer import MAIN_FILE
 from wrapper_ir.toolchain.manifest import Manifest, Sources
 
 if TYPE_CHECKING:

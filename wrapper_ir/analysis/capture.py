@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.analysis.ops import draws, drops
-from wrapper_ir.analysis.streams import needs_streams
+from wrapper_ir.analysis.ordering import needs_streams
 from wrapper_ir.lines.args import BufferArg, BufferValue, ScalarArg
 from wrapper_ir.lines.base import Runs
 from wrapper_ir.lines.control import ObjectInput, Region

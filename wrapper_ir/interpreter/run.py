@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from wrapper_ir.analysis.borders import stored_inputs
 from wrapper_ir.analysis.schemas import refuse_differences
-from wrapper_ir.analysis.stored import stored_inputs
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter.calls import (
     borrowed,

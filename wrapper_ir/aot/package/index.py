@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
-    from wrapper_ir.emitters.cpp.sources import CppSources
+    from wrapper_ir.emitters.cpp.renderer import CppSources
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 

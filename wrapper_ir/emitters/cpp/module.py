@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.handed_over import spent_inputs
-from wrapper_ir.analysis.streams import has_users_queues, is_branched, needs_queues
+from wrapper_ir.analysis.borders import spent_inputs
+from wrapper_ir.analysis.ordering import has_users_queues, is_branched, needs_queues
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.context import PROGRAM
 from wrapper_ir.emitters.cpp.entry import Entry

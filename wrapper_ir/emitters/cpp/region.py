@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from wrapper_ir.analysis.streams import needs_streams, pool_of, stream_of, users_object
+from wrapper_ir.analysis.ordering import needs_streams, pool_of, stream_of, users_object
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CExpr, CType, convert, symbol_type
 from wrapper_ir.emitters.cpp.literals import call

@@ -8,8 +8,8 @@ import sympy
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import Boolean
 
+from wrapper_ir.analysis.borders import stored_inputs
 from wrapper_ir.analysis.liveness import mutated_inputs
-from wrapper_ir.analysis.stored import stored_inputs
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import (
     constant_table,

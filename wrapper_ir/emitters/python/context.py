@@ -99,7 +99,7 @@ class Context(TextRun):
         )
         self.options = options
         #: The pieces that are captured one by one, by the position of their switches.
-        self.pieces = pieces(program, options) if options.cuda_graph else {}
+        self.pieces = pieces(program, options) if options.graphs else {}
         self.kept = kept
         self.files: dict[str, str] | None = {} if apart else None
         self.exprs = PythonExprs(self.symbol)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.captures import capture_facts
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import Node, call, keyword, list_of, statement, tuple_of
+from wrapper_ir.emitters.regions import capture_facts
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.handed_over import spent_inputs
+from wrapper_ir.analysis.borders import spent_inputs
 from wrapper_ir.analysis.kept import kept_around_calls
 from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.analysis.ops import PRODUCTS

@@ -13,7 +13,7 @@ _KEEP: Final = 64 * 1024
 
 @dataclass(frozen=True)
 class PythonOptions(Captures):
-    """How a program is rendered in Python.
+    """The choices in rendering a program as Python.
 
     Attributes:
         origins: Whether comments say where in the model the code comes from.
