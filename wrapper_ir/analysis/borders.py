@@ -10,6 +10,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from wrapper_ir.analysis.kept import source_of
+from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.analysis.ops import PRODUCTS, may_drop, reads_otherwise, schema_of
 from wrapper_ir.lines.args import BufferArg, BufferValue, ResultBuffer
 from wrapper_ir.lines.control import BufferInput, RegionLine
@@ -31,13 +32,13 @@ from wrapper_ir.lines.walk import regions_of, walk
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from wrapper_ir.analysis.liveness import Life, StorageMap
+    from wrapper_ir.analysis.liveness import Life
     from wrapper_ir.lines.effects import Effects
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Program
 
 
-def spent_inputs(program: Program, storages: StorageMap) -> dict[int, list[str]]:
+def spent_inputs(program: Program) -> dict[int, list[str]]:
     """Return the inputs to let go of before a line, by the line's position.
 
     A call may hold the last reference to an input: autograd hands over tensors that it saved. So
@@ -45,6 +46,7 @@ def spent_inputs(program: Program, storages: StorageMap) -> dict[int, list[str]]
     Inputs that lines free or take over end there, and those that something else may still read,
     a result or work on another stream, last until the end of the call.
     """
+    storages = storages_of(program)
     taking = [n for n, line in enumerate(program.body) if _may_allocate(line)]
     found: dict[int, list[str]] = {}
     for name in storages.touched_inputs:

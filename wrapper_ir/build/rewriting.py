@@ -5,10 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
-import sympy
-
 from wrapper_ir.lines.args import Access, BufferArg
-from wrapper_ir.lines.expr import FloorDiv, dim, quotient
 from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.traits import takes_memory, works
@@ -19,7 +16,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.args import Arg
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Program
 
@@ -88,15 +84,3 @@ class Draft:
             return program
         new = [each for op, each in self._declared.items() if op not in program.kernels]
         return program.replace(body=(*new, *body), buffers=FrozenMap(self._buffers))
-
-
-def extent_of(layout: Layout) -> Dim:
-    """Return a layout's extent in elements, which is at least 0 for all values of its symbols."""
-    extent = layout.extent
-    return extent if isinstance(extent, int) else dim(sympy.Max(0, extent))
-
-
-def divided(value: Dim, divisor: int) -> Dim:
-    """Return ``value / divisor``, which is an integer in valid programs."""
-    exact = quotient(value, divisor)
-    return dim(FloorDiv(value, divisor)) if exact is None else exact

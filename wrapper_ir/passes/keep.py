@@ -26,7 +26,6 @@ from wrapper_ir.verify import verify_marks
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wrapper_ir.analysis.liveness import StorageMap
     from wrapper_ir.lines import Program
 
 
@@ -88,7 +87,7 @@ def keep_storage(
         factors = [each.kind.memory.keep_factor for each in accelerators_of(program)]
         elsewhere = device * sum(factors) if is_on_one_stream(program) else 0
         others = {name: nbytes for name, nbytes in sizes.items() if name not in names}
-        names |= _affordable(program, storages, others, {True: host, False: elsewhere})
+        names |= _affordable(program, others, {True: host, False: elsewhere})
     if not names:
         return program
     marked = program.replace(
@@ -116,18 +115,16 @@ def _fixed_sizes(program: Program) -> dict[str, int]:
     return found
 
 
-def _affordable(
-    program: Program, storages: StorageMap, sizes: Mapping[str, int], budgets: dict[bool, int]
-) -> set[str]:
+def _affordable(program: Program, sizes: Mapping[str, int], budgets: dict[bool, int]) -> set[str]:
     """Return the allocations to keep: those that end in the program, within the budgets.
 
     Args:
         program: The program.
-        storages: Its storage map.
         sizes: The bytes of the allocations that can be kept.
         budgets: How many bytes may be kept on the host (True) and elsewhere (False).
     """
     # An op whose result is larger than its output buffer resizes that buffer for good.
+    storages = storages_of(program)
     ending = storages.ending() - storages.outgoing()
     ending -= storages.with_pools(storages.lives.storages(storages.resizable))
     found: set[str] = set()

@@ -82,7 +82,7 @@ class _Module:
             framed=self._is_long,
         )
         self._renderer.show_origins = origins
-        self._renderer.spent = spent_inputs(self._program, context.kept.storages)
+        self._renderer.spent = spent_inputs(self._program)
 
     def files(self) -> dict[str, CodeWriter]:
         """Return the program's files."""

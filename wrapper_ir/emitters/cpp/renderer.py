@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.analysis.capture import pieces
 from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
 from wrapper_ir.analysis.kept import kept_in_state
-from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.cpp.context import FOLDING, Context
 from wrapper_ir.emitters.cpp.module import render_files
@@ -111,7 +110,7 @@ class CppRenderer(Captures):
         _refuse_devices(program, problems)
         return Context(
             program,
-            kept_in_state(program, storages_of(program)),
+            kept_in_state(program),
             problems,
             takes_out=False,
             products=Products(program, direct=False),
@@ -123,13 +122,11 @@ class CppRenderer(Captures):
 
     def _context(self, program: Program, problems: Problems) -> Context:
         """Return the state of a run."""
-        storages, is_one = storages_of(program), is_on_one_stream(program)
-        is_kept = self.arena == "kept"
-        options = self.graphs
+        is_one, options = is_on_one_stream(program), self.graphs
         found = {} if options is None else pieces(program, options)
         return Context(
             program,
-            kept_in_state(program, storages, keep_arenas=is_kept, accelerated=is_one),
+            kept_in_state(program, keep_arenas=self.arena == "kept", accelerated=is_one),
             problems,
             takes_out=self.out,
             products=Products(program, direct=self.products == "cublas" and is_one),

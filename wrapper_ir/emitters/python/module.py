@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.borders import spent_inputs
 from wrapper_ir.analysis.kept import kept_around_calls
-from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.analysis.ops import PRODUCTS
 from wrapper_ir.analysis.symbols import example_symbols
 from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, SourceFiles
@@ -66,12 +65,8 @@ def build_artifact(
 
     ``given`` are the options that are not at their defaults.
     """
-    kept = kept_around_calls(
-        program,
-        storages_of(program),
-        arena=options.arena,
-        is_checked=options.checks == "always",
-    )
+    is_checked = options.checks == "always"
+    kept = kept_around_calls(program, arena=options.arena, is_checked=is_checked)
 
     def rendered(*, apart: bool) -> tuple[CodeWriter, Context]:
         context = Context(program, kept, problems, options, apart=apart)
@@ -98,7 +93,7 @@ def render_module(context: Context) -> CodeWriter:
     last = context.kept.storages.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
     renderer.show_origins = context.options.origins
-    renderer.spent = spent_inputs(context.program, context.kept.storages)
+    renderer.spent = spent_inputs(context.program)
     _constants(context)
     kept = keep_arenas(context, renderer)
     if context.kept.buffers:

@@ -23,7 +23,7 @@ from wrapper_ir.analysis.legality import (
 )
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.analysis.ops import overwritten
-from wrapper_ir.build.rewriting import Draft, divided, extent_of
+from wrapper_ir.build.rewriting import Draft
 from wrapper_ir.lines.args import (
     BufferArg,
     BufferValue,
@@ -33,7 +33,7 @@ from wrapper_ir.lines.args import (
     buffers_in,
 )
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.expr import ceil_divided, dim
+from wrapper_ir.lines.expr import ceil_divided, dim, divided
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, Reinterpret
 from wrapper_ir.lines.traits import (
@@ -110,7 +110,7 @@ def _plain(line: Call, name: str, _: Memories, draft: Draft, contents: _Contents
     The copy is a view, which keeps its layout whatever the op would give.
     """
     layout = draft.own(name)
-    row = dataclasses.replace(layout, size=(extent_of(layout),), stride=(1,))
+    row = dataclasses.replace(layout, size=(layout.clamped_extent,), stride=(1,))
     copy, written = draft.buffer(f"{name}_copy", row), draft.buffer(f"{name}_written", layout)
     before: list[AnyLine] = [_allocated(line, copy), Reinterpret(written, copy, origin=line.origin)]
     if contents.are_read and not contents.are_unset:
@@ -123,7 +123,7 @@ def _typed(line: Call, name: str, memories: Memories, draft: Draft, contents: _C
     layout, memory = draft.layout(name), memories.of(name)
     dtype, owner = memory.dtype, memory.owner
     old, new = dtype.itemsize, layout.dtype.itemsize
-    start, count = dim(layout.offset * new), extent_of(layout)
+    start, count = dim(layout.offset * new), layout.clamped_extent
     first, last = divided(start, old), ceil_divided(dim(start + count * new), old)
     skipped = divided(dim(start - first * old), new)
     whole = Layout(layout.dtype, layout.device, (divided(dim((last - first) * old), new),), (1,))

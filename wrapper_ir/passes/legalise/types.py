@@ -13,7 +13,7 @@ import sympy
 
 from wrapper_ir.analysis.legality import Memories, Memory, is_mixed, is_retyped
 from wrapper_ir.analysis.liveness import Liveness
-from wrapper_ir.build.rewriting import Draft, extent_of
+from wrapper_ir.build.rewriting import Draft
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import ceil_divided, dim
 from wrapper_ir.lines.layout import Layout
@@ -55,7 +55,7 @@ class _Split:
         for line in region.body:
             if is_slice(line) and line.pool in mixed:
                 layout = program.layout(line.out)
-                size = dim((layout.offset + extent_of(layout)) * layout.dtype.itemsize)
+                size = dim((layout.offset + layout.clamped_extent) * layout.dtype.itemsize)
                 spans = self._spans[line.pool].setdefault(layout.dtype, [])
                 spans.append((line.offset, dim(line.offset + size)))
         #: The new pool for each old one and type, and the byte of the old one that it begins at.
@@ -140,7 +140,7 @@ def _lines(region: Region, draft: Draft) -> Iterator[AnyLine]:
 def _replaced(line: Reuse, memories: Memories, draft: Draft, *, copies: bool) -> Iterator[AnyLine]:
     """Yield what takes the place of a reuse: memory, the old contents in it, and the new name."""
     layout, memory = draft.program.layout(line.out), memories.of(line.donor)
-    total = dim(layout.offset + extent_of(layout))
+    total = dim(layout.offset + layout.clamped_extent)
     row = dataclasses.replace(layout, size=(total,), stride=(1,), offset=0)
     made = _own(line, draft.buffer(f"{line.out}_own", row), memory)
     if not copies:
