@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.devices import only_accelerator
-from wrapper_ir.analysis.liveness import Liveness
+from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.analysis.ops import draws, drops
 from wrapper_ir.analysis.ordering import needs_streams
 from wrapper_ir.lines.args import BufferArg, BufferValue, ScalarArg
@@ -178,7 +178,7 @@ def pieces(program: Program, options: Captures | None = None) -> dict[int, Piece
     if not regions or only_accelerator(program) is None or not why_not_captured(program):
         return {}
     obstacles = Obstacles(program)
-    lives = Liveness(program.region, program)
+    lives = storages_of(program).lives
     results = [value.buffer for value in program.results if isinstance(value, BufferValue)]
     given = {life.first for name in results for life in lives.of(name)}
     limit = (options or Captures()).cuda_graph_limit

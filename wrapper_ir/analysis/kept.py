@@ -215,11 +215,8 @@ def _views(
 ) -> dict[str, View]:
     """Return the static views of lasting memory, and of such views, that do not leave the program.
 
-    Args:
-        program: The program.
-        borrowed: Memory that outlives calls by itself, unless the program takes it over.
-        owned: Memory that is kept.
-        holds: Whether a target can hold the view that a line makes of a buffer.
+    ``borrowed`` memory outlives calls by itself, unless the program takes it over; ``owned`` memory
+    is kept. ``holds`` tells whether a target can hold the view that a line makes of a buffer.
     """
     storages = storages_of(program)
     escaping, taken = storages.escaping(), storages.taken()

@@ -216,13 +216,6 @@ def is_told_apart(
     """Return whether a write tells what a loop carries from a copy of it.
 
     Either the loop writes it, or a later line writes memory that a result may share with it.
-
-    Args:
-        line: The loop.
-        position: Its position in its region.
-        region: The region.
-        lives: The lives of the region.
-        program: The program that contains it.
     """
     written = _lives(
         lives, (n for each in region.body[position:] for n in effects(each, program).writes)

@@ -112,11 +112,8 @@ class _Work:
 class Liveness:
     """The lives of one region's storages, in order of definition.
 
-    Args:
-        region: The region.
-        program: The program that contains it.
-        observe: Called with the position, the line and its effects for each line, so that others
-            can learn from the same walk. The effects of a long program are too many to keep.
+    ``observe`` is called with the position, the line and its effects for each line, so that others
+    can learn from the same walk. The effects of a long program are too many to keep.
     """
 
     def __init__(
@@ -310,15 +307,10 @@ def _note_results(region: Region, last: dict[str, int]) -> None:
             last[value.buffer] = len(region.body)
 
 
-def mutated_inputs(program: Program, lives: Liveness | None = None) -> list[int]:
-    """Return the positions of inputs whose storage is written, under any name.
-
-    Args:
-        program: The program.
-        lives: The lives of its body, if the caller has them.
-    """
-    found = Liveness(program.region, program) if lives is None else lives
-    written = {life.first.owner for life in found.lives if life.written}
+def mutated_inputs(program: Program) -> list[int]:
+    """Return the positions of inputs whose storage is written, under any name."""
+    lives = storages_of(program).lives.lives
+    written = {life.first.owner for life in lives if life.written}
     return [
         position
         for position, param in enumerate(program.inputs)
@@ -329,8 +321,7 @@ def mutated_inputs(program: Program, lives: Liveness | None = None) -> list[int]
 class StorageMap:
     """Uses of the storages and names of a program's body; :func:`storages_of` makes one.
 
-    Args:
-        program: The program; nested regions are not visited.
+    Nested regions are not visited.
     """
 
     def __init__(self, program: Program) -> None:
@@ -428,9 +419,7 @@ _KNOWN: Final[Beside[StorageMap]] = Beside()
 def storages_of(program: Program, like: Program | None = None) -> StorageMap:
     """Return the storage map of a program, made once. Nobody may change it.
 
-    Args:
-        program: The program.
-        like: A program with the same names, uses and ends, whose map this one shares.
+    A program shares that of one ``like`` it, with the same names, uses and ends.
     """
     found = _KNOWN.get(program)
     if found is None:

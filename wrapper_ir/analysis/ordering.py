@@ -143,8 +143,7 @@ def _on_device(name: str, program: Program) -> bool:
 class Clocks(PartialLineVisitor[None]):
     """Vector clocks of a program's streams.
 
-    Args:
-        program: The program; :meth:`step` advances over its lines.
+    :meth:`step` advances over its lines.
     """
 
     def __init__(self, program: Program) -> None:

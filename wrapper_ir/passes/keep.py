@@ -118,10 +118,7 @@ def _fixed_sizes(program: Program) -> dict[str, int]:
 def _affordable(program: Program, sizes: Mapping[str, int], budgets: dict[bool, int]) -> set[str]:
     """Return the allocations to keep: those that end in the program, within the budgets.
 
-    Args:
-        program: The program.
-        sizes: The bytes of the allocations that can be kept.
-        budgets: How many bytes may be kept on the host (True) and elsewhere (False).
+    Budgets are in bytes: on the host (True) and elsewhere (False).
     """
     # An op whose result is larger than its output buffer resizes that buffer for good.
     storages = storages_of(program)

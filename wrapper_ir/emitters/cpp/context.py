@@ -284,11 +284,7 @@ class Context(TextRun):
     ) -> str:
         """Return the braces of a ``wir::TensorSpec``.
 
-        Args:
-            layout: The layout.
-            dims: Rank, sizes and strides as text; by default, sizes that vary are left open.
-            anywhere: Whether the tensor may be on any device.
-            plain: Whether it must be stored as it reads, though it is complex.
+        ``dims`` are rank, sizes and strides as text; by default, sizes that vary are left open.
         """
         if not dims:
             dims = (str(layout.rank), *map(self.spec_array, (layout.size, layout.stride)))

@@ -137,7 +137,7 @@ class Tables:
     def write(self, writer: CodeWriter) -> None:
         """Write the tables."""
         program, context = self._program, self._context
-        written = mutated_inputs(program, context.kept.storages.lives)
+        written = mutated_inputs(program)
         inputs = [
             self._input(param, written=position in written)
             for position, param in enumerate(context.inputs)

@@ -164,9 +164,7 @@ _FAILURES: Final = (RuntimeError, TypeError, ValueError, AttributeError, KeyErro
 class Values:
     """The values of the nodes in one program's graphs.
 
-    Args:
-        program: The program.
-        enabled: False to leave nodes without values.
+    Unless they are ``enabled``, nodes stay without values.
     """
 
     def __init__(self, program: Program, *, enabled: bool) -> None:

@@ -80,12 +80,7 @@ class Bound:
 
 
 class RegionBase(RegionWalker["Context"]):
-    """A builder of one region's graph, without the rendering of specific lines.
-
-    Args:
-        context: The run.
-        region: The region.
-    """
+    """A builder of one region's graph, without the rendering of specific lines."""
 
     def __init__(self, context: Context, region: Region) -> None:
         super().__init__(context, region)
@@ -305,11 +300,7 @@ class RegionBase(RegionWalker["Context"]):
     def view(self, storage: Storage, layout: Layout, base: Dim, name: str) -> fx.Node:
         """Return a view of a storage.
 
-        Args:
-            storage: The storage.
-            layout: The layout of the view.
-            base: The byte that the layout's offset is relative to.
-            name: The preferred name of the node.
+        The layout's offset is relative to the byte ``base``.
         """
         if layout.is_opaque:  # it has no views
             return storage.node

@@ -29,7 +29,7 @@ def with_apart_inputs(program: Program) -> Program:
     names = [
         name for name in storages.touched_inputs if program.layout(name).kind is LayoutKind.STRIDED
     ]
-    inputs = [program.inputs[position] for position in mutated_inputs(program, storages.lives)]
+    inputs = [program.inputs[position] for position in mutated_inputs(program)]
     changed = {item.name for item in inputs if isinstance(item, BufferInput)}
     written = tuple(name for name in names if name in changed)
     others = tuple(name for name in names if name not in written)
