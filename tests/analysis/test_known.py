@@ -6,10 +6,9 @@ import pytest
 
 import wrapper_ir as wir
 from tests.emitters.corpus import program
-from wrapper_ir.analysis.handed_over import placed_results
+from wrapper_ir.analysis.borders import placed_results, random_states
 from wrapper_ir.analysis.kept import kept_buffers
-from wrapper_ir.analysis.liveness import StorageMap, mutated_inputs
-from wrapper_ir.analysis.random_states import random_states
+from wrapper_ir.analysis.liveness import mutated_inputs
 
 HEAD = "wir 2\nprogram @p inference planned\nsymbol s0 : int [2, 64] hint 8\n"
 
@@ -133,4 +132,4 @@ extern aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
 return
 """)
     wir.verify(made)
-    assert kept_buffers(made, StorageMap(made)) == ("c",)
+    assert kept_buffers(made) == ("c",)

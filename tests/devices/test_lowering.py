@@ -396,7 +396,7 @@ def test_keys_of_dynamo_s_package_cache_hold_passes_too(monkeypatch: pytest.Monk
 def test_code_in_no_file_has_no_identity_and_none_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from wrapper_ir.passes.identity import code_digest, identity_of
+    from wrapper_ir.passes.textual import code_digest, identity_of
 
     assert identity_of(["strip-comments"]) == identity_of(["strip-comments"])
     assert identity_of([f"{PLACE}:lower"]) is not None

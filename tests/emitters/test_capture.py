@@ -10,7 +10,7 @@ import torch
 
 import wrapper_ir as wir
 from wrapper_ir.analysis.capture import why_not_captured
-from wrapper_ir.emitters.captures import capture_facts
+from wrapper_ir.emitters.regions import capture_facts
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.options.gpu import Captures
 from wrapper_ir.runtime.cuda_graphs import statuses_of

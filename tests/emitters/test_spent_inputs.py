@@ -10,8 +10,7 @@ import pytest
 import torch
 
 import wrapper_ir as wir
-from wrapper_ir.analysis.handed_over import spent_inputs
-from wrapper_ir.analysis.liveness import StorageMap
+from wrapper_ir.analysis.borders import spent_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +105,7 @@ def test_what_the_caller_holds_stays(target: str, looked: list[Any]) -> None:
 
 def spent(source: str) -> dict[int, list[str]]:
     program = wir.parse(source)
-    return spent_inputs(program, StorageMap(program))
+    return spent_inputs(program)
 
 
 def test_only_before_lines_that_may_allocate() -> None:

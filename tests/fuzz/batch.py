@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.aot.build.library import build_loadable
 from wrapper_ir.aot.build.work import BuildOptions
 from wrapper_ir.aot.load import load_library, with_objects
-from wrapper_ir.emitters.cpp.sources import MAIN_FILE
+from wrapper_ir.emitters.cpp.renderer import MAIN_FILE
 from wrapper_ir.toolchain.manifest import Manifest, Sources
 
 if TYPE_CHECKING:

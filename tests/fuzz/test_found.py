@@ -9,7 +9,7 @@ import wrapper_ir as wir
 from tests.fuzz.compare import FAST, difference
 from tests.fuzz.maker import inputs_for
 from wrapper_ir.aot.emitter import CppArtifact
-from wrapper_ir.emitters.cpp.sources import MAIN_FILE
+from wrapper_ir.emitters.cpp.renderer import MAIN_FILE
 from wrapper_ir.lines import expr
 
 

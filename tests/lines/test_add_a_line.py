@@ -92,7 +92,7 @@ import torch
 import wrapper_ir as wir
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.capture import why_not_captured
-from wrapper_ir.analysis.streams import needs_queues, needs_streams, stream_of, users_object
+from wrapper_ir.analysis.ordering import needs_queues, needs_streams, stream_of, users_object
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.passes.cut import cut
 from wrapper_ir.verify import rules

@@ -12,7 +12,7 @@ import wrapper_ir as wir
 from tests.pages import ROOT
 from tests.planning.test_streams import Memory, Order
 from wrapper_ir.analysis.capture import why_not_captured
-from wrapper_ir.emitters.captures import capture_facts
+from wrapper_ir.emitters.regions import capture_facts
 from wrapper_ir.lines import (
     Allocate,
     ExternKernel,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.devices import only_accelerator
-from wrapper_ir.analysis.liveness import Liveness
+from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.analysis.ops import draws, drops
-from wrapper_ir.analysis.streams import needs_streams
+from wrapper_ir.analysis.ordering import needs_streams
 from wrapper_ir.lines.args import BufferArg, BufferValue, ScalarArg
 from wrapper_ir.lines.base import Runs
 from wrapper_ir.lines.control import ObjectInput, Region
@@ -68,8 +68,9 @@ class Obstacles:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._unbacked = {name for name, info in program.symbols.items() if info.unbacked}
-        inputs = (each for each in program.inputs if isinstance(each, ObjectInput))
-        self._has_generators = GENERATOR in {each.class_name for each in inputs}
+        classes = {each.class_name for each in program.inputs if isinstance(each, ObjectInput)}
+        classes |= {each.class_name for each in program.objects.values()}
+        self._has_generators = GENERATOR in classes
 
     def of(self, line: AnyLine) -> str:
         """Return why a line cannot be captured, regions aside; "" if it can."""
@@ -177,7 +178,7 @@ def pieces(program: Program, options: Captures | None = None) -> dict[int, Piece
     if not regions or only_accelerator(program) is None or not why_not_captured(program):
         return {}
     obstacles = Obstacles(program)
-    lives = Liveness(program.region, program)
+    lives = storages_of(program).lives
     results = [value.buffer for value in program.results if isinstance(value, BufferValue)]
     given = {life.first for name in results for life in lives.of(name)}
     limit = (options or Captures()).cuda_graph_limit

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wrapper_ir.analysis.liveness import Liveness, StorageMap
+from wrapper_ir.analysis.liveness import Liveness, StorageMap, storages_of
 from wrapper_ir.lines.base import Runs, Trait
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.effects import effects
@@ -60,37 +60,28 @@ class Kept:
         return name in self.views or name in self.buffers
 
 
-def kept_around_calls(
-    program: Program, storages: StorageMap, *, arena: str = "call", is_checked: bool = True
-) -> Kept:
+def kept_around_calls(program: Program, *, arena: str = "call", is_checked: bool = True) -> Kept:
     """Return what is kept of memory that calls take and give back.
 
     Args:
         program: A planned program, whose marks say what may be kept.
-        storages: Its storage map.
         arena: ``kept`` if pools outlive a call.
         is_checked: Whether inputs are checked in every call. Unchecked inputs may make ops resize
             their outputs.
     """
+    storages, is_kept = storages_of(program), arena == "kept"
     unsteady = storages.resizable if is_checked else storages.written_by_ops
-    is_kept = arena == "kept"
-    arenas = _arenas(program, storages, unsteady) if is_kept else {}
+    arenas = _arenas(program, storages.lives, unsteady) if is_kept else {}
     return Kept(
         storages,
-        buffers=_on_host(program, storages, arenas) if is_checked else (),
+        buffers=_on_host(program, arenas) if is_checked else (),
         arenas=arenas,
-        views=_views_of_given(program, storages),
+        views=_views_of_given(program),
         needs_heap=is_kept and allocates_much(program, arenas),
     )
 
 
-def kept_in_state(
-    program: Program,
-    storages: StorageMap,
-    *,
-    keep_arenas: bool = False,
-    accelerated: bool = True,
-) -> Kept:
+def kept_in_state(program: Program, *, keep_arenas: bool = False, accelerated: bool = True) -> Kept:
     """Return what is kept by a state, with memory that never leaves a call.
 
     Constants and kept memory stay in place as long as the state lives. Every view of them with a
@@ -98,13 +89,12 @@ def kept_in_state(
 
     Args:
         program: A planned program, whose marks say what may be kept.
-        storages: Its storage map.
         keep_arenas: Whether pools are arenas, whatever their size, and memory that library ops
             allocate is kept too.
         accelerated: Whether memory of accelerators may be kept. It serves one stream; a program
             with several streams would need it on each.
     """
-    marked = kept_buffers(program, storages, arenas=keep_arenas)
+    storages, marked = storages_of(program), kept_buffers(program, arenas=keep_arenas)
     layouts = {name: program.layout(name) for name in marked}
     kept = [
         name for name, each in layouts.items() if accelerated or each.device.kind.memory.on_host
@@ -125,7 +115,7 @@ def kept_in_state(
         tuple(buffers),
         {name: {} for name in arenas},
         frozenset(name for name in arenas if not isinstance(layouts[name].nbytes, int)),
-        _views(program, storages, program.constants, names, holds),
+        _views(program, program.constants, names, holds),
         needs_heap=keep_arenas and allocates_much(program, names),
     )
 
@@ -159,15 +149,14 @@ def kept_pools(program: Program, liveness: Liveness | None = None) -> tuple[str,
     )
 
 
-def kept_buffers(
-    program: Program, storages: StorageMap, *, arenas: bool = False
-) -> tuple[str, ...]:
+def kept_buffers(program: Program, *, arenas: bool = False) -> tuple[str, ...]:
     """Return the allocations and pools whose memory is kept for the next call, in order.
 
     These are the marked ones, except those that an op may resize for good; an op cannot resize
     memory inside a pool that is an arena, as pools are with ``arenas``. The verifier rejects marks
     on memory that third-party code may hold on to.
     """
+    storages = storages_of(program)
     resized = storages.with_pools(storages.lives.storages(storages.resizable))
     found: list[str] = []
     for line in program.body:
@@ -179,11 +168,11 @@ def kept_buffers(
     return tuple(found)
 
 
-def _on_host(program: Program, storages: StorageMap, arenas: Collection[str]) -> tuple[str, ...]:
+def _on_host(program: Program, arenas: Collection[str]) -> tuple[str, ...]:
     """Return the kept buffers in host memory: torch's allocator keeps accelerator memory."""
     return tuple(
         name
-        for name in kept_buffers(program, storages)
+        for name in kept_buffers(program)
         if name not in arenas
         and program.layout(name).device.kind.memory.on_host
         and program.layout(name).is_static
@@ -220,20 +209,16 @@ def source_of(line: View) -> str:
 
 def _views(
     program: Program,
-    storages: StorageMap,
     borrowed: Collection[str],
     owned: Collection[str],
     holds: Callable[[View, str], bool],
 ) -> dict[str, View]:
     """Return the static views of lasting memory, and of such views, that do not leave the program.
 
-    Args:
-        program: The program.
-        storages: Its storage map.
-        borrowed: Memory that outlives calls by itself, unless the program takes it over.
-        owned: Memory that is kept.
-        holds: Whether a target can hold the view that a line makes of a buffer.
+    ``borrowed`` memory outlives calls by itself, unless the program takes it over; ``owned`` memory
+    is kept. ``holds`` tells whether a target can hold the view that a line makes of a buffer.
     """
+    storages = storages_of(program)
     escaping, taken = storages.escaping(), storages.taken()
     found: dict[str, View] = {}
     for line in program.body:
@@ -250,7 +235,7 @@ def _views(
     return found
 
 
-def _views_of_given(program: Program, storages: StorageMap) -> dict[str, View]:
+def _views_of_given(program: Program) -> dict[str, View]:
     """Return static views of inputs and constants that neither escape nor are written through.
 
     A backward graph has none: apart from the weights, of which it takes few views, its inputs are
@@ -260,16 +245,17 @@ def _views_of_given(program: Program, storages: StorageMap) -> dict[str, View]:
         return {}
     given = {i.name for i in program.inputs if isinstance(i, BufferInput) and not i.donated}
     given |= set(program.constants)
+    written = storages_of(program).written
 
     def holds(line: View, source: str) -> bool:
         is_same = program.layout(line.out).dtype is program.layout(source).dtype
-        return is_view(line) and source in given and is_same and line.out not in storages.written
+        return is_view(line) and source in given and is_same and line.out not in written
 
-    return _views(program, storages, given, (), holds)
+    return _views(program, given, (), holds)
 
 
 def _arenas(
-    program: Program, storages: StorageMap, unsteady: Collection[str]
+    program: Program, lives: Liveness, unsteady: Collection[str]
 ) -> dict[str, dict[str, int]]:
     """Return the pools that are kept from call to call, with the views that are kept with each.
 
@@ -286,7 +272,7 @@ def _arenas(
         and program.layout(line.out).device.kind.python.arena
     }
     steady = {name: views for name, views in found.items() if program.layout(name).is_static}
-    resized = storages.lives.storages(unsteady)
+    resized = lives.storages(unsteady)
     starts: dict[str, tuple[str, int]] = {}
     for line in program.body:
         if is_slice(line) and isinstance(line.offset, int):
@@ -296,7 +282,7 @@ def _arenas(
         else:
             continue
         starts[line.out] = place
-        if place[0] in steady and resized.isdisjoint(storages.lives.storages((line.out,))):
+        if place[0] in steady and resized.isdisjoint(lives.storages((line.out,))):
             begin = _start(program.layout(line.out), place[1])
             if begin is not None:
                 steady[place[0]][line.out] = begin

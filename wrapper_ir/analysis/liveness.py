@@ -16,6 +16,7 @@ from wrapper_ir.lines import (
     regions_of,
 )
 from wrapper_ir.lines.base import Role, Runs, Trait
+from wrapper_ir.lines.program import Beside
 from wrapper_ir.lines.traits import (
     allocates,
     allocates_one,
@@ -111,11 +112,8 @@ class _Work:
 class Liveness:
     """The lives of one region's storages, in order of definition.
 
-    Args:
-        region: The region.
-        program: The program that contains it.
-        observe: Called with the position, the line and its effects for each line, so that others
-            can learn from the same walk. The effects of a long program are too many to keep.
+    ``observe`` is called with the position, the line and its effects for each line, so that others
+    can learn from the same walk. The effects of a long program are too many to keep.
     """
 
     def __init__(
@@ -125,9 +123,11 @@ class Liveness:
         observe: Callable[[int, AnyLine, Effects], None] | None = None,
     ) -> None:
         self.lives: list[Life] = []
+        #: Names that are passed to code that may keep them.
+        self.escaping: set[str] = set()
         self._by_name: dict[str, tuple[Life, ...]] = {}
         self._work: dict[Life, list[_Work]] = {}
-        self._program = program
+        self._constants = program.constants  # not the program: what is found outlives no program
         is_whole = region.params == program.inputs
         for item in region.params:
             if isinstance(item, BufferInput):
@@ -146,7 +146,7 @@ class Liveness:
     def of(self, name: str) -> tuple[Life, ...]:
         """Return the storages that a name may be a view of; none for a name of another region."""
         found = self._by_name.get(name)
-        if found is None and name in self._program.constants:
+        if found is None and name in self._constants:
             found = (Life(name, BEFORE, BEFORE, is_owned=False),)
             self._by_name[name] = found
         return found or ()
@@ -206,6 +206,7 @@ class Liveness:
             for life in self.of(name):
                 life.is_held = True
         if escapes_to(line, found):
+            self.escaping.update(found.touched)
             for name in found.touched:
                 for life in self.of(name):
                     life.escapes = True
@@ -289,15 +290,15 @@ def last_uses(region: Region, program: Program) -> dict[str, int]:
     """Return the last line that touches each buffer; results count as one more line."""
     last: dict[str, int] = {}
     for index, line in enumerate(region.body):
-        _note_uses(effects(line, program), index, last)
+        found = effects(line, program)
+        last.update(dict.fromkeys((*_touched(found), *found.kills), index))
     _note_results(region, last)
     return last
 
 
-def _note_uses(found: Effects, index: int, last: dict[str, int]) -> None:
-    for names in (found.uses, found.reads, found.writes, found.kills, found.takes, found.peeks):
-        for name in names:
-            last[name] = index
+def _touched(found: Effects) -> tuple[str, ...]:
+    """Return the names that a line does anything to but free them."""
+    return (*found.uses, *found.reads, *found.writes, *found.takes, *found.peeks)
 
 
 def _note_results(region: Region, last: dict[str, int]) -> None:
@@ -306,15 +307,10 @@ def _note_results(region: Region, last: dict[str, int]) -> None:
             last[value.buffer] = len(region.body)
 
 
-def mutated_inputs(program: Program, lives: Liveness | None = None) -> list[int]:
-    """Return the positions of inputs whose storage is written, under any name.
-
-    Args:
-        program: The program.
-        lives: The lives of its body, if the caller has them.
-    """
-    found = Liveness(program.region, program) if lives is None else lives
-    written = {life.first.owner for life in found.lives if life.written}
+def mutated_inputs(program: Program) -> list[int]:
+    """Return the positions of inputs whose storage is written, under any name."""
+    lives = storages_of(program).lives.lives
+    written = {life.first.owner for life in lives if life.written}
     return [
         position
         for position, param in enumerate(program.inputs)
@@ -323,10 +319,9 @@ def mutated_inputs(program: Program, lives: Liveness | None = None) -> list[int]
 
 
 class StorageMap:
-    """Uses of the storages and names of a program's body.
+    """Uses of the storages and names of a program's body; :func:`storages_of` makes one.
 
-    Args:
-        program: The program; nested regions are not visited.
+    Nested regions are not visited.
     """
 
     def __init__(self, program: Program) -> None:
@@ -341,22 +336,22 @@ class StorageMap:
         """Names written by ops that might resize the buffer."""
         self.handled: set[str] = set()
         """Names touched by anything but a ``Free`` or the allocation of a slice."""
-        self._escaping: set[str] = set()
+        self.made_objects: list[str] = []
+        """The objects that ops return, in order."""
         self._returned_for: dict[str, list[str]] = {}
         """The arguments that each result of a call aliases or may alias."""
         self.lives = Liveness(program.region, program, self._learn)
         """The storages."""
         _note_results(program.region, self.last)
-        leaves = {v.buffer for v in program.results if isinstance(v, BufferValue)}
-        self._escaping |= leaves
-        self.touched |= leaves
+        self._results = {v.buffer for v in program.results if isinstance(v, BufferValue)}
+        self.touched |= self._results
         names = (item.name for item in program.inputs if isinstance(item, BufferInput))
         self.touched_inputs = tuple(name for name in names if name in self.touched)
         """Buffer inputs that something reads, writes, peeks at or returns, in order."""
 
     def _learn(self, index: int, line: AnyLine, found: Effects) -> None:
-        _note_uses(found, index, self.last)
-        touched = (*found.uses, *found.reads, *found.writes, *found.takes, *found.peeks)
+        touched = _touched(found)
+        self.last.update(dict.fromkeys((*touched, *found.kills), index))
         self.touched.update(touched)
         if not is_slice(line):
             self.handled.update(touched)
@@ -368,8 +363,7 @@ class StorageMap:
             self.written_by_ops.update(found.writes)
             if line.op not in FIXED_WRITERS:
                 self.resizable.update(found.writes)
-        if escapes_to(line, found):
-            self._escaping.update(found.touched)
+        self.made_objects += found.defines_objects
 
     def lasting_results(self, program: Program) -> frozenset[int]:
         """Return the positions of results whose memory the program may use in later calls.
@@ -410,13 +404,28 @@ class StorageMap:
         A view line makes a new tensor object, so only aliases that calls return are followed.
         """
         found: set[str] = set()
-        todo = list(self._escaping)
+        todo = [*self.lives.escaping, *self._results]
         while todo:
             name = todo.pop()
             if name not in found:
                 found.add(name)
                 todo.extend(self._returned_for.get(name, ()))
         return found
+
+
+_KNOWN: Final[Beside[StorageMap]] = Beside()
+
+
+def storages_of(program: Program, like: Program | None = None) -> StorageMap:
+    """Return the storage map of a program, made once. Nobody may change it.
+
+    A program shares that of one ``like`` it, with the same names, uses and ends.
+    """
+    found = _KNOWN.get(program)
+    if found is None:
+        found = StorageMap(program) if like is None else storages_of(like)
+        _KNOWN.put(program, found)
+    return found
 
 
 def _goes_out(life: Life) -> bool:

@@ -147,10 +147,6 @@ def escapes_to(line: AnyLine, found: Effects) -> bool:
     """Return whether the buffers that a line touches may be kept by someone.
 
     Regions, ops other than torch's own, and lines that use objects may keep them.
-
-    Args:
-        line: The line.
-        found: Its effects.
     """
     if found.objects or found.defines_objects or regions_of(line):
         return True

@@ -76,11 +76,6 @@ def difference(declared: OpSchema, registered: OpSchema, omitted: Collection[str
 
     The registered op may take more arguments behind the declared ones if they have defaults, as
     torch's ops do in later versions. A default counts only where a call leaves the argument out.
-
-    Args:
-        declared: The schema that calls are made for.
-        registered: The schema of the op that they would call.
-        omitted: Names of the arguments that calls leave out.
     """
     found = (
         *_in_arguments(declared, registered, omitted),

@@ -10,8 +10,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.artifact import WRAPPER, ModuleText, SourceFiles
 from wrapper_ir.emitters.base import Emitter
-from wrapper_ir.emitters.cpp.renderer import CppRenderer
-from wrapper_ir.emitters.cpp.sources import CppSources
+from wrapper_ir.emitters.cpp.renderer import CppRenderer, CppSources
 from wrapper_ir.lines.program import ConstantKind
 
 # ruff: noqa: PLC0415 - emitting text alone does not pay for what builds and loads it

@@ -21,7 +21,7 @@ from wrapper_ir.aot.package.archive import MODEL_NAME
 from wrapper_ir.aot.package.sharing import arranged as arranged
 from wrapper_ir.aot.package.writer import DEBUG, PACKAGE, put, shippable, write_package
 from wrapper_ir.aot.source.folder import index_of_folder, loss, write_sources
-from wrapper_ir.emitters.cpp.sources import CppSources
+from wrapper_ir.emitters.cpp.renderer import CppSources
 from wrapper_ir.emitters.registry import emitter_class
 from wrapper_ir.errors import OptionError, OptionValueError
 from wrapper_ir.options.schema import made_with, options_of

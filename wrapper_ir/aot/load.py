@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-    from wrapper_ir.emitters.cpp.sources import CppSources
+    from wrapper_ir.emitters.cpp.renderer import CppSources
     from wrapper_ir.toolchain.manifest import CaptureFacts
 
     BoxedCall = Callable[[list[Any]], tuple[Any, ...]]

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from typing_extensions import override
 
-from wrapper_ir.analysis.random_states import random_states
-from wrapper_ir.analysis.streams import needs_streams
+from wrapper_ir.analysis.borders import random_states
+from wrapper_ir.analysis.capture import why_not_captured
+from wrapper_ir.analysis.devices import only_accelerator
+from wrapper_ir.analysis.liveness import mutated_inputs, storages_of
+from wrapper_ir.analysis.ops import draws
+from wrapper_ir.analysis.ordering import needs_streams
 from wrapper_ir.analysis.symbols import free_region_symbols
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.kernels import KernelCall, KernelDefinition, TorchOp
-from wrapper_ir.lines.program import Program
+from wrapper_ir.lines.program import GraphRole, Program
 from wrapper_ir.lines.symbols import (
     AssertLayout,
     AssertSymbol,
@@ -29,7 +33,8 @@ from wrapper_ir.lines.symbols import (
 )
 from wrapper_ir.lines.trace import Comment
 from wrapper_ir.lines.visitor import LineVisitor
-from wrapper_ir.lines.walk import Path, made_objects, regions_of, walk
+from wrapper_ir.lines.walk import Path, regions_of, walk
+from wrapper_ir.toolchain.manifest import CaptureFacts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +43,8 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.control import RegionLine
     from wrapper_ir.lines.layout import Device, Layout
     from wrapper_ir.lines.program import AnyLine, Origin
+    from wrapper_ir.options.gpu import Captures
+
 
 #: The prefix that Inductor writes before a call's handle; provenance tools look for it.
 _HANDLE: Final = "[Provenance debug handles]"
@@ -180,7 +187,7 @@ def wanted_names(program: Program, spell: Callable[[str], str]) -> list[tuple[Ke
     Constants come first, because users set them by name.
     """
     given = (i.object for i in program.inputs if isinstance(i, ObjectInput))
-    made = made_objects(program)
+    made = storages_of(program).made_objects
     buffers = (*program.constants, *program.objects, *given, *program.buffers, *made)
     wanted = [(("buffer", name), spell(name)) for name in buffers]
     wanted += [(("symbol", name), spell(name)) for name in program.symbols]
@@ -360,3 +367,27 @@ class TextWalker(RegionWalker[T]):
     @override
     def visit_comment(self, line: Comment) -> None:
         self.writer.lines(*self.comment(line.text))
+
+
+# The facts that text or a library needs to capture a program's calls as CUDA graphs.
+
+
+def capture_facts(program: Program, options: Captures) -> CaptureFacts:
+    """Return the facts about a program that capturing its calls depends on."""
+    reasons = why_not_captured(program)
+    if reasons:
+        return CaptureFacts(program.name, reasons=reasons)
+    device = only_accelerator(program)
+    constants = [name for name in program.constants if program.layout(name).device == device]
+    # What a forward saves must last until its backward, and gradients until they are used.
+    is_inference = program.role is GraphRole.INFERENCE
+    return CaptureFacts(
+        program.name,
+        str(device),
+        tuple(mutated_inputs(program)),
+        tuple(constants),
+        options.cuda_graph_limit,
+        options.cuda_graph_results if is_inference else "fresh",
+        is_random=any(draws(program, line) for _, line in walk(program)),
+        has_branches=any(stream.captured for stream in program.streams),
+    )

@@ -16,7 +16,7 @@ from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from wrapper_ir.lines.expr_printer import ExprPrinter
     from wrapper_ir.lines.program import Program
@@ -221,19 +221,28 @@ def header_title(program: Program, prose: Callable[[str], str]) -> str:
     return f"Wrapper program {prose(program.name)}, {program.role.value}."
 
 
-def header_lines(program: Program, prose: Callable[[str], str], indent: str) -> Iterator[str]:
+def header_lines(
+    program: Program,
+    prose: Callable[[str], str],
+    indent: str,
+    given: Sequence[Input] | None = None,
+) -> Iterator[str]:
     """Yield the lists below the title, each after an empty line.
 
-    ``prose`` escapes text from outside for the target's comments; ``indent`` begins a row.
+    Args:
+        program: The program.
+        prose: Escapes text from outside for the target's comments.
+        indent: What a row begins with.
+        given: What a call is given, if not the inputs alone: the program's objects are among them.
     """
-    inputs = [(input_name(i), _input_type(program, i, prose)) for i in program.inputs]
+    inputs = [(input_name(i), _input_type(program, i, prose)) for i in given or program.inputs]
     constants = [
         (name, f"{_type(program.layout(name), prose)}  {prose(constant.qualified_name)}".rstrip())
         for name, constant in program.constants.items()
     ]
     objects = [
         (name, f"{prose(item.class_name)}  {prose(item.qualified_name)}".rstrip())
-        for name, item in program.objects.items()
+        for name, item in (program.objects.items() if given is None else ())
     ]
     results = [(_result_name(v, prose), _result_type(program, v, prose)) for v in program.results]
     lists = {"Inputs": inputs, "Constants": constants, "Objects": objects, "Results": results}

@@ -9,8 +9,8 @@ from torch import Tensor
 from typing_extensions import override
 
 import wrapper_ir.lines as ir
+from wrapper_ir.analysis.borders import stored_inputs
 from wrapper_ir.analysis.schemas import refuse_differences
-from wrapper_ir.analysis.stored import stored_inputs
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.interpreter.calls import (

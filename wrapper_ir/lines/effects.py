@@ -193,25 +193,18 @@ def _inside(name: str) -> _Collector:
 
 def _step(field: NameField) -> _Collector:
     """Return the collector of one field."""
-    name, many = field.name, field.many
+    name = field.name
     fixed = tuple(_LISTS[r] for r in field.roles if isinstance(r, Role) and r in _LISTS)
     tables = _tables(field)
 
-    def put(value: Any, found: Effects, lists: tuple[str, ...]) -> None:
-        names = getattr(value, name)
-        for each in lists:
-            if many:
-                getattr(found, each).extend(names)
-            else:
-                getattr(found, each).append(names)
+    put: Callable[[list[Any], Any], None] = list.extend if field.many else list.append
 
     def collect(value: Any, found: Effects) -> None:
-        if fixed:
-            put(value, found, fixed)
+        for each in fixed:
+            put(getattr(found, each), getattr(value, name))
         for beside, table in tables:
-            lists = table.get(decisive(getattr(value, beside)))
-            if lists:
-                put(value, found, lists)
+            for each in table.get(decisive(getattr(value, beside)), ()):
+                put(getattr(found, each), getattr(value, name))
 
     return collect
 

@@ -516,6 +516,12 @@ def quotient(value: Dim, divisor: int) -> Dim | None:
     return dim(found if is_plain else FloorDiv(value, divisor))
 
 
+def divided(value: Dim, divisor: int) -> Dim:
+    """Return ``value / divisor``, rounded down."""
+    exact = quotient(value, divisor)
+    return dim(FloorDiv(value, divisor)) if exact is None else exact
+
+
 def ceil_divided(value: Dim, divisor: int) -> Dim:
     """Return ``value / divisor``, rounded up."""
     if isinstance(value, int):

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import sympy
+
 from wrapper_ir.devices import DeviceKind, kind_of
 from wrapper_ir.lines.expr import Dim, dim, dims, free_symbols, product
 
@@ -257,6 +259,12 @@ class Layout:
             if size != 1:
                 total = total + (size - 1) * stride
         return dim(total)
+
+    @property
+    def clamped_extent(self) -> Dim:
+        """The extent, which is then at least 0 for all values of its symbols."""
+        extent = self.extent
+        return extent if isinstance(extent, int) else dim(sympy.Max(0, extent))
 
     @property
     def nbytes(self) -> Dim:

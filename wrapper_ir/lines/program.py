@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import re
 import sys
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -162,6 +163,27 @@ class FrozenMap(Mapping[str, V], Generic[V]):
     def set(self, **items: V) -> FrozenMap[V]:
         """Return a copy with ``items`` added or replaced."""
         return FrozenMap({**self._items, **items})
+
+
+class Beside(Generic[V]):
+    """Facts about immutable objects, by identity, for as long as the objects live.
+
+    Facts about an object must not refer to it.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[weakref.ref[Any], V]] = {}
+
+    def get(self, key: object) -> V | None:
+        """Return the facts about an object, if there are any."""
+        found = self._found.get(id(key))
+        return found[1] if found is not None and found[0]() is key else None
+
+    def put(self, key: object, facts: V) -> V:
+        """Remember facts about an object, and return them."""
+        number, found = id(key), self._found
+        found[number] = weakref.ref(key, lambda _: found.pop(number, None)), facts
+        return facts
 
 
 class SymbolKind(enum.Enum):

@@ -16,7 +16,6 @@ import sympy
 
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.control import Region
-from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import real_symbol, symbol
 from wrapper_ir.lines.program import AnyLine, FrozenMap, Program
 from wrapper_ir.lines.traits import NAMED_FIELDS, REGION_FIELDS, NameField
@@ -65,11 +64,6 @@ class Path(tuple[Step, ...]):
 
 FOLDING: Final = Path((Step("folding", 0),))
 """What precedes the paths of lines of the program that computes folded constants."""
-
-
-def made_objects(program: Program) -> tuple[str, ...]:
-    """Return the objects that a program's ops return, in order. Regions have none."""
-    return tuple(name for line in program.body for name in effects(line).defines_objects)
 
 
 def walk(whole: Program | Region) -> Iterator[tuple[Path, AnyLine]]:

@@ -8,7 +8,6 @@ passes of their own (docs/adr/0019).
 
 from wrapper_ir.passes.base import Checked, Pass, PassFaultError, PassOutputError
 from wrapper_ir.passes.branch import Branch
-from wrapper_ir.passes.comments import StripComments
 from wrapper_ir.passes.cut import PrepareCapture
 from wrapper_ir.passes.keep import KeepStorage
 from wrapper_ir.passes.legalise import Legalise
@@ -20,7 +19,14 @@ from wrapper_ir.passes.pipeline import (
     plan_memory,
     run_passes,
 )
-from wrapper_ir.passes.plan import CheckResults, InsertFrees, PlanExterns, PlanMemory, ReuseInPlace
+from wrapper_ir.passes.plan import (
+    CheckResults,
+    InsertFrees,
+    PlanExterns,
+    PlanMemory,
+    ReuseInPlace,
+    StripComments,
+)
 from wrapper_ir.passes.probes import InsertProbes
 from wrapper_ir.passes.textual import (
     PASSES,

@@ -70,9 +70,6 @@ class PrepareCapture:
 def cut(program: Program) -> Program:
     """Put lines that can be captured into pieces, each the only case of a switch.
 
-    Args:
-        program: A logical program.
-
     Returns:
         The program with its pieces. The same object if there are none: the program uses several
         GPUs, streams, objects or memory pools, or has too few capturable lines in a row.

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
 from wrapper_ir.analysis.kept import can_keep, kept_pools
-from wrapper_ir.analysis.liveness import StorageMap
+from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.lines import GraphRole
 from wrapper_ir.lines.traits import allocates, takes_memory
 from wrapper_ir.options.declared import ARENA
+from wrapper_ir.verify import verify_marks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,22 +80,25 @@ def keep_storage(
     sizes = _fixed_sizes(program) if is_bounded else {}
     if arena != "kept" and not sizes:
         return program
-    storages = StorageMap(program)
+    storages = storages_of(program)
     names = set(kept_pools(program, storages.lives)) if arena == "kept" else set()
     names -= storages.handled  # pools that are used as buffers themselves
     if sizes:
         factors = [each.kind.memory.keep_factor for each in accelerators_of(program)]
         elsewhere = device * sum(factors) if is_on_one_stream(program) else 0
         others = {name: nbytes for name, nbytes in sizes.items() if name not in names}
-        names |= _affordable(program, storages, others, {True: host, False: elsewhere})
+        names |= _affordable(program, others, {True: host, False: elsewhere})
     if not names:
         return program
-    return program.replace(
+    marked = program.replace(
         body=tuple(
             dataclasses.replace(line, kept=True) if allocates(line) and line.out in names else line
             for line in program.body
         )
     )
+    storages_of(marked, like=program)
+    verify_marks(program, marked)
+    return marked
 
 
 def _fixed_sizes(program: Program) -> dict[str, int]:
@@ -104,26 +108,20 @@ def _fixed_sizes(program: Program) -> dict[str, int]:
         if not allocates(line) or (takes_memory(line) and line.mempool):
             continue
         layout = program.layout(line.out)
-        if layout.is_opaque or not can_keep(layout.device, line.place):
+        if not layout.is_static or layout.is_opaque or not can_keep(layout.device, line.place):
             continue
-        nbytes = layout.nbytes
-        if isinstance(nbytes, int) and layout.is_static:
+        if isinstance(nbytes := layout.nbytes, int):
             found[line.out] = nbytes
     return found
 
 
-def _affordable(
-    program: Program, storages: StorageMap, sizes: Mapping[str, int], budgets: dict[bool, int]
-) -> set[str]:
+def _affordable(program: Program, sizes: Mapping[str, int], budgets: dict[bool, int]) -> set[str]:
     """Return the allocations to keep: those that end in the program, within the budgets.
 
-    Args:
-        program: The program.
-        storages: Its storage map.
-        sizes: The bytes of the allocations that can be kept.
-        budgets: How many bytes may be kept on the host (True) and elsewhere (False).
+    Budgets are in bytes: on the host (True) and elsewhere (False).
     """
     # An op whose result is larger than its output buffer resizes that buffer for good.
+    storages = storages_of(program)
     ending = storages.ending() - storages.outgoing()
     ending -= storages.with_pools(storages.lives.storages(storages.resizable))
     found: set[str] = set()

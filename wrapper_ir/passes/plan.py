@@ -1,4 +1,4 @@
-"""Passes of planning: results that are checked, frees, and memory."""
+"""Passes that call one function: checks of results, frees, memory, comments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from wrapper_ir.analysis.ops import fits_product, is_torchs
-from wrapper_ir.lines import Stage
+from wrapper_ir.lines import Stage, rewrite_lines
+from wrapper_ir.lines.base import Trait
 from wrapper_ir.options import declared as take
 
 # ruff: noqa: PLC0415 - the planner is large, and a planned program does not need it
@@ -103,3 +104,17 @@ class ReuseInPlace:
         from wrapper_ir.planning import reuse_in_place
 
         return reuse_in_place(program)
+
+
+@dataclass(frozen=True, slots=True)
+class StripComments:
+    """``strip-comments`` removes comments, including those in regions."""
+
+    name: ClassVar[str] = "strip-comments"
+
+    def __call__(self, program: Program) -> Program:
+        """Return the program without comments."""
+        body = rewrite_lines(
+            program.body, lambda line: () if Trait.REMARK in line.traits else (line,)
+        )
+        return program if body == program.body else program.replace(body=body)

@@ -40,11 +40,7 @@ if TYPE_CHECKING:
 
 
 class Operands:
-    """The buffers that each call of a program reads and writes.
-
-    Args:
-        program: The program.
-    """
+    """The buffers that each call of a program reads and writes."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -129,9 +125,7 @@ class _Walk:
 class Written:
     """The written part of one storage.
 
-    Args:
-        layout: The layout of the whole storage.
-        all_: True if all of it is written from the start.
+    With ``all_``, all of it is written from the start.
     """
 
     def __init__(self, layout: Layout, *, all_: bool = False) -> None:

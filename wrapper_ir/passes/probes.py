@@ -8,15 +8,15 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
+from wrapper_ir.build.rewriting import Draft
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.args import Access, BufferArg, ListArg, ScalarArg
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.fields import as_program
-from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import LayoutKind
 from wrapper_ir.lines.trace import Probe, ProbeLevel, When
 from wrapper_ir.lines.traits import allocates_one, is_slice, retakes, shows
-from wrapper_ir.lines.walk import map_regions, rewrite_lines, rewrite_paths
+from wrapper_ir.lines.walk import rewrite_lines, rewrite_paths
 from wrapper_ir.passes.printer import DebugPrinter
 from wrapper_ir.passes.probed import Call, Operands, matches, select
 
@@ -36,10 +36,7 @@ if TYPE_CHECKING:
 # by luck as long as the memory happens to hold zeros. With NaN in that memory its result is NaN;
 # with different values in two runs its results differ.
 
-_FILL: Final = "aten::fill_.Scalar"
-_DEFINITION: Final = KernelDefinition(
-    _FILL, (), TorchOp(f"{_FILL}(Tensor(a!) self, Scalar value) -> Tensor(a!)")
-)
+_FILL: Final = "aten::fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)"
 
 #: Element types that every device can fill; for integers, with their size in bytes.
 _FLOATS: Final = ("f64", "f32", "f16", "bf16", "c64", "c128")
@@ -59,24 +56,19 @@ def poison(program: Program, number: float = math.nan) -> Program:
     Returns:
         The program with calls to ``aten::fill_`` inserted.
     """
-    region = _filled(program.region, program, number)
-    if region.body == program.body:
-        return program
-    known = () if _FILL in program.kernels else (_DEFINITION,)
-    return program.replace(body=(*known, *region.body))
+    draft = Draft(program)
+    return draft.rewritten(lambda region: _filled(region, draft, number))
 
 
-def _filled(region: Region, program: Program, number: float) -> Region:
-    body: list[AnyLine] = []
+def _filled(region: Region, draft: Draft, number: float) -> Iterator[AnyLine]:
     for index, line in enumerate(region.body):
-        body.append(map_regions(line, lambda inner: _filled(inner, program, number)))
-        for name in _new_memory(line, region.body, index, program):
-            layout = program.layout(name)
+        yield line
+        for name in _new_memory(line, region.body, index, draft.program):
+            layout = draft.layout(name)
             value = _value(layout.dtype, number)
             if value is not None:
                 args = (BufferArg(name, Access.READ_WRITE), ScalarArg(value))
-                body.append(ExternKernel(_FILL, args, device=layout.device))
-    return dataclasses.replace(region, body=tuple(body))
+                yield draft.call(_FILL, args, device=layout.device)
 
 
 def _new_memory(

@@ -14,16 +14,16 @@ does with memory that it is given is up to it.
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import sympy
 
+from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.analysis.ops import is_torchs
 from wrapper_ir.build.draft import range_checks
+from wrapper_ir.build.rewriting import Draft
 from wrapper_ir.lines.args import (
-    Access,
-    BufferArg,
     BufferValue,
     DeviceArg,
     DTypeArg,
@@ -35,26 +35,26 @@ from wrapper_ir.lines.args import (
 )
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import symbol
-from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.layout import Layout, LayoutKind
 from wrapper_ir.lines.memory import Free
-from wrapper_ir.lines.program import PACKING_OPS, FrozenMap, Stage, SymbolKind
-from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol
-from wrapper_ir.lines.traits import asserts, binds, calls_op, checks_layout, ends
-from wrapper_ir.lines.walk import Renaming, map_regions, walk, walk_regions
+from wrapper_ir.lines.program import PACKING_OPS, Stage, SymbolKind
+from wrapper_ir.lines.symbols import AssertLayout
+from wrapper_ir.lines.traits import asserts, binds, calls_op, checks_layout, ends, regions_of
+from wrapper_ir.lines.walk import Renaming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.kernels import ExternKernel
     from wrapper_ir.lines.program import AnyLine, Program
+    from wrapper_ir.lines.symbols import AssertSymbol
 
-#: What makes memory of an op's own, which no plan places, and what copies from it.
+#: What makes memory of an op's own, which no plan places.
 _EMPTY: Final = (
     "aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"
 )
-_COPY: Final = "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"
 
 
 def check_results(program: Program, is_fixed: Callable[[ExternKernel], bool]) -> Program:
@@ -68,33 +68,39 @@ def check_results(program: Program, is_fixed: Callable[[ExternKernel], bool]) ->
     Returns:
         The program; the same object if there is nothing to insert.
     """
-    return _Checks(program, is_fixed).checked()
+    draft = Draft(program)
+    return draft.rewritten(_Checks(draft, is_fixed).lines)
+
+
+class _Missing(NamedTuple):
+    """The results and output buffers of a call that nothing checks, and checks of its numbers."""
+
+    results: list[str]
+    outs: list[str]
+    numbers: list[AssertSymbol]
 
 
 class _Checks:
     """One run over a program."""
 
-    def __init__(self, program: Program, is_fixed: Callable[[ExternKernel], bool]) -> None:
-        self._program = program
+    def __init__(self, draft: Draft, is_fixed: Callable[[ExternKernel], bool]) -> None:
+        self._draft = draft
+        self._program = draft.program
         self._is_fixed = is_fixed
-        self._needed = _needed(program)
-        self._buffers = dict(program.buffers)
-        self._declared: dict[str, KernelDefinition] = {}
 
-    def checked(self) -> Program:
-        """Return the program with all checks."""
-        body = self._region(self._program.region).body
-        if body == self._program.body:
-            return self._program
-        new = [each for name, each in self._declared.items() if name not in self._program.kernels]
-        return self._program.replace(body=(*new, *body), buffers=FrozenMap(self._buffers))
+    def lines(self, region: Region) -> Iterable[AnyLine]:
+        """Return the lines of a region with all checks."""
+        body = region.body
+        missing = {
+            position: found
+            for position, line in enumerate(body)
+            if calls_op(line) and any(found := self._missing(line, partial(_after, body, position)))
+        }
+        return self._checked(body, missing) if missing else body
 
-    def _region(self, region: Region) -> Region:
-        body = tuple(self._lines(region.body))
-        body = tuple(map_regions(line, self._region) for line in body)
-        return region if body == region.body else dataclasses.replace(region, body=body)
-
-    def _lines(self, body: Sequence[AnyLine]) -> Iterator[AnyLine]:
+    def _checked(
+        self, body: Sequence[AnyLine], missing: Mapping[int, _Missing]
+    ) -> Iterator[AnyLine]:
         coming = {symbol for line in body for symbol in effects(line).defines_symbols}
         pending: dict[str, ExternKernel] = {}
         for position, line in enumerate(body):
@@ -102,20 +108,33 @@ class _Checks:
             coming.difference_update(found.defines_symbols)
             for name in found.kills:
                 pending.pop(name, None)
-            if calls_op(line):
-                rest = partial(_after, body, position)
-                results, outs = _unchecked(self._program, line, self._needed, rest)
-                if (results or outs) and not self._is_fixed(line):
-                    pending.update(dict.fromkeys(results, line))
-                    yield from self._into_own_memory(line, outs)
-                else:
-                    yield line
-                yield from _ranges(self._program, line, rest)
+            if position in missing and calls_op(line):
+                results, outs, numbers = missing[position]
+                pending.update(dict.fromkeys(results, line))
+                yield from self._into_own_memory(line, outs)
+                yield from numbers
             else:
                 yield line
             for name in [n for n in pending if not self._program.layout(n).symbols & coming]:
                 maker = pending.pop(name)
                 yield AssertLayout(name, maker.op, origin=maker.origin)
+
+    def _missing(self, line: ExternKernel, rest: Callable[[], Iterable[AnyLine]]) -> _Missing:
+        """Return what of a call is to be checked. Of results, only those count that are needed."""
+        results, outs = _unchecked(self._program, line, rest)
+        results = [name for name in results if name in self._needed]
+        if (results or outs) and self._is_fixed(line):
+            results, outs = [], []
+        return _Missing(results, outs, [*_ranges(self._program, line, rest)])
+
+    @cached_property
+    def _needed(self) -> set[str]:
+        """The buffers that something depends on: lines other than frees, and results."""
+        if self._program.stage is not Stage.PLANNED:
+            return _needed(self._program.region)
+        # Those of the body are known, since emitters ask for the same.
+        regions = (each for line in self._program.body for _, each in regions_of(line))
+        return storages_of(self._program).touched.union(*map(_needed, regions))
 
     def _into_own_memory(self, line: ExternKernel, outs: Sequence[str]) -> Iterator[AnyLine]:
         """Yield a call that writes some buffers, which are checked before anything reads them."""
@@ -126,49 +145,48 @@ class _Checks:
             yield line
             yield from (AssertLayout(name, line.op, origin=line.origin) for name in outs)
             return
-        own = {name: self._fresh(name) for name in outs}
+        own = {name: self._own(name) for name in outs}
         for other in own.values():
             yield self._empty(line, other)
         renaming = Renaming(lambda name: own.get(name, name), str, str)
         yield dataclasses.replace(line, kwargs=renaming.value(line.kwargs))
         for name, other in own.items():
             yield AssertLayout(other, line.op, origin=line.origin)
-            args = (BufferArg(name, Access.READ_WRITE), BufferArg(other))
-            yield self._call(line, _COPY, args)
+            yield self._draft.copy(line, name, other)
             if self._program.stage is Stage.PLANNED:
                 yield Free(other, origin=line.origin)
 
-    def _fresh(self, name: str) -> str:
+    def _own(self, name: str) -> str:
         """Name a buffer like another one, row-major."""
-        layout, number = self._program.layout(name), 0
-        while (own := f"{name}_own{number or ''}") in self._buffers or own in self._program.objects:
-            number += 1
-        self._buffers[own] = Layout.contiguous(layout.dtype, layout.size, layout.device)
-        return own
+        layout = self._program.layout(name)
+        row_major = Layout.contiguous(layout.dtype, layout.size, layout.device)
+        return self._draft.buffer(f"{name}_own", row_major)
 
     def _empty(self, line: ExternKernel, name: str) -> ExternKernel:
-        layout = self._buffers[name]
+        layout = self._draft.layout(name)
         sizes = tuple(ListArg(tuple(map(ScalarArg, each))) for each in (layout.size, layout.stride))
         kwargs = (("dtype", DTypeArg(layout.dtype)), ("device", DeviceArg(layout.device)))
-        call = self._call(line, _EMPTY, sizes)
-        return dataclasses.replace(call, kwargs=kwargs, results=(ResultBuffer(name),))
+        return self._draft.call(
+            _EMPTY,
+            sizes,
+            kwargs=kwargs,
+            results=(ResultBuffer(name),),
+            device=line.device,
+            stream=line.stream,
+            mempool=line.mempool,
+            origin=line.origin,
+        )
 
-    def _call(self, line: ExternKernel, schema: str, args: tuple[Any, ...]) -> ExternKernel:
-        """Return a call of an op in the place of another one."""
-        name = schema.partition("(")[0]
-        self._declared[name] = KernelDefinition(name, (), TorchOp(schema))
-        return dataclasses.replace(line, op=name, args=args, kwargs=(), results=())
 
-
-def _needed(program: Program) -> set[str]:
-    """Return the buffers that something depends on: lines other than frees, and results."""
-    needed: set[str] = set()
-    for _, line in walk(program):
+def _needed(region: Region) -> set[str]:
+    """Return the buffers that lines of a region other than frees touch, and its results."""
+    needed = {v.buffer for v in region.results if isinstance(v, BufferValue)}
+    for line in region.body:
         if not ends(line):
             found = effects(line)
             needed.update(found.touched, found.peeks)
-    for _, _, region in walk_regions(program):
-        needed.update(v.buffer for v in region.results if isinstance(v, BufferValue))
+        for _, inner in regions_of(line):
+            needed |= _needed(inner)
     return needed
 
 
@@ -178,15 +196,12 @@ def _after(body: Sequence[AnyLine], position: int) -> Iterator[AnyLine]:
 
 
 def _unchecked(
-    program: Program, line: ExternKernel, needed: set[str], rest: Callable[[], Iterable[AnyLine]]
+    program: Program, line: ExternKernel, rest: Callable[[], Iterable[AnyLine]]
 ) -> tuple[list[str], list[str]]:
-    """Return the results and the output buffers of a call that nothing checks.
-
-    Of results, only those count that something depends on.
-    """
+    """Return the results and the output buffers of a call that nothing checks."""
     if line.op in PACKING_OPS:
         return [], []
-    results = [r.out for r in line.results if isinstance(r, ResultBuffer) and r.out in needed]
+    results = [r.out for r in line.results if isinstance(r, ResultBuffer)]
     given = buffers_in([value for _, value in line.kwargs])
     outs = dict.fromkeys(arg.buffer for arg in given if arg.access.writes)
 
@@ -212,7 +227,7 @@ def _is_checked(name: str, rest: Callable[[], Iterable[AnyLine]]) -> bool:
 
 def _ranges(
     program: Program, line: ExternKernel, rest: Callable[[], Iterable[AnyLine]]
-) -> Iterator[AnyLine]:
+) -> Iterator[AssertSymbol]:
     """Yield checks of the numbers that an op returns, where the program states their ranges."""
     for result in line.results:
         if not isinstance(result, ResultSymbol):

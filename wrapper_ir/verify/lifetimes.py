@@ -33,6 +33,8 @@ class Lifetimes:
         self.symbols = symbols
         self.buffers: dict[str, Buffer] = {}
         self._owned: dict[Frame, list[Storage]] = {}
+        #: Allocations whose storage may not be kept, marked or not.
+        self.not_to_keep: set[str] = set()
 
     # Definitions.
 
@@ -197,7 +199,7 @@ class Lifetimes:
     def begin(self, name: str, *, blank: bool, kept: bool = False) -> None:
         """Record whether new storage has undefined contents or may be kept for the next call."""
         for storage in self.storages(name):
-            storage.blank, storage.kept = blank, kept
+            storage.blank, storage.kept, storage.allocation = blank, kept, name
 
     def is_blank(self, name: str) -> bool:
         """Return whether the contents of a buffer are certainly undefined."""
@@ -273,6 +275,7 @@ class Lifetimes:
                 slot=storage.slot,
                 blank=storage.blank,
                 kept=storage.kept,
+                allocation=storage.allocation,
             )
             self._end(storage, End(place, out), heir)
             storage.first.written = True
@@ -352,6 +355,8 @@ class Lifetimes:
             fault = partial(self.state.report, place=storage.place, name=storage.owner)
             if is_planned and storage.end is None and not storage.leaves:
                 fault(rules.LEAK)
+            if storage.leaves or storage.held or storage.escapes:
+                self.not_to_keep.add(storage.allocation)
             if storage.kept and storage.leaves:
                 why = "it is a result or may be part of one"
                 fault(rules.KEPT_RESULT, why=why, who="the caller has")

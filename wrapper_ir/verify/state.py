@@ -223,6 +223,8 @@ class Storage:
     leaves: bool = False
     kept: bool = False
     """True if the memory may be kept for the next call."""
+    allocation: str = ""
+    """The buffer that was allocated, whose line says so."""
     held: bool = False
     """True if an object may hold it and access it at any time."""
     escapes: bool = False

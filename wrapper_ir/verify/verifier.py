@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import escapes_to
@@ -35,19 +35,30 @@ if TYPE_CHECKING:
 _NOWHERE: Final = ir.Program()
 
 
-def check_program(program: ir.Program) -> tuple[Diagnostic, ...]:
-    """Return all diagnostics of a program in the order of its text.
+class Verdict(NamedTuple):
+    """The diagnostics of a program in the order of its text, and the storage it may not keep.
+
+    The latter is named by the allocations of its body, whether these are marked as kept or not.
+    """
+
+    found: tuple[Diagnostic, ...]
+    not_to_keep: frozenset[str] = frozenset()
+
+
+def check_program(program: ir.Program) -> Verdict:
+    """Check a program.
 
     If any value has the wrong type, only that is reported, since all other checks rely on types.
     """
     wrong = misfits(program)
     if wrong:
-        return tuple(map(_wrong_type, wrong))
-    found = _Verifier(program).run()
-    if program.folding is None:
-        return found
-    inner = check_program(program.folding)
-    return (*found, *(replace(each, path=ir.Path((*ir.FOLDING, *each.path))) for each in inner))
+        return Verdict(tuple(map(_wrong_type, wrong)))
+    verifier = _Verifier(program)
+    found = verifier.run()
+    if program.folding is not None:
+        inner = check_program(program.folding).found
+        found += tuple(replace(each, path=ir.Path((*ir.FOLDING, *each.path))) for each in inner)
+    return Verdict(found, frozenset(verifier.lifetimes.not_to_keep))
 
 
 def _wrong_type(found: Misfit) -> Diagnostic:

@@ -20,7 +20,7 @@ from wrapper_ir.aot.build.gpu_kernels import DeviceCode, chosen_archs
 from wrapper_ir.aot.build.library import build
 from wrapper_ir.aot.build.work import BuildOptions
 from wrapper_ir.emitters import EmitError
-from wrapper_ir.emitters.cpp.sources import MAIN_FILE
+from wrapper_ir.emitters.cpp.renderer import MAIN_FILE
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
 from wrapper_ir.toolchain.compiler import find_compiler, native_include_dirs

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wrapper_ir.aot.build.constants import Blob
-    from wrapper_ir.emitters.cpp.sources import CppSources
+    from wrapper_ir.emitters.cpp.renderer import CppSources
     from wrapper_ir.lines.program import Program
     from wrapper_ir.toolchain.isa import Isa
     from wrapper_ir.toolchain.manifest import Sources

@@ -12,14 +12,14 @@ import sys
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.analysis.streams import has_users_queues
+from wrapper_ir.analysis.ordering import has_users_queues
 from wrapper_ir.aot.build.gpu_kernels import DeviceCode
 from wrapper_ir.aot.build.kernels import NATIVE
 from wrapper_ir.aot.build.library import CONSTANTS_ENDING, build
 from wrapper_ir.aot.package.about import FORMAT, row_of, torch_version
 from wrapper_ir.aot.package.archive import CONSTANTS, MODEL_NAME, MODELS, VARIANTS, write_archive
 from wrapper_ir.emitters.cpp.constants import constant_table
-from wrapper_ir.emitters.cpp.sources import CppSources
+from wrapper_ir.emitters.cpp.renderer import CppSources
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines.args import BufferValue, ScalarValue
 from wrapper_ir.lines.control import BufferInput, ScalarInput

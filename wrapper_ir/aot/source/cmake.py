@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wrapper_ir.aot.build.work import BuildOptions
-    from wrapper_ir.emitters.cpp.sources import CppSources
+    from wrapper_ir.emitters.cpp.renderer import CppSources
     from wrapper_ir.toolchain.manifest import Manifest
     from wrapper_ir.toolchain.objects import Translation
 

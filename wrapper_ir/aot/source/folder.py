@@ -15,7 +15,7 @@ from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.aot.package.about import FORMAT, row_of, torch_version
 from wrapper_ir.aot.source.cmake import write_build
 from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, HasFiles, SourceFiles
-from wrapper_ir.emitters.cpp.sources import CppSources
+from wrapper_ir.emitters.cpp.renderer import CppSources
 from wrapper_ir.emitters.registry import make_emitter
 from wrapper_ir.emitters.values import check_values
 from wrapper_ir.emitters.writer import header_title, prose

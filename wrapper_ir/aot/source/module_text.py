@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from wrapper_ir.emitters.artifact import ModuleText
-    from wrapper_ir.emitters.cpp.sources import CppSources
+    from wrapper_ir.emitters.cpp.renderer import CppSources
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 

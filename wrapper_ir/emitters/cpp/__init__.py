@@ -6,8 +6,7 @@ export what is rendered here.
 
 from __future__ import annotations
 
-from wrapper_ir.emitters.cpp.renderer import CppRenderer
-from wrapper_ir.emitters.cpp.sources import CppSources
+from wrapper_ir.emitters.cpp.renderer import CppRenderer, CppSources
 from wrapper_ir.toolchain.source import KernelUnit
 
 __all__ = ["CppRenderer", "CppSources", "KernelUnit"]

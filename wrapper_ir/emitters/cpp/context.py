@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.borders import placed_results
 from wrapper_ir.analysis.devices import accelerators_of
-from wrapper_ir.analysis.handed_over import placed_results
-from wrapper_ir.analysis.streams import needs_queues
+from wrapper_ir.analysis.ordering import needs_queues
 from wrapper_ir.analysis.symbols import free_region_symbols
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.cpp import literals
@@ -24,7 +24,7 @@ from wrapper_ir.emitters.cpp.literals import (
 )
 from wrapper_ir.emitters.names import NamePlan
 from wrapper_ir.emitters.regions import TextRun, wanted_names
-from wrapper_ir.lines.control import Region
+from wrapper_ir.lines.control import ObjectInput, Region
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.memory import Free
@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.emitters.regions import Key
     from wrapper_ir.emitters.writer import CodeWriter
+    from wrapper_ir.lines.control import Input
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Device, DType, Layout
-    from wrapper_ir.lines.program import AnyLine, ObjectConstant, Program
+    from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.lines.walk import Path
     from wrapper_ir.toolchain.manifest import CaptureFacts
 
@@ -127,7 +128,7 @@ class Context(TextRun):
         side: The C++ side of the accelerator's kind.
         products: The lines that call cuBLAS themselves.
         graphs: How a library captures its calls as CUDA graphs; None if it does not.
-        objects: The objects that belong to the program, which are its last inputs here.
+        inputs: What a call is given: the program's inputs, then the objects that belong to it.
         placed: Allocations that are results, name to position, if callers may provide memory.
         unit: What the generated names begin with: ``program``, or ``folding`` for the program that
             computes folded constants.
@@ -143,7 +144,6 @@ class Context(TextRun):
         products: Products,
         graphs: CaptureFacts | None,
         pieces: Mapping[int, Piece],
-        objects: Mapping[str, ObjectConstant],
         profiles: bool,
         unit: str = PROGRAM,
     ) -> None:
@@ -160,7 +160,8 @@ class Context(TextRun):
         self.graphs = graphs
         #: The pieces that are captured one by one, by the position of their switches.
         self.pieces = pieces
-        self.objects = objects
+        objects = (ObjectInput(name, each.class_name) for name, each in program.objects.items())
+        self.inputs: tuple[Input, ...] = (*program.inputs, *objects)
         self.unit = unit
         self.placed = placed_results(program) if takes_out else {}
         #: Prints expressions of regions, whose symbols are parameters.
@@ -226,7 +227,7 @@ class Context(TextRun):
             (needs_queues(self.program), "queues", None),
             (self.takes_out, "out", None),
             (self.graphs is not None, None, Part.GRAPHS),
-            (bool(self.objects), None, Part.OBJECTS),
+            (bool(self.program.objects), None, Part.OBJECTS),
         ):
             if is_needed:
                 self.headers |= {header} if header else set()
@@ -283,11 +284,7 @@ class Context(TextRun):
     ) -> str:
         """Return the braces of a ``wir::TensorSpec``.
 
-        Args:
-            layout: The layout.
-            dims: Rank, sizes and strides as text; by default, sizes that vary are left open.
-            anywhere: Whether the tensor may be on any device.
-            plain: Whether it must be stored as it reads, though it is complex.
+        ``dims`` are rank, sizes and strides as text; by default, sizes that vary are left open.
         """
         if not dims:
             dims = (str(layout.rank), *map(self.spec_array, (layout.size, layout.stride)))

@@ -65,7 +65,7 @@ class Entry:
     def unpack(self) -> None:
         """Write the first lines: a variable for each input that some line touches."""
         ranges = []
-        for position, param in enumerate(self._program.inputs):
+        for position, param in enumerate(self._context.inputs):
             if isinstance(param, BufferInput):
                 self._unpack_tensor(position, param.name)
             elif isinstance(param, ObjectInput):

@@ -14,7 +14,7 @@ from wrapper_ir.emitters.cpp.control import ControlLines
 from wrapper_ir.emitters.cpp.exprs import CType
 from wrapper_ir.emitters.cpp.literals import call, table
 from wrapper_ir.emitters.cpp.region import RegionBase
-from wrapper_ir.emitters.cpp.state import Place, same_view
+from wrapper_ir.emitters.cpp.state import Place
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.layout import CPU, DType, LayoutKind
@@ -144,7 +144,7 @@ class MemoryLines(RegionBase):
         if self.declared.state.has(line.out):
             return
         old, new = self.base(line.donor), self.layout(line.out)
-        same = old.exact and same_view(self.layout(line.donor), new)
+        same = old.exact and self.layout(line.donor) == new
         if not same and line.out in self.tensors:
             self.mark(line)
             self.define_tensor(line.out, self.new_view(old, line.out))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.handed_over import spent_inputs
-from wrapper_ir.analysis.streams import has_users_queues, is_branched, needs_queues
+from wrapper_ir.analysis.borders import spent_inputs
+from wrapper_ir.analysis.ordering import has_users_queues, is_branched, needs_queues
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.context import PROGRAM
 from wrapper_ir.emitters.cpp.entry import Entry
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wrapper_ir.emitters.cpp.context import Context
-    from wrapper_ir.lines.program import Program
 
 
 LONG: Final = 400
@@ -83,7 +82,7 @@ class _Module:
             framed=self._is_long,
         )
         self._renderer.show_origins = origins
-        self._renderer.spent = spent_inputs(self._program, context.kept.storages)
+        self._renderer.spent = spent_inputs(self._program)
 
     def files(self) -> dict[str, CodeWriter]:
         """Return the program's files."""
@@ -126,7 +125,7 @@ class _Module:
 
     def _short(self, body: CodeWriter) -> CodeWriter:
         file = CodeWriter(UNIT)
-        file.lines(*_title(self._program))
+        file.lines(*_title(self._context))
         self._includes(file)
         self._definitions(file)
         file.line("namespace {")
@@ -151,7 +150,7 @@ class _Module:
 
     def _long(self, parts: list[CodeWriter]) -> dict[str, CodeWriter]:
         header = CodeWriter(UNIT)
-        header.lines(*_title(self._program))
+        header.lines(*_title(self._context))
         header.line("#pragma once")
         header.blank()
         self._includes(header)
@@ -337,7 +336,8 @@ def _indented(writer: CodeWriter) -> CodeWriter:
 # The title.
 
 
-def _title(program: Program) -> list[str]:
-    text = [header_title(program, literals.prose), "Written by wrapper_ir, to be read and edited."]
-    text += header_lines(program, literals.prose, "  ")
+def _title(context: Context) -> list[str]:
+    title = header_title(context.program, literals.prose)
+    text = [title, "Written by wrapper_ir, to be read and edited."]
+    text += header_lines(context.program, literals.prose, "  ", context.inputs)
     return [*(f"// {line}".rstrip() for line in text), ""]

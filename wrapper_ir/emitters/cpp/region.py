@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from wrapper_ir.analysis.streams import needs_streams, pool_of, stream_of, users_object
+from wrapper_ir.analysis.ordering import needs_streams, pool_of, stream_of, users_object
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CExpr, CType, convert, symbol_type
 from wrapper_ir.emitters.cpp.literals import call
@@ -123,10 +123,7 @@ class RegionBase(TextWalker["Context"]):
     def put_call(self, line: KernelCall | ExternKernel, text: str, around: str = "") -> None:
         """Write the statement of a call, and objects that live as long as it runs.
 
-        Args:
-            line: The call, which is shown to the profiler if profiling is on.
-            text: The statement.
-            around: The type of an object that the device needs around the call; "" for none.
+        ``around`` is the type of an object that the device needs around the call; "" for none.
         """
         objects = [f"const {around} around{{}};"] if around else []
         if self.context.profiles:
@@ -269,9 +266,7 @@ class RegionBase(TextWalker["Context"]):
     def end(self, *names: str, moved: bool = False) -> None:
         """Write the end of storages: release each tensor of theirs that is no longer needed.
 
-        Args:
-            *names: The buffers that the line names.
-            moved: Whether their own tensors live on under other names.
+        If ``moved``, the tensors of the named buffers live on under other names.
         """
         inputs: list[str] = []
         for name in names:

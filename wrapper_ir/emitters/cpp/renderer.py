@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.capture import pieces
 from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
 from wrapper_ir.analysis.kept import kept_in_state
-from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.devices import registered
-from wrapper_ir.emitters.captures import capture_facts
 from wrapper_ir.emitters.cpp.context import FOLDING, Context
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.cpp.products import Products
-from wrapper_ir.emitters.cpp.sources import CppSources
+from wrapper_ir.emitters.regions import capture_facts
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.base import Trait
-from wrapper_ir.lines.control import BufferInput, ObjectInput
+from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import CPU, DType
-from wrapper_ir.lines.program import FrozenMap
+from wrapper_ir.lines.program import Program
 from wrapper_ir.lines.traits import binds, is_view
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import MATMUL, Captures
-from wrapper_ir.toolchain.manifest import Manifest
+from wrapper_ir.toolchain.manifest import CaptureFacts, Manifest, Sources
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.lines.program import Program
 
 
 _KEEP: Final = 1024 * 1024
@@ -66,8 +64,8 @@ class CppRenderer(Captures):
 
     def sources(self, program: Program, problems: Problems) -> CppSources:
         """Return a planned and verified program in C++; record what C++ cannot express."""
-        context = self._context(_objects_as_inputs(program), program, problems)
-        _refuse_devices(context.program, problems)
+        context = self._context(program, problems)
+        _refuse_devices(program, problems)
         if problems.found:  # rendering assumes supported devices
             return CppSources({}, (), source="", source_map=SourceMap(()), program=program)
         writers, declared = render_files(context, origins=self.origins)
@@ -112,42 +110,30 @@ class CppRenderer(Captures):
         _refuse_devices(program, problems)
         return Context(
             program,
-            kept_in_state(program, StorageMap(program)),
+            kept_in_state(program),
             problems,
             takes_out=False,
             products=Products(program, direct=False),
             graphs=None,
             pieces={},
-            objects={},
             profiles=self.profile,
             unit=FOLDING,
         )
 
-    def _context(self, program: Program, original: Program, problems: Problems) -> Context:
-        """Return the state of a run for a program whose objects are inputs."""
-        storages, is_one = StorageMap(program), is_on_one_stream(program)
-        is_kept = self.arena == "kept"
-        options = self.graphs
+    def _context(self, program: Program, problems: Problems) -> Context:
+        """Return the state of a run."""
+        is_one, options = is_on_one_stream(program), self.graphs
         found = {} if options is None else pieces(program, options)
         return Context(
             program,
-            kept_in_state(program, storages, keep_arenas=is_kept, accelerated=is_one),
+            kept_in_state(program, keep_arenas=self.arena == "kept", accelerated=is_one),
             problems,
             takes_out=self.out,
             products=Products(program, direct=self.gpu_matmul == "cublas" and is_one),
             graphs=None if options is None or found else capture_facts(program, options),
             pieces=found,
-            objects=original.objects,
             profiles=self.profile,
         )
-
-
-def _objects_as_inputs(program: Program) -> Program:
-    """Return the program with its objects as additional, last inputs."""
-    if not program.objects:
-        return program
-    objects = (ObjectInput(name, item.class_name) for name, item in program.objects.items())
-    return program.replace(inputs=(*program.inputs, *objects), objects=FrozenMap())
 
 
 def _refuse_devices(program: Program, problems: Problems) -> None:
@@ -192,3 +178,31 @@ def _refuse_mixtures(program: Program, problems: Problems) -> None:
                 reason += "a C++ program runs on one type of device besides the CPU"
                 problems.add(line, path, reason)
                 return
+
+
+# A program emitted as C++, as data: source files, and kernels to compile beside them.
+
+
+MAIN_FILE = "program.cpp"
+"""The file with the tables and the entry, which every program has."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CppSources(Sources):
+    """An emitted program; ``wrapper_ir.aot`` builds, loads and packages it.
+
+    Attributes:
+        source: The text of the whole program for readers: the files of ``sources``, concatenated.
+        source_map: The map from lines of ``source`` to lines of the program.
+        program: The program that it was made from. Values of constants are in ``program.data``.
+        maps: The source map of each file of ``sources``.
+        options: The emitter's options that are not at their defaults.
+        graphs: How the loaded program captures its calls as CUDA graphs; None if it does not.
+    """
+
+    source: str
+    source_map: SourceMap
+    program: Program
+    maps: Mapping[str, SourceMap] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+    graphs: CaptureFacts | None = None

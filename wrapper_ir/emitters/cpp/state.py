@@ -227,7 +227,7 @@ class StateMembers:
     def _look_up(self, name: str) -> str:
         program = self._context.program
         view, layout = self._context.kept.views.get(name), program.layout(name)
-        if isinstance(view, Reuse) and same_view(program.layout(view.donor), layout):
+        if isinstance(view, Reuse) and program.layout(view.donor) == layout:
             return self.pointer(view.donor)
         base = self.base(name)
         member = self._context.names.fresh(f"{self._context.buffer(name)}_ptr")
@@ -258,7 +258,7 @@ class StateMembers:
     def _make_view(self, name: str, view: View) -> Place:
         program = self._context.program
         layout, source = program.layout(name), source_of(view)
-        if isinstance(view, Reuse) and same_view(program.layout(source), layout):
+        if isinstance(view, Reuse) and program.layout(source) == layout:
             return self.handle(source)
         base = self.base(name)
         member = self._context.buffer(name)
@@ -291,11 +291,6 @@ class StateMembers:
         writer = self._context.section("create")
         with writer.indent():
             self._context.put(writer, text)
-
-
-def same_view(old: Layout, new: Layout) -> bool:
-    """Return whether two layouts of one storage describe the same tensor."""
-    return old.offset == new.offset and replace(old, offset=0) == replace(new, offset=0)
 
 
 def make_view(

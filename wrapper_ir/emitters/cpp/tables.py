@@ -8,8 +8,8 @@ import sympy
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import Boolean
 
+from wrapper_ir.analysis.borders import stored_inputs
 from wrapper_ir.analysis.liveness import mutated_inputs
-from wrapper_ir.analysis.stored import stored_inputs
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.constants import (
     constant_table,
@@ -137,10 +137,10 @@ class Tables:
     def write(self, writer: CodeWriter) -> None:
         """Write the tables."""
         program, context = self._program, self._context
-        written = mutated_inputs(program, context.kept.storages.lives)
+        written = mutated_inputs(program)
         inputs = [
             self._input(param, written=position in written)
-            for position, param in enumerate(program.inputs)
+            for position, param in enumerate(context.inputs)
         ]
         outputs = [self._output(position, v) for position, v in enumerate(program.results)]
         constants = [self._constant(entry) for entry in self._constants.entries]
@@ -196,11 +196,11 @@ class Tables:
 
     def _write_objects(self, writer: CodeWriter) -> None:
         """Write the objects that belong to the program, which a stand-alone library creates."""
-        if not self._context.objects:
+        if not self._program.objects:
             return
         rows = [
             f"{{{', '.join(map(literals.string, (name, item.qualified_name, item.class_name)))}}}"
-            for name, item in self._context.objects.items()
+            for name, item in self._program.objects.items()
         ]
         writer.blank()
         writer.lines(*table("constexpr wir::ObjectSpec kObjects[]", rows))
@@ -210,7 +210,7 @@ class Tables:
         program, context = self._program, self._context
         space, is_whole = context.namespace, context.unit == PROGRAM
         counts = (
-            ("kInputs", len(program.inputs)),
+            ("kInputs", len(context.inputs)),
             ("kOutputs", len(program.results)),
             ("kConstants", len(self._constants.entries)),
             ("kLines", len(context.lines)),
@@ -240,7 +240,7 @@ class Tables:
             ("digest", "char"),
         ):
             writer.line(f"{_WEAK} const {type_} wir_constants_{name}[];")
-        if context.objects:
+        if program.objects:
             writer.line(f"{_WEAK} const wir::ObjectPlace wir_object_places[];")
         writer.line("}")
         writer.blank()
@@ -248,7 +248,7 @@ class Tables:
 
     def _extras(self, state: StateMembers) -> list[str]:
         """Return the rows that have defaults, up to the last one that differs from its default."""
-        context, unread = self._context, self._program.unread
+        context, unread, objects = self._context, self._program.unread, self._program.objects
         kept, device, side = state.kept_bytes(), context.accelerator, context.side
         space = context.namespace
         rows = [
@@ -262,8 +262,8 @@ class Tables:
             (side and self._constants.entries and side.wait) or "nullptr",
             "nullptr" if context.graphs is None else f"&{space}::kGraphs",
             (
-                f"{len(context.objects)}, {space}::kObjects, wir_object_places"
-                if context.objects
+                f"{len(objects)}, {space}::kObjects, wir_object_places"
+                if objects
                 else "0, nullptr, nullptr"
             ),
             f"{space}::pack" if has_packing(self._program) else "nullptr",

@@ -78,9 +78,7 @@ _SAME: Final[dict[Any, Callable[..., Any]]] = {
 def shorten(graph: fx.Graph, device: Device | None = None) -> None:
     """Replace the call targets of a graph by cheaper equivalents.
 
-    Args:
-        graph: The graph.
-        device: The only accelerator that the graph uses, if it uses exactly one.
+    ``device`` is the only accelerator that the graph uses, if it uses exactly one.
     """
     makers = {torch.device("cpu"): empty_strided_cpu}
     if device is not None and device.index is not None:
@@ -203,9 +201,7 @@ class _BoxedCodeGen(fx.graph.CodeGen):
 def as_boxed(module: fx.GraphModule, device: Device | None = None) -> BoxedCall:
     """Return a function that runs a graph module on a list of inputs, and compile its kernels.
 
-    Args:
-        module: The module.
-        device: The only accelerator that the module uses, if it uses exactly one.
+    ``device`` is the only accelerator that the module uses, if it uses exactly one.
     """
     kernels = getattr(module, KERNELS, None)
     if isinstance(kernels, KernelSet):
@@ -249,12 +245,7 @@ _INFIX: Final = {
 
 
 def readable(module: fx.GraphModule, title: str) -> CodeWriter:
-    """Write a graph module as text, with the source line in the program for each line.
-
-    Args:
-        module: The module.
-        title: The title for the first line.
-    """
+    """Write a graph module as text, with the source line in the program for each line."""
     writer = CodeWriter()
     inner_modules = list(_modules(module))
     named = {"torch", *_named(module)}.union(*(_named(each) for _, each in inner_modules)) - {""}

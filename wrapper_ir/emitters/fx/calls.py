@@ -13,7 +13,7 @@ from typing_extensions import override
 from wrapper_ir.analysis.ops import PRODUCTS, begins_work, reads_otherwise
 from wrapper_ir.emitters.fx.kernels import KernelForm
 from wrapper_ir.emitters.fx.library import op_named, pack
-from wrapper_ir.emitters.fx.region import Bound, RegionBase, Storage, extent_of, torch_dtype
+from wrapper_ir.emitters.fx.region import Bound, RegionBase, Storage, torch_dtype
 from wrapper_ir.emitters.fx.triton import LAUNCH, launch_kwargs
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.lines.args import (
@@ -81,7 +81,7 @@ class Place:
     def of(cls, arg: BufferArg, bound: Bound, layout: Layout) -> Place:
         """Return the place of an argument."""
         begin = dim(layout.offset * layout.dtype.itemsize)
-        end = dim(begin + extent_of(layout) * layout.dtype.itemsize)
+        end = dim(begin + layout.clamped_extent * layout.dtype.itemsize)
         storage = bound.storage
         other = layout.dtype is not storage.dtype
         return cls(storage, begin, end, arg.access.writes, other)

@@ -63,11 +63,7 @@ def spec_of(
 ) -> list[object]:
     """Return the known parts of a layout, for JSON.
 
-    Args:
-        name: The name of the buffer in errors.
-        layout: Its layout.
-        anywhere: Whether it may be on any device.
-        plain: As in :class:`TensorSpec`.
+    It may be ``anywhere``: on any device; ``plain`` is as in :class:`TensorSpec`.
     """
 
     def known(values: Sequence[object]) -> list[int | None]:

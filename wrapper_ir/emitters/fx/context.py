@@ -15,7 +15,7 @@ from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-from wrapper_ir.analysis.liveness import StorageMap
+from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.analysis.ops import is_method
 from wrapper_ir.analysis.proof import Facts as Proofs
 from wrapper_ir.emitters.fx import library
@@ -164,9 +164,7 @@ _FAILURES: Final = (RuntimeError, TypeError, ValueError, AttributeError, KeyErro
 class Values:
     """The values of the nodes in one program's graphs.
 
-    Args:
-        program: The program.
-        enabled: False to leave nodes without values.
+    Unless they are ``enabled``, nodes stay without values.
     """
 
     def __init__(self, program: Program, *, enabled: bool) -> None:
@@ -269,7 +267,7 @@ class Context(Run):
 
     def __init__(self, program: Program, problems: Problems, *, checks: bool, values: bool) -> None:
         super().__init__(program, problems)
-        self.touched_inputs = StorageMap(program).touched_inputs
+        self.touched_inputs = storages_of(program).touched_inputs
         self.asserted = {line.buffer for _, line in walk(program) if checks_layout(line)}
         self.checks = checks
         self.values = Values(program, enabled=values)

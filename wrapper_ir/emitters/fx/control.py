@@ -23,8 +23,8 @@ import torch
 from torch import fx
 from typing_extensions import override
 
+from wrapper_ir.analysis.legality import is_told_apart
 from wrapper_ir.analysis.liveness import Liveness
-from wrapper_ir.analysis.loops import is_told_apart
 from wrapper_ir.emitters.fx.calls import CallLines
 from wrapper_ir.emitters.fx.graph_module import WrapperGraphModule
 from wrapper_ir.emitters.fx.loops import loop_in_place, stacked_loop_in_place

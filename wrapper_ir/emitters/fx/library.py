@@ -33,9 +33,7 @@ def define(schema: str, fake: Callable[..., None] | None = None) -> Any:
 
     The op counts as having side effects, so that graph passes keep its calls.
 
-    Args:
-        schema: The schema without the namespace.
-        fake: The implementation for fake tensors; none for an op that is composed of other ops.
+    ``schema`` has no namespace. An op that is composed of other ops has no ``fake`` implementation.
     """
     name = schema.partition("(")[0]
     with LOCK:
@@ -54,11 +52,7 @@ def implement(
 ) -> None:
     """Set the implementation of an op for a dispatch key.
 
-    Args:
-        name: The name of the op.
-        function: The implementation.
-        key: The dispatch key.
-        direct: The function to call without torch's dispatcher, if it is a different one.
+    ``direct`` is the function to call without torch's dispatcher, if it is a different one.
     """
     # FX's generated code refers to functions by module, which compiled functions lack.
     direct = direct or function

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import fx
 
-from wrapper_ir.analysis.stored import stored_inputs
+from wrapper_ir.analysis.borders import stored_inputs
 from wrapper_ir.emitters.fx import checks
 from wrapper_ir.emitters.fx.artifact import FxArtifact
 from wrapper_ir.emitters.fx.context import Context, install

@@ -24,7 +24,7 @@ from wrapper_ir.emitters.fx.graph_module import CallTracer
 from wrapper_ir.emitters.regions import RegionWalker
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.expr import Dim, FloorDiv, Scalar, ceil_divided, dim, quotient
+from wrapper_ir.lines.expr import Dim, Scalar, ceil_divided, dim, divided
 from wrapper_ir.lines.layout import DType
 from wrapper_ir.lines.memory import Allocate, AllocatePool, MemoryKind, own_memory
 from wrapper_ir.lines.walk import Path
@@ -80,12 +80,7 @@ class Bound:
 
 
 class RegionBase(RegionWalker["Context"]):
-    """A builder of one region's graph, without the rendering of specific lines.
-
-    Args:
-        context: The run.
-        region: The region.
-    """
+    """A builder of one region's graph, without the rendering of specific lines."""
 
     def __init__(self, context: Context, region: Region) -> None:
         super().__init__(context, region)
@@ -292,12 +287,12 @@ class RegionBase(RegionWalker["Context"]):
         The view is of a row of whole elements of the storage's own dtype.
         """
         begin, old, new = dim(start - storage.start), storage.dtype.itemsize, dtype.itemsize
-        first, last = _divided(begin, old), ceil_divided(dim(begin + count * new), old)
+        first, last = divided(begin, old), ceil_divided(dim(begin + count * new), old)
         row = self.row(storage, first, last)
         if dtype is not storage.dtype:
             row = self.call(_aten.view.dtype, row, torch_dtype(dtype))
-        skipped = _divided(dim(begin - first * old), new)
-        if skipped == 0 and _divided(dim((last - first) * old), new) == count:
+        skipped = divided(dim(begin - first * old), new)
+        if skipped == 0 and divided(dim((last - first) * old), new) == count:
             return row
         edges = self.numbers((skipped, dim(skipped + count)))
         return self.call(_aten.slice.Tensor, row, 0, *edges)
@@ -305,11 +300,7 @@ class RegionBase(RegionWalker["Context"]):
     def view(self, storage: Storage, layout: Layout, base: Dim, name: str) -> fx.Node:
         """Return a view of a storage.
 
-        Args:
-            storage: The storage.
-            layout: The layout of the view.
-            base: The byte that the layout's offset is relative to.
-            name: The preferred name of the node.
+        The layout's offset is relative to the byte ``base``.
         """
         if layout.is_opaque:  # it has no views
             return storage.node
@@ -318,11 +309,11 @@ class RegionBase(RegionWalker["Context"]):
         begin = dim(start - storage.start)
         as_strided = _aten.as_strided.default
         if layout.dtype is storage.dtype and storage.is_whole:
-            offset = self.number(_divided(begin, layout.dtype.itemsize))
+            offset = self.number(divided(begin, layout.dtype.itemsize))
             return self.call(as_strided, storage.node, size, stride, offset, name=name)
         if layout.dtype is storage.dtype and begin == 0:
             return self.call(as_strided, storage.node, size, stride, name=name)
-        window = self.window(storage, layout.dtype, start, extent_of(layout))
+        window = self.window(storage, layout.dtype, start, layout.clamped_extent)
         if layout.is_contiguous:
             return self.call(_aten.view.default, window, size, name=name)
         return self.call(as_strided, window, size, stride, name=name)
@@ -336,9 +327,9 @@ class RegionBase(RegionWalker["Context"]):
         if storage.is_whole and (is_known or 0 not in layout.size):
             return start
         if is_known:
-            first = sympy.Min(_divided(begin, layout.dtype.itemsize), storage.numel)
+            first = sympy.Min(divided(begin, layout.dtype.itemsize), storage.numel)
             return dim(storage.start + first * layout.dtype.itemsize)
-        return dim(storage.start + begin * sympy.Min(1, extent_of(layout)))
+        return dim(storage.start + begin * sympy.Min(1, layout.clamped_extent))
 
 
 def type_text(layout: Layout) -> str:
@@ -346,21 +337,7 @@ def type_text(layout: Layout) -> str:
     return f"{layout.dtype.short}[{', '.join(map(str, layout.size))}]"
 
 
-def extent_of(layout: Layout) -> Dim:
-    """Return a layout's extent in elements, which is at least 0 for all values of its symbols."""
-    extent = layout.extent
-    return extent if isinstance(extent, int) else dim(sympy.Max(0, extent))
-
-
 def torch_dtype(dtype: DType) -> torch.dtype:
     """Return torch's object for a dtype."""
     found: torch.dtype = getattr(torch, dtype.torch_name)
     return found
-
-
-def _divided(value: Dim, divisor: int) -> Dim:
-    """Return ``value / divisor``, which is an integer in valid programs."""
-    if isinstance(value, int):
-        return value // divisor
-    exact = quotient(value, divisor)
-    return dim(FloorDiv(value, divisor)) if exact is None else exact

@@ -116,7 +116,7 @@ class CallLines(RegionBase):
         else:
             whole = self.context.names.fresh("result")
             self.put(value, head=f"{whole} = ")
-            if calls_op(line) and self.context.checks != "never":
+            if calls_op(line) and self.context.options.checks != "never":
                 self._check_lengths(line, whole, count)
             for target, path in zip(targets, paths, strict=True):
                 step = self._steps(line, path)

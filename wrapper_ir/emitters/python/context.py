@@ -17,15 +17,13 @@ from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.program import GraphRole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from wrapper_ir.analysis.kept import Kept
     from wrapper_ir.emitters.base import Problems
+    from wrapper_ir.emitters.python.options import PythonOptions
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.kernels import KernelDefinition
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
-    from wrapper_ir.options.gpu import Captures
 
 
 HELPERS: Final = frozenset("""
@@ -75,38 +73,35 @@ class Context(TextRun):
 
     Attributes:
         kept: Memory and views that last from call to call.
-        graphs: The options for CUDA graphs; None if calls are not captured.
-        checks: When metadata is checked.
-        origins: Whether comments say where in the model the code comes from.
+        options: The emitter's options.
         identity: The hash of the values of constants, if the file names it.
         files: The texts of kernels that get files of their own, by path; None if the module
             holds them.
     """
 
-    def __init__(  # noqa: PLR0913 - all but three are named
+    def __init__(
         self,
         program: Program,
         kept: Kept,
         problems: Problems,
+        options: PythonOptions,
         *,
-        graphs: Captures | None,
-        checks: str,
-        origins: bool,
-        takes_out: bool,
-        profiles: bool,
         apart: bool,
         identity: str,
     ) -> None:
-        reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if takes_out else set())
+        reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if options.out else set())
         names = NamePlan(wanted_names(program, str), reserved)
         super().__init__(
-            program, problems, names, unit="    ", takes_out=takes_out, profiles=profiles
+            program,
+            problems,
+            names,
+            unit="    ",
+            takes_out=options.out,
+            profiles=options.profile,
         )
-        self.graphs = graphs
-        self.checks = checks
-        self.origins = origins
+        self.options = options
         #: The pieces that are captured one by one, by the position of their switches.
-        self.pieces = pieces(program, graphs) if graphs else {}
+        self.pieces = pieces(program, options) if options.graphs else {}
         self.kept = kept
         self.identity = identity
         self.files: dict[str, str] | None = {} if apart else None
@@ -121,6 +116,7 @@ class Context(TextRun):
         self.queues: dict[tuple[str, int | Device], str] = {}
         #: Functions that check results, by the text of the check.
         self.shared_checks: dict[str, str] = {}
+        self._dims: dict[tuple[Dim, ...], Group] = {}
         self._devices: dict[Device, str] = {}
         self._kernels: dict[tuple[str, Device], str] = {}
         #: The program's only accelerator; None if there are several, or none.
@@ -185,9 +181,12 @@ class Context(TextRun):
         """Return a number or expression as text."""
         return self.exprs.print(value)
 
-    def dims(self, values: Iterable[Dim]) -> Group:
-        """Return a tuple of sizes or strides."""
-        return tuple_of([self.expr(value) for value in values])
+    def dims(self, values: tuple[Dim, ...]) -> Group:
+        """Return a tuple of sizes or strides. Many buffers have the same."""
+        found = self._dims.get(values)
+        if found is None:
+            found = self._dims[values] = tuple_of([self.expr(value) for value in values])
+        return found
 
     def device(self, device: Device) -> str:
         """Return the identifier of a device object, created once in the file."""

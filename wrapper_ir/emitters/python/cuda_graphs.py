@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.captures import capture_facts
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import Node, call, keyword, list_of, statement, tuple_of
+from wrapper_ir.emitters.regions import capture_facts
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
@@ -24,7 +24,7 @@ def render_graphs(context: Context) -> str | None:
     Returns:
         The object's name; None if calls are not captured.
     """
-    options = context.graphs
+    options = context.options.graphs
     if options is None:
         return None
     facts = capture_facts(context.program, options)
@@ -48,7 +48,7 @@ def render_graphs(context: Context) -> str | None:
             args.append(keyword("branches", "True"))
         if facts.results != "fresh":
             args.append(keyword("results", literals.string(facts.results)))
-        if context.checks != "always":
+        if context.options.checks != "always":
             args.append(keyword("checks", "False"))
     kind = context.helper("CutGraphs" if is_cut else "CudaGraphs")
     context.define("kept", _GRAPHS, call(kind, *args))

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.analysis.handed_over import placed_results
+from wrapper_ir.analysis.borders import placed_results, stored_inputs
 from wrapper_ir.analysis.kept import source_of
-from wrapper_ir.analysis.stored import stored_inputs
 from wrapper_ir.analysis.symbols import free_region_symbols
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import Node, call, statement, tuple_of
@@ -104,7 +103,7 @@ class Entry:
         self._writer = renderer.writer
         self._beginning = find_beginning(context.program)
         self.end = self._beginning.end
-        is_checked = context.checks != "never"
+        is_checked = context.options.checks != "never"
         self._checked = context.kept.storages.touched_inputs if is_checked else ()
         renderer.checked = frozenset(n for n in self._checked if self._beginning.knows(n))
         #: Buffers that are results, by position; callers may provide memory for them.
@@ -145,7 +144,7 @@ class Entry:
         self._writer.line("args.clear()")
         if names and names != params:
             self._put(call("check_inputs", *names))
-        if self._context.checks == "never":
+        if self._context.options.checks == "never":
             return
         numbers = [p.symbol for p in self._program.inputs if isinstance(p, ScalarInput)]
         if numbers:
@@ -165,7 +164,7 @@ class Entry:
             self._context.spec(name, layout(name), plain=name in stored) for name in self._checked
         ]
         made = call(self._context.helper("InputChecks"), *specs)
-        if self._context.checks == "first_call":
+        if self._context.options.checks == "first_call":
             made = call(self._context.helper("once"), made)
         self._context.define("checks", "check_inputs", made)
 
@@ -181,7 +180,7 @@ class Entry:
 
     def finish(self) -> None:
         """Write the rest once all symbols of inputs are bound: further checks, kept memory."""
-        if self._context.checks != "never":
+        if self._context.options.checks != "never":
             for symbol in sorted({*self._beginning.binds.values()}):
                 self._check_range(symbol)
             for name in self._checked:

@@ -165,9 +165,8 @@ class MemoryLines(RegionBase):
     def visit_reuse(self, line: Reuse) -> None:
         old, new = self.layout(line.donor), self.layout(line.out)
         source = self.context.buffer(line.donor)
-        same = replace(old, offset=0) == replace(new, offset=0) and old.offset == new.offset
         value: Node = source
-        if not same:
+        if old != new:
             value = self.given.get(line.out) or self._reinterpreted(line.donor, line.out)
         self.put(value, head=f"{self.context.buffer(line.out)} = ")
         self.end(line.donor)
@@ -211,7 +210,7 @@ class SymbolLines(RegionBase):
 
     @override
     def visit_assert_layout(self, line: AssertLayout) -> None:
-        if self.context.checks == "never":
+        if self.context.options.checks == "never":
             return
         buffer = self.context.buffer(line.buffer)
         layout = self.layout(line.buffer)
@@ -237,7 +236,7 @@ class SymbolLines(RegionBase):
         if line.buffer in self.context.random_states:
             args[-1] = keyword("device", "None")
         made: Node = call(self.context.helper("result_check"), *args)
-        shared = self.context.checks == "always"
+        shared = self.context.options.checks == "always"
         if not shared:
             made = call(self.context.helper("once"), made)
         key = flat(made) if shared else str(self.path)
@@ -261,7 +260,7 @@ class SymbolLines(RegionBase):
 
     @override
     def visit_assert_apart(self, line: AssertApart) -> None:
-        if self.context.checks == "never":
+        if self.context.options.checks == "never":
             return
         names = (*line.written, *line.others)
         texts = tuple_of(list(map(literals.string, names)))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.handed_over import spent_inputs
+from wrapper_ir.analysis.borders import spent_inputs
 from wrapper_ir.analysis.kept import kept_around_calls
-from wrapper_ir.analysis.liveness import StorageMap
 from wrapper_ir.analysis.ops import PRODUCTS
 from wrapper_ir.analysis.symbols import example_symbols
 from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, SourceFiles
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.options.gpu import Captures
+    from wrapper_ir.emitters.python.options import PythonOptions
 
 
 #: The sections of definitions, in the order of the file.
@@ -59,38 +58,18 @@ _SECTIONS = (
 )
 
 
-def build_artifact(  # noqa: PLR0913 - the emitter's options
-    program: Program,
-    problems: Problems,
-    *,
-    arena: str,
-    given: Mapping[str, object],
-    graphs: Captures | None,
-    checks: str,
-    origins: bool,
-    takes_out: bool,
-    profiles: bool,
+def build_artifact(
+    program: Program, problems: Problems, options: PythonOptions, given: Mapping[str, object]
 ) -> PythonArtifact:
-    """Render a planned and verified program with the emitter's options.
+    """Render a planned and verified program.
 
     ``given`` are the options that are not at their defaults.
     """
-    is_checked = checks == "always"
-    kept = kept_around_calls(program, StorageMap(program), arena=arena, is_checked=is_checked)
+    is_checked = options.checks == "always"
+    kept = kept_around_calls(program, arena=options.arena, is_checked=is_checked)
 
     def rendered(*, apart: bool, identity: str = "") -> tuple[CodeWriter, Context]:
-        context = Context(
-            program,
-            kept,
-            problems,
-            graphs=graphs,
-            checks=checks,
-            origins=origins,
-            takes_out=takes_out,
-            profiles=profiles,
-            apart=apart,
-            identity=identity,
-        )
+        context = Context(program, kept, problems, options, apart=apart, identity=identity)
         return render_module(context), context
 
     def files() -> SourceFiles:
@@ -110,7 +89,7 @@ def build_artifact(  # noqa: PLR0913 - the emitter's options
         constants,
         files,
         naming,
-        takes_out=takes_out,
+        takes_out=options.out,
     )
 
 
@@ -122,8 +101,8 @@ def render_module(context: Context) -> CodeWriter:
     body = CodeWriter()
     last = context.kept.storages.last
     renderer = RegionRenderer(context, context.program.region, body, last, definitions)
-    renderer.show_origins = context.origins
-    renderer.spent = spent_inputs(context.program, context.kept.storages)
+    renderer.show_origins = context.options.origins
+    renderer.spent = spent_inputs(context.program)
     _constants(context)
     kept = keep_arenas(context, renderer)
     if context.kept.buffers:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from typing_extensions import override
 
-from wrapper_ir.analysis.streams import is_branched, stream_of
+from wrapper_ir.analysis.ordering import is_branched, stream_of
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import (
     LINE_LENGTH,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 
-from wrapper_ir.analysis.liveness import StorageMap, mutated_inputs
+from wrapper_ir.analysis.liveness import mutated_inputs, storages_of
 from wrapper_ir.frontends.common.expressions import bound_of
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.effects import effects
@@ -84,11 +84,11 @@ def with_apart_inputs(program: Program) -> Program:
 
     It comes before everything that reads or writes a tensor. Other programs stay as they are.
     """
-    storages = StorageMap(program)
+    storages = storages_of(program)
     names = [
         name for name in storages.touched_inputs if program.layout(name).kind is LayoutKind.STRIDED
     ]
-    inputs = [program.inputs[position] for position in mutated_inputs(program, storages.lives)]
+    inputs = [program.inputs[position] for position in mutated_inputs(program)]
     changed = {item.name for item in inputs if isinstance(item, BufferInput)}
     written = tuple(name for name in names if name in changed)
     others = tuple(name for name in names if name not in written)

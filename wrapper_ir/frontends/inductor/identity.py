@@ -121,7 +121,7 @@ def _of_emitter(settings: Settings) -> str:
     cls = emitter_class(settings.emitter)
     if is_ours(cls):
         return ""
-    from wrapper_ir.passes.identity import code_digest  # noqa: PLC0415 - as below
+    from wrapper_ir.passes.textual import code_digest  # noqa: PLC0415 - as below
 
     emitter = make_emitter(settings.emitter, dict(settings.emitter_options))
     passes = (*emitter.lowering(probed=False), *emitter.lowering(probed=True))
@@ -136,7 +136,7 @@ def _of_passes(passes: tuple[str, ...]) -> str:
     if not passes:
         return ""
     # A process that finds all of its graphs in caches does without passes.
-    from wrapper_ir.passes.identity import identity_of  # noqa: PLC0415 - see above
+    from wrapper_ir.passes.textual import identity_of  # noqa: PLC0415 - see above
 
     identity = identity_of(passes)
     if identity is None:

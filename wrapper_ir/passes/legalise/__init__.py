@@ -31,10 +31,8 @@ class Legalise(Legal):
         if program.stage is not Stage.PLANNED:
             return program
         # ruff: noqa: PLC0415 - the planner is large, and most targets have nothing to lower
-        from wrapper_ir.passes.legalise.copies import copy_round_writes
-        from wrapper_ir.passes.legalise.loops import separate_loops
-        from wrapper_ir.passes.legalise.pools import split_pools
-        from wrapper_ir.passes.legalise.reuse import replace_reuse
+        from wrapper_ir.passes.legalise.copies import copy_round_writes, separate_loops
+        from wrapper_ir.passes.legalise.types import replace_reuse, split_pools
         from wrapper_ir.planning import insert_frees
 
         result = program if self.mixed_pools else split_pools(program)

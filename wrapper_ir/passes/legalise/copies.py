@@ -1,6 +1,6 @@
-"""Copies round calls that write a buffer in a way that a target cannot render.
+"""Copies round calls and loops that write or share memory in ways that a target cannot render.
 
-The call writes a copy, which is copied back right after it. If the call reads the buffer, or leaves
+A call writes a copy, which is copied back right after it. If the call reads the buffer, or leaves
 some of the copied bytes as they are, the contents are copied in before it.
 
 A view of another element type than its memory's is copied in whole elements of the memory: the row
@@ -10,24 +10,47 @@ of these that covers it is copied as the view's type, and copied back as the mem
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
-from wrapper_ir.analysis.legality import AS_ANOTHER_TYPE, Memories, illegal_writes
+from wrapper_ir.analysis.legality import (
+    AS_ANOTHER_TYPE,
+    Memories,
+    handed_on,
+    illegal_writes,
+    is_told_apart,
+    shared_carried,
+)
+from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.analysis.ops import overwritten
-from wrapper_ir.lines.args import BufferArg, ListArg, Relation, ResultBuffer
+from wrapper_ir.build.rewriting import Draft
+from wrapper_ir.lines.args import (
+    BufferArg,
+    BufferValue,
+    ListArg,
+    Relation,
+    ResultBuffer,
+    buffers_in,
+)
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.expr import ceil_divided, dim
+from wrapper_ir.lines.expr import ceil_divided, dim, divided
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, Reinterpret
-from wrapper_ir.lines.traits import allocates_one, calls_kernel, calls_op, is_slice, takes_memory
-from wrapper_ir.passes.legalise.draft import Draft, divided, extent_of
+from wrapper_ir.lines.traits import (
+    allocates_one,
+    calls_kernel,
+    calls_op,
+    is_slice,
+    loops,
+    takes_memory,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import TypeAlias
 
-    from wrapper_ir.lines.args import Arg, OpResult
-    from wrapper_ir.lines.control import Region
+    from wrapper_ir.lines.args import Arg, CallResult, OpResult
+    from wrapper_ir.lines.control import Region, While
     from wrapper_ir.lines.kernels import ExternKernel, KernelCall
     from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.options.declared import Legal
@@ -87,7 +110,7 @@ def _plain(line: Call, name: str, _: Memories, draft: Draft, contents: _Contents
     The copy is a view, which keeps its layout whatever the op would give.
     """
     layout = draft.own(name)
-    row = dataclasses.replace(layout, size=(extent_of(layout),), stride=(1,))
+    row = dataclasses.replace(layout, size=(layout.clamped_extent,), stride=(1,))
     copy, written = draft.buffer(f"{name}_copy", row), draft.buffer(f"{name}_written", layout)
     before: list[AnyLine] = [_allocated(line, copy), Reinterpret(written, copy, origin=line.origin)]
     if contents.are_read and not contents.are_unset:
@@ -100,7 +123,7 @@ def _typed(line: Call, name: str, memories: Memories, draft: Draft, contents: _C
     layout, memory = draft.layout(name), memories.of(name)
     dtype, owner = memory.dtype, memory.owner
     old, new = dtype.itemsize, layout.dtype.itemsize
-    start, count = dim(layout.offset * new), extent_of(layout)
+    start, count = dim(layout.offset * new), layout.clamped_extent
     first, last = divided(start, old), ceil_divided(dim(start + count * new), old)
     skipped = divided(dim(start - first * old), new)
     whole = Layout(layout.dtype, layout.device, (divided(dim((last - first) * old), new),), (1,))
@@ -181,3 +204,76 @@ def _of_copies(result: OpResult, names: Mapping[str, str]) -> OpResult:
     if not isinstance(result, ResultBuffer) or names.keys().isdisjoint(result.of):
         return result
     return dataclasses.replace(result, of=tuple(names.get(name, name) for name in result.of))
+
+
+# Loops whose operands and results share no memory, unless a write could tell.
+
+
+def separate_loops(program: Program) -> Program:
+    """Copy what loops carry in shared memory, and what their bodies hand on as it is.
+
+    A loop that writes what it carries is left alone: copies would lose that.
+    """
+    draft = Draft(program)
+    return draft.rewritten(lambda region: _with_separate_loops(region, draft))
+
+
+def _with_separate_loops(region: Region, draft: Draft) -> Iterator[AnyLine]:
+    program = draft.program
+    lives = Liveness(region, program) if any(map(loops, region.body)) else None
+    for index, line in enumerate(region.body):
+        if not loops(line) or lives is None or is_told_apart(line, index, region, lives, program):
+            yield line
+            continue
+        carried = list(line.carried)
+        copies: dict[str, list[str]] = {}
+        for position in shared_carried(line, lives, program):
+            arg = carried[position]
+            assert isinstance(arg, BufferArg)
+            copy = draft.buffer(f"{arg.buffer}_copy", draft.own(arg.buffer))
+            yield Allocate(copy, origin=line.origin)
+            yield draft.copy(line, copy, arg.buffer)
+            carried[position] = dataclasses.replace(arg, buffer=copy)
+            copies.setdefault(arg.buffer, []).append(copy)
+        left = {arg.buffer for arg in buffers_in((*carried, *line.captured))}
+        results = [_views_of_copies(result, copies, left) for result in line.results]
+        for position in handed_on(line, program):
+            results[position] = _perhaps_new(results[position])
+        body = _handing_on_copies(line, draft)
+        if copies or body is not line.body:
+            line = dataclasses.replace(
+                line, carried=tuple(carried), results=tuple(results), body=body
+            )
+        yield line
+
+
+def _views_of_copies(
+    result: CallResult, copies: dict[str, list[str]], left: set[str]
+) -> CallResult:
+    """Return a result of a loop, which may be a view of copies as well as of what is ``left``."""
+    if not isinstance(result, ResultBuffer) or copies.keys().isdisjoint(result.of):
+        return result
+    of = [(n,) * (n in left) + tuple(copies.get(n, ())) for n in result.of]
+    return dataclasses.replace(result, of=tuple(dict.fromkeys(itertools.chain(*of))))
+
+
+def _perhaps_new(result: CallResult) -> CallResult:
+    """Return the result of a body that copies: the operand's memory only if no round is run."""
+    if not isinstance(result, ResultBuffer) or result.relation is Relation.FRESH:
+        return result
+    return dataclasses.replace(result, relation=Relation.MAY_ALIAS)
+
+
+def _handing_on_copies(line: While, draft: Draft) -> Region:
+    """Return the body of a loop with copies of what it handed on as it is."""
+    body, results = line.body, list(line.body.results)
+    added: list[AnyLine] = []
+    for position in handed_on(line, draft.program):
+        value = results[position]
+        assert isinstance(value, BufferValue)
+        copy = draft.buffer(f"{value.buffer}_copy", draft.own(value.buffer))
+        added += [Allocate(copy, origin=line.origin), draft.copy(line, copy, value.buffer)]
+        results[position] = BufferValue(copy)
+    if not added:
+        return body
+    return dataclasses.replace(body, body=(*body.body, *added), results=tuple(results))

@@ -1,14 +1,11 @@
-"""What rewrites add to a program: buffers, and the op that copies them."""
+"""What rewrites of finished programs add to them: buffers, and calls of library ops."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
-
-import sympy
+from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.lines.args import Access, BufferArg
-from wrapper_ir.lines.expr import FloorDiv, dim, quotient
 from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
 from wrapper_ir.lines.program import FrozenMap
 from wrapper_ir.lines.traits import takes_memory, works
@@ -17,17 +14,12 @@ from wrapper_ir.lines.walk import map_regions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from wrapper_ir.lines.args import Arg
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Program
 
-_COPY: Final = "aten::copy_"
-_DEFINITION: Final = KernelDefinition(
-    _COPY,
-    (),
-    TorchOp(f"{_COPY}(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"),
-)
+_COPY: Final = "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"
 
 
 class Draft:
@@ -36,7 +28,7 @@ class Draft:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._buffers = dict(program.buffers)
-        self._copies = False
+        self._declared: dict[str, KernelDefinition] = {}
 
     def buffer(self, wanted: str, layout: Layout) -> str:
         """Add a buffer under a name that is free, and return the name."""
@@ -59,10 +51,17 @@ class Draft:
         """Return the layout of a buffer in memory of its own."""
         return dataclasses.replace(self._buffers[name], offset=0)
 
+    def call(
+        self, schema: str, args: tuple[Arg, ...], **fields: Any  # noqa: ANN401 - the line's others
+    ) -> ExternKernel:
+        """Return a call of a library op, which is declared if the program does not do so."""
+        op = schema.partition("(")[0]
+        self._declared[op] = KernelDefinition(op, (), TorchOp(schema))
+        return ExternKernel(op, args, **fields)
+
     def copy(self, line: AnyLine, to: str, source: str) -> ExternKernel:
         """Return the line that copies one buffer to another, on the stream of a line."""
-        self._copies = True
-        return ExternKernel(
+        return self.call(
             _COPY,
             (BufferArg(to, Access.READ_WRITE), BufferArg(source)),
             device=self._buffers[to].device,
@@ -83,17 +82,5 @@ class Draft:
         body = inside(program.region).body
         if body == program.body:
             return program
-        new = (_DEFINITION,) if self._copies and _COPY not in program.kernels else ()
+        new = [each for op, each in self._declared.items() if op not in program.kernels]
         return program.replace(body=(*new, *body), buffers=FrozenMap(self._buffers))
-
-
-def extent_of(layout: Layout) -> Dim:
-    """Return a layout's extent in elements, which is at least 0 for all values of its symbols."""
-    extent = layout.extent
-    return extent if isinstance(extent, int) else dim(sympy.Max(0, extent))
-
-
-def divided(value: Dim, divisor: int) -> Dim:
-    """Return ``value / divisor``, which is an integer in valid programs."""
-    exact = quotient(value, divisor)
-    return dim(FloorDiv(value, divisor)) if exact is None else exact

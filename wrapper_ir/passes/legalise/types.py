@@ -1,4 +1,8 @@
-"""Pools of one element type: a pool of several becomes one for each, with the slices as planned."""
+"""Memory of one element type, for targets that view none as another.
+
+A pool of several types becomes one for each, with the slices as planned. A buffer that reuses
+memory of another type gets memory of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import sympy
 
-from wrapper_ir.analysis.legality import is_mixed
+from wrapper_ir.analysis.legality import Memories, Memory, is_mixed, is_retyped
 from wrapper_ir.analysis.liveness import Liveness
+from wrapper_ir.build.rewriting import Draft
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import ceil_divided, dim
 from wrapper_ir.lines.layout import Layout
-from wrapper_ir.lines.memory import Free
+from wrapper_ir.lines.memory import Allocate, Free, Reinterpret, Reuse
 from wrapper_ir.lines.traits import allocates, ends, is_slice
-from wrapper_ir.passes.legalise.draft import Draft, extent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import TypeAlias
 
     from wrapper_ir.lines.control import Region
@@ -51,7 +55,7 @@ class _Split:
         for line in region.body:
             if is_slice(line) and line.pool in mixed:
                 layout = program.layout(line.out)
-                size = dim((layout.offset + extent_of(layout)) * layout.dtype.itemsize)
+                size = dim((layout.offset + layout.clamped_extent) * layout.dtype.itemsize)
                 spans = self._spans[line.pool].setdefault(layout.dtype, [])
                 spans.append((line.offset, dim(line.offset + size)))
         #: The new pool for each old one and type, and the byte of the old one that it begins at.
@@ -104,3 +108,68 @@ def _hull(spans: Sequence[tuple[Dim, Dim]]) -> tuple[Dim, Dim]:
     if all(isinstance(n, int) for n in (*starts, *ends)):
         return min(starts), max(ends)
     return 0, dim(sympy.Max(*ends))
+
+
+# Reuse as another element type: the new buffer gets memory of its own.
+
+
+def replace_reuse(program: Program) -> Program:
+    """Replace each reuse of memory as another type than the memory's by an allocation.
+
+    The contents are copied, gaps included, unless the next line that touches them overwrites them.
+    """
+    draft = Draft(program)
+    return draft.rewritten(lambda region: _lines(region, draft))
+
+
+def _lines(region: Region, draft: Draft) -> Iterator[AnyLine]:
+    program = draft.program
+    memories = Memories(region, program)
+    for index, line in enumerate(region.body):
+        if is_retyped(line, program, memories):
+            rest = region.body[index + 1 :]
+            yield from _replaced(
+                line, memories, draft, copies=not _is_overwritten(line.out, rest, program)
+            )
+            memories.learn(_own(line, line.out, memories.of(line.donor)))
+        else:
+            yield line
+            memories.learn(line)
+
+
+def _replaced(line: Reuse, memories: Memories, draft: Draft, *, copies: bool) -> Iterator[AnyLine]:
+    """Yield what takes the place of a reuse: memory, the old contents in it, and the new name."""
+    layout, memory = draft.program.layout(line.out), memories.of(line.donor)
+    total = dim(layout.offset + layout.clamped_extent)
+    row = dataclasses.replace(layout, size=(total,), stride=(1,), offset=0)
+    made = _own(line, draft.buffer(f"{line.out}_own", row), memory)
+    if not copies:
+        yield Free(line.donor, origin=line.origin)
+    yield made
+    if copies:
+        old = draft.buffer(f"{line.out}_old", row)
+        yield Reinterpret(old, line.donor, origin=line.origin)
+        yield draft.copy(made, made.out, old)
+        yield Free(line.donor, origin=line.origin)
+    yield Reuse(line.out, made.out, origin=line.origin)
+
+
+def _own(line: Reuse, name: str, memory: Memory) -> Allocate:
+    """Return the allocation of memory of the same kind."""
+    return Allocate(
+        name,
+        memory=memory.place.memory,
+        space=memory.place.space,
+        stream=memory.stream,
+        mempool=memory.mempool,
+        origin=line.origin,
+    )
+
+
+def _is_overwritten(name: str, rest: Iterable[AnyLine], program: Program) -> bool:
+    """Return whether the next line that touches a buffer writes it without reading it."""
+    for line in rest:
+        found = effects(line, program)
+        if name in found.touched or name in found.peeks:
+            return name in found.writes and name not in (*found.reads, *found.uses)
+    return False

@@ -1,28 +1,19 @@
-"""The Python emitter's options."""
+"""The Python emitter's options, as everything that renders gets them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import Final
 
-from typing_extensions import override
-
-from wrapper_ir.emitters.base import Emitter
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import Captures
-
-if TYPE_CHECKING:
-    from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.python.artifact import PythonArtifact
-    from wrapper_ir.lines.program import Program
-
 
 _KEEP: Final = 64 * 1024
 
 
 @dataclass(frozen=True)
-class PythonEmitter(Captures, Emitter):
-    """Emits a module of Python that calls the program's kernels and library ops.
+class PythonOptions(Captures):
+    """The choices in rendering a program as Python.
 
     Attributes:
         origins: Whether comments say where in the model the code comes from.
@@ -41,36 +32,9 @@ class PythonEmitter(Captures, Emitter):
     The options for CUDA graphs are those of :class:`Captures`.
     """
 
-    name: ClassVar[str] = "python"
-
     origins: bool = take.ORIGINS.field()
     checks: str = take.CHECKS.field()
     scratch_bytes: int = take.SCRATCH_BYTES.field(_KEEP)
     arena: str = take.ARENA.field()
     out: bool = take.OUT.field()
     profile: bool = take.PROFILE.field()
-
-    @override
-    def legalisation(self) -> tuple[str, ...]:
-        # An unchecked input of the wrong size could make an op resize a kept buffer for good.
-        host = self.scratch_bytes if self.checks == "always" else 0
-        kept = f"host={host},arena={self.arena}"
-        return (*super().legalisation(), f"keep-storage{{{kept}}}")
-
-    @override
-    def render(self, program: Program, problems: Problems) -> PythonArtifact:
-        """Render a planned and verified program."""
-        # Reading the options above loads nothing of what renders.
-        from wrapper_ir.emitters.python.module import build_artifact  # noqa: PLC0415
-
-        return build_artifact(
-            program,
-            problems,
-            arena=self.arena,
-            given=self.given,
-            graphs=self.graphs,
-            checks=self.checks,
-            origins=self.origins,
-            takes_out=self.out,
-            profiles=self.profile,
-        )

@@ -1,0 +1,191 @@
+"""Inputs and results of calls: memory that changes hands, and what inputs may be.
+
+A call lets go of inputs, and may put results into the caller's memory. Complex inputs whose memory
+lines read as it is may not be conjugated lazily. States of random numbers may be on the host.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from wrapper_ir.analysis.kept import source_of
+from wrapper_ir.analysis.liveness import storages_of
+from wrapper_ir.analysis.ops import PRODUCTS, may_drop, reads_otherwise, schema_of
+from wrapper_ir.lines.args import BufferArg, BufferValue, ResultBuffer
+from wrapper_ir.lines.control import BufferInput, RegionLine
+from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.layout import CPU
+from wrapper_ir.lines.memory import MemoryKind
+from wrapper_ir.lines.traits import (
+    allocates,
+    allocates_one,
+    calls_kernel,
+    calls_op,
+    is_view,
+    lines_in,
+    op_of,
+    retakes,
+)
+from wrapper_ir.lines.walk import regions_of, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from wrapper_ir.analysis.liveness import Life
+    from wrapper_ir.lines.effects import Effects
+    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import AnyLine, Program
+
+
+def spent_inputs(program: Program) -> dict[int, list[str]]:
+    """Return the inputs to let go of before a line, by the line's position.
+
+    A call may hold the last reference to an input: autograd hands over tensors that it saved. So
+    the call lets go of each input before the first line after its last use that may allocate.
+    Inputs that lines free or take over end there, and those that something else may still read,
+    a result or work on another stream, last until the end of the call.
+    """
+    storages = storages_of(program)
+    taking = [n for n, line in enumerate(program.body) if _may_allocate(line)]
+    found: dict[int, list[str]] = {}
+    for name in storages.touched_inputs:
+        lives = storages.lives.of(name)
+        if all(life.end is None and not _is_read_on(life) for life in lives):
+            next_one = bisect_right(taking, max(life.last_use for life in lives))
+            if next_one < len(taking):
+                found.setdefault(taking[next_one], []).append(name)
+    return found
+
+
+def _may_allocate(line: AnyLine) -> bool:
+    return allocates(line) or calls_op(line) or bool(regions_of(line))
+
+
+def _is_read_on(life: Life) -> bool:
+    """Return whether something may read a storage after the last line that uses it."""
+    return life.leaves or life.escapes or life.is_held or any(life.streams)
+
+
+def placed_results(program: Program) -> dict[str, int]:
+    """Return the allocations that end up as results, with each result's position.
+
+    If the caller provides memory for such a result, the allocation can be a view of that memory
+    from the start. Allocation and result have the same dtype and the same bytes, without gaps; in
+    between, the storage may have other views and names. Symbols of the result's layout are bound
+    by then.
+    """
+    allocations = {line.out: line for line in program.body if allocates_one(line)}
+    views = {line.out: line for line in program.body if is_view(line) or retakes(line)}
+    found: dict[str, int] = {}
+    for position, value in enumerate(program.results):
+        if not isinstance(value, BufferValue):
+            continue
+        name = value.buffer
+        while name in views:
+            name = source_of(views[name])
+        line = allocations.get(name)
+        if line is None or line.memory is not MemoryKind.DEFAULT:
+            continue
+        if line.space or program.layout(line.out).is_opaque:  # callers have no such memory
+            continue
+        if _is_whole(program.layout(value.buffer), program.layout(line.out)):
+            found.setdefault(line.out, position)
+    return found
+
+
+def _is_whole(view: Layout, whole: Layout) -> bool:
+    """Return whether two layouts cover every element of a storage once, at equal addresses."""
+    return (
+        view.dtype is whole.dtype
+        and view.device == whole.device
+        and view.offset == whole.offset == 0
+        and view.numel == whole.numel
+        and view.symbols <= whole.symbols
+        and view.is_dense
+        and whole.is_dense
+    )
+
+
+# Complex inputs whose memory lines read as it is, so that it has to hold their values.
+#
+# A tensor may conjugate or negate its memory lazily: it has a flag, and library ops heed the flag.
+# Kernels do not, and neither does a view as another type.
+
+
+def stored_inputs(program: Program) -> frozenset[str]:
+    """Return the complex inputs that may neither be conjugated nor negated lazily.
+
+    A line reads their memory as it is, under whichever name that no op has conjugated or negated.
+    Real inputs, which only ``x.conj().imag`` and the like negate, may never be.
+    """
+    names = [item.name for item in program.inputs if isinstance(item, BufferInput)]
+    owners = {name: name for name in names if program.layout(name).dtype.is_complex}
+    stored: set[str] = set()
+    for line in program.body if owners else ():
+        found = effects(line, program)
+        stored.update(owners[n] for n in _read_as_stored(line, found, program) if n in owners)
+        if not reads_otherwise(line):
+            owners.update((name, owners[of]) for name, of, _ in found.aliases if of in owners)
+    return frozenset(stored)
+
+
+def _read_as_stored(line: AnyLine, found: Effects, program: Program) -> list[str]:
+    """Return the buffers whose memory a line reads or writes as it is."""
+    inner = [each for _, region in regions_of(line) for each in lines_in(region.body)]
+    if any(_read_as_stored(each, effects(each, program), program) for each in inner):
+        return found.touched
+    if calls_kernel(line) or op_of(line) in PRODUCTS:
+        return [*found.reads, *found.writes]
+    if found.takes:
+        return found.takes
+    return [
+        source
+        for name, source, _ in (() if reads_otherwise(line) else found.aliases)
+        if program.layout(name).dtype is not program.layout(source).dtype
+    ]
+
+
+# States of random numbers, which ops return on the host whatever they declare.
+
+
+def random_states(program: Program) -> frozenset[str]:
+    """Return the buffers declared on a GPU that may actually be numbers on the host.
+
+    Attention ops return the state of random numbers on the host, whatever they declare, except
+    while a CUDA graph is being captured. Ops accept it from either place; a kernel would not.
+    """
+    inputs = {item.name for item in program.inputs if isinstance(item, BufferInput)}
+    found = {name for name in inputs if _may_be_a_state(program.layout(name))}
+    passed: set[str] = set()
+    lines = [line for _, line in walk(program)]
+    for line in lines:
+        if calls_op(line) and may_drop(schema_of(program, line.op)):
+            made = effects(line, program).defines
+            found.update(name for name in made if _may_be_a_state(program.layout(name)))
+        elif calls_kernel(line):
+            passed.update(arg.buffer for arg in line.args if isinstance(arg, BufferArg))
+    known = 0
+    while known < len(found):  # a region's results have other names outside
+        known = len(found)
+        found.update(name for line in lines for name in _renamed(line, program, found))
+    return frozenset(found - passed)
+
+
+def _renamed(line: AnyLine, program: Program, names: Collection[str]) -> Iterator[str]:
+    """Yield other names that a line gives to buffers."""
+    for name, source, _ in effects(line, program).aliases:
+        if source in names:
+            yield name
+    if not isinstance(line, RegionLine):
+        return
+    for _, region in regions_of(line):
+        for made, value in zip(line.results, region.results, strict=False):
+            if isinstance(value, BufferValue) and value.buffer in names:
+                assert isinstance(made, ResultBuffer)
+                yield made.out
+
+
+def _may_be_a_state(layout: Layout) -> bool:
+    is_number = not layout.size and layout.dtype.torch_name in ("int64", "uint64")
+    return is_number and layout.device != CPU
