@@ -45,6 +45,7 @@ class _Graph(NamedTuple):
     Attributes:
         wrapper: Its runtime wrapper.
         compiled: The compiled graph inside.
+        inputs: The number of its arguments.
         written: The positions of the arguments that the graph writes to and autograd counts.
         has_autocast: Whether it was compiled under autocast, which is off while it runs.
         dynamic: Positions of results, and their dimensions that Dynamo may take as dynamic when it
@@ -53,6 +54,7 @@ class _Graph(NamedTuple):
 
     wrapper: Callable[..., Any]
     compiled: Any
+    inputs: int
     written: tuple[int, ...]
     has_autocast: bool
     dynamic: tuple[tuple[int, set[int]], ...]
@@ -92,9 +94,7 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
         made: Callable[..., Any] = stock(
             self, compiled_fn, aot_config, runtime_metadata=runtime_metadata
         )
-        inside = compiled_fn
-        while isinstance(inside, SerializableCompiledFunction):
-            inside = inside.compiled_fn
+        inside = _without_entry(compiled_fn)
         found = None
         if isinstance(inside, CompiledFxGraph) and not needs(self, runtime_metadata):
             is_counted = aot_config.keep_inference_input_mutations
@@ -105,11 +105,19 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
                 if runtime_metadata.dynamic_outputs and info.dynamic_dims is not None
             )
             written = tuple(written) if is_counted else ()
-            found = _Graph(made, inside, written, self.disable_amp, dynamic)
+            count = len(runtime_metadata.input_info)
+            found = _Graph(made, inside, count, written, self.disable_amp, dynamic)
         _wrapped.set(found)
         return made
 
     return post_compile
+
+
+def _without_entry(function: Any) -> Any:
+    """Return what AOTAutograd has wrapped to store it in a cache."""
+    while isinstance(function, SerializableCompiledFunction):
+        function = function.compiled_fn
+    return function
 
 
 def with_straight_calls(
@@ -118,19 +126,21 @@ def with_straight_calls(
     """Wrap Inductor's function for one of Dynamo's graphs so that ours are called straight."""
 
     @wraps(stock)
-    def compile_graph(*args: Any, **kwargs: Any) -> Any:
+    def compile_graph(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_ours():
-            return stock(*args, **kwargs)
+            return stock(model, inputs, *args, **kwargs)
         before = _wrapped.set(None)
         try:
-            compiled = stock(*args, **kwargs)
+            compiled = stock(model, inputs, *args, **kwargs)
             graph = _wrapped.get()
         finally:
             _wrapped.reset(before)
         # Outermost is what keeps Dynamo out, then AOTAutograd's flattening. What stands between it
         # and the runtime wrapper (for subclasses, for arguments passed twice) has work to do.
+        # A flattening with parameters of its own puts them before the arguments.
         flattening = getattr(compiled, "_torchdynamo_orig_callable", compiled)
-        if graph is None or getattr(flattening, "__wrapped__", None) is not graph.wrapper:
+        inside = _without_entry(getattr(flattening, "__wrapped__", None))
+        if graph is None or inside is not graph.wrapper or len(inputs) != graph.inputs:
             return compiled
         return _straight(compiled, graph)
 
