@@ -85,18 +85,16 @@ def with_apart_inputs(program: Program) -> Program:
     It comes before everything that reads or writes a tensor. Other programs stay as they are.
     """
     storages = StorageMap(program)
-    names = [
-        name for name in storages.touched_inputs if program.layout(name).kind is LayoutKind.STRIDED
-    ]
+    kinds = {name: program.layout(name).kind for name in storages.touched_inputs}
+    names = [name for name, kind in kinds.items() if kind is LayoutKind.STRIDED]
     inputs = [program.inputs[position] for position in mutated_inputs(program, storages.lives)]
     changed = {item.name for item in inputs if isinstance(item, BufferInput)}
     written = tuple(name for name in names if name in changed)
     others = tuple(name for name in names if name not in written)
     if not written or len(names) < 2:
         return program
-    at = next(
-        (n for n, line in enumerate(program.body) if not _is_preamble(line)), len(program.body)
-    )
+    rest = (n for n, line in enumerate(program.body) if not _is_preamble(line))
+    at = next(rest, len(program.body))
     check = AssertApart(written, others)
     return program.replace(body=(*program.body[:at], check, *program.body[at:]))
 

@@ -283,9 +283,8 @@ def _input(
         return number
     if isinstance(value, operators.OBJECTS):
         return operators.object_input(scope, name, value)
-    raise UnsupportedLineError(
-        "graph input", f"{name}: {type(value).__name__}", "it is neither a tensor nor a number"
-    )
+    text, why = f"{name}: {type(value).__name__}", "it is neither a tensor nor a number"
+    raise UnsupportedLineError("graph input", text, why)
 
 
 def _unnamed_number(scope: Scope, name: str, kind: SymbolKind) -> ScalarInput:

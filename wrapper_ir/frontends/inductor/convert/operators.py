@@ -77,9 +77,8 @@ def _result(scope: Scope, node: Any) -> lines.Value:
         case lines.NoneArg():
             return lines.NoneValue()
         case None:
-            raise UnsupportedLineError(
-                "graph output", type(node).__name__, "it is neither a tensor, a number nor None"
-            )
+            why = "it is neither a tensor, a number nor None"
+            raise UnsupportedLineError("graph output", type(node).__name__, why)
 
 
 def _plain(scope: Scope, value: Any) -> lines.Arg:
@@ -91,9 +90,8 @@ def _plain(scope: Scope, value: Any) -> lines.Arg:
     arg = ops.plain_argument(value)
     if arg is not None:
         return arg
-    raise UnsupportedLineError(
-        "argument of an op", type(value).__name__, "the IR has no such argument"
-    )
+    why = "the IR has no such argument"
+    raise UnsupportedLineError("argument of an op", type(value).__name__, why)
 
 
 # Objects of custom classes and calls of their methods; random number generators.
@@ -169,9 +167,8 @@ def convert_object(scope: Scope, node: Any) -> str:
 
 
 def _in_region(name: str) -> UnsupportedLineError:
-    return UnsupportedLineError(
-        "object", name, "it is used inside a branch, a loop or another subgraph"
-    )
+    why = "it is used inside a branch, a loop or another subgraph"
+    return UnsupportedLineError("object", name, why)
 
 
 # Python functions that tuning chose and Inductor calls like ops, as the ops that they call.
@@ -314,9 +311,8 @@ def print_arguments(node: Any) -> tuple[Any, ...]:
     for name, value in [*(("", value) for value in args), *named.items()]:
         kind = own_ops.TENSOR if is_tensor(value) else own_ops.NUMBER
         if isinstance(value, (str, list, tuple, dict, type(None))):
-            raise UnsupportedLineError(
-                "call of print", repr(text), f"it prints a value of type {type(value).__name__}"
-            )
+            why = f"it prints a value of type {type(value).__name__}"
+            raise UnsupportedLineError("call of print", repr(text), why)
         (tensors if kind == own_ops.TENSOR else numbers).append(value)
         given.append(f"{name}={kind}" if name else kind)
     return text, tensors, numbers, given
