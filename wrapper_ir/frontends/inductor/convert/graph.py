@@ -298,12 +298,13 @@ def _unnamed_number(scope: Scope, name: str, kind: SymbolKind) -> ScalarInput:
 def _check_known(scope: Scope, symbol: str, value: sympy.Basic) -> None:
     """Check an input that the graph took for a constant number."""
     if isinstance(value, sympy.Integer):
-        condition, number = sympy.Eq(ours.symbol(symbol), value), str(value)
+        condition, number = ours.scalar(sympy.Eq(ours.symbol(symbol), value)), str(value)
     elif isinstance(value, _FLOATS):
-        condition, number = _is_float(ours.real_symbol(symbol), value), str(float(value))
+        condition = to_scalar(_is_float(ours.real_symbol(symbol), value))
+        number = str(float(value))
     else:
         return
-    scope.emit(AssertSymbol(to_scalar(condition), f"{symbol} to be {number}"))
+    scope.emit(AssertSymbol(condition, f"{symbol} to be {number}"))
 
 
 def _is_float(number: sympy.Symbol, value: sympy.Basic) -> sympy.Basic:

@@ -204,12 +204,14 @@ def _bias_addmm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
 
 def _conv1x1_via_mm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
     """Yield a 1x1 convolution as a matrix product, channels last."""
-    last = (0, 2, 3, 1)
-    pairs = zip((*node.inputs, out), (last, (1, 0), last), strict=True)
-    names = [(scope.reference(item), dims) for item, dims in pairs]
-    views = [scope.relaid(name, _chosen(scope.layout(name), dims)) for name, dims in names]
-    x, weight, result = map(lines.BufferArg, views)
-    yield torch.ops.aten.matmul.out, (x, weight), {**node.kwargs, "out": result}
+
+    def view(name: str, *dims: int) -> lines.BufferArg:
+        return lines.BufferArg(scope.relaid(name, _chosen(scope.layout(name), dims)))
+
+    x, weight = (scope.reference(item) for item in node.inputs)
+    args = view(x, 0, 2, 3, 1), view(weight, 1, 0)
+    result = view(scope.reference(out), 0, 2, 3, 1)
+    yield torch.ops.aten.matmul.out, args, {**node.kwargs, "out": result}
 
 
 def _scaled_mm_with_output_scale(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
