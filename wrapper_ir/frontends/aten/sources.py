@@ -98,9 +98,8 @@ def source_of_export(exported: ExportedProgram) -> Source:
     signature = exported.graph_signature
     tensors = {**exported.state_dict, **exported.constants}
     nodes = [n for n in exported.graph.nodes if n.op == "placeholder"]
-    places = [
-        _place(node, spec, tensors) for node, spec in zip(nodes, signature.input_specs, strict=True)
-    ]
+    pairs = zip(nodes, signature.input_specs, strict=True)
+    places = [_place(node, spec, tensors) for node, spec in pairs]
     by_target = {place.name: place.node.name for place in places}
     source = Source(exported.graph_module, places)
     for position, output in enumerate(signature.output_specs):
@@ -116,9 +115,8 @@ def source_of_export(exported: ExportedProgram) -> Source:
 
 def _place(node: Node, spec: Any, tensors: Mapping[str, Any]) -> Place:
     if spec.kind in _CONSTANTS:
-        return Place(
-            node, PlaceKind.CONSTANT, spec.target, tensors[spec.target], _CONSTANTS[spec.kind]
-        )
+        value, constant = tensors[spec.target], _CONSTANTS[spec.kind]
+        return Place(node, PlaceKind.CONSTANT, spec.target, value, constant)
     if isinstance(spec.arg, (signatures.CustomObjArgument, signatures.TokenArgument)):
         kind = "an object of a custom class" if spec.target else "a token"
         raise NotAnAtenGraphError(what=f"its argument {node.name!r} is {kind}", hint="")
@@ -180,9 +178,8 @@ def export_module(
 ) -> ExportedProgram:
     """Export a module, or raise ``ExportError`` with what torch says."""
     try:
-        return torch.export.export(
-            module, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
-        )
+        given = tuple(args), dict(kwargs or {})
+        return torch.export.export(module, *given, dynamic_shapes=dynamic_shapes)
     except Exception as error:
         raise ExportError(problem=str(error)) from error
 

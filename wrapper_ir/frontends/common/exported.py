@@ -94,9 +94,8 @@ def with_apart_inputs(program: Program) -> Program:
     others = tuple(name for name in names if name not in written)
     if not written or len(names) < 2:
         return program
-    at = next(
-        (n for n, line in enumerate(program.body) if not _is_preamble(line)), len(program.body)
-    )
+    rest = (n for n, line in enumerate(program.body) if not _is_preamble(line))
+    at = next(rest, len(program.body))
     check = AssertApart(written, others)
     return program.replace(body=(*program.body[:at], check, *program.body[at:]))
 

@@ -74,20 +74,12 @@ _FUNCTIONS: Final[Mapping[str, Make]] = {
 
 
 def to_dim(value: Any) -> Dim:
-    """Convert torch's size, stride or offset.
-
-    Raises:
-        UnsupportedExprError: It uses a function that the vocabulary lacks.
-    """
+    """Convert torch's size, stride or offset; ``UnsupportedExprError`` if the vocabulary cannot."""
     return int(value) if isinstance(value, (int, sympy.Integer)) else ours.dim(_unwrap(value))
 
 
 def to_scalar(value: Any) -> Scalar:
-    """Convert torch's number or condition.
-
-    Raises:
-        UnsupportedExprError: It uses a function that the vocabulary lacks.
-    """
+    """Convert torch's number or condition; ``UnsupportedExprError`` if the vocabulary cannot."""
     is_plain = isinstance(value, (int, float, complex))
     return value if is_plain else ours.scalar(_unwrap(value))
 

@@ -66,11 +66,7 @@ def _split(keypath: Iterable[Any]) -> tuple[tuple[int, ...], Keys]:
 
 
 def _way_in(symbol: str, buffer: str, keys: Keys) -> tuple[lines.SymbolSource, Keys]:
-    """Return the source in a buffer's metadata that keys begin with, and the remaining keys.
-
-    Raises:
-        UnknownWayError: The keys do not begin with metadata.
-    """
+    """Return the source in a buffer's metadata that keys begin with, and the remaining keys."""
     method = getattr(keys[0], "name", None)
     if method in ("size", "stride") and len(keys) > 1 and hasattr(keys[1], "idx"):
         made = lines.SizeOf if method == "size" else lines.StrideOf
@@ -98,9 +94,8 @@ def bind_along(
         UnknownWayError: A key cannot be expressed.
     """
     symbol = binding.name
-    source, keys = (
-        _way_in(symbol, start, binding.keys) if isinstance(start, str) else (start, binding.keys)
-    )
+    keys = binding.keys
+    source, keys = _way_in(symbol, start, keys) if isinstance(start, str) else (start, keys)
     if not keys:
         draft.emit(lines.BindSymbol(bind(), source, origin=origin))
         return
@@ -115,9 +110,8 @@ def bind_along(
     else:
         divisor = dim(keys[0].divisor)
         message = f"{symbol} is not divisible by {divisor}"
-        draft.emit(
-            lines.AssertSymbol(sympy.Eq(ours.Mod(value, divisor), 0), message, origin=origin)
-        )
+        is_whole = sympy.Eq(ours.Mod(value, divisor), 0)
+        draft.emit(lines.AssertSymbol(is_whole, message, origin=origin))
         result = ours.FloorDiv(value, divisor)
     draft.emit(lines.ComputeSymbol(bind(), result, origin=origin))
 

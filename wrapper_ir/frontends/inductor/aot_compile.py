@@ -160,10 +160,8 @@ def _as_read(value: torch.Tensor, name: str, *, mutable: bool) -> torch.Tensor:
     if value.is_complex() or not value.is_neg():  # Inductor knows of complex ones
         return value
     if mutable:
-        raise CaptureError(
-            problem=f"the model writes to {name!r}, which is negated lazily",
-            hint="store its .resolve_neg() in the model",
-        )
+        problem = f"the model writes to {name!r}, which is negated lazily"
+        raise CaptureError(problem=problem, hint="store its .resolve_neg() in the model")
     return value.resolve_neg()
 
 
@@ -205,9 +203,8 @@ def with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
             capturing = replace(session, settings=settings, capture=True, hold=None)
             with compile_lock, sessions.use_session(capturing):
                 examples = facts.take_strings(model_, example_inputs_)
-                program, graph = _program(
-                    model_, lambda config: run(config, examples), settings, delivery
-                )
+                how = settings, delivery
+                program, graph = _program(model_, lambda config: run(config, examples), *how)
             files = _files(program, settings, delivery)
         except WrapperIRError as error:
             sessions.refuse(session, error)
@@ -258,9 +255,8 @@ def _program(
     program = facts.with_numbers(lowered.program, numbers)
     program = facts.with_exported_ranges(program, ranges, lowered.least)
     if not (delivery.checks_lower and delivery.checks_upper):
-        program = facts.without_bounds(
-            program, lower=not delivery.checks_lower, upper=not delivery.checks_upper
-        )
+        lower, upper = not delivery.checks_lower, not delivery.checks_upper
+        program = facts.without_bounds(program, lower=lower, upper=upper)
     program = facts.with_guards(program, facts.noted_guards(env, {}))
     parameters = dict(model.named_parameters(remove_duplicate=False))
     buffers = dict(model.named_buffers(remove_duplicate=False))

@@ -34,11 +34,9 @@ def _check_version() -> None:
         raise UnsupportedTorchError(version=version, problem="it is too old")
     supported = f"the supported releases are {releases.in_words()}"
     if not releases.is_to_be_tried():
-        raise UnsupportedTorchError(
-            version=version,
-            problem="this release has not been tested",
-            hint=f"{supported}; set {releases.TRY}=1 in the environment to try this one anyway",
-        )
+        hint = f"{supported}; set {releases.TRY}=1 in the environment to try this one anyway"
+        problem = "this release has not been tested"
+        raise UnsupportedTorchError(version=version, problem=problem, hint=hint)
     warnings.warn(
         f"torch {version} has not been tested with the Inductor front end, which continues because "
         f"{releases.TRY} is set; {supported}",

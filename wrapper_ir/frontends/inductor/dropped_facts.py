@@ -50,19 +50,14 @@ if TYPE_CHECKING:
 
 
 def checked_examples(examples: Sequence[Any]) -> tuple[Any, ...]:
-    """Return example arguments as Inductor takes them, with booleans as integers.
-
-    Raises:
-        CaptureError: One is neither a tensor nor a number.
-    """
+    """Return example arguments, tensors and numbers, as Inductor takes them: booleans as ints."""
     for value in examples:
         if not isinstance(value, (torch.Tensor, int, float, type(None), *SYMBOLIC)):
-            shown = f" ({value!r})" if isinstance(value, complex) else ""
-            raise CaptureError(
-                problem=f"an argument has the type {type(value).__name__}{shown}, but a program "
-                "takes only tensors, integers, floats, booleans and strings",
-                hint="bind it beforehand, in a function that takes only the tensors",
-            )
+            shown = f"{type(value).__name__} ({value!r})" if isinstance(value, complex) else ""
+            given = f"an argument has the type {shown or type(value).__name__}"
+            taken = "a program takes only tensors, integers, floats, booleans and strings"
+            hint = "bind it beforehand, in a function that takes only the tensors"
+            raise CaptureError(problem=f"{given}, but {taken}", hint=hint)
     return tuple(int(value) if isinstance(value, bool) else value for value in examples)
 
 
@@ -85,9 +80,6 @@ def take_numbers(module: torch.fx.GraphModule) -> dict[int, float]:
     """Remove the floats from a graph's results, and return them by position.
 
     Boolean arguments become integers, like the examples.
-
-    Raises:
-        CaptureError: A result is neither a tensor nor a number nor None.
     """
     for node in module.graph.find_nodes(op="placeholder"):
         if isinstance(node.meta.get("val"), bool):
@@ -99,11 +91,10 @@ def take_numbers(module: torch.fx.GraphModule) -> dict[int, float]:
         if isinstance(value, float):
             floats[position], results[position] = value, None
         elif not isinstance(value, (torch.fx.Node, int, type(None))):
-            raise CaptureError(
-                problem=f"result {position} is the {type(value).__name__} {value!r}, but a program "
-                "returns only tensors and numbers",
-                hint="return it from a function around the compiled program",
-            )
+            given = f"result {position} is the {type(value).__name__} {value!r}"
+            hint = "return it from a function around the compiled program"
+            problem = f"{given}, but a program returns only tensors and numbers"
+            raise CaptureError(problem=problem, hint=hint)
     output.args = (tuple(results),)
     return floats
 

@@ -56,10 +56,8 @@ def example_leaves(
 ) -> list[Any]:
     """Return the leaves of the example arguments: the given ones, or else the program's own."""
     if dynamic_shapes is not None:
-        raise CaptureError(
-            problem="an exported program already has its dynamic shapes",
-            hint="pass dynamic_shapes to torch.export.export",
-        )
+        problem = "an exported program already has its dynamic shapes"
+        raise CaptureError(problem=problem, hint="pass dynamic_shapes to torch.export.export")
     if not args and not kwargs:
         return pytree.tree_leaves(exported.example_inputs or ((), {}))
     try:
@@ -69,9 +67,8 @@ def example_leaves(
     except Exception as error:
         raise CaptureError(problem=f"its arguments do not match: {error}") from error
     if spec != exported.call_spec.in_spec:
-        raise CaptureError(
-            problem=f"its arguments do not match: they are {spec}, not {exported.call_spec.in_spec}"
-        )
+        found = f"they are {spec}, not {exported.call_spec.in_spec}"
+        raise CaptureError(problem=f"its arguments do not match: {found}")
     return list(leaves)
 
 
@@ -201,9 +198,8 @@ class _Reader:
                 raise _UnknownFormError
             return condition
         except _UNREADABLE as error:
-            raise CaptureError(
-                problem=f"torch.export assumed {_shown(text)!r}, which has no form in a program"
-            ) from error
+            problem = f"torch.export assumed {_shown(text)!r}, which has no form in a program"
+            raise CaptureError(problem=problem) from error
 
     def _value(self, node: ast.expr) -> Any:
         match node:

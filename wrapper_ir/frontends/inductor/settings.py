@@ -155,11 +155,7 @@ def _asked_for(passed: Mapping[str, Any]) -> Iterator[str]:
 def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the options with Inductor's ``cpp_wrapper`` turned into the choice of the C++ emitter.
 
-    It may be an option here, or else Inductor's setting.
-
-    Raises:
-        OptionValueError: It is not a boolean, or another emitter is chosen as well.
-        UnsupportedConfigError: Inductor's setting is on, and another emitter is chosen.
+    It may be an option here, or else Inductor's setting; no other emitter may be chosen as well.
     """
     values = with_underscores(options)
     is_set = "cpp_wrapper" in values
@@ -206,11 +202,7 @@ _LEVEL: contextvars.ContextVar[str] = contextvars.ContextVar("_LEVEL", default="
 
 @contextlib.contextmanager
 def compiling_for(isa: str) -> Iterator[None]:
-    """Make Inductor write kernels for one instruction set, whatever this processor has.
-
-    Raises:
-        OptionValueError: It is neither ``native`` nor a level of the x86-64 psABI.
-    """
+    """Make Inductor write kernels for ``native``, or a level of the x86-64 psABI, in the block."""
     take.ISA.check(isa)
     width = {"cpp.simdlen": _WIDTHS[isa]} if isa in _WIDTHS else {}
     token = _LEVEL.set(isa if width else "")
@@ -320,11 +312,7 @@ class Delivery(NamedTuple):
 
 
 def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
-    """Return the request that options and Inductor's settings describe, and the remaining options.
-
-    Raises:
-        OptionValueError: An option asks for something that our libraries do not have.
-    """
+    """Return the request that options and Inductor's settings describe, and the other options."""
     remaining = with_underscores(options)
     remaining.pop("cpp_wrapper", None)
     config: Any = inductor_config
@@ -382,9 +370,6 @@ def with_mode(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options with a mode replaced by Inductor's options for it.
 
     Options given next to the mode take precedence.
-
-    Raises:
-        OptionValueError: This release of torch has no such mode.
     """
     explicit = dict(options)
     mode = explicit.pop("mode", take.MODE.default)

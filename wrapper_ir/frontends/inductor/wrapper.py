@@ -40,16 +40,6 @@ UNSUPPORTED = (
 )
 
 
-def _noting(name: str) -> Any:
-    """Return the method that writes a node with subgraphs as Inductor does, recording its lines."""
-
-    def write(self: _Notes, node: Any, *args: Any, **kwargs: Any) -> None:
-        with self._noted_control(node):
-            getattr(super(_Notes, self), name)(node, *args, **kwargs)
-
-    return write
-
-
 class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
     """Mixin that keeps what the lines lose; precedes Inductor's class in the MRO."""
 
@@ -159,10 +149,25 @@ class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
             self.handle_notes[len(self.lines)] = f"{kernel_name}:{debug_handle}"
         super().write_provenance_debug_handle(kernel_name, debug_handle)
 
-    codegen_conditional = _noting("codegen_conditional")  # until torch 2.13
-    codegen_switch = _noting("codegen_switch")  # since torch 2.14
-    codegen_while_loop = _noting("codegen_while_loop")
-    codegen_invoke_subgraph = _noting("codegen_invoke_subgraph")
+    def codegen_conditional(self, conditional: Any) -> None:
+        """Write a choice as Inductor does until torch 2.13, recording its lines."""
+        with self._noted_control(conditional):
+            super().codegen_conditional(conditional)
+
+    def codegen_switch(self, node: Any) -> None:
+        """Write a choice as Inductor does since torch 2.14, recording its lines."""
+        with self._noted_control(node):
+            super().codegen_switch(node)
+
+    def codegen_while_loop(self, while_loop: Any, *args: Any, **kwargs: Any) -> None:
+        """Write a loop as Inductor does, recording its lines."""
+        with self._noted_control(while_loop):
+            super().codegen_while_loop(while_loop, *args, **kwargs)
+
+    def codegen_invoke_subgraph(self, invoke_subgraph: Any) -> None:
+        """Write the call of a subgraph as Inductor does, recording its lines."""
+        with self._noted_control(invoke_subgraph):
+            super().codegen_invoke_subgraph(invoke_subgraph)
 
     def codegen_subgraph_with_flattened_outputs(self, subgraph: Any, *args: Any) -> None:
         """Write the call of a subgraph, recording its lines if tuning chose it for an op.

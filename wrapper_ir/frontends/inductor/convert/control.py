@@ -7,7 +7,7 @@ around it. A region sees those symbols too, so numbers are passed only where a l
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 import torch
@@ -23,6 +23,9 @@ from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+_NEITHER: Final = "it is neither a tensor nor a number"
 
 
 def convert_control(scope: Scope, node: Any) -> None:
@@ -65,9 +68,7 @@ def _selector(
     if isinstance(operand, lines.ScalarArg):
         return lines.ScalarArg(_truth(operand.value)) if is_cond else operand
     if not isinstance(operand, lines.BufferArg):
-        raise UnsupportedLineError(
-            "selector", type(node).__name__, "it is neither a tensor nor a number"
-        )
+        raise UnsupportedLineError("selector", type(node).__name__, _NEITHER)
     layout = scope.layout(operand.buffer)
     if layout.dtype in ((lines.DType.BOOL,) if is_cond else lines.SELECTOR_TYPES):
         return operand
@@ -161,9 +162,7 @@ def _operand(scope: Scope, node: Any, origin: int | None = None) -> lines.Arg:
     """Return the argument for a node."""
     arg = to_arg(scope, node, origin)
     if arg is None:
-        raise UnsupportedLineError(
-            "operand of a subgraph", type(node).__name__, "it is neither a tensor nor a number"
-        )
+        raise UnsupportedLineError("operand of a subgraph", type(node).__name__, _NEITHER)
     return arg
 
 
@@ -350,5 +349,5 @@ def _learn(scope: Scope, inner: Any, outer: Any) -> None:
 
 
 def _unknown(name: str, value: Any) -> UnsupportedLineError:
-    why = "it is neither a tensor nor a number that a region can take"
-    return UnsupportedLineError("input of a subgraph", f"{name}: {type(value).__name__}", why)
+    text, why = f"{name}: {type(value).__name__}", f"{_NEITHER} that a region can take"
+    return UnsupportedLineError("input of a subgraph", text, why)

@@ -136,9 +136,8 @@ def _parameter(note: notes.TritonNote, param: str, type_: str) -> lines.Param:
     if plain.startswith("*"):
         buffer = note.buffers.get(param)
         if buffer is None:
-            raise triton_tuning.unsupported(
-                note, f"its parameter '{param}' is not a buffer of the graph"
-            )
+            why = f"its parameter '{param}' is not a buffer of the graph"
+            raise triton_tuning.unsupported(note, why)
         return lines.BufferParam(param, to_dtype(buffer.dtype), buffer.access)
     if plain.startswith("tensordesc"):
         why = "kernels cannot take one that is made on the host"

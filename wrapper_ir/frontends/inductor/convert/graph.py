@@ -282,9 +282,8 @@ def _input(
         return number
     if isinstance(value, operators.OBJECTS):
         return operators.object_input(scope, name, value)
-    raise UnsupportedLineError(
-        "graph input", f"{name}: {type(value).__name__}", "it is neither a tensor nor a number"
-    )
+    text, why = f"{name}: {type(value).__name__}", "it is neither a tensor nor a number"
+    raise UnsupportedLineError("graph input", text, why)
 
 
 def _unnamed_number(scope: Scope, name: str, kind: SymbolKind) -> ScalarInput:
@@ -298,12 +297,13 @@ def _unnamed_number(scope: Scope, name: str, kind: SymbolKind) -> ScalarInput:
 def _check_known(scope: Scope, symbol: str, value: sympy.Basic) -> None:
     """Check an input that the graph took for a constant number."""
     if isinstance(value, sympy.Integer):
-        condition, number = sympy.Eq(ours.symbol(symbol), value), str(value)
+        condition, number = ours.scalar(sympy.Eq(ours.symbol(symbol), value)), str(value)
     elif isinstance(value, _FLOATS):
-        condition, number = _is_float(ours.real_symbol(symbol), value), str(float(value))
+        condition = to_scalar(_is_float(ours.real_symbol(symbol), value))
+        number = str(float(value))
     else:
         return
-    scope.emit(AssertSymbol(to_scalar(condition), f"{symbol} to be {number}"))
+    scope.emit(AssertSymbol(condition, f"{symbol} to be {number}"))
 
 
 def _is_float(number: sympy.Symbol, value: sympy.Basic) -> sympy.Basic:

@@ -77,9 +77,8 @@ def _result(scope: Scope, node: Any) -> lines.Value:
         case lines.NoneArg():
             return lines.NoneValue()
         case None:
-            raise UnsupportedLineError(
-                "graph output", type(node).__name__, "it is neither a tensor, a number nor None"
-            )
+            why = "it is neither a tensor, a number nor None"
+            raise UnsupportedLineError("graph output", type(node).__name__, why)
 
 
 def _plain(scope: Scope, value: Any) -> lines.Arg:
@@ -91,9 +90,8 @@ def _plain(scope: Scope, value: Any) -> lines.Arg:
     arg = ops.plain_argument(value)
     if arg is not None:
         return arg
-    raise UnsupportedLineError(
-        "argument of an op", type(value).__name__, "the IR has no such argument"
-    )
+    why = "the IR has no such argument"
+    raise UnsupportedLineError("argument of an op", type(value).__name__, why)
 
 
 # Objects of custom classes and calls of their methods; random number generators.
@@ -169,9 +167,8 @@ def convert_object(scope: Scope, node: Any) -> str:
 
 
 def _in_region(name: str) -> UnsupportedLineError:
-    return UnsupportedLineError(
-        "object", name, "it is used inside a branch, a loop or another subgraph"
-    )
+    why = "it is used inside a branch, a loop or another subgraph"
+    return UnsupportedLineError("object", name, why)
 
 
 # Python functions that tuning chose and Inductor calls like ops, as the ops that they call.
@@ -207,12 +204,14 @@ def _bias_addmm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
 
 def _conv1x1_via_mm(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
     """Yield a 1x1 convolution as a matrix product, channels last."""
-    last = (0, 2, 3, 1)
-    pairs = zip((*node.inputs, out), (last, (1, 0), last), strict=True)
-    names = [(scope.reference(item), dims) for item, dims in pairs]
-    views = [scope.relaid(name, _chosen(scope.layout(name), dims)) for name, dims in names]
-    x, weight, result = map(lines.BufferArg, views)
-    yield torch.ops.aten.matmul.out, (x, weight), {**node.kwargs, "out": result}
+
+    def view(name: str, *dims: int) -> lines.BufferArg:
+        return lines.BufferArg(scope.relaid(name, _chosen(scope.layout(name), dims)))
+
+    x, weight = (scope.reference(item) for item in node.inputs)
+    args = view(x, 0, 2, 3, 1), view(weight, 1, 0)
+    result = view(scope.reference(out), 0, 2, 3, 1)
+    yield torch.ops.aten.matmul.out, args, {**node.kwargs, "out": result}
 
 
 def _scaled_mm_with_output_scale(scope: Scope, node: Any, out: Any) -> Iterator[Call]:
@@ -314,9 +313,8 @@ def print_arguments(node: Any) -> tuple[Any, ...]:
     for name, value in [*(("", value) for value in args), *named.items()]:
         kind = own_ops.TENSOR if is_tensor(value) else own_ops.NUMBER
         if isinstance(value, (str, list, tuple, dict, type(None))):
-            raise UnsupportedLineError(
-                "call of print", repr(text), f"it prints a value of type {type(value).__name__}"
-            )
+            why = f"it prints a value of type {type(value).__name__}"
+            raise UnsupportedLineError("call of print", repr(text), why)
         (tensors if kind == own_ops.TENSOR else numbers).append(value)
         given.append(f"{name}={kind}" if name else kind)
     return text, tensors, numbers, given

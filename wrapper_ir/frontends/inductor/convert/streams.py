@@ -117,9 +117,8 @@ def refuse_races(program: Program) -> None:
         return
     for found in diagnose(program):
         if found.rule is rules.RACE:
-            raise UnsupportedLineError(
-                "order of streams", str(found.path), found.message, hint=found.hint
-            )
+            where, why = str(found.path), found.message
+            raise UnsupportedLineError("order of streams", where, why, hint=found.hint)
 
 
 # Ops.

@@ -131,7 +131,9 @@ class _OnZeros(compat.DefaultHandler):
         """Return the range of an expression."""
         return self._bound(index)
 
-    value_expr: Any = index_expr  # torch 2.15
+    def value_expr(self, index: Any, dtype: Any) -> Any:
+        """Return the range of an expression (torch 2.15)."""
+        return self._bound(index)
 
     def indirect_indexing(
         self, value: Any, size: Any, check: Any = True, wrap_neg: Any = True  # noqa: FBT002
