@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
-from wrapper_ir import runtime
 from wrapper_ir.devices import TYPE_NUMBERS
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.runtime import InputCountError, InputLayoutError, OutLayoutError, ProgramRunError
+from wrapper_ir.runtime import errors, outputs
+from wrapper_ir.runtime.apart import SharedMemoryError
 from wrapper_ir.runtime.checks import TensorSpec, check_form, check_number, check_object
+from wrapper_ir.runtime.errors import InputCountError, InputLayoutError, ProgramRunError
+from wrapper_ir.runtime.views import MisalignedViewError
 from wrapper_ir.toolchain.manifest import DTYPE_NUMBERS
 from wrapper_ir.toolchain.triton import TritonKernelError
 
@@ -75,9 +77,9 @@ class ExportPathError(WrapperIRError):
 _CLASSES: Final[dict[str, type[WrapperIRError]]] = {
     each.code: each
     for each in (
-        *(runtime.AlignmentError, runtime.ComputationError, InputLayoutError, OutLayoutError),
-        *(runtime.MisalignedViewError, runtime.ResultLayoutError, runtime.SharedMemoryError),
-        *(runtime.SymbolError, TritonKernelError),
+        *(errors.AlignmentError, errors.ComputationError, errors.ResultLayoutError),
+        *(errors.SymbolError, InputLayoutError, MisalignedViewError, outputs.OutLayoutError),
+        *(SharedMemoryError, TritonKernelError),
     )
 }
 
@@ -171,7 +173,7 @@ class Reporter:
 
     def refuse_out(self) -> NoReturn:
         """Raise for a program that was given memory for results but takes none."""
-        raise runtime.NoOutError(program=self.name)
+        raise outputs.NoOutError(program=self.name)
 
     def check_out(
         self, out: Sequence[Any], odd: int, inputs: Sequence[object], constants: Sequence[object]
@@ -184,13 +186,13 @@ class Reporter:
         specs = [spec.tensor for spec in self.outputs]
         if odd >= 0 and out[odd].layout is torch.strided and out[odd].device.type == "cpu":
             # Its elements may have no address to check for overlaps.
-            raise OutLayoutError(
+            raise outputs.OutLayoutError(
                 name=f"out[{odd}]",
                 difference="type",
                 expected="an ordinary tensor",
                 got=f"one of type {type(out[odd]).__name__}",
             )
-        runtime.check_out(specs, out, (*inputs, *constants))
+        outputs.check_out(specs, out, (*inputs, *constants))
 
     def check_constants(self, values: Sequence[object]) -> None:
         """Raise InputLayoutError unless every constant is a tensor of the expected layout."""

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 
-from wrapper_ir import runtime
 from wrapper_ir.aot.errors import Reporter, input_specs
 from wrapper_ir.aot.package.library import load_error
 from wrapper_ir.devices import CPU
@@ -24,6 +23,7 @@ from wrapper_ir.errors import OptionValueError
 from wrapper_ir.options.schema import made_with
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import registered_op
+from wrapper_ir.runtime.calls import named
 from wrapper_ir.runtime.devices import hand_graphs_on
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.probes import make_probe
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.sources import CppSources
     from wrapper_ir.toolchain.manifest import CaptureFacts
 
+    _Call = Callable[..., tuple[Any, ...]]
     BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
     Constants = tuple[Any, ...] | Callable[[], tuple[Any, ...]]
 
@@ -66,17 +67,14 @@ def load(
         InputLayoutError: A constant does not have the layout that the program was made for.
         SchemaDifferenceError: The program declares an op unlike the one that is registered.
     """
-    function: Callable[..., tuple[Any, ...]]
-    function = _load(artifact, num_runners, options, boxed=False)
-    return function
+    return cast("_Call", _load(artifact, num_runners, options, boxed=False))
 
 
 def load_boxed(
     artifact: CppSources, num_runners: int = DEFAULT_RUNNERS, **options: object
 ) -> BoxedCall:
     """Return a function like that of :func:`load` that takes one list, which it empties."""
-    function: BoxedCall = _load(artifact, num_runners, options, boxed=True)
-    return function
+    return cast("BoxedCall", _load(artifact, num_runners, options, boxed=True))
 
 
 def _load(
@@ -259,7 +257,9 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
 
     ``variables`` are the program's constants by name, which are read at each call.
     """
-    graphs = runtime.CudaGraphs(  # imported on first use
+    from wrapper_ir.runtime.cuda_graphs import CudaGraphs  # noqa: PLC0415 - few are captured
+
+    graphs = CudaGraphs(
         facts.program,
         torch.device(facts.device) if facts.device else None,
         writes=facts.writes,
@@ -272,23 +272,20 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
     plain: Any = call
     function: Any = graphs(call)
     function.release = lambda: graphs.release() + plain.release()
-    boxed: BoxedCall = function
-    return boxed
+    return cast("BoxedCall", function)
 
 
 def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
     """Return ``function(*inputs) -> tuple of results`` for a boxed one of :func:`captured`."""
     boxed: Any = call
 
-    def run(*inputs: object, out: Sequence[Any] | None = None) -> tuple[Any, ...]:
-        results: tuple[Any, ...] = boxed([*inputs], out)
-        return results
+    def run(*inputs: object, out: Sequence[Any] | None = None) -> Any:  # noqa: ANN401 - results
+        return boxed([*inputs], out)
 
-    run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
-    run.__doc__ = f"Run the program '{name}' on its inputs; gives a tuple of its results."
+    about = f"Run the program '{name}' on its inputs; gives a tuple of its results."
     hand_graphs_on(boxed, run)
     run.release = boxed.release  # type: ignore[attr-defined]
-    return run
+    return named(run, name, about)
 
 
 def with_objects(
