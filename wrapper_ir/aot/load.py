@@ -56,11 +56,8 @@ def load(
 ) -> Callable[..., tuple[Any, ...]]:
     """Return ``callable(*inputs) -> tuple of results``, which does not bump version counters.
 
-    Args:
-        artifact: The program.
-        num_runners: The number of states kept for concurrent calls. Any number of further calls may
-            run: each makes a state and drops it afterwards.
-        **options: The fields of :class:`wrapper_ir.aot.build.work.BuildOptions`.
+    ``num_runners`` states are kept for concurrent calls. Any number of further calls may run: each
+    makes a state and drops it afterwards. The options are the fields of ``BuildOptions``.
 
     Raises:
         MissingConstantError: The value of a constant is missing.

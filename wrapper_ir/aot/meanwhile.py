@@ -48,7 +48,7 @@ def served(
 ) -> BoxedCall:
     """Return a boxed function that is at first Python's, and the library's once that is built.
 
-    If the library was built before, it is loaded now.
+    If the library was built before, it is loaded now, and an error of that is raised.
 
     Args:
         build: Builds or finds the library, loads it, and returns its function.
@@ -56,9 +56,6 @@ def served(
         text: The emitted Python module.
         names: The program's constants, by the variable of that module that holds each.
         variables: The program's constants, by name; they are there by the first call.
-
-    Raises:
-        WrapperIRError: The library was built before, and cannot be loaded now.
     """
     key = hashlib.sha256(f"meanwhile {sources!r}".encode()).hexdigest()
     if default_cache().get_bytes(key, _BUILT) is not None:

@@ -110,19 +110,11 @@ def load_program_constants(
 ) -> dict[str, torch.Tensor]:
     """Read constants of a program from the file that ``Program.save`` writes beside it.
 
-    Args:
-        file: The file.
-        expected: The specs of the constants, by their new names.
-        names: The names in the program of constants that are renamed.
-        identity: The hash of the values, as the program's text gives it. If empty, any that fit
-            are accepted.
-
-    Returns:
-        The tensors, in the order of ``expected``. Names of one tensor in the program share one.
+    ``names`` are those in the program of constants that are renamed. ``identity`` is the hash that
+    the program's text gives; if empty, any values that fit are accepted.
 
     Raises:
-        ConstantsError: The file is missing or damaged, belongs to other values, lacks a constant,
-            or has one whose dtype or size is not as expected.
+        ConstantsError: As for :func:`load_constants`.
     """
     home = "Program.save writes it, beside the program's own file"
     reason = "they are not the values that were saved with the program"

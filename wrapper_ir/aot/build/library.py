@@ -30,10 +30,11 @@ from wrapper_ir.aot.build.kernels import (
     kernel_translations,
     required_features,
 )
-from wrapper_ir.aot.build.work import BuildOptions, Steps, Work
+from wrapper_ir.aot.build.work import BuildOptions, Work
 from wrapper_ir.aot.errors import TooLargeError
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.toolchain.objects import EXPORTS, assemble, link, split_debug_information
+from wrapper_ir.toolchain.processes import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -120,13 +120,9 @@ _ROWS: Final = {
 def write_sources(
     folder: Path, models: Mapping[str, Artifact], options: BuildOptions, *, name: str
 ) -> None:
-    """Write programs as a folder.
+    """Write programs to an empty directory: one, or several by name, each in a subfolder.
 
-    Args:
-        folder: An empty directory.
-        models: The program; or several by name, each of which gets a subfolder.
-        options: The options of a build outside of Python.
-        name: The folder's final name.
+    The options are those of a build outside of Python; ``name`` is the folder's final name.
 
     Raises:
         UnsupportedError: An emitter does not write files, or a constant cannot be created in

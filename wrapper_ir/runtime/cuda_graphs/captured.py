@@ -351,7 +351,7 @@ class CudaGraphs:
 
     def _give_up(self, call: _Call, args: list[Any], reason: str) -> tuple[Any, ...]:
         """Run the program in this call and in all later ones."""
-        self._journal.refuse(reason)
+        self._journal.refused = (reason,)  # and no call will be captured any more
         self._journal.ran(reason)
         self._drop(*self._graphs)
         return call(args)
