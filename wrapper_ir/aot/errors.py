@@ -163,13 +163,16 @@ class Reporter:
             assert isinstance(value, Tensor)
             check_form(value, spec.name, plain=spec.tensor.plain)
             if odd:
-                _refuse(spec, "an ordinary tensor", f"one of type {type(value).__name__}")
+                got = f"one of type {type(value).__name__}"
+                raise errors.wrong_type(spec.name, "an ordinary tensor", got)
             return
         if spec.class_name:
             check_object(value, spec.name, spec.class_name)
-            _refuse(spec, f"an object of class {spec.class_name}", "one that cannot be passed on")
+            expected = f"an object of class {spec.class_name}"
+            raise errors.wrong_type(spec.name, expected, "one that cannot be passed on")
         check_number(spec.name, value, spec.kind)
-        _refuse(spec, f"a number of type {spec.kind.__name__} of at most 64 bits", f"{value!r}")
+        expected = f"a number of type {spec.kind.__name__} of at most 64 bits"
+        raise errors.wrong_type(spec.name, expected, f"{value!r}")
 
     def refuse_out(self) -> NoReturn:
         """Raise for a program that was given memory for results but takes none."""
@@ -260,16 +263,6 @@ class Reporter:
             tensors[_MOST_SHOWN:] = [f"and {len(tensors) - _MOST_SHOWN} more"]
         if tensors:
             error.add_note("called with " + ", ".join(tensors))
-
-
-def _refuse(spec: InputSpec, expected: str, got: str) -> NoReturn:
-    raise InputLayoutError(
-        name=spec.name,
-        difference="type",
-        expected=expected,
-        got=got,
-        hint="pass inputs in the order and form in which the program was made",
-    )
 
 
 def _values(names: str, words: tuple[str, ...]) -> dict[str, Any]:
