@@ -113,8 +113,7 @@ def build_kernels(
         return []
     cache = cache or default_cache()
     compiler, jobs = find_compiler(cache), jobs or default_jobs()
-    steps = Steps(len(sources), progress)
-    session = _Session(cache, compiler, jobs, data_ptr_address, steps)
+    session = _Session(cache, compiler, jobs, data_ptr_address, Steps(len(sources), progress))
     keys: list[str] = []
     kernels: dict[str, _Wanted] = {}
     for source in sources:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from wrapper_ir.aot.package.about import Model
+    from wrapper_ir.aot.package.archive import Model
 
 
 class PackageCallError(WrapperIRError, RuntimeError):

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.analysis.liveness import mutated_inputs
-from wrapper_ir.aot.package.about import FORMAT, row_of, torch_version
+from wrapper_ir.aot.package.archive import FORMAT, row_of, torch_version
 from wrapper_ir.aot.source.cmake import write_build
 from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, HasFiles, SourceFiles
 from wrapper_ir.emitters.cpp.sources import CppSources

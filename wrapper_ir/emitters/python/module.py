@@ -98,9 +98,6 @@ def build_artifact(  # noqa: PLR0913 - the emitter's options
         texts = {WRAPPER: writer.text(), **(context.files or {})}
         return SourceFiles(texts, {WRAPPER: writer.source_map()}, "python", given)
 
-    def naming(identity: str) -> str:
-        return rendered(apart=False, identity=identity)[0].text()
-
     writer, context = rendered(apart=False)
     constants = {context.buffer(name): name for name in (*program.constants, *program.objects)}
     return PythonArtifact(
@@ -109,7 +106,7 @@ def build_artifact(  # noqa: PLR0913 - the emitter's options
         program,
         constants,
         files,
-        naming,
+        lambda identity: rendered(apart=False, identity=identity)[0].text(),
         takes_out=takes_out,
     )
 
