@@ -112,20 +112,11 @@ class InputSpec(NamedTuple):
 
 def input_specs(rows: Sequence[tuple[Any, ...]]) -> tuple[InputSpec, ...]:
     """Return specifications from the extension module's description of a library."""
-    return tuple(_input_spec(*row) for row in rows)
+    return tuple(map(_input_spec, rows))
 
 
-def _input_spec(  # noqa: PLR0913 - the fields of a struct
-    name: str,
-    kind: int,
-    dtype: int,
-    device_type: int,
-    device_index: int,
-    size: tuple[int | None, ...],
-    stride: tuple[int | None, ...],
-    class_name: str,
-    plain: bool,  # noqa: FBT001 - a field like the others
-) -> InputSpec:
+def _input_spec(row: tuple[Any, ...]) -> InputSpec:
+    name, kind, dtype, device_type, device_index, size, stride, class_name, plain = row
     if _KINDS[kind] is not Tensor:
         return InputSpec(name, _KINDS[kind], class_name)
     device = None if device_type == _ANY_DEVICE else _device(device_type, device_index)

@@ -152,7 +152,7 @@ def load_library(
         keep=keep,
         name=name if name.isidentifier() else "program",
         doc=f"Run the program '{name}' on {what}; gives a tuple of its results.",
-        probes=tuple(_probe_function(*probe) for probe in probes),
+        probes=tuple(map(_probe_function, probes)),
         output=output_address(),
     )
     register(function)  # for wir.release_kept_memory()
@@ -231,18 +231,13 @@ _LEVELS: Final = ("save", "print", "names", "check", "stats", "compare", "hook",
 _TENSOR: Final = 0
 
 
-def _probe_function(
-    label: str,
-    after: bool,  # noqa: FBT001 - the fields of a struct
-    level: int,
-    source: str,
-    operands: Sequence[tuple[str, int]],
-) -> Callable[..., None]:
+def _probe_function(row: tuple[Any, ...]) -> Callable[..., None]:
     """Return the function that a probe calls, with its tensors and then its numbers.
 
-    ``label`` is number and name of the probed call, ``source`` its place in the model's source;
-    ``operands`` are name and kind of each value.
+    The row has number and name of the probed call, whether the probe comes after it, its level, the
+    call's place in the model's source, and name and kind of each value.
     """
+    label, after, level, source, operands = row
     buffers = tuple(name for name, kind in operands if kind == _TENSOR)
     scalars = tuple(name for name, kind in operands if kind != _TENSOR)
     when = "after" if after else "before"
