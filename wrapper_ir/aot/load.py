@@ -123,14 +123,9 @@ def load_library(
 ) -> Any:  # noqa: ANN401 - a callable of one form or the other
     """Return the function of a library that was built before.
 
-    Args:
-        file: The library.
-        constants: The tensors, in program order; or a function that returns them, which runs at the
-            first call.
-        name: The function's name.
-        keep: The number of states that are kept between calls.
-        boxed: Whether the function takes one list, which it empties.
-        symbol: The symbol of the program, in a library that holds several.
+    ``constants`` are the tensors, in program order, or a function that returns them, which runs at
+    the first call. ``keep`` states are kept between calls. If ``boxed``, the function takes one
+    list, which it empties. ``symbol`` is that of the program, in a library that holds several.
 
     Raises:
         LibraryLoadError: The file is not the library of a program.
@@ -175,18 +170,9 @@ def boxed_call(  # noqa: PLR0913 - called by a module's text
 ) -> BoxedCall:
     """Return the function of a module that :mod:`wrapper_ir.aot.source.module_text` wrote.
 
-    Args:
-        name: The program's name.
-        files: The generated files.
-        kernels: The kernels, each as a tuple of its symbol and the fields of its source.
-        constants: Names of the program's constants.
-        variables: The module's variables, which hold the constants by the first call.
-        gpu_kernels: The Triton kernels, in the same form.
-        device: Torch's type of the device that it runs on.
-        parts: The parts of the runtime that the generated files use.
-        objects: Names of the program's objects.
-        inputs: The number of inputs of a program with objects.
-        apart: Whether to compile each kernel alone, so that editing one recompiles no other.
+    Kernels are tuples of a symbol and the fields of a source. ``variables`` are the module's, which
+    hold constants and objects by the first call. ``inputs`` is their number for a program with
+    objects. If ``apart``, each kernel is compiled alone, so that editing one recompiles no other.
     """
     from wrapper_ir.aot.build.library import build_loadable  # noqa: PLC0415 - only to build
 
