@@ -148,8 +148,7 @@ def _reason(file: Path, kind: Kind, at_work: _Command | None, *, in_place: bool)
 def replacing(file: Path, kind: Kind, *, in_place: bool = False) -> Iterator[Path]:
     """Yield a temporary path in the same directory that replaces ``file`` when the block ends.
 
-    If the block raises, ``file`` is unchanged and nothing is left behind. The arguments are those
-    of :func:`check`.
+    If the block raises, ``file`` is unchanged and nothing is left behind.
 
     Raises:
         OverwriteError: Another file would be lost.

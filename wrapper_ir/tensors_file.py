@@ -145,10 +145,7 @@ class Piece(NamedTuple):
 
 
 class Packed:
-    """Tensors as they are stored.
-
-    Args:
-        values: The tensors by name: strided ones of any element type, size, stride and device.
+    """Tensors as they are stored: strided ones of any element type, size, stride and device.
 
     Attributes:
         tensors: What is stored, by key.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from wrapper_ir.toolchain import native
 from wrapper_ir.toolchain.cache import default_cache
-from wrapper_ir.toolchain.compiler import find_compiler, library_dirs
+from wrapper_ir.toolchain.compiler import find_compiler, library_dirs, native_include_dirs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,7 +34,7 @@ def main() -> int:
             command = [
                 *compiler.command,
                 *("-std=c++20", "-g", "-O1", "-pthread", f"-fsanitize={kind}"),
-                *(f"-I{path}" for path in (source, *native.native_include_dirs())),
+                *(f"-I{path}" for path in (source, *native_include_dirs())),
                 *(str(source / "heap.cpp"), str(ROOT / "tests" / "native" / "heap_stress.cpp")),
                 *("-o", str(program)),
                 *(f"-L{path}" for path in library_dirs()),

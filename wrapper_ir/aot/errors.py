@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
-from wrapper_ir import runtime
 from wrapper_ir.devices import TYPE_NUMBERS
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.runtime import InputCountError, InputLayoutError, OutLayoutError, ProgramRunError
+from wrapper_ir.runtime import errors, outputs
+from wrapper_ir.runtime.apart import SharedMemoryError
 from wrapper_ir.runtime.checks import TensorSpec, check_form, check_number, check_object
+from wrapper_ir.runtime.errors import InputCountError, InputLayoutError, ProgramRunError
+from wrapper_ir.runtime.views import MisalignedViewError
 from wrapper_ir.toolchain.manifest import DTYPE_NUMBERS
 from wrapper_ir.toolchain.triton import TritonKernelError
 
@@ -75,9 +77,9 @@ class ExportPathError(WrapperIRError):
 _CLASSES: Final[dict[str, type[WrapperIRError]]] = {
     each.code: each
     for each in (
-        *(runtime.AlignmentError, runtime.ComputationError, InputLayoutError, OutLayoutError),
-        *(runtime.MisalignedViewError, runtime.ResultLayoutError, runtime.SharedMemoryError),
-        *(runtime.SymbolError, TritonKernelError),
+        *(errors.AlignmentError, errors.ComputationError, errors.ResultLayoutError),
+        *(errors.SymbolError, InputLayoutError, MisalignedViewError, outputs.OutLayoutError),
+        *(SharedMemoryError, TritonKernelError),
     )
 }
 
@@ -110,20 +112,11 @@ class InputSpec(NamedTuple):
 
 def input_specs(rows: Sequence[tuple[Any, ...]]) -> tuple[InputSpec, ...]:
     """Return specifications from the extension module's description of a library."""
-    return tuple(_input_spec(*row) for row in rows)
+    return tuple(map(_input_spec, rows))
 
 
-def _input_spec(  # noqa: PLR0913 - the fields of a struct
-    name: str,
-    kind: int,
-    dtype: int,
-    device_type: int,
-    device_index: int,
-    size: tuple[int | None, ...],
-    stride: tuple[int | None, ...],
-    class_name: str,
-    plain: bool,  # noqa: FBT001 - a field like the others
-) -> InputSpec:
+def _input_spec(row: tuple[Any, ...]) -> InputSpec:
+    name, kind, dtype, device_type, device_index, size, stride, class_name, plain = row
     if _KINDS[kind] is not Tensor:
         return InputSpec(name, _KINDS[kind], class_name)
     device = None if device_type == _ANY_DEVICE else _device(device_type, device_index)
@@ -161,17 +154,20 @@ class Reporter:
             assert isinstance(value, Tensor)
             check_form(value, spec.name, plain=spec.tensor.plain)
             if odd:
-                _refuse(spec, "an ordinary tensor", f"one of type {type(value).__name__}")
+                got = f"one of type {type(value).__name__}"
+                raise errors.wrong_type(spec.name, "an ordinary tensor", got)
             return
         if spec.class_name:
             check_object(value, spec.name, spec.class_name)
-            _refuse(spec, f"an object of class {spec.class_name}", "one that cannot be passed on")
+            expected = f"an object of class {spec.class_name}"
+            raise errors.wrong_type(spec.name, expected, "one that cannot be passed on")
         check_number(spec.name, value, spec.kind)
-        _refuse(spec, f"a number of type {spec.kind.__name__} of at most 64 bits", f"{value!r}")
+        expected = f"a number of type {spec.kind.__name__} of at most 64 bits"
+        raise errors.wrong_type(spec.name, expected, f"{value!r}")
 
     def refuse_out(self) -> NoReturn:
         """Raise for a program that was given memory for results but takes none."""
-        raise runtime.NoOutError(program=self.name)
+        raise outputs.NoOutError(program=self.name)
 
     def check_out(
         self, out: Sequence[Any], odd: int, inputs: Sequence[object], constants: Sequence[object]
@@ -184,13 +180,13 @@ class Reporter:
         specs = [spec.tensor for spec in self.outputs]
         if odd >= 0 and out[odd].layout is torch.strided and out[odd].device.type == "cpu":
             # Its elements may have no address to check for overlaps.
-            raise OutLayoutError(
+            raise outputs.OutLayoutError(
                 name=f"out[{odd}]",
                 difference="type",
                 expected="an ordinary tensor",
                 got=f"one of type {type(out[odd]).__name__}",
             )
-        runtime.check_out(specs, out, (*inputs, *constants))
+        outputs.check_out(specs, out, (*inputs, *constants))
 
     def check_constants(self, values: Sequence[object]) -> None:
         """Raise InputLayoutError unless every constant is a tensor of the expected layout."""
@@ -258,16 +254,6 @@ class Reporter:
             tensors[_MOST_SHOWN:] = [f"and {len(tensors) - _MOST_SHOWN} more"]
         if tensors:
             error.add_note("called with " + ", ".join(tensors))
-
-
-def _refuse(spec: InputSpec, expected: str, got: str) -> NoReturn:
-    raise InputLayoutError(
-        name=spec.name,
-        difference="type",
-        expected=expected,
-        got=got,
-        hint="pass inputs in the order and form in which the program was made",
-    )
 
 
 def _values(names: str, words: tuple[str, ...]) -> dict[str, Any]:

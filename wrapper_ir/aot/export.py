@@ -74,9 +74,6 @@ def export(
         path: The file or folder to write.
         metadata: Further metadata for a ``.pt2`` package.
         **options: The fields of ``BuildOptions``.
-
-    Raises:
-        WrapperIRError: As for :func:`check` and :func:`write`.
     """
     checked = check(path, metadata, **options)
     return write({MODEL_NAME: [artifact]}, path, checked, metadata)
@@ -88,23 +85,14 @@ def write(
     options: BuildOptions,
     metadata: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write programs to a file or folder, depending on the ending of the path.
+    """Write programs by name, each in variants, to a file or folder, as the path's ending says.
 
     ``.pt2`` is a package that ``torch._inductor.aoti_load_package`` and
     ``torch::inductor::AOTIModelPackageLoader`` take. ``.so`` is the library alone, for
     ``AOTIModelContainerRunnerCpu``. A path without an ending, or with a trailing slash, is a folder
     of source that runs; a folder of C++ can also be built with CMake. A library may have its
     constants beside it as ``NAME.constants``, and a library or package its debug information as
-    ``PATH.debug``.
-
-    Args:
-        models: The programs by name, each in variants, whose constants have the same layout.
-        path: The file or folder to write, which was checked.
-        options: The build options.
-        metadata: Further metadata for a ``.pt2`` package.
-
-    Returns:
-        The path that was written.
+    ``PATH.debug``. Variants' constants have the same layout, and the path was checked.
 
     Raises:
         UnsupportedError: An artifact is not in C++, or a program has probes that need Python.
@@ -153,16 +141,9 @@ def check(
     target: str | None = None,
     **options: Any,  # noqa: ANN401 - BuildOptions checks each
 ) -> BuildOptions:
-    """Check the arguments of an export that do not depend on the program.
+    """Check the arguments of an export that do not depend on the program; return the build options.
 
-    Args:
-        path: As for :func:`export`, like the others.
-        metadata: As there.
-        target: The emitter that is to render the program; None if it is rendered.
-        **options: As there.
-
-    Returns:
-        The build options.
+    ``target`` is the emitter that is to render the program; None if it is rendered.
 
     Raises:
         OptionError: There is no such option.

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 
-from wrapper_ir import runtime
 from wrapper_ir.aot.errors import Reporter, input_specs
 from wrapper_ir.aot.package.library import load_error
 from wrapper_ir.devices import CPU
@@ -24,6 +23,7 @@ from wrapper_ir.errors import OptionValueError
 from wrapper_ir.options.schema import made_with
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import registered_op
+from wrapper_ir.runtime.calls import named
 from wrapper_ir.runtime.devices import hand_graphs_on
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.probes import make_probe
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.renderer import CppSources
     from wrapper_ir.toolchain.manifest import CaptureFacts
 
+    _Call = Callable[..., tuple[Any, ...]]
     BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
     Constants = tuple[Any, ...] | Callable[[], tuple[Any, ...]]
 
@@ -55,28 +56,22 @@ def load(
 ) -> Callable[..., tuple[Any, ...]]:
     """Return ``callable(*inputs) -> tuple of results``, which does not bump version counters.
 
-    Args:
-        artifact: The program.
-        num_runners: The number of states kept for concurrent calls. Any number of further calls may
-            run: each makes a state and drops it afterwards.
-        **options: The fields of :class:`wrapper_ir.aot.build.work.BuildOptions`.
+    ``num_runners`` states are kept for concurrent calls. Any number of further calls may run: each
+    makes a state and drops it afterwards. The options are the fields of ``BuildOptions``.
 
     Raises:
         MissingConstantError: The value of a constant is missing.
         InputLayoutError: A constant does not have the layout that the program was made for.
         SchemaDifferenceError: The program declares an op unlike the one that is registered.
     """
-    function: Callable[..., tuple[Any, ...]]
-    function = _load(artifact, num_runners, options, boxed=False)
-    return function
+    return cast("_Call", _load(artifact, num_runners, options, boxed=False))
 
 
 def load_boxed(
     artifact: CppSources, num_runners: int = DEFAULT_RUNNERS, **options: object
 ) -> BoxedCall:
     """Return a function like that of :func:`load` that takes one list, which it empties."""
-    function: BoxedCall = _load(artifact, num_runners, options, boxed=True)
-    return function
+    return cast("BoxedCall", _load(artifact, num_runners, options, boxed=True))
 
 
 def _load(
@@ -128,14 +123,9 @@ def load_library(
 ) -> Any:  # noqa: ANN401 - a callable of one form or the other
     """Return the function of a library that was built before.
 
-    Args:
-        file: The library.
-        constants: The tensors, in program order; or a function that returns them, which runs at the
-            first call.
-        name: The function's name.
-        keep: The number of states that are kept between calls.
-        boxed: Whether the function takes one list, which it empties.
-        symbol: The symbol of the program, in a library that holds several.
+    ``constants`` are the tensors, in program order, or a function that returns them, which runs at
+    the first call. ``keep`` states are kept between calls. If ``boxed``, the function takes one
+    list, which it empties. ``symbol`` is that of the program, in a library that holds several.
 
     Raises:
         LibraryLoadError: The file is not the library of a program.
@@ -157,7 +147,7 @@ def load_library(
         keep=keep,
         name=name if name.isidentifier() else "program",
         doc=f"Run the program '{name}' on {what}; gives a tuple of its results.",
-        probes=tuple(_probe_function(*probe) for probe in probes),
+        probes=tuple(map(_probe_function, probes)),
         output=output_address(),
     )
     register(function)  # for wir.release_kept_memory()
@@ -180,18 +170,9 @@ def boxed_call(  # noqa: PLR0913 - called by a module's text
 ) -> BoxedCall:
     """Return the function of a module that :mod:`wrapper_ir.aot.source.module_text` wrote.
 
-    Args:
-        name: The program's name.
-        files: The generated files.
-        kernels: The kernels, each as a tuple of its symbol and the fields of its source.
-        constants: Names of the program's constants.
-        variables: The module's variables, which hold the constants by the first call.
-        gpu_kernels: The Triton kernels, in the same form.
-        device: Torch's type of the device that it runs on.
-        parts: The parts of the runtime that the generated files use.
-        objects: Names of the program's objects.
-        inputs: The number of inputs of a program with objects.
-        apart: Whether to compile each kernel alone, so that editing one recompiles no other.
+    Kernels are tuples of a symbol and the fields of a source. ``variables`` are the module's, which
+    hold constants and objects by the first call. ``inputs`` is their number for a program with
+    objects. If ``apart``, each kernel is compiled alone, so that editing one recompiles no other.
     """
     from wrapper_ir.aot.build.library import build_loadable  # noqa: PLC0415 - only to build
 
@@ -236,18 +217,13 @@ _LEVELS: Final = ("save", "print", "names", "check", "stats", "compare", "hook",
 _TENSOR: Final = 0
 
 
-def _probe_function(
-    label: str,
-    after: bool,  # noqa: FBT001 - the fields of a struct
-    level: int,
-    source: str,
-    operands: Sequence[tuple[str, int]],
-) -> Callable[..., None]:
+def _probe_function(row: tuple[Any, ...]) -> Callable[..., None]:
     """Return the function that a probe calls, with its tensors and then its numbers.
 
-    ``label`` is number and name of the probed call, ``source`` its place in the model's source;
-    ``operands`` are name and kind of each value.
+    The row has number and name of the probed call, whether the probe comes after it, its level, the
+    call's place in the model's source, and name and kind of each value.
     """
+    label, after, level, source, operands = row
     buffers = tuple(name for name, kind in operands if kind == _TENSOR)
     scalars = tuple(name for name, kind in operands if kind != _TENSOR)
     when = "after" if after else "before"
@@ -259,7 +235,9 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
 
     ``variables`` are the program's constants by name, which are read at each call.
     """
-    graphs = runtime.CudaGraphs(  # imported on first use
+    from wrapper_ir.runtime.cuda_graphs import CudaGraphs  # noqa: PLC0415 - few are captured
+
+    graphs = CudaGraphs(
         facts.program,
         torch.device(facts.device) if facts.device else None,
         writes=facts.writes,
@@ -272,23 +250,20 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
     plain: Any = call
     function: Any = graphs(call)
     function.release = lambda: graphs.release() + plain.release()
-    boxed: BoxedCall = function
-    return boxed
+    return cast("BoxedCall", function)
 
 
 def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
     """Return ``function(*inputs) -> tuple of results`` for a boxed one of :func:`captured`."""
     boxed: Any = call
 
-    def run(*inputs: object, out: Sequence[Any] | None = None) -> tuple[Any, ...]:
-        results: tuple[Any, ...] = boxed([*inputs], out)
-        return results
+    def run(*inputs: object, out: Sequence[Any] | None = None) -> Any:  # noqa: ANN401 - results
+        return boxed([*inputs], out)
 
-    run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
-    run.__doc__ = f"Run the program '{name}' on its inputs; gives a tuple of its results."
+    about = f"Run the program '{name}' on its inputs; gives a tuple of its results."
     hand_graphs_on(boxed, run)
     run.release = boxed.release  # type: ignore[attr-defined]
-    return run
+    return named(run, name, about)
 
 
 def with_objects(

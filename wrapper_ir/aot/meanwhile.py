@@ -48,7 +48,7 @@ def served(
 ) -> BoxedCall:
     """Return a boxed function that is at first Python's, and the library's once that is built.
 
-    If the library was built before, it is loaded now.
+    If the library was built before, it is loaded now, and an error of that is raised.
 
     Args:
         build: Builds or finds the library, loads it, and returns its function.
@@ -56,9 +56,6 @@ def served(
         text: The emitted Python module.
         names: The program's constants, by the variable of that module that holds each.
         variables: The program's constants, by name; they are there by the first call.
-
-    Raises:
-        WrapperIRError: The library was built before, and cannot be loaded now.
     """
     key = hashlib.sha256(f"meanwhile {sources!r}".encode()).hexdigest()
     if default_cache().get_bytes(key, _BUILT) is not None:
@@ -69,19 +66,17 @@ def served(
         default_cache().put(key, _BUILT, b"")
         return function
 
-    return _Served(make, text, names, variables)
+    return _Served(make, _Python(text, names, variables))
 
 
 class _Python:
     """The emitted Python module of a program; the arguments are as for :func:`served`."""
 
-    def __init__(
-        self, module: types.ModuleType, names: Mapping[str, str], variables: Mapping[str, Any]
-    ) -> None:
-        self._module = module
-        self._names = names
-        self._variables = variables
-        self.call: BoxedCall = module.call
+    def __init__(self, text: str, names: Mapping[str, str], variables: Mapping[str, Any]) -> None:
+        self._module = types.ModuleType("wrapper_ir_meanwhile")
+        exec(compile(text, "<wrapper_ir meanwhile>", "exec"), self._module.__dict__)
+        self._names, self._variables = names, variables
+        self.call: BoxedCall = self._module.call
 
     def prepare(self) -> None:
         """Give the module its constants."""
@@ -96,20 +91,12 @@ class _Python:
 
 
 class _Served:
-    """A boxed function that moves from Python to a library; arguments as for :func:`served`."""
+    """A boxed function that moves from Python to a library, which ``make`` builds."""
 
-    def __init__(
-        self,
-        make: Callable[[], BoxedCall],
-        text: str,
-        names: Mapping[str, str],
-        variables: Mapping[str, Any],
-    ) -> None:
+    def __init__(self, make: Callable[[], BoxedCall], python: _Python) -> None:
         self._make = make
-        module = types.ModuleType("wrapper_ir_meanwhile")
-        exec(compile(text, "<wrapper_ir meanwhile>", "exec"), module.__dict__)
         #: What serves calls until they move; None from then on.
-        self._python: _Python | None = _Python(module, names, variables)
+        self._python: _Python | None = python
         #: The same, once a CUDA graph of the caller's has recorded a call.
         self._recorded: _Python | None = None
         self._made: BoxedCall | None = None

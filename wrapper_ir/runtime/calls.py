@@ -68,7 +68,7 @@ def plain_function(
                     torch.autograd.graph.increment_version(tensor)
 
     about = f"Run the program '{name}' on its {inputs} inputs; gives a tuple of its results."
-    return _named(run, name, about)
+    return named(run, name, about)
 
 
 def differentiable(  # noqa: PLR0913 - all but two are named
@@ -119,7 +119,7 @@ def differentiable(  # noqa: PLR0913 - all but two are named
                 return backward(given)
 
     about = f"Run the program '{name}' on its inputs; gives {results} results, for autograd."
-    return _named(lambda *inputs: Run.apply(*inputs), name, about)
+    return named(lambda *inputs: Run.apply(*inputs), name, about)
 
 
 def _keep(ctx: Any, inputs: Values, kept: Values) -> None:  # noqa: ANN401 - as autograd passes it
@@ -132,7 +132,8 @@ def _keep(ctx: Any, inputs: Values, kept: Values) -> None:  # noqa: ANN401 - as 
     ctx.is_spent = False
 
 
-def _named(run: Callable[..., Values], name: str, about: str) -> Callable[..., Values]:
+def named(run: Callable[..., Values], name: str, about: str) -> Callable[..., Values]:
+    """Return a function after giving it a program's name and a docstring."""
     run.__name__ = run.__qualname__ = name if name.isidentifier() else "program"
     run.__doc__ = about
     return run

@@ -232,7 +232,7 @@ def _advice(differences: list[str], spec: TensorSpec) -> str:
         return "sizes shown as * may vary; the others were fixed when the program was made"
     if differences in (["size"], ["rank"]):
         return "sizes were fixed when the program was made; declare those that vary as dynamic"
-    return "pass inputs in the order and form in which the program was made"
+    return errors.OTHER_INPUTS
 
 
 def _dimensions(tensor: torch.Tensor, spec: TensorSpec) -> str:
@@ -415,13 +415,8 @@ def check_number(
         return
     given = type(value)
     if given is not kind and not (kind is float and given is int):
-        raise errors.InputLayoutError(
-            name=name,
-            difference="type",
-            expected="None" if kind is type(None) else f"a number of type {kind.__name__}",
-            got=f"a value of type {given.__name__}",
-            hint="pass inputs in the order and form in which the program was made",
-        )
+        expected = "None" if kind is type(None) else f"a number of type {kind.__name__}"
+        raise errors.wrong_type(name, expected, f"a value of type {given.__name__}")
     if isinstance(value, int) and (low is not None or high is not None):
         check_symbol(name, value, low, high)
 
@@ -476,10 +471,5 @@ def check_object(value: object, name: str, class_name: str) -> None:
     """
     found = class_of(value)
     if found != class_name:
-        raise errors.InputLayoutError(
-            name=name,
-            difference="type",
-            expected=f"an object of class {class_name}",
-            got=f"one of class {found}" if found else f"a value of type {type(value).__name__}",
-            hint="pass inputs in the order and form in which the program was made",
-        )
+        got = f"one of class {found}" if found else f"a value of type {type(value).__name__}"
+        raise errors.wrong_type(name, f"an object of class {class_name}", got)

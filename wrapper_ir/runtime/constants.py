@@ -14,9 +14,19 @@ from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError, safe_open
 
-from wrapper_ir import tensors_file
 from wrapper_ir.outputs import replacing, sidecar
 from wrapper_ir.runtime.errors import ConstantsError
+from wrapper_ir.tensors_file import (
+    IDENTITY,
+    OWNER,
+    REPLACED,
+    Layout,
+    Packed,
+    Reader,
+    TensorsFileError,
+    in_layout,
+    owner_of,
+)
 
 if TYPE_CHECKING:
     import os
@@ -48,14 +58,14 @@ def save_constants(
         ConstantsError: A tensor cannot be stored, or the file cannot be written.
     """
     file = Path(path)
-    kind = sidecar(Path(owner or file), tensors_file.owner_of)._replace(made_up=owner is not None)
-    about = {} if owner is None else {tensors_file.OWNER: Path(owner).name}
+    kind = sidecar(Path(owner or file), owner_of)._replace(made_up=owner is not None)
+    about = {} if owner is None else {OWNER: Path(owner).name}
     try:
-        packed = tensors_file.Packed(tensors)
+        packed = Packed(tensors)
         packed.describe(tensors)
         identity = packed.identity()
         with replacing(file, kind) as unfinished:
-            packed.write(unfinished, {**about, tensors_file.IDENTITY: identity})
+            packed.write(unfinished, {**about, IDENTITY: identity})
     except (OSError, ValueError) as error:
         raise ConstantsError(file=str(file), reason=f"cannot be written: {error}") from error
     return identity
@@ -100,23 +110,15 @@ def load_program_constants(
 ) -> dict[str, torch.Tensor]:
     """Read constants of a program from the file that ``Program.save`` writes beside it.
 
-    Args:
-        file: The file.
-        expected: The specs of the constants, by their new names.
-        names: The names in the program of constants that are renamed.
-        identity: The hash of the values, as the program's text gives it. If empty, any that fit
-            are accepted.
-
-    Returns:
-        The tensors, in the order of ``expected``. Names of one tensor in the program share one.
+    ``names`` are those in the program of constants that are renamed. ``identity`` is the hash that
+    the program's text gives; if empty, any values that fit are accepted.
 
     Raises:
-        ConstantsError: The file is missing or damaged, belongs to other values, lacks a constant,
-            or has one whose dtype or size is not as expected.
+        ConstantsError: As for :func:`load_constants`.
     """
     home = "Program.save writes it, beside the program's own file"
     reason = "they are not the values that were saved with the program"
-    other = ConstantsError(file=str(file), reason=reason, hint=tensors_file.REPLACED)
+    other = ConstantsError(file=str(file), reason=reason, hint=REPLACED)
     return _load(file, expected, names, home, identity, other)
 
 
@@ -136,8 +138,8 @@ def _load(
     made: dict[object, torch.Tensor] = {}
     try:
         with safe_open(file, framework="pt", device="cpu") as opened:
-            reader = tensors_file.Reader(opened)
-            if identity and reader.about.get(tensors_file.IDENTITY, "") != identity:
+            reader = Reader(opened)
+            if identity and reader.about.get(IDENTITY, "") != identity:
                 raise other
             wanted: dict[str, TensorSpec | None] = {spec.name: spec for spec in expected}
             for name, spec in (wanted or dict.fromkeys(sorted(reader.names))).items():
@@ -149,7 +151,7 @@ def _load(
                 found[name] = made[key]
     except FileNotFoundError as error:
         raise ConstantsError(file=str(file), reason="there is no such file", hint=home) from error
-    except tensors_file.TensorsFileError as error:
+    except TensorsFileError as error:
         hint = "the file belongs to another version of the module" if expected else None
         raise ConstantsError(
             file=str(file), reason=f"cannot be read: {error}", hint=hint
@@ -159,15 +161,15 @@ def _load(
     return found
 
 
-def _value(reader: tensors_file.Reader, name: str, spec: TensorSpec | None) -> torch.Tensor:
+def _value(reader: Reader, name: str, spec: TensorSpec | None) -> torch.Tensor:
     """Return a constant in the layout and on the device of its spec."""
     value: torch.Tensor
     if spec is None:
         value = reader.value(name)
         return value
     size, stride = (tuple(int(n or 0) for n in row) for row in (spec.size, spec.stride))
-    layout = tensors_file.Layout(str(spec.dtype).removeprefix("torch."), size, stride)
+    layout = Layout(str(spec.dtype).removeprefix("torch."), size, stride)
     value = reader.value(name, layout)
     if value.stride() != stride:  # a view of shared memory
-        value = tensors_file.in_layout(value, layout)
+        value = in_layout(value, layout)
     return value if spec.device is None else value.to(spec.device)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from wrapper_ir.errors import WrapperIRError
 
 
@@ -16,6 +18,17 @@ class InputLayoutError(WrapperIRError, AssertionError):
 
     code = "WIR2151"
     template = "input {name!r} has the wrong {difference}: expected {expected}, got {got}"
+
+
+OTHER_INPUTS: Final = "pass inputs in the order and form in which the program was made"
+"""The hint where inputs are mixed up."""
+
+
+def wrong_type(name: str, expected: str, got: str) -> InputLayoutError:
+    """Return the error for an input of another type."""
+    return InputLayoutError(
+        name=name, difference="type", expected=expected, got=got, hint=OTHER_INPUTS
+    )
 
 
 class InputCountError(WrapperIRError, TypeError):

@@ -12,7 +12,7 @@ import functools
 import sys
 import threading
 import warnings
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,6 +26,13 @@ from wrapper_ir.toolchain.native import Extension
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+
+class _Kept(Protocol):
+    home: list[Any] | None
+
+
+T = TypeVar("T", bound=_Kept)
 
 _HUGE_PAGE: Final = 2 * 1024 * 1024
 
@@ -76,17 +83,17 @@ class Arena(tuple[Tensor, ...]):
         return found
 
 
-class Keeper:
-    """An owner of arenas. Each arena knows the list that it came from."""
+class Keeper(Generic[T]):
+    """An owner of arenas or heaps, each of which knows the list that it came from."""
 
-    def give(self, arena: Arena) -> None:
-        """Take an arena back, unless kept memory was released since it was taken."""
-        home, arena.home = arena.home, None
+    def give(self, item: T) -> None:
+        """Take an arena or heap back, unless kept memory was released since it was taken."""
+        home, item.home = item.home, None
         if home is not None:
-            home.append(arena)  # after a release nobody uses this list any more
+            home.append(item)  # after a release nobody uses this list any more
 
 
-class KeptArena(Keeper):
+class KeptArena(Keeper[Arena]):
     """CPU memory for buffers that never leave a call, kept for the next call.
 
     Args:
@@ -128,23 +135,22 @@ class KeptArena(Keeper):
 
 
 @functools.cache
-def _madvise() -> Callable[[int, int, int], int] | None:
-    """Return the C library's ``madvise``; ``None`` outside Linux."""
+def _of_c_library(name: str, *argtypes: type[Any]) -> Callable[..., int] | None:
+    """Return a function of the C library; ``None`` outside Linux, and if it has none."""
     if not sys.platform.startswith("linux"):
         return None
     try:
-        found = ctypes.CDLL(None).madvise
+        found = ctypes.CDLL(None)[name]
     except (OSError, AttributeError):
         return None
-    found.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    found.restype = ctypes.c_int
-    call: Callable[[int, int, int], int] = found
+    found.argtypes, found.restype = argtypes, ctypes.c_int
+    call: Callable[..., int] = found
     return call
 
 
 def advise_huge_pages(memory: Tensor) -> None:
     """Advise the kernel to use huge pages for a tensor's memory, as far as whole ones fit in."""
-    madvise = _madvise()
+    madvise = _of_c_library("madvise", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     if madvise is None:
         return
     start = -(-memory.data_ptr() // _HUGE_PAGE) * _HUGE_PAGE
@@ -219,7 +225,7 @@ class _Heap:
         self._drop(self.address)
 
 
-class KeptHeap:
+class KeptHeap(Keeper[_Heap]):
     """Kept memory that serves PyTorch's large allocations in calls of a program.
 
     Some ops, such as convolutions, allocate their results, and results of the program are new in
@@ -249,7 +255,7 @@ class KeptHeap:
                 return call(*args, **options)
             finally:
                 end(heap.address, outer)
-                self._give(heap)
+                self.give(heap)
 
         return run
 
@@ -269,12 +275,6 @@ class KeptHeap:
         heap.home = free
         return heap
 
-    @staticmethod
-    def _give(heap: _Heap) -> None:
-        home, heap.home = heap.home, None
-        if home is not None:
-            home.append(heap)  # after a release nobody uses this list any more
-
 
 # Native functions that serve PyTorch's CPU allocator from our memory, compiled once. They are
 # documented in ``wrapper_ir/native/src/heap.cpp``.
@@ -293,11 +293,9 @@ class HeapFunctions(NamedTuple):
     make: Callable[[], int]
     drop: Callable[[int], None]  #: drops a heap; blocks in use go when they are freed
     bytes: Callable[[int], int]  #: returns the bytes that it holds unused
-    begin: Callable[[int], int | None]
-    """Begins a call that a heap serves; returns the thread's previous heap."""
+    begin: Callable[[int], int | None]  #: begins a call that a heap serves; returns the former one
     end: Callable[[int, int | None], None]  #: ends the call; takes the result of ``begin``
-    exchange: Callable[[int | None], int | None]
-    """Switches the thread to another heap or none; returns the previous one."""
+    exchange: Callable[[int | None], int | None]  #: switches to another heap or none, likewise
 
 
 _guard: Final = threading.Lock()
@@ -338,18 +336,11 @@ def _load() -> HeapFunctions | None:
         warnings.warn(message, RuntimeWarning, stacklevel=4)
         return None
     heap, size = ctypes.c_void_p, ctypes.c_size_t
-    signatures = {
-        "make": (heap,),
-        "drop": (None, heap),
-        "bytes": (size, heap),
-        "begin": (heap, heap),
-        "end": (None, heap, heap),
-        "exchange": (heap, heap),
-    }
+    types = ((heap,), (None, heap), (size, heap), (heap, heap), (None, heap, heap), (heap, heap))
     made = []
-    for name in HeapFunctions._fields:
-        function = getattr(library, f"wir_heap_{name}")
-        function.restype, *function.argtypes = signatures[name]
+    for name, signature in zip(HeapFunctions._fields, types, strict=True):
+        function: Any = library[f"wir_heap_{name}"]
+        function.restype, *function.argtypes = signature
         made.append(function)
     return HeapFunctions(*made)
 
@@ -374,11 +365,11 @@ _DEFAULT_MMAP_MAX: Final = 65536
 _NEVER: Final = -1
 
 
-class _Library(NamedTuple):
-    """The functions of the C library that are used here."""
-
-    mallopt: Callable[[int, int], int]
-    malloc_trim: Callable[[int], int]
+def _trim() -> None:
+    """Return free memory to the system."""
+    trim = _of_c_library("malloc_trim", ctypes.c_size_t)
+    if trim is not None:
+        trim(0)
 
 
 class _Freed:
@@ -386,9 +377,7 @@ class _Freed:
 
     def release(self) -> int:
         """Return free memory to the system; the C library does not say how much, so return 0."""
-        library = _library()
-        if library is not None:
-            library.malloc_trim(0)
+        _trim()
         return 0
 
 
@@ -411,31 +400,16 @@ def keep_malloc_memory(*, keep: bool = True) -> bool:
     Returns:
         True if the C library has the setting and accepted it.
     """
-    library = _library()
-    if library is None:
+    is_glibc = _of_c_library("gnu_get_libc_version") is not None
+    mallopt = _of_c_library("mallopt", ctypes.c_int, ctypes.c_int)
+    if not is_glibc or mallopt is None:
         return False
     threshold = _NEVER if keep else _DEFAULT_THRESHOLD
-    done = library.mallopt(_MMAP_MAX, 0 if keep else _DEFAULT_MMAP_MAX)
-    done &= library.mallopt(_TRIM_THRESHOLD, threshold)
+    done = mallopt(_MMAP_MAX, 0 if keep else _DEFAULT_MMAP_MAX)
+    done &= mallopt(_TRIM_THRESHOLD, threshold)
     if keep:
         register(_freed)
     else:
-        done &= library.mallopt(_MMAP_THRESHOLD, _DEFAULT_THRESHOLD)
-        library.malloc_trim(0)
+        done &= mallopt(_MMAP_THRESHOLD, _DEFAULT_THRESHOLD)
+        _trim()
     return bool(done)
-
-
-@functools.cache
-def _library() -> _Library | None:
-    """Return the functions of glibc; ``None`` with another C library."""
-    if not sys.platform.startswith("linux"):
-        return None
-    try:
-        found = ctypes.CDLL(None)
-        _ = found.gnu_get_libc_version
-        mallopt, trim = found.mallopt, found.malloc_trim
-    except (OSError, AttributeError):
-        return None
-    mallopt.argtypes, mallopt.restype = (ctypes.c_int, ctypes.c_int), ctypes.c_int
-    trim.argtypes, trim.restype = (ctypes.c_size_t,), ctypes.c_int
-    return _Library(mallopt, trim)

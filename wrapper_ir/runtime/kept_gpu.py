@@ -23,7 +23,7 @@ _STREAMS: Final = 32
 streams come and go without notice."""
 
 
-class KeptGpuArena(Keeper):
+class KeptGpuArena(Keeper[Arena]):
     """GPU memory for buffers that never leave a call, kept for the next call on its stream.
 
     Args:

@@ -179,21 +179,11 @@ def _native_launcher() -> Any:  # noqa: ANN401 - a module without types
 def load_binary(
     name: str, types: str, binary: GpuBinary, device: torch.device, *, switches: bool
 ) -> Callable[..., None]:
-    """Load machine code on a GPU.
+    """Load machine code on a GPU; RuntimeError if the driver rejects it.
 
-    Args:
-        name: The kernel's name in messages.
-        types: The launcher's format letter of each parameter; see ``native/cuda/launch.cpp``.
-        binary: The machine code.
-        device: The GPU.
-        switches: True if each launch has to make that GPU current.
-
-    Returns:
-        A function of the grid, a tuple of one to three sizes, a raw stream, and an argument for
-        each parameter.
-
-    Raises:
-        RuntimeError: The driver rejects the code.
+    ``types`` are the launcher's format letters of the parameters; see ``native/cuda/launch.cpp``.
+    With ``switches``, each launch has to make that GPU current. The function takes the grid, a
+    tuple of one to three sizes, a raw stream, and an argument for each parameter.
     """
     launcher = _native_launcher()
     with torch.cuda.device(device):

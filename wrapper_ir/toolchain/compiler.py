@@ -210,7 +210,6 @@ def run_linker(command: Sequence[str], *, cwd: Path | None = None) -> None:
 
     Raises:
         LinkError: It failed, or could not be started.
-        DiskFullError: The disk is too full for its output.
     """
     try:
         run(command, cwd=cwd)

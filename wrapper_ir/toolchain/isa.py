@@ -171,9 +171,8 @@ def detect() -> Isa:
 def resolve(name: str = "") -> Isa:
     """Return an instruction set by name, after checking that this CPU has it.
 
-    Args:
-        name: One of Inductor's names, a short name, ``x86-64-v2`` to ``v4``, ``none``, or
-            ``native`` (also the empty string) for the best this CPU has.
+    The name is one of Inductor's, a short name, ``x86-64-v2`` to ``v4``, ``none``, or ``native``
+    (also the empty string) for the best this CPU has.
 
     Raises:
         IsaError: The name is unknown, or this CPU lacks a required feature.

@@ -49,15 +49,10 @@ def kernel_file(
     shown: Callable[[CppUnit], str],
     included: bool = False,
 ) -> Translation:
-    """Return the file of some kernels.
+    """Return the file of some kernels, with every flag except include paths.
 
-    Args:
-        kernels: The kernels.
-        flags: Every flag except include paths.
-        isa: The instruction set that the flags are for.
-        alone: Whether the only one is outside of any namespace.
-        shown: The file name of a kernel's text in compiler messages.
-        included: Whether the file includes the kernels' own files instead of their texts.
+    If ``alone``, the only one is outside of any namespace. ``shown`` gives the file name of a
+    kernel's text in compiler messages. If ``included``, the file includes the kernels' own files.
     """
     bodies = []
     includes: dict[str, None] = {}  # in order, each once

@@ -14,7 +14,6 @@ import importlib.util
 import json
 import sysconfig
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias
@@ -28,11 +27,11 @@ from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
 from wrapper_ir.toolchain.isa import Isa, cpu_identity, resolve
 from wrapper_ir.toolchain.kernel_files import is_solitary
 from wrapper_ir.toolchain.objects import Tools, digest_of
-from wrapper_ir.toolchain.processes import in_background
+from wrapper_ir.toolchain.processes import Steps, in_background
 from wrapper_ir.toolchain.source import CppUnit, parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from wrapper_ir.toolchain.source import CppSource
@@ -61,15 +60,7 @@ class _Session:
     compiler: Compiler
     jobs: int
     address: int  #: of the C function that returns a tensor's data pointer, or 0
-    progress: Callable[[int, int], None] | None = None
-    total: int = 0
-    done: int = 0
-
-    def advance(self, count: int) -> None:
-        """Report that ``count`` more kernels are ready."""
-        self.done += count
-        if self.progress is not None and count:
-            self.progress(self.done, self.total)
+    steps: Steps
 
     def recipe(self, target: _Target) -> Recipe:
         """Return the tools and flags that compile kernels for a target."""
@@ -122,7 +113,7 @@ def build_kernels(
         return []
     cache = cache or default_cache()
     compiler, jobs = find_compiler(cache), jobs or default_jobs()
-    session = _Session(cache, compiler, jobs, data_ptr_address, progress, len(sources))
+    session = _Session(cache, compiler, jobs, data_ptr_address, Steps(len(sources), progress))
     keys: list[str] = []
     kernels: dict[str, _Wanted] = {}
     for source in sources:
@@ -190,7 +181,7 @@ def prepare(isa: str = "", *, cache: DiskCache | None = None, wait: bool = False
 
     def make() -> None:
         chosen = cache or default_cache()
-        session = _Session(chosen, find_compiler(chosen), jobs=1, address=0)
+        session = _Session(chosen, find_compiler(chosen), 1, 0, Steps(0, None))
         recipe = session.recipe(_Target(resolve(isa), ()))
         if not recipe.tools.headers[PREFIX].exists(recipe.tools.compiler, recipe.flags):
             recipe.precompiled()
@@ -205,12 +196,12 @@ def _loaded(session: _Session, kernels: Mapping[str, _Wanted]) -> dict[str, _Loa
     """Load the kernels, by key, building those that are not on disk."""
     loaded = _find(session, kernels)
     missing = [key for key in kernels if key not in loaded]
-    session.advance(session.total - len(missing))
+    session.steps.advance(session.steps.total - len(missing))
     if missing:
         with session.cache.locked(missing):
             loaded |= _find(session, missing)  # another process may have built them meanwhile
             todo = {key: kernels[key] for key in missing if key not in loaded}
-            session.advance(len(missing) - len(todo))
+            session.steps.advance(len(missing) - len(todo))
             for (target, _), members in _libraries(todo).items():
                 loaded |= _build(session, target, members)
     return loaded
@@ -247,7 +238,7 @@ def _build(session: _Session, target: _Target, kernels: dict[str, CppUnit]) -> d
     name = hashlib.sha256("".join(kernels).encode()).hexdigest()
     with cache.scratch() as scratch:
         units = tuple(kernels.values())
-        library = build_library(units, recipe, _module_name(name), scratch, session.advance)
+        library = build_library(units, recipe, _module_name(name), scratch, session.steps.advance)
         file = cache.put(name, "so", library)
     module = _load(file, name, session.address)
     for index, (key, kernel) in enumerate(kernels.items()):

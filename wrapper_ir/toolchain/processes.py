@@ -219,6 +219,22 @@ def pool(threads: int) -> Iterator[Pool]:
         raise
 
 
+class Steps:
+    """A thread-safe counter of finished steps that reports them."""
+
+    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
+        self.total, self._done = total, 0
+        self._progress = progress
+        self._guard = threading.Lock()
+
+    def advance(self, count: int = 1) -> None:
+        """Count and report further finished steps."""
+        with self._guard:
+            self._done += count
+            if self._progress is not None and count:
+                self._progress(self._done, self.total)
+
+
 # Locks between processes: many small locks in one file.
 #
 # Each lock is one byte of the file, at an offset derived from the key. On Linux these are "open

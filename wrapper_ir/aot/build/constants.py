@@ -200,17 +200,9 @@ def embedded_text(blob: str, digest: str) -> str:
     The section is writable because users may change constants in place; pages that nobody writes to
     stay shared with the file.
     """
-    return f"""\
-\t.section .data.wir,"aw"
-\t.balign 64
-\t.globl wir_constants_begin
-\t.hidden wir_constants_begin
-wir_constants_begin:
-\t.incbin "{blob}"
-\t.globl wir_constants_end
-\t.hidden wir_constants_end
-wir_constants_end:
-{_string("wir_constants_digest", digest)}{NO_STACK}"""
+    begin = f'\t.section .data.wir,"aw"\n\t.balign 64\n{_label("wir_constants_begin")}'
+    end = f'\t.incbin "{blob}"\n{_label("wir_constants_end")}'
+    return begin + end + _string("wir_constants_digest", digest) + NO_STACK
 
 
 def beside_text(blob: str, digest: str) -> str:
@@ -231,13 +223,12 @@ def asciz(text: str) -> str:
     return f'\t.asciz "{quoted}"\n'
 
 
+def _label(symbol: str) -> str:
+    return f"\t.globl {symbol}\n\t.hidden {symbol}\n{symbol}:\n"
+
+
 def _string(symbol: str, text: str) -> str:
-    return f"""\
-\t.section .rodata.{symbol},"a"
-\t.globl {symbol}
-\t.hidden {symbol}
-{symbol}:
-{asciz(text)}"""
+    return f'\t.section .rodata.{symbol},"a"\n{_label(symbol)}{asciz(text)}'
 
 
 def _archive(program: Program, name: str) -> bytes:
@@ -261,10 +252,5 @@ def places_text(places: Sequence[Place]) -> str:
     if not places:
         return ""
     rows = "".join(f"\t.quad {place.offset}, {place.size}\n" for place in places)
-    return f"""\
-\t.section .rodata.wir_object_places,"a"
-\t.balign 8
-\t.globl wir_object_places
-\t.hidden wir_object_places
-wir_object_places:
-{rows}"""
+    symbol = "wir_object_places"
+    return f'\t.section .rodata.{symbol},"a"\n\t.balign 8\n{_label(symbol)}{rows}'

@@ -41,14 +41,10 @@ def kernel_translations(
     apart: bool = False,
     included: bool = False,
 ) -> list[Translation]:
-    """Return the files to compile, the costliest first.
+    """Return the files to compile, the costliest first; flags for all are such as ``("-g",)``.
 
-    Args:
-        kernels: Each kernel with the instruction set to compile it for.
-        compiler: The compiler.
-        extra_flags: Flags for all files, such as ``("-g",)``.
-        apart: Whether to compile each kernel alone, so that editing one recompiles no other.
-        included: Whether the files include the kernels' own files instead of their texts.
+    If ``apart``, each kernel is compiled alone, so that editing one recompiles no other. If
+    ``included``, the files include the kernels' own files instead of their texts.
     """
     for kernel, _ in kernels if apart else ():
         check_entry(kernel.source)  # its text may have been edited

@@ -13,14 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.aot.build.constants import (
-    EMBED_LIMIT,
-    beside_text,
-    blob_of,
-    embedded_text,
-    places_text,
-    write_blob,
-)
+from wrapper_ir.aot.build import constants as blobs
 from wrapper_ir.aot.build.gpu_kernels import DeviceCode
 from wrapper_ir.aot.build.kernels import (
     NATIVE,
@@ -30,10 +23,11 @@ from wrapper_ir.aot.build.kernels import (
     kernel_translations,
     required_features,
 )
-from wrapper_ir.aot.build.work import BuildOptions, Steps, Work
+from wrapper_ir.aot.build.work import BuildOptions, Work
 from wrapper_ir.aot.errors import TooLargeError
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.toolchain.objects import EXPORTS, assemble, link, split_debug_information
+from wrapper_ir.toolchain.processes import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -204,11 +198,11 @@ def prepared(
         IsaError: This processor lacks what a kernel was written for.
     """
     _refuse_objects(artifact.program)
-    content = blob_of(artifact.program)
+    content = blobs.blob_of(artifact.program)
     kernels = [(kernel, isa_of(kernel.source, options.isa)) for kernel in artifact.kernels]
     where = options.constants
-    if where == "embedded" and content.size > EMBED_LIMIT:
-        raise TooLargeError(size=content.size, limit=EMBED_LIMIT)
+    if where == "embedded" and content.size > blobs.EMBED_LIMIT:
+        raise TooLargeError(size=content.size, limit=blobs.EMBED_LIMIT)
     if where == "auto":
         where = "embedded" if content.size <= AUTO_EMBED_LIMIT else "beside"
     return content, where, kernels
@@ -243,9 +237,9 @@ def linked_constants(program: Program, content: Blob, stem: Path, where: str) ->
     blob = stem.with_name("constants.bin" if embed else f"{stem.name}{CONSTANTS_ENDING}")
     digest = ""  # matches no file: a library without values reads none beside it
     if where != "none":
-        digest = write_blob(program, content, blob, trailer=not embed)
-    text = embedded_text(blob.name, digest) if embed else beside_text(blob.name, digest)
-    text += places_text(content.places)
+        digest = blobs.write_blob(program, content, blob, trailer=not embed)
+    text = blobs.embedded_text(blob.name, digest) if embed else blobs.beside_text(blob.name, digest)
+    text += blobs.places_text(content.places)
     stem.with_name("constants.s").write_text(text, "ascii")
     return blob.name
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,30 +19,13 @@ from wrapper_ir.toolchain.compiler import find_compiler, generated_flags, stand_
 from wrapper_ir.toolchain.manifest import needed_parts
 from wrapper_ir.toolchain.native import GENERATED, precompiled, runtime_objects
 from wrapper_ir.toolchain.objects import Tools, Translation, compile_files
-from wrapper_ir.toolchain.processes import Pool, pool
+from wrapper_ir.toolchain.processes import Pool, Steps, pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
     from wrapper_ir.toolchain.manifest import Manifest
-
-
-class Steps:
-    """A thread-safe counter of finished steps that reports each of them."""
-
-    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
-        self._total = total
-        self._progress = progress
-        self._done = 0
-        self._guard = threading.Lock()
-
-    def advance(self) -> None:
-        """Count and report one more finished step."""
-        with self._guard:
-            self._done += 1
-            if self._progress is not None:
-                self._progress(self._done, self._total)
 
 
 @dataclass(frozen=True, slots=True)

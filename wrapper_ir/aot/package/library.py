@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from wrapper_ir.aot.package.about import Model
+    from wrapper_ir.aot.package.archive import Model
 
 
 class PackageCallError(WrapperIRError, RuntimeError):
@@ -78,13 +78,10 @@ class Library:
         *,
         folder: Path | None = None,
     ) -> ctypes.c_void_p:
-        """Make a container.
+        """Make a container for so many calls at a time, by default on the device of the program.
 
-        Args:
-            runners: The number of calls that may run at the same time.
-            device: The device to run on; by default that of the program.
-            values: Tensors to use as its constants; then no others are read.
-            folder: The folder of its constants file, if not the library's.
+        With ``values``, these are its constants, and no others are read. ``folder`` is that of its
+        constants file, if not the library's.
 
         Raises:
             PackageCallError: The library rejects an argument.
@@ -138,9 +135,7 @@ _libraries: Final[dict[str, Library]] = {}
 def open_library(model: Model, folder: Path | None = None) -> Library:
     """Open a model's library, once per process for all packages with the same library.
 
-    Args:
-        model: The model.
-        folder: A folder to extract the library and its constants to, if it reads them from a file.
+    If it reads its constants from a file, both are extracted to ``folder``.
 
     Raises:
         PackageError: The library is damaged.
@@ -170,13 +165,7 @@ def open_file(file: Path) -> Library:
 
 
 def _opened(library: str, key: str, place: Callable[[], str]) -> Library:
-    """Open a library once.
-
-    Args:
-        library: Its name in messages.
-        key: A key that is equal for equal libraries.
-        place: A function that puts it into a file and returns the path.
-    """
+    """Open a library once for equal keys; ``place`` puts it into a file and returns the path."""
     with _guard:
         if key not in _libraries:
             try:

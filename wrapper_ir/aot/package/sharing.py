@@ -114,13 +114,8 @@ def arranged(
 ) -> dict[str, list[Program]]:
     """Return the programs of an export by name, each in variants.
 
-    The constants of a package's programs get the same layout.
-
-    Args:
-        programs: One program, its variants, or either by the names of models; for a folder, a
-            forward and its backward.
-        path: The path of the export.
-        options: The build options.
+    ``programs`` are one program, its variants, or either by the names of models; for a folder, a
+    forward and its backward. The constants of a package's programs get the same layout.
 
     Raises:
         NotAProgramError: Something is not a program.

@@ -1,6 +1,6 @@
 """The writing of a package: a folder of files for each model, in one archive, and its index.
 
-Reading the index is in :mod:`wrapper_ir.aot.package.about`, since loading must not import the IR.
+Reading the index is in :mod:`wrapper_ir.aot.package.archive`, since loading must not import the IR.
 """
 
 from __future__ import annotations
@@ -16,8 +16,16 @@ from wrapper_ir.analysis.ordering import has_users_queues
 from wrapper_ir.aot.build.gpu_kernels import DeviceCode
 from wrapper_ir.aot.build.kernels import NATIVE
 from wrapper_ir.aot.build.library import CONSTANTS_ENDING, build
-from wrapper_ir.aot.package.about import FORMAT, row_of, torch_version
-from wrapper_ir.aot.package.archive import CONSTANTS, MODEL_NAME, MODELS, VARIANTS, write_archive
+from wrapper_ir.aot.package.archive import (
+    CONSTANTS,
+    FORMAT,
+    MODEL_NAME,
+    MODELS,
+    VARIANTS,
+    row_of,
+    torch_version,
+    write_archive,
+)
 from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.emitters.cpp.renderer import CppSources
 from wrapper_ir.errors import UnsupportedError

@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.aot.package.about import row_of
+from wrapper_ir.aot.package.archive import row_of
 from wrapper_ir.aot.source.folder import ENTRY, README, emitted, entry_of, index_of_folder
 from wrapper_ir.emitters.artifact import WRAPPER
 from wrapper_ir.errors import WrapperIRError

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.analysis.liveness import mutated_inputs
-from wrapper_ir.aot.package.about import FORMAT, row_of, torch_version
+from wrapper_ir.aot.package.archive import FORMAT, row_of, torch_version
 from wrapper_ir.aot.source.cmake import write_build
 from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, HasFiles, SourceFiles
 from wrapper_ir.emitters.cpp.renderer import CppSources
@@ -120,13 +120,9 @@ _ROWS: Final = {
 def write_sources(
     folder: Path, models: Mapping[str, Artifact], options: BuildOptions, *, name: str
 ) -> None:
-    """Write programs as a folder.
+    """Write programs to an empty directory: one, or several by name, each in a subfolder.
 
-    Args:
-        folder: An empty directory.
-        models: The program; or several by name, each of which gets a subfolder.
-        options: The options of a build outside of Python.
-        name: The folder's final name.
+    The options are those of a build outside of Python; ``name`` is the folder's final name.
 
     Raises:
         UnsupportedError: An emitter does not write files, or a constant cannot be created in

@@ -38,13 +38,8 @@ def module_text(
     """Return a module that defines ``call``, which takes one list and empties it.
 
     The loader of the module must set the program's constants in it, by their names in the program,
-    before the first call.
-
-    Args:
-        artifact: The program.
-        apart: Whether the module is part of an exported folder, with texts and constants in files
-            beside it.
-        meanwhile: The module that serves calls while the library is built; None if they wait.
+    before the first call. If ``apart``, it is part of an exported folder, with texts and constants
+    in files beside it. The module ``meanwhile`` serves calls while the library is built.
     """
     program, (kernels, launched) = artifact.program, _kernels(artifact)
     texts = {name: _text(name, text, apart=apart) for name, text in artifact.sources.items()}

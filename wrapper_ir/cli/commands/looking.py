@@ -15,7 +15,7 @@ from wrapper_ir.cli.terminal import human, out, print_highlighted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wrapper_ir.aot.package.about import Model
+    from wrapper_ir.aot.package.archive import Model
     from wrapper_ir.diffing import ProgramDiff, SourceDiff
     from wrapper_ir.lines import Program
     from wrapper_ir.verify import Diagnostic
@@ -254,8 +254,7 @@ def inspect(file: str, verify: bool, every: bool, as_json: bool) -> None:
     of a package: a library runs as code, so only load what you trust. With --verify the exit code
     is 1 if a part was damaged.
     """
-    from wrapper_ir.aot.package.about import models_of
-    from wrapper_ir.aot.package.archive import opened
+    from wrapper_ir.aot.package.archive import models_of, opened
 
     archive = opened(file)
     models = models_of(archive)

@@ -77,9 +77,6 @@ def build_artifact(
         texts = {WRAPPER: writer.text(), **(context.files or {})}
         return SourceFiles(texts, {WRAPPER: writer.source_map()}, "python", given)
 
-    def naming(identity: str) -> str:
-        return rendered(apart=False, identity=identity)[0].text()
-
     writer, context = rendered(apart=False)
     constants = {context.buffer(name): name for name in (*program.constants, *program.objects)}
     return PythonArtifact(
@@ -88,7 +85,7 @@ def build_artifact(
         program,
         constants,
         files,
-        naming,
+        lambda identity: rendered(apart=False, identity=identity)[0].text(),
         takes_out=options.out,
     )
 

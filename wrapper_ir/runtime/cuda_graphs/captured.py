@@ -21,18 +21,8 @@ from torch import Tensor
 
 from wrapper_ir.runtime._private import tensor_guard
 from wrapper_ir.runtime.apart import extent, meet, span
+from wrapper_ir.runtime.cuda_graphs import results as memory
 from wrapper_ir.runtime.cuda_graphs.recorder import CudaRecorder
-from wrapper_ir.runtime.cuda_graphs.results import (
-    Addresses,
-    Results,
-    UncopiedError,
-    copy,
-    copy_dense,
-    is_dense,
-    is_expanded,
-    is_sparse_in_memory,
-    place_like,
-)
 from wrapper_ir.runtime.cuda_graphs.status import Journal, everything
 from wrapper_ir.runtime.living import register
 
@@ -112,18 +102,18 @@ class _Graph(NamedTuple):
 
     key: Hashable
     recording: Recording
-    results: Results
+    results: memory.Results
     guard: Callable[..., bool] | None
     checked: tuple[int, ...]  #: positions of the inputs that the guard checks
     numbers: tuple[tuple[int, Any], ...]  #: other inputs
     arity: int
     fixed: dict[int, int]  #: addresses of inputs that are used in place, by position
-    inputs: Addresses  #: the same, for comparison
+    inputs: memory.Addresses  #: the same, for comparison
     moving: tuple[int, ...]  #: positions of inputs that are copied
     places: list[Tensor]  #: the buffers that they are copied to
     copy: Callable[[list[Tensor], list[Tensor]], None]
     extents: dict[int, int]  #: bytes of each tensor, for programs that write to inputs
-    constants: Addresses
+    constants: memory.Addresses
 
 
 class CudaGraphs:
@@ -271,10 +261,10 @@ class CudaGraphs:
             return self._give_up(call, args, "their sizes or addresses change all the time")
         moving = self._to_copy(before, args)
         for n in moving:
-            if is_sparse_in_memory(args[n]):
+            if memory.is_sparse_in_memory(args[n]):
                 journal.ran(f"input {n} moves, and has much memory between its elements")
                 return call(args)
-            if n in self._writes and is_expanded(args[n]):
+            if n in self._writes and memory.is_expanded(args[n]):
                 journal.ran(f"input {n} moves, and is written to where it is expanded")
                 return call(args)
         if self._has_branches and self._overlap_now(args):
@@ -285,7 +275,7 @@ class CudaGraphs:
             self._drop(oldest)
         try:
             graph = self._record(call, key, moving, args)
-        except UncopiedError as error:
+        except memory.UncopiedError as error:
             return self._give_up(call, args, str(error))
         except Exception as error:
             return self._give_up(call, args, f"capture failed: {_first_line(error)}")
@@ -311,8 +301,9 @@ class CudaGraphs:
         self, call: _Call, key: Hashable, moving: tuple[int, ...], args: list[Any]
     ) -> _Graph:
         recorder = self._recorder
-        places = [place_like(args[n]) for n in moving]
-        copy(places, [args[n] for n in moving])  # valid contents, in case the capture reads them
+        places = [memory.place_like(args[n]) for n in moving]
+        # Valid contents, in case the capture reads them.
+        memory.copy(places, [args[n] for n in moving])
         given = list(args)
         for n, place in zip(moving, places, strict=True):
             given[n] = place
@@ -320,7 +311,7 @@ class CudaGraphs:
         tensors = {n: arg for n, arg in enumerate(given) if isinstance(arg, Tensor)}
         constants = self._constants()
         shared = range(len(captured)) if self._is_shared else self._shared
-        results = Results(captured, tensors, constants, recorder.device, shared=shared)
+        results = memory.Results(captured, tensors, constants, recorder.device, shared=shared)
         checked = [
             n for n in tensors if self._checks or not isinstance(args[n], torch.nn.Parameter)
         ]
@@ -332,6 +323,7 @@ class CudaGraphs:
             for n, arg in tensors.items()
             if n not in moving and arg.device == recorder.device
         }
+        are_dense = all(memory.is_dense(p.shape, p.stride()) for p in places)
         return _Graph(
             key,
             recording,
@@ -341,17 +333,17 @@ class CudaGraphs:
             tuple((n, arg) for n, arg in enumerate(args) if n not in tensors),
             len(args),
             fixed,
-            Addresses(fixed),
+            memory.Addresses(fixed),
             moving,
             places,
-            copy_dense if all(is_dense(p.shape, p.stride()) for p in places) else copy,
+            memory.copy_dense if are_dense else memory.copy,
             {n: extent(tensor) for n, tensor in tensors.items()} if self._writes else {},
-            Addresses({n: constant.data_ptr() for n, constant in enumerate(constants)}),
+            memory.Addresses({n: constant.data_ptr() for n, constant in enumerate(constants)}),
         )
 
     def _give_up(self, call: _Call, args: list[Any], reason: str) -> tuple[Any, ...]:
         """Run the program in this call and in all later ones."""
-        self._journal.refuse(reason)
+        self._journal.refused = (reason,)  # and no call will be captured any more
         self._journal.ran(reason)
         self._drop(*self._graphs)
         return call(args)

@@ -95,16 +95,13 @@ class CutGraphs:
     def status(self) -> GraphStatus:
         """The status of calls so far, summed over the pieces."""
         all_ = [piece.status for piece in self._pieces]
-        reasons: Counter[str] = Counter()
-        for each in all_:
-            reasons.update(each.reasons)
         return GraphStatus(
             self._program,
             sum(each.graphs for each in all_),
             sum(each.captures for each in all_),
             sum(each.replays for each in all_),
             sum(each.plain for each in all_),
-            dict(reasons),
+            dict(sum((Counter(each.reasons) for each in all_), Counter[str]())),
             bool(all_) and all(each.refused for each in all_),
         )
 

@@ -56,10 +56,6 @@ class Journal:
         self.refused = reasons
         self._reasons: dict[str, int] = {}
 
-    def refuse(self, reason: str) -> None:
-        """Record that no call will be captured any more."""
-        self.refused = (reason,)
-
     def ran(self, *reasons: str) -> None:
         """Record a call that ran the program itself, and why; log the first of each reason."""
         self.plain += 1
