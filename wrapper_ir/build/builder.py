@@ -93,13 +93,9 @@ class Builder(Declarations, KernelCalls, Memory, Streams, Control):
         # What the preamble binds belongs to this program only, for more may be built.
         symbols, bound = dict(self._draft.symbols), set(self._draft.bound)
         draft = replace(self._draft, symbols=symbols, bound=bound)
-        program = draft.program(
-            self.name,
-            self._results,
-            head=_preamble(draft, self._input_origins, check_inputs=self._check_inputs),
-            role=self.role,
-            stage=self.stage,
-        )
+        head = _preamble(draft, self._input_origins, check_inputs=self._check_inputs)
+        program = draft.program(self.name, self._results, head=head)
+        program = program.replace(role=self.role, stage=self.stage)
         if verify:
             from wrapper_ir.verify import verify as check  # noqa: PLC0415 - a layer above
 
@@ -134,11 +130,9 @@ def _preamble(
         return tuple(lines)
     others |= {item.symbol: at for item, at in origins.items() if isinstance(item, ir.ScalarInput)}
     bound = sizes | others
-    lines += (
-        ir.AssertLayout(item.name, origin=origin)
-        for item, origin in origins.items()
-        if isinstance(item, ir.BufferInput) and draft.buffers[item.name].symbols <= bound.keys()
-    )
+    buffers = {each.name: at for each, at in origins.items() if isinstance(each, ir.BufferInput)}
+    known = {name for name in buffers if draft.buffers[name].symbols <= bound.keys()}
+    lines += (ir.AssertLayout(n, origin=at) for n, at in buffers.items() if n in known)
     for name, origin in bound.items():
         info = draft.symbols[name]
         # No size is negative.

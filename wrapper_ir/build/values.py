@@ -191,11 +191,9 @@ def dtype_of(value: ir.DType | str) -> ir.DType:
     try:
         return ir.DTYPE_BY_SHORT_NAME.get(text) or ir.DType.from_torch_name(text)
     except KeyError:
-        raise LayoutError(
-            given=value,
-            reason="there is no such element type",
-            hint=f"element types are {', '.join(sorted(ir.DTYPE_BY_SHORT_NAME))}",
-        ) from None
+        reason = "there is no such element type"
+        hint = f"element types are {', '.join(sorted(ir.DTYPE_BY_SHORT_NAME))}"
+        raise LayoutError(given=value, reason=reason, hint=hint) from None
 
 
 def device_of(value: ir.Device | str) -> ir.Device:

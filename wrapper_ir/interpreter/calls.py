@@ -219,14 +219,9 @@ class Watch:
 
 def is_plain(tensor: Tensor) -> bool:
     """Return True if a tensor's elements are stored in its memory as they are."""
-    return (
-        tensor.layout is torch.strided
-        and not tensor.is_quantized
-        and not tensor.is_conj()
-        and not tensor.is_neg()
-        and not tensor.is_meta
-        and not mem.is_bare(tensor)
-    )
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
+        return False
+    return not (tensor.is_conj() or tensor.is_neg() or mem.is_bare(tensor))
 
 
 def _shape(tensor: Tensor) -> object:

@@ -30,11 +30,8 @@ def plan_externs(program: ir.Program) -> ir.Program:
     body = run.body(program.region, frozenset())
     if not run.used:
         return program
-    new = [
-        ir.KernelDefinition(op.name, (), ir.TorchOp(op.schema))
-        for op in run.used.values()
-        if op.name not in program.kernels
-    ]
+    ops = [op for op in run.used.values() if op.name not in program.kernels]
+    new = [ir.KernelDefinition(op.name, (), ir.TorchOp(op.schema)) for op in ops]
     return program.replace(body=(*new, *body))
 
 

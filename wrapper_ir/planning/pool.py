@@ -144,11 +144,9 @@ class _Pooling:
         most = _MOST_BYTES // len(tenants)
         sizes = dict.fromkeys(tenant.nbytes for tenant in tenants)
         largest = map(expression, self.ground.largest(map(linear, sizes)))
-        return [
-            ir.AssertSymbol(sympy.Le(_floating(nbytes), most), "the buffers fit into memory")
-            for nbytes in largest
-            if not self.facts.at_least(most, nbytes)
-        ]
+        unproved = [nbytes for nbytes in largest if not self.facts.at_least(most, nbytes)]
+        conditions = [sympy.Le(_floating(nbytes), most) for nbytes in unproved]
+        return [ir.AssertSymbol(each, "the buffers fit into memory") for each in conditions]
 
 
 def _floating(nbytes: sympy.Expr) -> sympy.Expr:
@@ -220,11 +218,8 @@ class Ground:
     """Terms that are never negative."""
 
     def __init__(self, program: ir.Program) -> None:
-        self._counts = {
-            name
-            for name, info in program.symbols.items()
-            if info.lower is not None and info.lower >= 0
-        }
+        lower = {n: info.lower for n, info in program.symbols.items() if info.lower is not None}
+        self._counts = {name for name, least in lower.items() if least >= 0}
         for layout in program.buffers.values():
             self._counts |= {s.name for s in layout.size if isinstance(s, sympy.Symbol)}
         self._known: dict[sympy.Expr, bool] = {sympy.S.One: True}

@@ -104,12 +104,8 @@ def _check(arena: Arena, path: Path) -> None:
         check_offsets(intervals, offsets, height=arena.nbytes)
     except PlanError as error:
         names = ", ".join(f"{n} is %{s.name}" for n, s in enumerate(arena.slices[:20]))
-        raise PlanError(
-            number=error.fields["number"],
-            why=error.fields["why"],
-            path=path or None,
-            hint=f"in %{arena.name}, where {names}",
-        ) from error
+        hint = f"in %{arena.name}, where {names}"
+        raise PlanError(**error.fields, path=path or None, hint=hint) from error
 
 
 def _pools(region: Region, program: Program) -> Iterator[tuple[Life, list[tuple[Life, Life]]]]:
@@ -403,11 +399,8 @@ def _allocations(region: Region, liveness: Liveness, sizes: Sizes, title: str) -
             chains.setdefault(life.first, []).append(box)
     spans = [(first.start, boxes[-1].end, sizes.of(first.owner)) for first, boxes in chains.items()]
     plan = assign_offsets(spans, 1)
-    placed = tuple(
-        replace(box, offset=offset)
-        for boxes, offset in zip(chains.values(), plan.offsets, strict=True)
-        for box in boxes
-    )
+    pairs = zip(chains.values(), plan.offsets, strict=True)
+    placed = tuple(replace(box, offset=offset) for boxes, offset in pairs for box in boxes)
     return _Panel(title, plan.height, length, plan.lower_bound, placed)
 
 

@@ -377,12 +377,9 @@ def _number(cursor: Cursor) -> int | float:
     token = cursor.take()
     if token.isdecimal():
         if len(token) > MAX_DIGITS:
-            cursor.fail(
-                f"an integer has more than {MAX_DIGITS} digits",
-                errors.NumberTextError,
-                at=cursor.at - 1,
-                hint="write it in hexadecimal: 0x...",
-            )
+            reason = f"an integer has more than {MAX_DIGITS} digits"
+            hint = "write it in hexadecimal: 0x..."
+            cursor.fail(reason, errors.NumberTextError, at=cursor.at - 1, hint=hint)
         return int(token)
     if token[:2] in ("0x", "0X"):
         return int(token, 16)

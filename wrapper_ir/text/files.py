@@ -167,11 +167,8 @@ class _Values:
         strays = sorted(set(program.data) - known)
         if strays:
             self._fail(f"there is a value for '{strays[0]}', {_NO_CONSTANT}")
-        names = [
-            name
-            for name, constant in program.constants.items()
-            if name in program.data and not _is_repeatable(constant, program)
-        ]
+        given = {n: each for n, each in program.constants.items() if n in program.data}
+        names = [n for n, each in given.items() if not _is_repeatable(each, program)]
         try:
             for name in names:
                 check_fits(name, program.data[name], _layout(program, name))
@@ -281,11 +278,8 @@ class _Loader:
         strays = sorted(names - set(self._program.constants))
         if strays:
             self.fail(f"it has a value for '{strays[0]}', {_NO_CONSTANT}")
-        found = {
-            name: self._value(reader, name)
-            for name in self._program.constants
-            if name in names and name not in reader.same
-        }
+        own = [n for n in self._program.constants if n in names and n not in reader.same]
+        found = {name: self._value(reader, name) for name in own}
         for name, root in reader.same.items():
             layouts = self._program.buffers
             if root not in found or layouts.get(name) != layouts.get(root):

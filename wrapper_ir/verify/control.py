@@ -153,11 +153,8 @@ class Control:
         """
         name = frame.name
         self._check_writes(line, name, frame.region)
-        values = [
-            (value, storages)
-            for value, storages in zip(frame.region.results, leaving, strict=True)
-            if not isinstance(value, ir.NoneValue)
-        ]
+        pairs = zip(frame.region.results, leaving, strict=True)
+        values = [pair for pair in pairs if not isinstance(pair[0], ir.NoneValue)]
         if loops(line) and name == "condition":
             self._check_condition(values)
             return
@@ -284,13 +281,9 @@ class Control:
         if loops(line) and name == "body":
             early = self._changed(line, line.condition)
             pairs = zip(line.condition.params, region.params, strict=False)
-            changed |= {
-                param.name
-                for other, param in pairs
-                if isinstance(other, ir.BufferInput)
-                and isinstance(param, ir.BufferInput)
-                and other.name in early
-            }
+            for other, param in pairs:
+                if isinstance(other, ir.BufferInput) and isinstance(param, ir.BufferInput):
+                    changed |= {param.name} if other.name in early else set()
             self._follow(changed, region)
         for param, arg in _lent(line, region):
             if param.name in changed and not arg.access.writes:

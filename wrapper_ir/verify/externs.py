@@ -205,12 +205,8 @@ class Externs:
     ) -> None:
         """Check the relation of a result to the arguments against the alias sets of the schema."""
         sets, relation = type_.alias_sets, result.relation
-        legal = {
-            buffer.buffer
-            for declared, arg in bound
-            if "*" in sets or sets & declared.type.alias_sets
-            for buffer in buffers_in([arg])
-        }
+        args = [a for d, a in bound if "*" in sets or sets & d.type.alias_sets]
+        legal = {buffer.buffer for buffer in buffers_in(args)}
         position = handed_over(line.op)
         if position is not None and position < len(line.args):
             legal.update(buffer.buffer for buffer in buffers_in([line.args[position]]))

@@ -221,12 +221,9 @@ class Lifetimes:
         if end is not None:
             self.state.report(rules.DEAD_PEEK, name=name, why=_why(end))
 
-    def _report_dead(self, name: str, end: End, place: Place | None = None) -> None:
-        by = f" at {end.place}"
-        if end.taken_by:
-            self.state.report(rules.USE_AFTER_REUSE, place=place, name=name, to=end.taken_by, by=by)
-        else:
-            self.state.report(rules.USE_AFTER_FREE, place=place, name=name, by=by)
+    def _report_dead(self, name: str, end: End) -> None:
+        rule = rules.USE_AFTER_REUSE if end.taken_by else rules.USE_AFTER_FREE
+        self.state.report(rule, name=name, to=end.taken_by, by=f" at {end.place}")
 
     # Ends.
 

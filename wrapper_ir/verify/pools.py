@@ -123,12 +123,8 @@ class Choices:
         self._ranges = facts.ranges
         self._defined = dict(_definitions(program))
         self._asserted = [_exact(line.condition) for _, line in ir.walk(program) if asserts(line)]
-        self._sizes = {
-            size
-            for layout in program.buffers.values()
-            for size in layout.size
-            if not isinstance(size, (int, sympy.Symbol))
-        }
+        sizes = {size for layout in program.buffers.values() for size in layout.size}
+        self._sizes = {size for size in sizes if not isinstance(size, (int, sympy.Symbol))}
         self._known: dict[ir.Dim, tuple[int | None, ...]] = {}
         self.all = tuple(filter(self._is_allowed, self._made(program)))
 
