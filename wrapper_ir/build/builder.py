@@ -14,16 +14,13 @@ import wrapper_ir.lines as ir
 from wrapper_ir.build.calls import KernelCalls
 from wrapper_ir.build.control import Control
 from wrapper_ir.build.declarations import Declarations
-from wrapper_ir.build.draft import Equation, bind_given, metadata_of, range_checks
+from wrapper_ir.build.draft import Equation, ProgramDraft, bind_given, metadata_of, range_checks
 from wrapper_ir.build.memory import Memory, Streams
-from wrapper_ir.build.values import UnfinishedError, choice, located
+from wrapper_ir.build.values import Buffer, Number, UnfinishedError, choice, located
 from wrapper_ir.lines.traits import binds, computes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from wrapper_ir.build.draft import ProgramDraft
-    from wrapper_ir.build.values import Buffer, Number
 
 
 class Builder(Declarations, KernelCalls, Memory, Streams, Control):

@@ -7,9 +7,9 @@ buffer. :meth:`ProgramDraft.program` turns it into a :class:`~wrapper_ir.lines.P
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import sympy
 
@@ -18,9 +18,6 @@ from wrapper_ir.analysis.proof import within
 from wrapper_ir.lines.expr import FloorDiv, Mod, free_symbols, substitute
 from wrapper_ir.lines.symbols import dims_of
 from wrapper_ir.lines.traits import computes
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
 
 T = TypeVar("T")
 

@@ -7,15 +7,15 @@ import functools
 import json
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind
-from torch.fx import GraphModule
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec
+from torch.fx import GraphModule, Node
 
 from wrapper_ir.api import compile as compile_program
 from wrapper_ir.debugging.eager import Beside, Difference, OtherGraphError, Saved
@@ -29,10 +29,6 @@ from wrapper_ir.passes.probes import insert_probes, poison
 from wrapper_ir.runtime.probes import debug_session, difference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from torch.export.graph_signature import InputSpec
-    from torch.fx import Node
 
     from wrapper_ir.lines.program import Program
 

@@ -7,10 +7,10 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
@@ -23,9 +23,6 @@ from wrapper_ir.lines.control import input_name
 from wrapper_ir.lines.walk import rewrite_paths
 from wrapper_ir.runtime.probes import difference
 from wrapper_ir.verify import diagnose
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 
 class NoFailureError(WrapperIRError):

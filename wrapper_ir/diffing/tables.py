@@ -146,10 +146,7 @@ class Entry(NamedTuple):
 
 
 class Tables:
-    """Matches the entries of two programs' tables, and reports those that differ.
-
-    Names of matched entries are added to ``names``.
-    """
+    """Matches entries of two programs' tables, notes their names, and reports differences."""
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -16,14 +16,12 @@ from torch import Tensor
 
 from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.lines import expr as ours
-from wrapper_ir.lines.expr import PYTHON_FUNCTIONS
+from wrapper_ir.lines.expr import PYTHON_FUNCTIONS, Dim
 from wrapper_ir.lines.expr_printer import ordered_args
 from wrapper_ir.lines.program import Program, SymbolKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
 
 

@@ -22,16 +22,13 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.analysis.kept import can_keep
 from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
 from wrapper_ir.analysis.ops import is_collective
-from wrapper_ir.lines import Device, Dim, MemoryKind, Place, effects, regions_of
+from wrapper_ir.lines import Device, Dim, MemoryKind, Place, Program, Region, effects, regions_of
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.traits import allocates_one
-from wrapper_ir.planning.sizes import held_bytes, nbytes_of
+from wrapper_ir.planning.sizes import Sizes, held_bytes, nbytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from wrapper_ir.lines import Program, Region
-    from wrapper_ir.planning.sizes import Sizes
 
 
 # Windows: ranges of lines in which an arena does not raise the peak.

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.liveness import BEFORE, Liveness
+from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
 from wrapper_ir.analysis.ops import OutOp, is_pointwise_out, out_op
 from wrapper_ir.lines.traits import allocates_one, calls_op, checks_layout, ends
 from wrapper_ir.lines.walk import Renaming
-
-if TYPE_CHECKING:
-    from wrapper_ir.analysis.liveness import Life
-
 
 # A plan cannot place memory that an op allocates itself. If the op has an ``out=`` overload, the
 # call becomes an allocation and a call of the overload. An op without one stays as it is, and so

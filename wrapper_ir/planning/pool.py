@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import sympy
 
@@ -20,16 +20,10 @@ import wrapper_ir.lines as ir
 from wrapper_ir.analysis.proof import Facts
 from wrapper_ir.lines.expr import CeilDiv, ToFloat
 from wrapper_ir.lines.traits import allocates_one
-from wrapper_ir.planning.arenas import Cut, leases
-from wrapper_ir.planning.intervals import check_offsets
+from wrapper_ir.planning.arenas import Cut, Lease, Tenant, leases
+from wrapper_ir.planning.intervals import Interval, check_offsets
 from wrapper_ir.planning.offsets import assign_offsets
 from wrapper_ir.planning.sizes import Rounded, Sizes, alignment_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from wrapper_ir.planning.arenas import Lease, Tenant
-    from wrapper_ir.planning.intervals import Interval
 
 _MOST_BYTES: Final = 2**62
 

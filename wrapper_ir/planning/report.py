@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 from wrapper_ir.analysis.kept import kept_pools
 from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.analysis.proof import within
-from wrapper_ir.lines import FrozenMap, SymbolKind, walk_regions
+from wrapper_ir.lines import FrozenMap, Path, Program, Region, SymbolKind, walk_regions
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.traits import is_slice
@@ -22,8 +22,6 @@ from wrapper_ir.planning.sizes import Sizes, held_bytes, held_spans, nbytes_of, 
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
-
-    from wrapper_ir.lines import Path, Program, Region
 
 
 # Placement in pools, read from the lines of a planned program, whoever planned it.

@@ -9,15 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.liveness import BEFORE, Liveness
+from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
 from wrapper_ir.analysis.ordering import Clocks, touch
 from wrapper_ir.lines.traits import allocates_one, calls_op, checks_layout, ends, shows
 from wrapper_ir.planning.sizes import Heights, Sizes, held_bytes, nbytes_of, peak
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from wrapper_ir.analysis.liveness import Life
 
 
 def insert_frees(program: ir.Program, *, free_inputs: bool | None = None) -> ir.Program:

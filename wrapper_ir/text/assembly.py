@@ -252,10 +252,7 @@ def _choices(hint: Value) -> list[type]:
 
 
 def _reader(cls: type, *, is_bare: bool = False) -> Reader:
-    """Generate the read function of a class, as fast as one written by hand.
-
-    With ``is_bare``, the optional first part is absent.
-    """
+    """Generate the read function of a class; if ``is_bare``, its optional first part is absent."""
     known: dict[str, object] = {"cls": cls}
     names = [f.name for f in dataclasses.fields(cls) if f.init and f.name != "origin"]
     left, body = left_side(cls), []

@@ -14,7 +14,7 @@ from wrapper_ir.lines.traits import loops
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import are, counted, described
 from wrapper_ir.verify.externs import check_alias_source
-from wrapper_ir.verify.state import Kind
+from wrapper_ir.verify.state import Frame, Kind, State, Storage, Storages
 from wrapper_ir.verify.tables import difference
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.rules import Rule
-    from wrapper_ir.verify.state import Frame, State, Storage, Storages
     from wrapper_ir.verify.symbols import Symbols
 
 
@@ -147,10 +146,7 @@ class Control:
     # After the regions.
 
     def check_results(self, line: ir.RegionLine, frame: Frame, leaving: list[Storages]) -> None:
-        """Check the results of a region, and its writes to parameters.
-
-        ``leaving`` holds the storages that each result may be in, in order.
-        """
+        """Check the results of a region, given the storages they may be in, and its writes."""
         name = frame.name
         self._check_writes(line, name, frame.region)
         pairs = zip(frame.region.results, leaving, strict=True)

@@ -12,13 +12,12 @@ from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.schema import CLASS_NAME
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.calls import check_access, counted, described, shown
+from wrapper_ir.verify.calls import Fault, Kernels, check_access, counted, described, shown
 from wrapper_ir.verify.tables import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wrapper_ir.verify.calls import Fault, Kernels
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.state import Place, State
     from wrapper_ir.verify.symbols import Symbols
@@ -56,10 +55,7 @@ class Externs:
         self.kernels = kernels
 
     def check(self, line: ir.ExternKernel) -> list[tuple[ir.SchemaArg, ir.Arg]]:
-        """Check a call against its op's schema, and return the arguments with their declarations.
-
-        The list is empty if the op or its schema is unknown.
-        """
+        """Check a call; return its arguments with their declarations, none if it has no schema."""
         schema = None if self.kernels.find(line) is None else self.kernels.schema(line.op)
         if schema is None:
             return []

@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import sympy
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.proof import end_of, grows, within
+from wrapper_ir.analysis.proof import Facts, Interval, end_of, grows, within
 from wrapper_ir.lines.expr import ToFloat, free_symbols, substitute
 from wrapper_ir.lines.traits import asserts, binds, computes
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.state import PoolSpace, Slot, Span, meeting
+from wrapper_ir.verify.state import PoolSpace, Slot, Span, State, meeting
 from wrapper_ir.verify.tables import check_alignment, report_devices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wrapper_ir.analysis.proof import Facts, Interval
     from wrapper_ir.verify.lifetimes import Lifetimes
-    from wrapper_ir.verify.state import State
 
 Choice: TypeAlias = "dict[str, int]"
 """Values of symbols."""
