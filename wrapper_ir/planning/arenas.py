@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wrapper_ir.analysis.kept import can_keep
 from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
@@ -28,7 +28,7 @@ from wrapper_ir.lines.traits import allocates_one
 from wrapper_ir.planning.sizes import Sizes, held_bytes, nbytes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 
 # Windows: ranges of lines in which an arena does not raise the peak.
@@ -119,6 +119,8 @@ def _ends(begin: int, end: int) -> Iterator[int]:
         length = length * 3 // 4
 
 
+Where: TypeAlias = tuple[Device, Place]
+
 _POOLED: Final = (MemoryKind.DEFAULT, MemoryKind.PINNED)
 _CALLERS: Final = frozenset((0,))
 
@@ -155,7 +157,7 @@ def leases(region: Region, program: Program, sizes: Sizes, cut: Cut) -> list[Lea
 
     Each has at least two storages, unless it is kept: one alone gains nothing from an arena.
     """
-    found: dict[tuple[Device, Place], list[Tenant]] = {}
+    found: dict[Where, list[Tenant]] = {}
     for where, tenant in _tenants(region, program, cut):
         found.setdefault(where, []).append(tenant)
     bound = _bindings(region, program)
@@ -175,9 +177,7 @@ def leases(region: Region, program: Program, sizes: Sizes, cut: Cut) -> list[Lea
     return sorted(made, key=lambda lease: lease.tenants[0].start)
 
 
-def _tenants(
-    region: Region, program: Program, cut: Cut
-) -> Iterable[tuple[tuple[Device, Place], Tenant]]:
+def _tenants(region: Region, program: Program, cut: Cut) -> Iterator[tuple[Where, Tenant]]:
     judge = Judge(region, program, is_kept=cut is Cut.KEPT)
     for first, chain in judge.chains.items():
         end = chain[-1].end

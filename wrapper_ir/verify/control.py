@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import sympy
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.rules import Rule
     from wrapper_ir.verify.symbols import Symbols
+
+
+Values: TypeAlias = dict[str, ir.Dim]
+"""Values of the scalar parameters of a region."""
 
 
 class Control:
@@ -130,7 +134,7 @@ class Control:
                 fix = "dtype, device, sizes and strides of parameter and operand must be equal"
                 fault(expected=expected, given=f"the operand is {given}", fix=fix)
 
-    def _param_fault(self, param: ir.BufferInput, arg: ir.Arg, values: dict[str, ir.Dim]) -> str:
+    def _param_fault(self, param: ir.BufferInput, arg: ir.Arg, values: Values) -> str:
         if not isinstance(arg, ir.BufferArg):
             return described(arg)
         buffers = self.state.program.buffers
@@ -193,7 +197,7 @@ class Control:
         line: ir.RegionLine,
         value: ir.Value,
         result: ir.CallResult,
-        bindings: dict[str, ir.Dim],
+        bindings: Values,
     ) -> tuple[str, str]:
         """Describe a result of the wrong kind or layout, and what is needed; empty if it fits."""
         if isinstance(result, ir.ResultBuffer):
@@ -206,9 +210,7 @@ class Control:
         self.symbols.check_value(result.symbol, value.value, self.state.here())
         return "", ""
 
-    def _layout_fault(
-        self, line: ir.RegionLine, inner: str, outer: str, bindings: dict[str, ir.Dim]
-    ) -> str:
+    def _layout_fault(self, line: ir.RegionLine, inner: str, outer: str, bindings: Values) -> str:
         buffers = self.state.program.buffers
         given, expected = buffers.get(inner), buffers.get(outer)
         if given is None or expected is None:
@@ -349,9 +351,9 @@ def _lent(line: ir.RegionLine, region: ir.Region) -> Iterator[tuple[ir.BufferInp
             yield param, arg
 
 
-def _values_of_params(region: ir.Region, operands: tuple[ir.Arg, ...]) -> dict[str, ir.Dim]:
+def _values_of_params(region: ir.Region, operands: tuple[ir.Arg, ...]) -> Values:
     """Return the values of the scalar parameters."""
-    values: dict[str, ir.Dim] = {}
+    values: Values = {}
     for param, arg in zip(region.params, operands, strict=False):
         if isinstance(param, ir.ScalarInput) and isinstance(arg, ir.ScalarArg):
             value = arg.value
@@ -360,7 +362,7 @@ def _values_of_params(region: ir.Region, operands: tuple[ir.Arg, ...]) -> dict[s
     return values
 
 
-def _with_values(layout: ir.Layout, values: dict[str, ir.Dim]) -> ir.Layout:
+def _with_values(layout: ir.Layout, values: Values) -> ir.Layout:
     """Return the layout with operands substituted for scalar parameters."""
     if not values or not layout.symbols & values.keys():
         return layout

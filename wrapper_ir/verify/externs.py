@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import changes_tensor
@@ -43,6 +43,9 @@ _CLASSES: Final[dict[str, tuple[type, ...]]] = {
     "MemoryFormat": (ir.EnumArg, ir.ScalarArg),
 }
 
+Bound: TypeAlias = list[tuple[ir.SchemaArg, ir.Arg]]
+"""Arguments with their declarations."""
+
 _SIZED_LIST: Final = re.compile(r"\[\d+\]$")
 
 
@@ -54,7 +57,7 @@ class Externs:
         self.symbols = symbols
         self.kernels = kernels
 
-    def check(self, line: ir.ExternKernel) -> list[tuple[ir.SchemaArg, ir.Arg]]:
+    def check(self, line: ir.ExternKernel) -> Bound:
         """Check a call; return its arguments with their declarations, none if it has no schema."""
         schema = None if self.kernels.find(line) is None else self.kernels.schema(line.op)
         if schema is None:
@@ -69,9 +72,7 @@ class Externs:
         self._check_results(line, schema, bound, fault)
         return bound
 
-    def _bind(
-        self, line: ir.ExternKernel, schema: ir.OpSchema, fault: Fault
-    ) -> list[tuple[ir.SchemaArg, ir.Arg]]:
+    def _bind(self, line: ir.ExternKernel, schema: ir.OpSchema, fault: Fault) -> Bound:
         """Pair arguments with their declarations, and check that all are given, once."""
         positional = schema.positional
         if len(line.args) > len(positional):
@@ -147,7 +148,7 @@ class Externs:
         self,
         line: ir.ExternKernel,
         schema: ir.OpSchema,
-        bound: list[tuple[ir.SchemaArg, ir.Arg]],
+        bound: Bound,
         fault: Fault,
     ) -> None:
         seen: set[tuple[int | str, ...]] = set()
@@ -196,7 +197,7 @@ class Externs:
         line: ir.ExternKernel,
         result: ir.ResultBuffer,
         type_: ir.SchemaType,
-        bound: list[tuple[ir.SchemaArg, ir.Arg]],
+        bound: Bound,
         fault: Fault,
     ) -> None:
         """Check the relation of a result to the arguments against the alias sets of the schema."""
