@@ -291,10 +291,8 @@ def _reproducer(  # noqa: PLR0913 - the result, its run and the destination
     alone = extract(program, found.call.number, inputs, target=target)
     names = [result.buffer for result in alone.program.results if hasattr(result, "buffer")]
     shown = [program.qualified_names.get(name, name) for name in names]
-    expected = tuple(
-        first.expected if name == found.buffer else tensor
-        for name, tensor in zip(shown, alone.expected, strict=True)
-    )
+    pairs = zip(shown, alone.expected, strict=True)
+    expected = tuple(first.expected if n == found.buffer else tensor for n, tensor in pairs)
     return dataclasses.replace(alone, expected=expected).write(folder, tolerance)
 
 
@@ -318,11 +316,8 @@ def module_of(graph: object) -> GraphModule:
 def constants_of(program: Program) -> dict[str, Any]:
     """Return the values of a program's constants by their qualified names in the model."""
     values = {**folded_values(program), **program.data}
-    return {
-        constant.qualified_name: values[name]
-        for name, constant in program.constants.items()
-        if name in values
-    }
+    known = {n: c.qualified_name for n, c in program.constants.items() if n in values}
+    return {qualified: values[name] for name, qualified in known.items()}
 
 
 def arguments_of(graph: Graph, program: Program, inputs: Sequence[Any]) -> list[Any]:

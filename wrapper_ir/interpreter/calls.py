@@ -208,10 +208,8 @@ class Watch:
         stray = (memory.bytes.cpu() != memory.before) & ~memory.may_change
         changed = stray.nonzero()
         if len(changed):
-            at = int(changed[0]) - memory.start
-            raise mem.StrayWriteError(
-                call=self._call, count=len(changed), name=memory.names[0], at=at
-            )
+            name, at = memory.names[0], int(changed[0]) - memory.start
+            raise mem.StrayWriteError(call=self._call, count=len(changed), name=name, at=at)
 
 
 def is_plain(tensor: Tensor) -> bool:

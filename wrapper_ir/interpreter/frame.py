@@ -239,9 +239,8 @@ class Frame:
         """
         storage = buffer.storages[0]
         if storage.kind is mem.Kind.CONSTANT or not buffer.owns:
-            why = (
-                "it belongs to a constant" if storage.kind is mem.Kind.CONSTANT else "it is a view"
-            )
+            is_constant = storage.kind is mem.Kind.CONSTANT
+            why = "it belongs to a constant" if is_constant else "it is a view"
             raise mem.WrongEndError(name=buffer.name, why=why)
         if storage.slices:
             names = ", ".join(f"%{each.owner}" for each in storage.slices)

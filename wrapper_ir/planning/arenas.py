@@ -243,11 +243,8 @@ def _kept_busy(region: Region, program: Program, liveness: Liveness) -> set[Life
 
 def _bindings(region: Region, program: Program) -> dict[str, int]:
     """Return the line of the region that binds each symbol; earlier bindings are left out."""
-    return {
-        name: position
-        for position, line in enumerate(region.body)
-        for name in effects(line, program).defines_symbols
-    }
+    bound = [effects(line, program).defines_symbols for line in region.body]
+    return {name: position for position, names in enumerate(bound) for name in names}
 
 
 def _by_binding(tenants: list[Tenant], bound: dict[str, int]) -> list[list[Tenant]]:

@@ -283,11 +283,9 @@ def _at_peak(
     if not most:
         return "", ()
     at = held.index(most)
-    found = [
-        Held(life.owner, sizes.of(life.first.owner), _why_held(life, at))
-        for life, start, end in held_spans(region, liveness, besides)
-        if max(start, 0) <= at < end
-    ]
+    spans = held_spans(region, liveness, besides)
+    there = [life for life, start, end in spans if max(start, 0) <= at < end]
+    found = [Held(x.owner, sizes.of(x.first.owner), _why_held(x, at)) for x in there]
     path = f"body[{at}]"
     inside = most - sum(each.nbytes for each in found)
     if inside > 0:
@@ -407,10 +405,8 @@ def _drawn(panel: _Panel, top: int) -> list[str]:
     floor = top + _HEIGHT
     title = escape(f"{panel.title}: {panel.nbytes:,} bytes, {len(panel.boxes)} buffers")
     frame = {"x": _LEFT, "y": top, "width": _WIDTH, "height": _HEIGHT}
-    parts = [
-        _tag("text", title, x=_LEFT, y=top - 6, font_size=12),
-        _tag("rect", **frame, fill="#f4f4f4", stroke="#999"),
-    ]
+    parts = [_tag("text", title, x=_LEFT, y=top - 6, font_size=12)]
+    parts.append(_tag("rect", **frame, fill="#f4f4f4", stroke="#999"))
     for quarter in range(5):
         value, y = f"{panel.nbytes * quarter // 4:,}", floor - _HEIGHT * quarter / 4 + 4
         parts.append(_tag("text", value, x=_LEFT - 6, y=f"{y:.1f}", text_anchor="end"))

@@ -130,10 +130,8 @@ class Choices:
         """Return the span of bytes for each choice, empty for an empty layout."""
         sizes = [self._values(size) for size in layout.size if type(size) is not int]
         ends = zip(self._values(start), self._values(end), strict=True)
-        return tuple(
-            _span(first, last, [values[at] for values in sizes])
-            for at, (first, last) in enumerate(ends)
-        )
+        rows = ([values[at] for values in sizes] for at in range(len(self.all)))
+        return tuple(_span(*each, row) for each, row in zip(ends, rows, strict=True))
 
     def _values(self, value: ir.Dim) -> tuple[int | None, ...]:
         """Return the value for each choice; None if the choice does not determine it."""
