@@ -14,16 +14,13 @@ import wrapper_ir.lines as ir
 from wrapper_ir.build.calls import KernelCalls
 from wrapper_ir.build.control import Control
 from wrapper_ir.build.declarations import Declarations
-from wrapper_ir.build.draft import Equation, bind_given, metadata_of, range_checks
+from wrapper_ir.build.draft import Equation, ProgramDraft, bind_given, metadata_of, range_checks
 from wrapper_ir.build.memory import Memory, Streams
-from wrapper_ir.build.values import UnfinishedError, choice, located
+from wrapper_ir.build.values import Buffer, Number, UnfinishedError, choice, located
 from wrapper_ir.lines.traits import binds, computes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from wrapper_ir.build.draft import ProgramDraft
-    from wrapper_ir.build.values import Buffer, Number
 
 
 class Builder(Declarations, KernelCalls, Memory, Streams, Control):
@@ -93,13 +90,9 @@ class Builder(Declarations, KernelCalls, Memory, Streams, Control):
         # What the preamble binds belongs to this program only, for more may be built.
         symbols, bound = dict(self._draft.symbols), set(self._draft.bound)
         draft = replace(self._draft, symbols=symbols, bound=bound)
-        program = draft.program(
-            self.name,
-            self._results,
-            head=_preamble(draft, self._input_origins, check_inputs=self._check_inputs),
-            role=self.role,
-            stage=self.stage,
-        )
+        head = _preamble(draft, self._input_origins, check_inputs=self._check_inputs)
+        program = draft.program(self.name, self._results, head=head)
+        program = program.replace(role=self.role, stage=self.stage)
         if verify:
             from wrapper_ir.verify import verify as check  # noqa: PLC0415 - a layer above
 
@@ -134,11 +127,9 @@ def _preamble(
         return tuple(lines)
     others |= {item.symbol: at for item, at in origins.items() if isinstance(item, ir.ScalarInput)}
     bound = sizes | others
-    lines += (
-        ir.AssertLayout(item.name, origin=origin)
-        for item, origin in origins.items()
-        if isinstance(item, ir.BufferInput) and draft.buffers[item.name].symbols <= bound.keys()
-    )
+    buffers = {each.name: at for each, at in origins.items() if isinstance(each, ir.BufferInput)}
+    known = {name for name in buffers if draft.buffers[name].symbols <= bound.keys()}
+    lines += (ir.AssertLayout(n, origin=at) for n, at in buffers.items() if n in known)
     for name, origin in bound.items():
         info = draft.symbols[name]
         # No size is negative.

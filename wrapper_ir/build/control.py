@@ -205,10 +205,8 @@ class Control(Part):
             reason = f"the regions return {counts[0]} results and {counts[1]}"
             raise ResultError(callee=callee, reason=reason)
         found = [self._returned(region) for region in regions] if may_alias else []
-        aliases = [
-            _names_at(operands, set().union(*(each[position] for each in found)))
-            for position in range(counts[0])
-        ]
+        reached = [set().union(*(each[n] for each in found)) for n in range(counts[0])]
+        aliases = [_names_at(operands, each) for each in reached]
         args = self._passed(operands, regions)
         results, handles = self._results_like(callee, regions[0].results, aliases)
         if line is ir.Cond:
@@ -371,20 +369,16 @@ class Control(Part):
         }
         for _ in carried:
             changed.update(*(each for position, each in enumerate(carried) if position in changed))
-        accesses = dict.fromkeys(changed, ir.Access.READ_WRITE)
-        return tuple(
-            self._operand(operand, accesses.get(position, ir.Access.READ))
-            for position, operand in enumerate(operands)
-        )
+        written = dict.fromkeys(changed, ir.Access.READ_WRITE)
+        accesses = [written.get(n, ir.Access.READ) for n in range(len(operands))]
+        return tuple(map(self._operand, operands, accesses))
 
     def _returned(self, region: ir.Region) -> list[set[int]]:
         """Return, for each result of a region, the positions of parameters that it may alias."""
         params = enumerate(region.params)
         positions = {p.name: at for at, p in params if isinstance(p, ir.BufferInput)}
-        roots = [
-            self._draft.roots(value.buffer) if isinstance(value, ir.BufferValue) else ()
-            for value in region.results
-        ]
+        names = [v.buffer if isinstance(v, ir.BufferValue) else "" for v in region.results]
+        roots = [self._draft.roots(name) if name else () for name in names]
         return [{positions[root] for root in each if root in positions} for each in roots]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -24,7 +24,6 @@ from wrapper_ir.build.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
 
     from wrapper_ir.devices import KernelLanguage
 

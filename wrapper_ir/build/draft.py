@@ -7,9 +7,9 @@ buffer. :meth:`ProgramDraft.program` turns it into a :class:`~wrapper_ir.lines.P
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import sympy
 
@@ -18,9 +18,6 @@ from wrapper_ir.analysis.proof import within
 from wrapper_ir.lines.expr import FloorDiv, Mod, free_symbols, substitute
 from wrapper_ir.lines.symbols import dims_of
 from wrapper_ir.lines.traits import computes
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
 
 T = TypeVar("T")
 
@@ -122,14 +119,10 @@ class ProgramDraft:
 
     def is_guess(self, value: ir.Scalar) -> bool:
         """Return whether :meth:`expected` takes some symbol for large, for lack of a hint."""
-        return any(
-            (
-                self.is_guess(self._computed[name])
-                if name in self._computed
-                else self.symbols[name].hint is None
-            )
-            for name in free_symbols(value)
-        )
+        names = free_symbols(value)
+        if any(self.is_guess(self._computed[name]) for name in names if name in self._computed):
+            return True
+        return any(self.symbols[name].hint is None for name in names - self._computed.keys())
 
     def _expected_symbol(self, name: str) -> int:
         if name in self._computed:
@@ -235,7 +228,6 @@ class ProgramDraft:
         *,
         head: Sequence[ir.AnyLine] = (),
         role: ir.GraphRole = ir.GraphRole.INFERENCE,
-        stage: ir.Stage = ir.Stage.LOGICAL,
     ) -> ir.Program:
         """Return the finished program, with the lines of ``head`` between definitions and body."""
         return ir.Program(
@@ -251,7 +243,6 @@ class ProgramDraft:
             events=tuple(self.events),
             mempools=tuple(self.mempools),
             role=role,
-            stage=stage,
             origins=self.origins,
             data=dict(self.data),
         )

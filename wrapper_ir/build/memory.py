@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import wrapper_ir.lines as ir
 from wrapper_ir.build.values import (
@@ -19,9 +18,6 @@ from wrapper_ir.build.values import (
     located,
     size_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Memory(Part):

@@ -9,10 +9,10 @@ import enum
 import functools
 import linecache
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 import sympy
 
@@ -23,10 +23,6 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import dims
 from wrapper_ir.lines.schema import CLASS_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 # Mistakes that are detected at the offending call. The verifier finds the rest at the end.
 
@@ -191,11 +187,9 @@ def dtype_of(value: ir.DType | str) -> ir.DType:
     try:
         return ir.DTYPE_BY_SHORT_NAME.get(text) or ir.DType.from_torch_name(text)
     except KeyError:
-        raise LayoutError(
-            given=value,
-            reason="there is no such element type",
-            hint=f"element types are {', '.join(sorted(ir.DTYPE_BY_SHORT_NAME))}",
-        ) from None
+        reason = "there is no such element type"
+        hint = f"element types are {', '.join(sorted(ir.DTYPE_BY_SHORT_NAME))}"
+        raise LayoutError(given=value, reason=reason, hint=hint) from None
 
 
 def device_of(value: ir.Device | str) -> ir.Device:

@@ -7,15 +7,15 @@ import functools
 import json
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind
-from torch.fx import GraphModule
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec
+from torch.fx import GraphModule, Node
 
 from wrapper_ir.api import compile as compile_program
 from wrapper_ir.debugging.eager import Beside, Difference, OtherGraphError, Saved
@@ -29,10 +29,6 @@ from wrapper_ir.passes.probes import insert_probes, poison
 from wrapper_ir.runtime.probes import debug_session, difference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from torch.export.graph_signature import InputSpec
-    from torch.fx import Node
 
     from wrapper_ir.lines.program import Program
 
@@ -295,10 +291,8 @@ def _reproducer(  # noqa: PLR0913 - the result, its run and the destination
     alone = extract(program, found.call.number, inputs, target=target)
     names = [result.buffer for result in alone.program.results if hasattr(result, "buffer")]
     shown = [program.qualified_names.get(name, name) for name in names]
-    expected = tuple(
-        first.expected if name == found.buffer else tensor
-        for name, tensor in zip(shown, alone.expected, strict=True)
-    )
+    pairs = zip(shown, alone.expected, strict=True)
+    expected = tuple(first.expected if n == found.buffer else tensor for n, tensor in pairs)
     return dataclasses.replace(alone, expected=expected).write(folder, tolerance)
 
 
@@ -322,11 +316,8 @@ def module_of(graph: object) -> GraphModule:
 def constants_of(program: Program) -> dict[str, Any]:
     """Return the values of a program's constants by their qualified names in the model."""
     values = {**folded_values(program), **program.data}
-    return {
-        constant.qualified_name: values[name]
-        for name, constant in program.constants.items()
-        if name in values
-    }
+    known = {n: c.qualified_name for n, c in program.constants.items() if n in values}
+    return {qualified: values[name] for name, qualified in known.items()}
 
 
 def arguments_of(graph: Graph, program: Program, inputs: Sequence[Any]) -> list[Any]:

@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.fx import Interpreter
+from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.node import map_aggregate, map_arg
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime.probes import difference, private_copy
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torch.fx import GraphModule, Node
 
 
 class OtherGraphError(WrapperIRError):

@@ -52,14 +52,11 @@ def planned(program: ir.Program) -> ir.Program:
 
 def copies(inputs: Sequence[Any]) -> list[Any]:
     """Return deep copies of inputs in the same layouts."""
-    return [
-        (
-            private_copy(value)
-            if isinstance(value, torch.Tensor)
-            else copy.deepcopy(value) if isinstance(value, torch.ScriptObject) else value
-        )
-        for value in inputs
-    ]
+    return [private_copy(v) if isinstance(v, torch.Tensor) else _own(v) for v in inputs]
+
+
+def _own(value: Any) -> Any:
+    return copy.deepcopy(value) if isinstance(value, torch.ScriptObject) else value
 
 
 def with_own_state(program: ir.Program) -> ir.Program:

@@ -7,10 +7,10 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
@@ -23,9 +23,6 @@ from wrapper_ir.lines.control import input_name
 from wrapper_ir.lines.walk import rewrite_paths
 from wrapper_ir.runtime.probes import difference
 from wrapper_ir.verify import diagnose
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 
 class NoFailureError(WrapperIRError):
@@ -170,11 +167,8 @@ def _outcome(
 ) -> tuple[dict[str, list[Any]], str]:
     """Run a program; return its results, inputs and constants, or a word for the failure."""
     own, args = with_own_state(program), copies(inputs)
-    kept = [
-        value
-        for item, value in zip(program.inputs, args, strict=True)
-        if not (isinstance(item, ir.BufferInput) and item.donated)
-    ]
+    gone = [isinstance(item, ir.BufferInput) and item.donated for item in program.inputs]
+    kept = [value for value, is_gone in zip(args, gone, strict=True) if not is_gone]
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
@@ -287,11 +281,8 @@ def _closed(program: ir.Program) -> ir.Program:
             defined.update(line_effects.defines)
             objects.update(line_effects.defines_objects)
             body.append(line)
-    results = tuple(
-        value
-        for value in program.results
-        if not isinstance(value, ir.BufferValue) or value.buffer in defined
-    )
+    gone = [v for v in program.results if isinstance(v, ir.BufferValue) and v.buffer not in defined]
+    results = tuple(value for value in program.results if value not in gone)
     return program.replace(body=tuple(body), results=results)
 
 
@@ -322,16 +313,10 @@ def _tidy(program: ir.Program) -> ir.Program:
     for name, constant in program.constants.items():
         if name in used and constant.packing is not None:
             used.update(constant.packing.sources)
-    constants = {
-        name: constant
-        for name, constant in program.constants.items()
-        if name in used or any(c.tied_to == name for c in program.constants.values())
-    }
-    layouts = {
-        name: layout
-        for name, layout in program.buffers.items()
-        if name in defined or name in constants
-    }
+    used.update(each.tied_to for each in program.constants.values() if each.tied_to)
+    constants = {name: each for name, each in program.constants.items() if name in used}
+    defined |= constants.keys()
+    layouts = {name: layout for name, layout in program.buffers.items() if name in defined}
     handed = {name for _, line in ir.walk(program) for name in ir.effects(line, program).objects}
     objects = {name: item for name, item in program.objects.items() if name in handed}
     kept = constants.keys() | objects.keys()

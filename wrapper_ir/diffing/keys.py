@@ -294,10 +294,8 @@ class BodyKeys:
         #: The weakest keys: the class, or ``_MEMORY`` for lines that create memory.
         self.kind = [_class(line) for line in self.lines]
         #: The level 0 keys of lines that compute something; None for the others, which look alike.
-        self.does = [
-            None if kind == _MEMORY or does.kills else key
-            for kind, does, key in zip(self.kind, self.effects, own, strict=True)
-        ]
+        rows = zip(self.kind, self.effects, own, strict=True)
+        self.does = [None if kind == _MEMORY or does.kills else key for kind, does, key in rows]
         maker = {name: n for n, each in enumerate(self.effects) for name in each.defines}
         operands = [_operands(each) for each in self.effects]
         #: For each line, those that use its results and those that define its operands, with slots.

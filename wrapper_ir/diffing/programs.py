@@ -7,20 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.liveness import Liveness
+from wrapper_ir.diffing import model
 from wrapper_ir.diffing.canonical_form import renaming
 from wrapper_ir.diffing.keys import BodyKeys, Fields, ProgramKeys, new_keys, own_lines
-from wrapper_ir.diffing.model import (
-    FieldChange,
-    Figures,
-    Kind,
-    LineChange,
-    ProgramDiff,
-    RegionChange,
-)
 from wrapper_ir.diffing.sequences import Fate, Match, Matcher
 from wrapper_ir.diffing.tables import Kernels, Names, Tables
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines import Program, Stage, TorchOp, walk
+from wrapper_ir.lines import AnyLine, Program, Region, Stage, TorchOp, walk
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.traits import allocates, calls_op, declares, own_roles
@@ -32,8 +25,6 @@ from wrapper_ir.text.printer import ItemPrinter, first_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from wrapper_ir.lines import AnyLine, Region
-
 
 # The counts of programs, for the summary of a diff.
 
@@ -42,12 +33,12 @@ if TYPE_CHECKING:
 _SENSELESS: Final = (ArithmeticError, LookupError, TypeError, ValueError, WrapperIRError)
 
 
-def figures(program: Program) -> Figures:
+def figures(program: Program) -> model.Figures:
     """Count a program, which may be invalid."""
     sizes = Sizes(program)
     lines = [line for _, line in walk(program)]
     new = [line.out for line in lines if allocates(line)]
-    return Figures(
+    return model.Figures(
         lines=len(lines) - sum(map(declares, lines)),
         kernels=sum(not isinstance(k.source, TorchOp) for k in program.kernels.values()),
         calls=sum(Role.CALL in own_roles(line) for line in lines),
@@ -78,7 +69,7 @@ def _peak(program: Program, sizes: Sizes) -> int | None:
 _ROUNDS: Final = 3
 
 
-def diff(before: Program, after: Program) -> ProgramDiff:
+def diff(before: Program, after: Program) -> model.ProgramDiff:
     """Compare two programs by meaning: names and origins do not count.
 
     Lines are matched by what they do and by their neighbours. For a matched line, the diff lists
@@ -96,7 +87,7 @@ def diff(before: Program, after: Program) -> ProgramDiff:
     check_lines(as_program(after, "wir.diff"))
     if before == after:
         count = figures(before)
-        return ProgramDiff(count, count)
+        return model.ProgramDiff(count, count)
     return _Diff(before, after).result()
 
 
@@ -157,10 +148,10 @@ class _Diff:
             for _, inner, twin in _twins(keys_a.lines[i], keys_b.lines[j]):
                 self._match(inner, twin)
 
-    def result(self) -> ProgramDiff:
+    def result(self) -> model.ProgramDiff:
         """Return all differences."""
         a, b = self._regions
-        return ProgramDiff(
+        return model.ProgramDiff(
             figures(self._before),
             figures(self._after),
             (*self._tables.params(a, b), *self._tables.changes(), *self._tables.results(a, b)),
@@ -169,7 +160,7 @@ class _Diff:
             self._folding(),
         )
 
-    def _folding(self) -> ProgramDiff | None:
+    def _folding(self) -> model.ProgramDiff | None:
         """Return the differences between the programs that compute folded constants."""
         old, new = self._before.folding, self._after.folding
         if old is None and new is None:
@@ -179,42 +170,44 @@ class _Diff:
 
     def _lines(
         self, a: Region, b: Region, path_a: Path, path_b: Path, name: str
-    ) -> Iterator[LineChange]:
+    ) -> Iterator[model.LineChange]:
         """Yield the changes to a region's lines, in the order of the second program."""
         match = self._matches[id(a), id(b)]
         rows_a, rows_b = own_lines(a), own_lines(b)
         for kind, i, j in sorted(match.fates(), key=lambda fate: _place(match, fate, len(rows_b))):
             old, old_path = _at(rows_a, i, path_a, name)
             new, new_path = _at(rows_b, j, path_b, name)
-            fields: tuple[FieldChange, ...] = ()
-            regions: tuple[RegionChange, ...] = ()
+            fields: tuple[model.FieldChange, ...] = ()
+            regions: tuple[model.RegionChange, ...] = ()
             if old is not None and new is not None:
                 fields = tuple(self._parts(old, new))
                 regions = tuple(self._inside(old, new, old_path, new_path))
-            if fields or regions or kind is not Kind.CHANGED:
+            if fields or regions or kind is not model.Kind.CHANGED:
                 sides = zip(self._items, (old, new), strict=True)
                 was, now = ["" if line is None else first_line(p, line) for p, line in sides]
                 paths = (str(old_path), str(new_path))
-                yield LineChange(kind, *paths, was, now, fields, regions)
+                yield model.LineChange(kind, *paths, was, now, fields, regions)
 
-    def _parts(self, old: AnyLine, new: AnyLine) -> Iterator[FieldChange]:
+    def _parts(self, old: AnyLine, new: AnyLine) -> Iterator[model.FieldChange]:
         if type(old) is type(new):
             yield from self._fields.of(old, new)
         else:
-            yield FieldChange("line", old.mnemonic, new.mnemonic)
+            yield model.FieldChange("line", old.mnemonic, new.mnemonic)
         before, after = self._keys[0].effects(old).defines, self._keys[1].effects(new).defines
         for number, (first, second) in enumerate(zip(before, after, strict=False)):
             layouts = (self._before.buffers.get(first), self._after.buffers.get(second))
             for part in self._fields.layouts(*layouts):
                 name = part.name if len(after) == 1 else f"results[{number}].{part.name}"
-                yield FieldChange(name, part.before, part.after)
+                yield model.FieldChange(name, part.before, part.after)
 
-    def _inside(self, old: AnyLine, new: AnyLine, at_a: Path, at_b: Path) -> Iterator[RegionChange]:
+    def _inside(
+        self, old: AnyLine, new: AnyLine, at_a: Path, at_b: Path
+    ) -> Iterator[model.RegionChange]:
         for name, a, b in _twins(old, new):
             items = (*self._tables.params(a, b), *self._tables.results(a, b))
             lines = tuple(self._lines(a, b, at_a, at_b, name))
             if items or lines:
-                yield RegionChange(name, items, lines)
+                yield model.RegionChange(name, items, lines)
 
 
 def _matched(a: BodyKeys, b: BodyKeys) -> Match:

@@ -146,10 +146,7 @@ class Entry(NamedTuple):
 
 
 class Tables:
-    """Matches the entries of two programs' tables, and reports those that differ.
-
-    Names of matched entries are added to ``names``.
-    """
+    """Matches entries of two programs' tables, notes their names, and reports differences."""
 
     def __init__(
         self,
@@ -324,7 +321,5 @@ def _aligned(a: Sequence[Hashable], b: Sequence[Hashable]) -> Match:
 
 def _strays(program: ir.Program, keys: ProgramKeys) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the layouts and symbols that nothing defines, which an invalid program may have."""
-    return (
-        {n: layout for n, layout in program.buffers.items() if n not in keys.buffers},
-        {n: info for n, info in program.symbols.items() if n not in keys.symbols},
-    )
+    layouts = {n: layout for n, layout in program.buffers.items() if n not in keys.buffers}
+    return layouts, {n: info for n, info in program.symbols.items() if n not in keys.symbols}

@@ -9,20 +9,17 @@ import torch
 from torch import Tensor
 
 import wrapper_ir.lines as ir
-from wrapper_ir.devices import KernelLanguage, named
+from wrapper_ir.devices import DeviceKind, KernelLanguage, named
 from wrapper_ir.emitters.kernel_types import cpp_source, declared_type, launch_problem
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.interpreter import memory as mem
-from wrapper_ir.interpreter.frame import Buffer, dtype_of
+from wrapper_ir.interpreter.frame import Buffer, Frame, dtype_of
 from wrapper_ir.lines.traits import calls_kernel
 from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_of
 from wrapper_ir.runtime.checks import check_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from wrapper_ir.devices import DeviceKind
-    from wrapper_ir.interpreter.frame import Frame
 
 
 # Kernels as functions, and arguments for torch.
@@ -211,22 +208,15 @@ class Watch:
         stray = (memory.bytes.cpu() != memory.before) & ~memory.may_change
         changed = stray.nonzero()
         if len(changed):
-            at = int(changed[0]) - memory.start
-            raise mem.StrayWriteError(
-                call=self._call, count=len(changed), name=memory.names[0], at=at
-            )
+            name, at = memory.names[0], int(changed[0]) - memory.start
+            raise mem.StrayWriteError(call=self._call, count=len(changed), name=name, at=at)
 
 
 def is_plain(tensor: Tensor) -> bool:
     """Return True if a tensor's elements are stored in its memory as they are."""
-    return (
-        tensor.layout is torch.strided
-        and not tensor.is_quantized
-        and not tensor.is_conj()
-        and not tensor.is_neg()
-        and not tensor.is_meta
-        and not mem.is_bare(tensor)
-    )
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
+        return False
+    return not (tensor.is_conj() or tensor.is_neg() or mem.is_bare(tensor))
 
 
 def _shape(tensor: Tensor) -> object:
@@ -261,10 +251,7 @@ def bind_results(
     value: object,
     alive: Iterable[mem.Storage],
 ) -> list[mem.Storage]:
-    """Bind an op's results to names, and return the new storages.
-
-    ``alive`` are all live storages, inside and outside this region.
-    """
+    """Bind an op's results to names; return the new storages, given all that are alive."""
     known = list(alive)
     made: list[mem.Storage] = []
     for result in results:
@@ -352,10 +339,7 @@ def _check_offset(frame: Frame, call: str, result: ir.ResultBuffer, leaf: Tensor
 
 
 def guarded(name: str, tensor: Tensor) -> tuple[mem.Storage, Tensor]:
-    """Copy a tensor's memory to new storage. Return the storage and the tensor in it.
-
-    A tensor without plain memory is not copied.
-    """
+    """Copy a tensor's memory, if it is plain, to new storage; return that and the tensor in it."""
     if not is_plain(tensor) or type(tensor) is not Tensor:
         has_memory = tensor.layout is torch.strided and not mem.is_bare(tensor)
         nbytes = tensor.untyped_storage().nbytes() if has_memory else 0

@@ -22,7 +22,7 @@ import wrapper_ir.lines as ir
 from wrapper_ir.analysis.proof import within
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter.calls import find_op, part, value_of
-from wrapper_ir.interpreter.frame import KINDS, Buffer, Frame, dtype_of, evaluate
+from wrapper_ir.interpreter.frame import KINDS, Buffer, Frame, Number, dtype_of, evaluate
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.traits import computes
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from wrapper_ir.interpreter.frame import Number
 
 #: The first symbol's value and the steps to those of the next ones, besides the hints.
 _SAMPLES: Final = ((0, 1), (3, 1), (32, 4), (131, 6), (4093, 10))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -16,14 +16,12 @@ from torch import Tensor
 
 from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.lines import expr as ours
-from wrapper_ir.lines.expr import PYTHON_FUNCTIONS
+from wrapper_ir.lines.expr import PYTHON_FUNCTIONS, Dim
 from wrapper_ir.lines.expr_printer import ordered_args
 from wrapper_ir.lines.program import Program, SymbolKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
 
 
@@ -206,9 +204,7 @@ class Frame:
         offset = int(buffer.tensor.storage_offset()) - self.dim(layout.offset)
         return offset * layout.dtype.itemsize
 
-    def place(
-        self, name: str, storage: mem.Storage, layout: Layout, base: int | None = None
-    ) -> Tensor:
+    def place(self, name: str, of: mem.Storage, layout: Layout, base: int | None = None) -> Tensor:
         """Return a view of a storage with a layout, whose offset counts from ``base``.
 
         Raises:
@@ -218,19 +214,19 @@ class Frame:
         if any(n < 0 for n in size):
             raise mem.OutOfBoundsError(name=name, why=f"its sizes are {size}")
         at = self.dim(layout.offset) * layout.dtype.itemsize
-        at += 0 if base is None else base - storage.start
-        if (storage.start + at) % layout.dtype.itemsize:
+        at += 0 if base is None else base - of.start
+        if (of.start + at) % layout.dtype.itemsize:
             raise mem.OutOfBoundsError(name=name, why="it begins inside an element")
         length = self.nbytes(layout)
-        room = storage.nbytes
-        if storage.block is None:  # the bound is the memory behind the caller's tensor
-            room = storage.tensor.untyped_storage().nbytes() - storage.start
+        room = of.nbytes
+        if of.block is None:  # the bound is the memory behind the caller's tensor
+            room = of.tensor.untyped_storage().nbytes() - of.start
         if length and (at < 0 or at + length > room):
             why = f"it ends at byte {at + length} of a storage of {room} bytes"
             raise mem.OutOfBoundsError(name=name, why=why)
         if not length and not 0 <= at <= room:
             at = 0  # without elements, the position does not matter
-        return mem.view(storage, dtype_of(layout), size, stride, at)
+        return mem.view(of, dtype_of(layout), size, stride, at)
 
     def end(self, buffer: Buffer, why: str, *, heir: str = "") -> mem.Storage:
         """End the storage that a name owns, or pass it on to ``heir``.
@@ -243,9 +239,8 @@ class Frame:
         """
         storage = buffer.storages[0]
         if storage.kind is mem.Kind.CONSTANT or not buffer.owns:
-            why = (
-                "it belongs to a constant" if storage.kind is mem.Kind.CONSTANT else "it is a view"
-            )
+            is_constant = storage.kind is mem.Kind.CONSTANT
+            why = "it belongs to a constant" if is_constant else "it is a view"
             raise mem.WrongEndError(name=buffer.name, why=why)
         if storage.slices:
             names = ", ".join(f"%{each.owner}" for each in storage.slices)

@@ -12,7 +12,7 @@ from wrapper_ir.analysis.ops import WAIT, begins_work
 from wrapper_ir.devices import named
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter import memory as mem
-from wrapper_ir.interpreter.calls import Watch, bind_results, find_op, settle, value_of
+from wrapper_ir.interpreter.calls import Launch, Watch, bind_results, find_op, settle, value_of
 from wrapper_ir.interpreter.frame import Buffer, Frame, dtype_of
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import free_symbols
@@ -23,7 +23,6 @@ from wrapper_ir.runtime import check_apart, check_result, check_that, make_probe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from wrapper_ir.interpreter.calls import Launch
 
 _KEPT_DEAD = 16
 """Number of ended storages to watch for writes. Each is examined after every call."""

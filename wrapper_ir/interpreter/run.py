@@ -12,17 +12,9 @@ import wrapper_ir.lines as ir
 from wrapper_ir.analysis.borders import stored_inputs
 from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.interpreter import calls
 from wrapper_ir.interpreter import memory as mem
-from wrapper_ir.interpreter.calls import (
-    borrowed,
-    called_kernels,
-    check_constant,
-    check_input,
-    guarded,
-    settle,
-    value_of,
-)
-from wrapper_ir.interpreter.frame import KINDS, Buffer, Frame
+from wrapper_ir.interpreter.frame import KINDS, Buffer, Frame, Number
 from wrapper_ir.interpreter.lines import LineRunner
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.runtime import InputCountError, check_object
@@ -32,8 +24,6 @@ from wrapper_ir.verify import verify as verify_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from wrapper_ir.interpreter.frame import Number
 
 
 # Control flow. Each region runs in a frame of its own.
@@ -63,7 +53,7 @@ class Interpreter(LineRunner):
             elif isinstance(param, ir.ScalarInput):  # no region takes an object
                 inner.bind(param.symbol, item)
         for buffer in list(inner.buffers.values()):
-            settle(inner, buffer)
+            calls.settle(inner, buffer)
         self.run_body(region, path, name)
         self.path = path
         results = self.leave(region)
@@ -98,7 +88,7 @@ class Interpreter(LineRunner):
     def _result(self, value: ir.Value) -> Item:
         if isinstance(value, ir.BufferValue):
             buffer = self.frame.find(value.buffer)
-            settle(self.frame, buffer)
+            calls.settle(self.frame, buffer)
             return buffer
         return None if isinstance(value, ir.NoneValue) else self.frame.number(value.value)
 
@@ -129,11 +119,15 @@ class Interpreter(LineRunner):
             else:
                 sources = [s for name in result.of for s in self.frame.find(name).storages]
                 buffer.storages = tuple(dict.fromkeys((*item.storages, *sources)))
-            settle(self.frame, self.frame.define(buffer))
+            calls.settle(self.frame, self.frame.define(buffer))
 
     def _items(self, args: Sequence[ir.Arg]) -> list[Item]:
         return [
-            self.frame.find(a.buffer) if isinstance(a, ir.BufferArg) else value_of(self.frame, a)
+            (
+                self.frame.find(a.buffer)
+                if isinstance(a, ir.BufferArg)
+                else calls.value_of(self.frame, a)
+            )
             for a in args
         ]
 
@@ -141,11 +135,11 @@ class Interpreter(LineRunner):
 
     @override
     def visit_cond(self, line: ir.Cond) -> None:
-        self._choose(line, 0 if bool(value_of(self.frame, line.predicate)) else 1)
+        self._choose(line, 0 if bool(calls.value_of(self.frame, line.predicate)) else 1)
 
     @override
     def visit_switch(self, line: ir.Switch) -> None:
-        number = int(value_of(self.frame, line.selector))
+        number = int(calls.value_of(self.frame, line.selector))
         self._choose(line, max(0, min(number, len(line.cases) - 1)))
 
     def _choose(self, line: ir.Cond | ir.Switch, position: int) -> None:
@@ -218,7 +212,7 @@ class Interpreter(LineRunner):
         return self._new("stacked", made)
 
     def _new(self, name: str, tensor: Tensor) -> Buffer:
-        storage, made = guarded(name, tensor)
+        storage, made = calls.guarded(name, tensor)
         return Buffer(name, made, (self.enter(storage),))
 
 
@@ -280,7 +274,7 @@ def interpret(
     if len(inputs) != len(program.inputs):
         raise InputCountError(expected=len(program.inputs), got=len(inputs))
     refuse_differences(program, registered_op)
-    interpreter = Interpreter(program, called_kernels(program))
+    interpreter = Interpreter(program, calls.called_kernels(program))
     before = mem.pattern.set(unwritten)
     try:
         return _run(interpreter, program, inputs)
@@ -308,9 +302,9 @@ def _constants(program: ir.Program) -> dict[str, Buffer]:
     constants: dict[str, Buffer] = {}
     for name, constant in program.constants.items():
         if constant.kind is not ir.ConstantKind.PACKED:
-            check_constant(program, name)
+            calls.check_constant(program, name)
         tensor: Tensor = program.data[name].detach()
-        storage = borrowed(name, mem.Kind.CONSTANT, tensor)
+        storage = calls.borrowed(name, mem.Kind.CONSTANT, tensor)
         storage.writable = constant.mutable
         constants[name] = Buffer(name, tensor, (storage,))
     for name, constant in program.constants.items():
@@ -330,7 +324,7 @@ def folded_values(program: ir.Program) -> dict[str, Any]:
     if folding is None or not all(source in program.data for _, source in sources):
         return {}
     folding = folding.replace(data={name: program.data[source] for name, source in sources})
-    interpreter = Interpreter(folding, called_kernels(folding))
+    interpreter = Interpreter(folding, calls.called_kernels(folding))
     return dict(zip(program.folded, _run(interpreter, folding, ()), strict=True))
 
 
@@ -355,8 +349,8 @@ def _take_inputs(program: ir.Program, frame: Frame, inputs: Sequence[Any]) -> No
             is_used = item.name in used
             tensor = value if isinstance(value, Tensor) or is_used else torch.empty(0)
             if is_used:
-                check_input(frame, item.name, tensor, plain=item.name in stored)
-            storage = borrowed(item.name, mem.Kind.INPUT, tensor)
+                calls.check_input(frame, item.name, tensor, plain=item.name in stored)
+            storage = calls.borrowed(item.name, mem.Kind.INPUT, tensor)
             frame.define(Buffer(item.name, tensor, (storage,), owns=True, is_new=is_used))
         elif isinstance(item, ir.ScalarInput) and value is not None:  # None: the number is unused
             info = program.symbols[item.symbol]

@@ -113,10 +113,7 @@ class Trait(enum.Enum):
 
 
 class Runs(enum.Enum):
-    """The place where a line is carried out. Each class states it, so that nothing is assumed.
-
-    Streams, events and the capture of calls follow from it.
-    """
+    """The place where a line is carried out: streams, events and captures follow from it."""
 
     __hash__ = object.__hash__  # as for Role
 
@@ -165,10 +162,7 @@ OpCallee: TypeAlias = Annotated[str, Role.CALL_OP]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The name of a region in paths and in the text form, if it differs from the field's.
-
-    For a tuple of regions, the prefix of their numbered names.
-    """
+    """The name of a region, or the prefix of several, in paths and text, unless the field's."""
 
     name: str
 

@@ -178,11 +178,8 @@ def passed_to_regions(line: RegionLine) -> tuple[Arg, ...]:
 
 def shared_results(line: While) -> list[int]:
     """Return the positions of a loop's results that are or may be views of its operands."""
-    return [
-        position
-        for position, result in enumerate(line.results)
-        if isinstance(result, ResultBuffer) and result.relation is not Relation.FRESH
-    ]
+    buffers = [(n, each) for n, each in enumerate(line.results) if isinstance(each, ResultBuffer)]
+    return [n for n, result in buffers if result.relation is not Relation.FRESH]
 
 
 AnyLine: TypeAlias = (

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, final
 
 from wrapper_ir.lines.base import Def, Kill, Line, Runs, Take, Trait, Use, ViewOf
 from wrapper_ir.lines.expr import Dim, dim
-from wrapper_ir.lines.layout import OpaqueKind
+from wrapper_ir.lines.layout import Layout, OpaqueKind
 
 if TYPE_CHECKING:
     from wrapper_ir.devices import DeviceKind, MemorySpace, OpaqueLayout
-    from wrapper_ir.lines.layout import Layout
 
 
 class MemoryKind(enum.Enum):

@@ -485,8 +485,5 @@ class Program:
 
 
 def _public(name: str) -> Any:
-    """Return a public name of the package.
-
-    This lets short methods of a program call functions of higher layers without importing them.
-    """
+    """Return a public name of the package, so that methods call higher layers without imports."""
     return getattr(sys.modules[__name__.partition(".")[0]], name)

@@ -111,12 +111,8 @@ def _text(parts: tuple[Part, ...]) -> str:
 
 def _checked(cls: Any, parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Return the parts after checking them against the fields of the class."""
-    regions = {field.name for field in REGION_FIELDS[cls]}
-    fields = {
-        field.name: field
-        for field in dataclasses.fields(cls)
-        if field.init and field.name != "origin" and field.name not in regions
-    }
+    besides = {"origin", *(field.name for field in REGION_FIELDS[cls])}
+    fields = [f.name for f in dataclasses.fields(cls) if f.init and f.name not in besides]
     written = slots(parts)
     for name, may_miss in written:
         _require(name in fields, cls, f"there is no field '{name}'")

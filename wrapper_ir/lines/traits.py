@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import typing
 from collections.abc import Callable, Iterable, Iterator
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    Generic,
-    NamedTuple,
-    TypeAlias,
-    TypeGuard,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Final, Generic, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 import sympy
 
@@ -77,7 +66,7 @@ def _own_roles(cls: type) -> tuple[Role, ...]:
 
 def hints_of(cls: type) -> dict[str, Any]:
     """Return the types of a class's fields, with their roles."""
-    return get_type_hints(cls, include_extras=True, localns={"AnyLine": object})
+    return typing.get_type_hints(cls, include_extras=True, localns={"AnyLine": object})
 
 
 class RegionField(NamedTuple):
@@ -92,8 +81,8 @@ class RegionField(NamedTuple):
 def _read_regions(cls: type) -> Iterator[RegionField]:
     for name, hint in hints_of(cls).items():
         given = [each.name for each in getattr(hint, "__metadata__", ()) if isinstance(each, Block)]
-        plain = get_args(hint)[0] if given else hint
-        if Region in (plain, *get_args(plain)):
+        plain = typing.get_args(hint)[0] if given else hint
+        if Region in (plain, *typing.get_args(plain)):
             yield RegionField(name, given[0] if given else name, plain is not Region)
 
 
@@ -108,23 +97,23 @@ def _read(cls: type) -> Iterator[NameField]:
         hint = hints[field.name]
         roles = _roles(hint)
         if roles or _can_name(hint, (cls,)):
-            yield NameField(field.name, roles, get_origin(hint) is tuple)
+            yield NameField(field.name, roles, typing.get_origin(hint) is tuple)
 
 
 def _roles(hint: Any) -> Roles:
     """Return the roles in ``Annotated[str, roles]``, also inside a tuple or optional."""
-    if get_origin(hint) is Annotated:
+    if typing.get_origin(hint) is Annotated:
         return tuple(extra for extra in hint.__metadata__ if isinstance(extra, (Role, RoleIf)))
-    return next(filter(None, map(_roles, get_args(hint))), ())
+    return next(filter(None, map(_roles, typing.get_args(hint))), ())
 
 
 def _can_name(hint: Any, seen: tuple[Any, ...]) -> bool:
     """Return whether a value of this type can hold names. When in doubt, true."""
     if hint in _PLAIN or hint in seen:
         return False
-    if get_origin(hint) is Annotated:
-        return bool(_roles(hint)) or _can_name(get_args(hint)[0], seen)
-    inner = get_args(hint)
+    if typing.get_origin(hint) is Annotated:
+        return bool(_roles(hint)) or _can_name(typing.get_args(hint)[0], seen)
+    inner = typing.get_args(hint)
     if inner:
         return any(_can_name(each, seen) for each in inner)
     if not isinstance(hint, type) or issubclass(hint, sympy.Basic):

@@ -17,21 +17,18 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wrapper_ir.analysis.kept import can_keep
 from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
 from wrapper_ir.analysis.ops import is_collective
-from wrapper_ir.lines import Device, Dim, MemoryKind, Place, effects, regions_of
+from wrapper_ir.lines import Device, Dim, MemoryKind, Place, Program, Region, effects, regions_of
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.traits import allocates_one
-from wrapper_ir.planning.sizes import held_bytes, nbytes_of
+from wrapper_ir.planning.sizes import Sizes, held_bytes, nbytes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from wrapper_ir.lines import Program, Region
-    from wrapper_ir.planning.sizes import Sizes
+    from collections.abc import Iterator, Sequence
 
 
 # Windows: ranges of lines in which an arena does not raise the peak.
@@ -122,6 +119,8 @@ def _ends(begin: int, end: int) -> Iterator[int]:
         length = length * 3 // 4
 
 
+Where: TypeAlias = tuple[Device, Place]
+
 _POOLED: Final = (MemoryKind.DEFAULT, MemoryKind.PINNED)
 _CALLERS: Final = frozenset((0,))
 
@@ -158,7 +157,7 @@ def leases(region: Region, program: Program, sizes: Sizes, cut: Cut) -> list[Lea
 
     Each has at least two storages, unless it is kept: one alone gains nothing from an arena.
     """
-    found: dict[tuple[Device, Place], list[Tenant]] = {}
+    found: dict[Where, list[Tenant]] = {}
     for where, tenant in _tenants(region, program, cut):
         found.setdefault(where, []).append(tenant)
     bound = _bindings(region, program)
@@ -178,9 +177,7 @@ def leases(region: Region, program: Program, sizes: Sizes, cut: Cut) -> list[Lea
     return sorted(made, key=lambda lease: lease.tenants[0].start)
 
 
-def _tenants(
-    region: Region, program: Program, cut: Cut
-) -> Iterable[tuple[tuple[Device, Place], Tenant]]:
+def _tenants(region: Region, program: Program, cut: Cut) -> Iterator[tuple[Where, Tenant]]:
     judge = Judge(region, program, is_kept=cut is Cut.KEPT)
     for first, chain in judge.chains.items():
         end = chain[-1].end
@@ -246,11 +243,8 @@ def _kept_busy(region: Region, program: Program, liveness: Liveness) -> set[Life
 
 def _bindings(region: Region, program: Program) -> dict[str, int]:
     """Return the line of the region that binds each symbol; earlier bindings are left out."""
-    return {
-        name: position
-        for position, line in enumerate(region.body)
-        for name in effects(line, program).defines_symbols
-    }
+    bound = [effects(line, program).defines_symbols for line in region.body]
+    return {name: position for position, names in enumerate(bound) for name in names}
 
 
 def _by_binding(tenants: list[Tenant], bound: dict[str, int]) -> list[list[Tenant]]:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.liveness import BEFORE, Liveness
+from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
 from wrapper_ir.analysis.ops import OutOp, is_pointwise_out, out_op
 from wrapper_ir.lines.traits import allocates_one, calls_op, checks_layout, ends
 from wrapper_ir.lines.walk import Renaming
-
-if TYPE_CHECKING:
-    from wrapper_ir.analysis.liveness import Life
-
 
 # A plan cannot place memory that an op allocates itself. If the op has an ``out=`` overload, the
 # call becomes an allocation and a call of the overload. An op without one stays as it is, and so
@@ -30,11 +26,8 @@ def plan_externs(program: ir.Program) -> ir.Program:
     body = run.body(program.region, frozenset())
     if not run.used:
         return program
-    new = [
-        ir.KernelDefinition(op.name, (), ir.TorchOp(op.schema))
-        for op in run.used.values()
-        if op.name not in program.kernels
-    ]
+    ops = [op for op in run.used.values() if op.name not in program.kernels]
+    new = [ir.KernelDefinition(op.name, (), ir.TorchOp(op.schema)) for op in ops]
     return program.replace(body=(*new, *body))
 
 

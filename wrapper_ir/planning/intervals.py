@@ -205,10 +205,8 @@ def _enter(alive: list[_Place], new: _Place) -> None:
     start, end, number = new
     for other_start, other_end, other in alive[max(at - 1, 0) : at + 1]:
         if other_start < end and start < other_end:
-            why = (
-                f"bytes {start} to {end} are taken: interval {other} "
-                f"has {other_start} to {other_end} at the same time"
-            )
+            holder = f"interval {other} has {other_start} to {other_end} at the same time"
+            why = f"bytes {start} to {end} are taken: {holder}"
             raise PlanError(number=number, why=why)
     insort(alive, new)
 

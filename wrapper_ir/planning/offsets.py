@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.planning.intervals import (
@@ -207,21 +207,19 @@ def swept(problem: Problem) -> list[int]:
     return offsets
 
 
+@dataclass(slots=True)
 class _Sweep:
     """One sweep over time that fills in ``offsets``."""
 
-    def __init__(
-        self, lower: list[int], upper: list[int], size: list[int], offsets: list[int]
-    ) -> None:
-        self.lower = lower
-        self.upper = upper
-        self.size = size
-        self.offsets = offsets
-        #: Sorted gaps below the top as (bytes, start), and the end and start of each gap.
-        self.gaps: list[tuple[int, int]] = []
-        self.end_of: dict[int, int] = {}
-        self.start_of: dict[int, int] = {}
-        self.top = 0
+    lower: list[int]
+    upper: list[int]
+    size: list[int]
+    offsets: list[int]
+    #: Sorted gaps below the top as (bytes, start), and the end and start of each gap.
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    end_of: dict[int, int] = field(default_factory=dict)
+    start_of: dict[int, int] = field(default_factory=dict)
+    top: int = 0
 
     def run(self, alive: list[int], coming: list[int]) -> None:
         """Place ``coming``; ``alive`` is stacked from 0 up without gaps."""

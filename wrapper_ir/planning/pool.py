@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import sympy
 
@@ -20,16 +20,10 @@ import wrapper_ir.lines as ir
 from wrapper_ir.analysis.proof import Facts
 from wrapper_ir.lines.expr import CeilDiv, ToFloat
 from wrapper_ir.lines.traits import allocates_one
-from wrapper_ir.planning.arenas import Cut, leases
-from wrapper_ir.planning.intervals import check_offsets
+from wrapper_ir.planning.arenas import Cut, Lease, Tenant, leases
+from wrapper_ir.planning.intervals import Interval, check_offsets
 from wrapper_ir.planning.offsets import assign_offsets
 from wrapper_ir.planning.sizes import Rounded, Sizes, alignment_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from wrapper_ir.planning.arenas import Lease, Tenant
-    from wrapper_ir.planning.intervals import Interval
 
 _MOST_BYTES: Final = 2**62
 
@@ -144,11 +138,9 @@ class _Pooling:
         most = _MOST_BYTES // len(tenants)
         sizes = dict.fromkeys(tenant.nbytes for tenant in tenants)
         largest = map(expression, self.ground.largest(map(linear, sizes)))
-        return [
-            ir.AssertSymbol(sympy.Le(_floating(nbytes), most), "the buffers fit into memory")
-            for nbytes in largest
-            if not self.facts.at_least(most, nbytes)
-        ]
+        unproved = [nbytes for nbytes in largest if not self.facts.at_least(most, nbytes)]
+        conditions = [sympy.Le(_floating(nbytes), most) for nbytes in unproved]
+        return [ir.AssertSymbol(each, "the buffers fit into memory") for each in conditions]
 
 
 def _floating(nbytes: sympy.Expr) -> sympy.Expr:
@@ -220,11 +212,8 @@ class Ground:
     """Terms that are never negative."""
 
     def __init__(self, program: ir.Program) -> None:
-        self._counts = {
-            name
-            for name, info in program.symbols.items()
-            if info.lower is not None and info.lower >= 0
-        }
+        lower = {n: info.lower for n, info in program.symbols.items() if info.lower is not None}
+        self._counts = {name for name, least in lower.items() if least >= 0}
         for layout in program.buffers.values():
             self._counts |= {s.name for s in layout.size if isinstance(s, sympy.Symbol)}
         self._known: dict[sympy.Expr, bool] = {sympy.S.One: True}

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 from wrapper_ir.analysis.kept import kept_pools
 from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.analysis.proof import within
-from wrapper_ir.lines import FrozenMap, SymbolKind, walk_regions
+from wrapper_ir.lines import FrozenMap, Path, Program, Region, SymbolKind, walk_regions
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.traits import is_slice
@@ -22,8 +22,6 @@ from wrapper_ir.planning.sizes import Sizes, held_bytes, held_spans, nbytes_of, 
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
-
-    from wrapper_ir.lines import Path, Program, Region
 
 
 # Placement in pools, read from the lines of a planned program, whoever planned it.
@@ -104,12 +102,8 @@ def _check(arena: Arena, path: Path) -> None:
         check_offsets(intervals, offsets, height=arena.nbytes)
     except PlanError as error:
         names = ", ".join(f"{n} is %{s.name}" for n, s in enumerate(arena.slices[:20]))
-        raise PlanError(
-            number=error.fields["number"],
-            why=error.fields["why"],
-            path=path or None,
-            hint=f"in %{arena.name}, where {names}",
-        ) from error
+        hint = f"in %{arena.name}, where {names}"
+        raise PlanError(**error.fields, path=path or None, hint=hint) from error
 
 
 def _pools(region: Region, program: Program) -> Iterator[tuple[Life, list[tuple[Life, Life]]]]:
@@ -289,11 +283,9 @@ def _at_peak(
     if not most:
         return "", ()
     at = held.index(most)
-    found = [
-        Held(life.owner, sizes.of(life.first.owner), _why_held(life, at))
-        for life, start, end in held_spans(region, liveness, besides)
-        if max(start, 0) <= at < end
-    ]
+    spans = held_spans(region, liveness, besides)
+    there = [life for life, start, end in spans if max(start, 0) <= at < end]
+    found = [Held(x.owner, sizes.of(x.first.owner), _why_held(x, at)) for x in there]
     path = f"body[{at}]"
     inside = most - sum(each.nbytes for each in found)
     if inside > 0:
@@ -403,11 +395,8 @@ def _allocations(region: Region, liveness: Liveness, sizes: Sizes, title: str) -
             chains.setdefault(life.first, []).append(box)
     spans = [(first.start, boxes[-1].end, sizes.of(first.owner)) for first, boxes in chains.items()]
     plan = assign_offsets(spans, 1)
-    placed = tuple(
-        replace(box, offset=offset)
-        for boxes, offset in zip(chains.values(), plan.offsets, strict=True)
-        for box in boxes
-    )
+    pairs = zip(chains.values(), plan.offsets, strict=True)
+    placed = tuple(replace(box, offset=offset) for boxes, offset in pairs for box in boxes)
     return _Panel(title, plan.height, length, plan.lower_bound, placed)
 
 
@@ -416,10 +405,8 @@ def _drawn(panel: _Panel, top: int) -> list[str]:
     floor = top + _HEIGHT
     title = escape(f"{panel.title}: {panel.nbytes:,} bytes, {len(panel.boxes)} buffers")
     frame = {"x": _LEFT, "y": top, "width": _WIDTH, "height": _HEIGHT}
-    parts = [
-        _tag("text", title, x=_LEFT, y=top - 6, font_size=12),
-        _tag("rect", **frame, fill="#f4f4f4", stroke="#999"),
-    ]
+    parts = [_tag("text", title, x=_LEFT, y=top - 6, font_size=12)]
+    parts.append(_tag("rect", **frame, fill="#f4f4f4", stroke="#999"))
     for quarter in range(5):
         value, y = f"{panel.nbytes * quarter // 4:,}", floor - _HEIGHT * quarter / 4 + 4
         parts.append(_tag("text", value, x=_LEFT - 6, y=f"{y:.1f}", text_anchor="end"))

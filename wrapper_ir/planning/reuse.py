@@ -9,15 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.liveness import BEFORE, Liveness
+from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
 from wrapper_ir.analysis.ordering import Clocks, touch
 from wrapper_ir.lines.traits import allocates_one, calls_op, checks_layout, ends, shows
 from wrapper_ir.planning.sizes import Heights, Sizes, held_bytes, nbytes_of, peak
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from wrapper_ir.analysis.liveness import Life
 
 
 def insert_frees(program: ir.Program, *, free_inputs: bool | None = None) -> ir.Program:
@@ -183,9 +181,8 @@ def reuse_storage(program: ir.Program) -> ir.Program:
 
 def _reused(region: ir.Region, program: ir.Program, sizes: Sizes) -> ir.Region:
     inside = partial(_reused, program=program, sizes=sizes)
-    inner = dataclasses.replace(
-        region, body=tuple(ir.map_regions(line, inside) for line in region.body)
-    )
+    lines = tuple(ir.map_regions(line, inside) for line in region.body)
+    inner = dataclasses.replace(region, body=lines)
     match = _Match(inner, program, sizes, best=True)
     if match.inexact:
         exact = _Match(inner, program, sizes, best=False)
@@ -258,10 +255,8 @@ class _Match:
             if stack:
                 self.try_to_take(position, life, stack)
             elif self.best and type(key.nbytes) is int and key.nbytes >= LARGE:
-                self.inexact += any(
-                    self.try_to_take(position, life, self.freed[other])
-                    for other in self.larger(key, key.nbytes)
-                )
+                stacks = map(self.freed.__getitem__, self.larger(key, key.nbytes))
+                self.inexact += any(self.try_to_take(position, life, each) for each in stacks)
 
     def larger(self, key: _Key, nbytes: int) -> list[_Key]:
         """Return the keys of freed storage up to ``_CLASS`` times larger, the smallest first."""

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import sympy
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.liveness import Liveness
+from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.analysis.proof import grows, within
 from wrapper_ir.lines.expr import ceil_divided, free_symbols, product, substitute
 from wrapper_ir.lines.traits import computes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
-    from typing import Self
-
-    from wrapper_ir.analysis.liveness import Life
 
 
 ASSUMED: Final = 8192

@@ -115,12 +115,8 @@ def _word(member: enum.Enum) -> str:
 def _word_kind(cls: type[enum.Enum], default: object = None) -> Kind:
     """Return the kind of an enumeration without the member that is never written."""
     words = {_word(member): member for member in cls if member is not default}
-    return Kind(
-        "{}.word" if hasattr(cls, "word") else "{}.value",
-        "c.word({known}, {what})",
-        words=words,
-        known=words,
-    )
+    show = "{}.word" if hasattr(cls, "word") else "{}.value"
+    return Kind(show, "c.word({known}, {what})", words=words, known=words)
 
 
 # Forms that a syntax selects by name.
@@ -256,10 +252,7 @@ def _choices(hint: Value) -> list[type]:
 
 
 def _reader(cls: type, *, is_bare: bool = False) -> Reader:
-    """Generate the read function of a class, as fast as one written by hand.
-
-    With ``is_bare``, the optional first part is absent.
-    """
+    """Generate the read function of a class; if ``is_bare``, its optional first part is absent."""
     known: dict[str, object] = {"cls": cls}
     names = [f.name for f in dataclasses.fields(cls) if f.init and f.name != "origin"]
     left, body = left_side(cls), []
@@ -272,10 +265,9 @@ def _reader(cls: type, *, is_bare: bool = False) -> Reader:
     body += [f"v_{f.name} = p.lines.regions({f.block!r}, many={f.many})" for f in regions]
     read = {line.partition(" = ")[0] for line in body}
     read |= {name for line in read for name in line.split(", ")}
-    values = [
-        f"v_{n}" if f"v_{n}" in read else _known(known, f"default_{n}", default_of(cls, n))
-        for n in names
-    ]
+    absent = [n for n in names if f"v_{n}" not in read]
+    defaults = {n: _known(known, f"default_{n}", default_of(cls, n)) for n in absent}
+    values = [defaults.get(n, f"v_{n}") for n in names]
     values += ["origin=c.origin"] if issubclass(cls, ir.Line) else []
     body.append(f"return cls({', '.join(values)})")
     # Safe to execute: it consists of literals from class declarations and templates above.

@@ -10,19 +10,9 @@ from sympy.logic.boolalg import Boolean
 
 import wrapper_ir.lines as ir
 from wrapper_ir.lines import dim, scalar, symbol
+from wrapper_ir.lines import expr_printer as printing
 from wrapper_ir.lines.expr import FUNCTIONS, FloorDiv, Mod, TrueDiv
-from wrapper_ir.lines.expr_printer import (
-    ExprPrinter,
-    Form,
-    Level,
-    Piece,
-    call,
-    infix,
-    power,
-    prefix,
-    product_form,
-    sum_form,
-)
+from wrapper_ir.lines.expr_printer import ExprPrinter, Form, Level, Piece
 from wrapper_ir.text import errors
 from wrapper_ir.text.words import IDENTIFIER, MAX_DEPTH, MAX_DIGITS, RESERVED, quote
 
@@ -68,15 +58,15 @@ class TextExprPrinter(ExprPrinter):
     target: ClassVar[str] = "the text form"
 
     forms: ClassVar[Mapping[type[sympy.Basic], Form]] = {
-        sympy.Add: sum_form,
-        sympy.Mul: product_form,
-        sympy.Pow: power(),
-        sympy.And: infix("&&", Level.AND),
-        sympy.Or: infix("||", Level.OR),
-        sympy.Not: prefix("!", Level.UNARY),
-        **{cls: infix(operator, Level.COMPARE) for operator, cls in COMPARISONS.items()},
-        **{cls: infix(operator, Level.PRODUCT) for operator, cls in DIVISIONS.items()},
-        **{cls: call(name) for name, cls in CALLS.items()},
+        sympy.Add: printing.sum_form,
+        sympy.Mul: printing.product_form,
+        sympy.Pow: printing.power(),
+        sympy.And: printing.infix("&&", Level.AND),
+        sympy.Or: printing.infix("||", Level.OR),
+        sympy.Not: printing.prefix("!", Level.UNARY),
+        **{cls: printing.infix(operator, Level.COMPARE) for operator, cls in COMPARISONS.items()},
+        **{cls: printing.infix(operator, Level.PRODUCT) for operator, cls in DIVISIONS.items()},
+        **{cls: printing.call(name) for name, cls in CALLS.items()},
     }
 
     def __init__(
@@ -377,12 +367,9 @@ def _number(cursor: Cursor) -> int | float:
     token = cursor.take()
     if token.isdecimal():
         if len(token) > MAX_DIGITS:
-            cursor.fail(
-                f"an integer has more than {MAX_DIGITS} digits",
-                errors.NumberTextError,
-                at=cursor.at - 1,
-                hint="write it in hexadecimal: 0x...",
-            )
+            reason = f"an integer has more than {MAX_DIGITS} digits"
+            hint = "write it in hexadecimal: 0x..."
+            cursor.fail(reason, errors.NumberTextError, at=cursor.at - 1, hint=hint)
         return int(token)
     if token[:2] in ("0x", "0X"):
         return int(token, 16)

@@ -7,22 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import wrapper_ir.lines as ir
+from wrapper_ir import tensors_file
 from wrapper_ir.lines.program import PACKING_OPS
 from wrapper_ir.outputs import Kind, replacing, sidecar
 from wrapper_ir.outputs import beside as beside_of
 from wrapper_ir.outputs import reading as note_read
-from wrapper_ir.tensors_file import (
-    IDENTITY,
-    OWNER,
-    REPLACED,
-    Layout,
-    Packed,
-    Reader,
-    Tensor,
-    TensorsFileError,
-    check_fits,
-    owner_of,
-)
 from wrapper_ir.text.errors import CharacterTextError, ConstantsError, FileError, Place
 from wrapper_ir.text.printer import print_program
 from wrapper_ir.text.reader import parse_file
@@ -70,7 +59,7 @@ def save(program: ir.Program, path: str | os.PathLike[str]) -> None:
         if beside is not None:
             values = _Values(program, beside)
             identity = values.identity
-            kind = sidecar(file, owner_of)
+            kind = sidecar(file, tensors_file.owner_of)
             values.write(stack.enter_context(_replacing(beside, kind)), owner=file.name)
         text = print_program(program, origins=True, values=identity)
         text_file.write_text(text, encoding="utf-8", newline="\n")
@@ -165,16 +154,13 @@ class _Values:
         strays = sorted(set(program.data) - known)
         if strays:
             self._fail(f"there is a value for '{strays[0]}', {_NO_CONSTANT}")
-        names = [
-            name
-            for name, constant in program.constants.items()
-            if name in program.data and not _is_repeatable(constant, program)
-        ]
+        given = {n: each for n, each in program.constants.items() if n in program.data}
+        names = [n for n, each in given.items() if not _is_repeatable(each, program)]
         try:
             for name in names:
-                check_fits(name, program.data[name], _layout(program, name))
-            self._packed = Packed({name: program.data[name] for name in names})
-        except TensorsFileError as error:
+                tensors_file.check_fits(name, program.data[name], _layout(program, name))
+            self._packed = tensors_file.Packed({name: program.data[name] for name in names})
+        except tensors_file.TensorsFileError as error:
             raise ConstantsError(file=self._shown, reason=str(error)) from error
         objects = [name for name in program.objects if name in program.data]
         archives = {name: self._archive(program, name) for name in objects}
@@ -186,13 +172,16 @@ class _Values:
 
     def write(self, file: Path, *, owner: str) -> None:
         """Write the file. ``owner`` is the name of the program's file."""
-        about = {OWNER: owner, **({IDENTITY: self.identity} if self.identity else {})}
+        about = {
+            tensors_file.OWNER: owner,
+            **({tensors_file.IDENTITY: self.identity} if self.identity else {}),
+        }
         try:
             self._packed.write(file, about)
-        except TensorsFileError as error:
+        except tensors_file.TensorsFileError as error:
             raise ConstantsError(file=self._shown, reason=str(error)) from error
 
-    def _archive(self, program: ir.Program, name: str) -> Tensor:
+    def _archive(self, program: ir.Program, name: str) -> tensors_file.Tensor:
         """Return an object in torch's archive format, as bytes."""
         import torch  # noqa: PLC0415 - an object means torch is loaded
 
@@ -208,12 +197,12 @@ class _Values:
         raise ConstantsError(file=self._shown, reason=reason)
 
 
-def _layout(program: ir.Program, name: str) -> Layout:
+def _layout(program: ir.Program, name: str) -> tensors_file.Layout:
     layout = program.buffers.get(name)
     if layout is None or not layout.is_static:
-        raise TensorsFileError(f"the constant '{name}' has no static layout")
+        raise tensors_file.TensorsFileError(f"the constant '{name}' has no static layout")
     size, stride = (tuple(map(int, row)) for row in (layout.size, layout.stride))
-    return Layout(layout.dtype.torch_name, size, stride)
+    return tensors_file.Layout(layout.dtype.torch_name, size, stride)
 
 
 def _is_repeatable(constant: ir.Constant, program: ir.Program) -> bool:
@@ -236,7 +225,7 @@ def _load_values(program: ir.Program, file: Path, identity: str = "") -> dict[st
 
     try:
         with safe_open(file, framework="pt") as opened:
-            return loader.load(Reader(opened), identity)
+            return loader.load(tensors_file.Reader(opened), identity)
     except (SafetensorError, OSError, RuntimeError, ValueError, TypeError) as error:
         loader.fail(str(error).partition("\n")[0] or type(error).__name__)
 
@@ -252,19 +241,18 @@ class _Loader:
         """Raise an error about the file."""
         raise ConstantsError(file=self._file, reason=reason, hint=hint)
 
-    def load(self, reader: Reader, identity: str) -> dict[str, Any]:
+    def load(self, reader: tensors_file.Reader, identity: str) -> dict[str, Any]:
         """Return all values in the file, in the order of the program's constants."""
-        if identity and reader.about.get(IDENTITY, "") != identity:
-            self.fail("they are not the values that were saved with the program", REPLACED)
+        if identity and reader.about.get(tensors_file.IDENTITY, "") != identity:
+            self.fail(
+                "they are not the values that were saved with the program", tensors_file.REPLACED
+            )
         names = set(reader.names)
         strays = sorted(names - set(self._program.constants))
         if strays:
             self.fail(f"it has a value for '{strays[0]}', {_NO_CONSTANT}")
-        found = {
-            name: self._value(reader, name)
-            for name in self._program.constants
-            if name in names and name not in reader.same
-        }
+        own = [n for n in self._program.constants if n in names and n not in reader.same]
+        found = {name: self._value(reader, name) for name in own}
         for name, root in reader.same.items():
             layouts = self._program.buffers
             if root not in found or layouts.get(name) != layouts.get(root):
@@ -281,13 +269,13 @@ class _Loader:
             ordered[name] = self._object(name, reader.bytes_of(name))
         return ordered
 
-    def _value(self, reader: Reader, name: str) -> Tensor:
+    def _value(self, reader: tensors_file.Reader, name: str) -> tensors_file.Tensor:
         """Return a value on its device."""
         value = reader.value(name, _layout(self._program, name), mapped=False)
         device = self._program.layout(name).device
         return value if device.type == "cpu" else value.to(str(device))
 
-    def _pack(self, found: dict[str, Tensor]) -> None:
+    def _pack(self, found: dict[str, tensors_file.Tensor]) -> None:
         """Add the constants that a library packs from others."""
         for name, constant in self._program.constants.items():
             packing = constant.packing
@@ -301,7 +289,9 @@ class _Loader:
                 self.fail(f"'{name}' has another size once packed: {list(made.shape)}")
             found[name] = made
 
-    def _packed(self, name: str, packing: ir.Packing, values: Mapping[str, Tensor]) -> Tensor:
+    def _packed(
+        self, name: str, packing: ir.Packing, values: Mapping[str, tensors_file.Tensor]
+    ) -> tensors_file.Tensor:
         """Return a constant that a library packs from others."""
         import torch  # noqa: PLC0415 - there is a tensor to pack
 
@@ -311,10 +301,10 @@ class _Loader:
         with torch.no_grad():
             args = [_argument(arg, values) for arg in packing.args]
             made = getattr(getattr(torch.ops, namespace), op)(*args)
-        result: Tensor = made if packing.position is None else made[packing.position]
+        result: tensors_file.Tensor = made if packing.position is None else made[packing.position]
         return result
 
-    def _object(self, name: str, stored: Tensor) -> object:
+    def _object(self, name: str, stored: tensors_file.Tensor) -> object:
         """Return the object stored in bytes, after checking its class."""
         import torch  # noqa: PLC0415 - there is an object to make
 
@@ -331,7 +321,7 @@ class _Loader:
         return found
 
 
-def _argument(arg: ir.Arg, values: Mapping[str, Tensor]) -> object:
+def _argument(arg: ir.Arg, values: Mapping[str, tensors_file.Tensor]) -> object:
     """Return the value of an argument of a packing op."""
     match arg:
         case ir.BufferArg():

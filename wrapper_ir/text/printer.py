@@ -350,11 +350,8 @@ class _ProgramPrinter:
         nested = _ProgramPrinter(folding, **how).lines(values="")
         next(nested)  # the version, which is that of the whole text
         for line in nested:
-            yield (
-                line
-                if line.path is None
-                else line._replace(path=ir.Path((*ir.FOLDING, *line.path)))
-            )
+            path = None if line.path is None else ir.Path((*ir.FOLDING, *line.path))
+            yield line._replace(path=path)
 
     def _head(self, values: str) -> Iterator[str]:
         program, items = self._program, self._items

@@ -207,13 +207,10 @@ class _Reader:
         version = self._items.integer(cursor, "a version")
         cursor.end()
         if version > ir.SCHEMA_VERSION:
-            cursor.fail(
-                f"the text has version {_short(version)}, but this wrapper_ir reads up to version "
-                f"{ir.SCHEMA_VERSION}",
-                errors.VersionTextError,
-                at=at,
-                hint="read it with the wrapper_ir that wrote it, or a newer one",
-            )
+            newest = f"this wrapper_ir reads up to version {ir.SCHEMA_VERSION}"
+            reason = f"the text has version {_short(version)}, but {newest}"
+            hint = "read it with the wrapper_ir that wrote it, or a newer one"
+            cursor.fail(reason, errors.VersionTextError, at=at, hint=hint)
         if version < 1:
             cursor.fail(f"there is no version {_short(version)}", errors.VersionTextError, at=at)
         if version < ir.SCHEMA_VERSION:

@@ -192,12 +192,9 @@ class Cursor:
             return
         for index, token in enumerate(self.tokens):
             if not token.isascii() and token[0] != '"':
-                self.fail(
-                    f"expected {what}, but '{token}' (U+{ord(token):04X}) is not ASCII",
-                    errors.CharacterTextError,
-                    at=index,
-                    hint="names are ASCII; other characters are allowed in strings and comments",
-                )
+                reason = f"expected {what}, but '{token}' (U+{ord(token):04X}) is not ASCII"
+                hint = "names are ASCII; other characters are allowed in strings and comments"
+                self.fail(reason, errors.CharacterTextError, at=index, hint=hint)
 
     def fail(
         self,

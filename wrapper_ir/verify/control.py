@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import sympy
 
@@ -14,7 +14,7 @@ from wrapper_ir.lines.traits import loops
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import are, counted, described
 from wrapper_ir.verify.externs import check_alias_source
-from wrapper_ir.verify.state import Kind
+from wrapper_ir.verify.state import Frame, Kind, State, Storage, Storages
 from wrapper_ir.verify.tables import difference
 
 if TYPE_CHECKING:
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.rules import Rule
-    from wrapper_ir.verify.state import Frame, State, Storage, Storages
     from wrapper_ir.verify.symbols import Symbols
+
+
+Values: TypeAlias = dict[str, ir.Dim]
+"""Values of the scalar parameters of a region."""
 
 
 class Control:
@@ -131,7 +134,7 @@ class Control:
                 fix = "dtype, device, sizes and strides of parameter and operand must be equal"
                 fault(expected=expected, given=f"the operand is {given}", fix=fix)
 
-    def _param_fault(self, param: ir.BufferInput, arg: ir.Arg, values: dict[str, ir.Dim]) -> str:
+    def _param_fault(self, param: ir.BufferInput, arg: ir.Arg, values: Values) -> str:
         if not isinstance(arg, ir.BufferArg):
             return described(arg)
         buffers = self.state.program.buffers
@@ -147,17 +150,11 @@ class Control:
     # After the regions.
 
     def check_results(self, line: ir.RegionLine, frame: Frame, leaving: list[Storages]) -> None:
-        """Check the results of a region, and its writes to parameters.
-
-        ``leaving`` holds the storages that each result may be in, in order.
-        """
+        """Check the results of a region, given the storages they may be in, and its writes."""
         name = frame.name
         self._check_writes(line, name, frame.region)
-        values = [
-            (value, storages)
-            for value, storages in zip(frame.region.results, leaving, strict=True)
-            if not isinstance(value, ir.NoneValue)
-        ]
+        pairs = zip(frame.region.results, leaving, strict=True)
+        values = [pair for pair in pairs if not isinstance(pair[0], ir.NoneValue)]
         if loops(line) and name == "condition":
             self._check_condition(values)
             return
@@ -200,7 +197,7 @@ class Control:
         line: ir.RegionLine,
         value: ir.Value,
         result: ir.CallResult,
-        bindings: dict[str, ir.Dim],
+        bindings: Values,
     ) -> tuple[str, str]:
         """Describe a result of the wrong kind or layout, and what is needed; empty if it fits."""
         if isinstance(result, ir.ResultBuffer):
@@ -213,9 +210,7 @@ class Control:
         self.symbols.check_value(result.symbol, value.value, self.state.here())
         return "", ""
 
-    def _layout_fault(
-        self, line: ir.RegionLine, inner: str, outer: str, bindings: dict[str, ir.Dim]
-    ) -> str:
+    def _layout_fault(self, line: ir.RegionLine, inner: str, outer: str, bindings: Values) -> str:
         buffers = self.state.program.buffers
         given, expected = buffers.get(inner), buffers.get(outer)
         if given is None or expected is None:
@@ -284,13 +279,9 @@ class Control:
         if loops(line) and name == "body":
             early = self._changed(line, line.condition)
             pairs = zip(line.condition.params, region.params, strict=False)
-            changed |= {
-                param.name
-                for other, param in pairs
-                if isinstance(other, ir.BufferInput)
-                and isinstance(param, ir.BufferInput)
-                and other.name in early
-            }
+            for other, param in pairs:
+                if isinstance(other, ir.BufferInput) and isinstance(param, ir.BufferInput):
+                    changed |= {param.name} if other.name in early else set()
             self._follow(changed, region)
         for param, arg in _lent(line, region):
             if param.name in changed and not arg.access.writes:
@@ -360,9 +351,9 @@ def _lent(line: ir.RegionLine, region: ir.Region) -> Iterator[tuple[ir.BufferInp
             yield param, arg
 
 
-def _values_of_params(region: ir.Region, operands: tuple[ir.Arg, ...]) -> dict[str, ir.Dim]:
+def _values_of_params(region: ir.Region, operands: tuple[ir.Arg, ...]) -> Values:
     """Return the values of the scalar parameters."""
-    values: dict[str, ir.Dim] = {}
+    values: Values = {}
     for param, arg in zip(region.params, operands, strict=False):
         if isinstance(param, ir.ScalarInput) and isinstance(arg, ir.ScalarArg):
             value = arg.value
@@ -371,7 +362,7 @@ def _values_of_params(region: ir.Region, operands: tuple[ir.Arg, ...]) -> dict[s
     return values
 
 
-def _with_values(layout: ir.Layout, values: dict[str, ir.Dim]) -> ir.Layout:
+def _with_values(layout: ir.Layout, values: Values) -> ir.Layout:
     """Return the layout with operands substituted for scalar parameters."""
     if not values or not layout.symbols & values.keys():
         return layout

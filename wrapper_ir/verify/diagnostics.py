@@ -10,15 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines import Origin, Path
+from wrapper_ir.lines import Origin, Path, Program
 from wrapper_ir.text.errors import UnprintableError
 from wrapper_ir.text.printer import TextLine, text_lines
 from wrapper_ir.verify.rules import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from wrapper_ir.lines import Program
 
 
 _WHOLE: Final = 60

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import changes_tensor
@@ -12,13 +12,12 @@ from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.schema import CLASS_NAME
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.calls import check_access, counted, described, shown
+from wrapper_ir.verify.calls import Fault, Kernels, check_access, counted, described, shown
 from wrapper_ir.verify.tables import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wrapper_ir.verify.calls import Fault, Kernels
     from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.state import Place, State
     from wrapper_ir.verify.symbols import Symbols
@@ -44,6 +43,9 @@ _CLASSES: Final[dict[str, tuple[type, ...]]] = {
     "MemoryFormat": (ir.EnumArg, ir.ScalarArg),
 }
 
+Bound: TypeAlias = list[tuple[ir.SchemaArg, ir.Arg]]
+"""Arguments with their declarations."""
+
 _SIZED_LIST: Final = re.compile(r"\[\d+\]$")
 
 
@@ -55,11 +57,8 @@ class Externs:
         self.symbols = symbols
         self.kernels = kernels
 
-    def check(self, line: ir.ExternKernel) -> list[tuple[ir.SchemaArg, ir.Arg]]:
-        """Check a call against its op's schema, and return the arguments with their declarations.
-
-        The list is empty if the op or its schema is unknown.
-        """
+    def check(self, line: ir.ExternKernel) -> Bound:
+        """Check a call; return its arguments with their declarations, none if it has no schema."""
         schema = None if self.kernels.find(line) is None else self.kernels.schema(line.op)
         if schema is None:
             return []
@@ -73,9 +72,7 @@ class Externs:
         self._check_results(line, schema, bound, fault)
         return bound
 
-    def _bind(
-        self, line: ir.ExternKernel, schema: ir.OpSchema, fault: Fault
-    ) -> list[tuple[ir.SchemaArg, ir.Arg]]:
+    def _bind(self, line: ir.ExternKernel, schema: ir.OpSchema, fault: Fault) -> Bound:
         """Pair arguments with their declarations, and check that all are given, once."""
         positional = schema.positional
         if len(line.args) > len(positional):
@@ -151,7 +148,7 @@ class Externs:
         self,
         line: ir.ExternKernel,
         schema: ir.OpSchema,
-        bound: list[tuple[ir.SchemaArg, ir.Arg]],
+        bound: Bound,
         fault: Fault,
     ) -> None:
         seen: set[tuple[int | str, ...]] = set()
@@ -200,17 +197,13 @@ class Externs:
         line: ir.ExternKernel,
         result: ir.ResultBuffer,
         type_: ir.SchemaType,
-        bound: list[tuple[ir.SchemaArg, ir.Arg]],
+        bound: Bound,
         fault: Fault,
     ) -> None:
         """Check the relation of a result to the arguments against the alias sets of the schema."""
         sets, relation = type_.alias_sets, result.relation
-        legal = {
-            buffer.buffer
-            for declared, arg in bound
-            if "*" in sets or sets & declared.type.alias_sets
-            for buffer in buffers_in([arg])
-        }
+        args = [a for d, a in bound if "*" in sets or sets & d.type.alias_sets]
+        legal = {buffer.buffer for buffer in buffers_in(args)}
         position = handed_over(line.op)
         if position is not None and position < len(line.args):
             legal.update(buffer.buffer for buffer in buffers_in([line.args[position]]))

@@ -6,22 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wrapper_ir.analysis.proof import end_of
-from wrapper_ir.lines import Stage
-from wrapper_ir.verify import rules
-from wrapper_ir.verify.state import Buffer, End, Kind, Storage, Storages
-from wrapper_ir.verify.tables import (
-    check_alignment,
-    check_layout,
-    check_name,
-    report_devices,
-    same_device,
-)
+from wrapper_ir.lines import Alias, BufferInput, Dim, Stage
+from wrapper_ir.verify import rules, tables
+from wrapper_ir.verify.state import Buffer, End, Frame, Kind, Place, State, Storage, Storages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wrapper_ir.lines import Alias, BufferInput, Dim
-    from wrapper_ir.verify.state import Frame, Place, State
     from wrapper_ir.verify.symbols import Symbols
 
 
@@ -95,7 +86,7 @@ class Lifetimes:
         else:
             if layout.symbols:
                 self.symbols.check_layout(name, layout, place)
-            if not check_layout(self.state, name, layout, place):
+            if not tables.check_layout(self.state, name, layout, place):
                 layout = None
         pending = layout.symbols if is_pending and layout is not None else frozenset()
         return Buffer(name, self.state.frame, place, layout, (), pending=pending)
@@ -108,7 +99,7 @@ class Lifetimes:
             fault(name=buffer.name, offset=buffer.layout.offset)
 
     def _enter(self, buffer: Buffer) -> None:
-        check_name(self.state, buffer.name, "buffer", buffer.place)
+        tables.check_name(self.state, buffer.name, "buffer", buffer.place)
         known = self.buffers.get(buffer.name)
         if known is not None:
             fault = partial(self.state.report, rules.DEFINED_TWICE, place=buffer.place)
@@ -123,15 +114,17 @@ class Lifetimes:
         """Check that a view is on the device of its source and within its storage."""
         if view.layout is None or source.layout is None:
             return
-        if not same_device(view.layout.device, source.layout.device):
+        if not tables.same_device(view.layout.device, source.layout.device):
             if not may:
-                report_devices(self.state, view.name, view.layout, source.name, source.layout)
+                tables.report_devices(
+                    self.state, view.name, view.layout, source.name, source.layout
+                )
             return
         if may or not source.is_certain or len(source.storages) != 1:
             return  # its position is known only at run time
         begin = view.layout.offset * view.layout.dtype.itemsize
         distance = begin - source.layout.offset * source.layout.dtype.itemsize
-        check_alignment(self.state, view.name, view.layout, distance, source.name)
+        tables.check_alignment(self.state, view.name, view.layout, distance, source.name)
         owner, capacity = source.storages[0].owner, source.storages[0].capacity
         if capacity is not None and self.state.facts.sticks_out(view.layout, capacity):
             fault = partial(self.state.report, rules.VIEW_OUT_OF_BOUNDS, name=view.name)
@@ -223,12 +216,9 @@ class Lifetimes:
         if end is not None:
             self.state.report(rules.DEAD_PEEK, name=name, why=_why(end))
 
-    def _report_dead(self, name: str, end: End, place: Place | None = None) -> None:
-        by = f" at {end.place}"
-        if end.taken_by:
-            self.state.report(rules.USE_AFTER_REUSE, place=place, name=name, to=end.taken_by, by=by)
-        else:
-            self.state.report(rules.USE_AFTER_FREE, place=place, name=name, by=by)
+    def _report_dead(self, name: str, end: End) -> None:
+        rule = rules.USE_AFTER_REUSE if end.taken_by else rules.USE_AFTER_FREE
+        self.state.report(rule, name=name, to=end.taken_by, by=f" at {end.place}")
 
     # Ends.
 
@@ -312,8 +302,8 @@ class Lifetimes:
         layout, facts = new.layout, self.state.facts
         if layout is None:
             return
-        if donor.layout is not None and not same_device(layout.device, donor.layout.device):
-            report_devices(self.state, new.name, layout, donor.name, donor.layout)
+        if donor.layout is not None and not tables.same_device(layout.device, donor.layout.device):
+            tables.report_devices(self.state, new.name, layout, donor.name, donor.layout)
         elif layout.is_opaque or (donor.layout is not None and donor.layout.is_opaque):
             if layout != donor.layout:
                 name, kind = new.name, layout.kind.value

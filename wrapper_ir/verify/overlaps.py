@@ -19,21 +19,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wrapper_ir.analysis.ops import begins_work, ignores_strides, waits_for_work
-from wrapper_ir.analysis.proof import end_of, sizes_of
-from wrapper_ir.lines import effects
+from wrapper_ir.analysis.proof import Facts, end_of, sizes_of
+from wrapper_ir.lines import AnyLine, Arg, Dim, Effects, ExternKernel, Layout, SchemaArg, effects
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import shown
-from wrapper_ir.verify.state import Kind, Place, Storage
+from wrapper_ir.verify.state import Buffer, Frame, Kind, Place, State, Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wrapper_ir.analysis.proof import Facts
-    from wrapper_ir.lines import AnyLine, Arg, Dim, Effects, ExternKernel, Layout, SchemaArg
     from wrapper_ir.verify.lifetimes import Lifetimes
-    from wrapper_ir.verify.state import Buffer, Frame, State
 
 #: Namespaces of ops that come with torch, whose schemas do not declare allowed overlaps.
 _OF_TORCH: Final = frozenset("""

@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import sympy
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.proof import end_of, grows, within
+from wrapper_ir.analysis.proof import Facts, Interval, end_of, grows, within
 from wrapper_ir.lines.expr import ToFloat, free_symbols, substitute
 from wrapper_ir.lines.traits import asserts, binds, computes
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.state import PoolSpace, Slot, Span, meeting
+from wrapper_ir.verify.state import PoolSpace, Slot, Span, State, meeting
 from wrapper_ir.verify.tables import check_alignment, report_devices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wrapper_ir.analysis.proof import Facts, Interval
     from wrapper_ir.verify.lifetimes import Lifetimes
-    from wrapper_ir.verify.state import State
 
 Choice: TypeAlias = "dict[str, int]"
 """Values of symbols."""
@@ -123,12 +121,8 @@ class Choices:
         self._ranges = facts.ranges
         self._defined = dict(_definitions(program))
         self._asserted = [_exact(line.condition) for _, line in ir.walk(program) if asserts(line)]
-        self._sizes = {
-            size
-            for layout in program.buffers.values()
-            for size in layout.size
-            if not isinstance(size, (int, sympy.Symbol))
-        }
+        sizes = {size for layout in program.buffers.values() for size in layout.size}
+        self._sizes = {size for size in sizes if not isinstance(size, (int, sympy.Symbol))}
         self._known: dict[ir.Dim, tuple[int | None, ...]] = {}
         self.all = tuple(filter(self._is_allowed, self._made(program)))
 
@@ -136,10 +130,8 @@ class Choices:
         """Return the span of bytes for each choice, empty for an empty layout."""
         sizes = [self._values(size) for size in layout.size if type(size) is not int]
         ends = zip(self._values(start), self._values(end), strict=True)
-        return tuple(
-            _span(first, last, [values[at] for values in sizes])
-            for at, (first, last) in enumerate(ends)
-        )
+        rows = ([values[at] for values in sizes] for at in range(len(self.all)))
+        return tuple(_span(*each, row) for each, row in zip(ends, rows, strict=True))
 
     def _values(self, value: ir.Dim) -> tuple[int | None, ...]:
         """Return the value for each choice; None if the choice does not determine it."""

@@ -9,7 +9,7 @@ import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import escapes_to
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.fields import misfits
+from wrapper_ir.lines.fields import Misfit, misfits
 from wrapper_ir.lines.traits import calls_op, loops
 from wrapper_ir.lines.visitor import LINES_ARE_CLOSED
 from wrapper_ir.text.words import MAX_DEPTH
@@ -21,15 +21,10 @@ from wrapper_ir.verify.externs import Externs, Objects
 from wrapper_ir.verify.lifetimes import Lifetimes
 from wrapper_ir.verify.overlaps import Collectives, Overlaps
 from wrapper_ir.verify.pools import Pools
-from wrapper_ir.verify.state import Frame, Kind, Place, State
+from wrapper_ir.verify.state import Frame, Kind, Place, State, Storages
 from wrapper_ir.verify.streams import Streams
 from wrapper_ir.verify.symbols import Symbols
 from wrapper_ir.verify.tables import Opaque, check_folding, check_layouts_used, check_tables
-
-if TYPE_CHECKING:
-    from wrapper_ir.lines.fields import Misfit
-    from wrapper_ir.verify.state import Storages
-
 
 #: A program without tables, to get the effects of a line without the symbols in layouts.
 _NOWHERE: Final = ir.Program()
