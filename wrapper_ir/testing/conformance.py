@@ -203,6 +203,7 @@ class EmitterConformance(WatchedPrograms):
 
     # Emitting.
 
+    @pytest.mark.parametrize("name", NAMES)
     def test_it_renders_or_refuses(self, name: str) -> None:
         """A program is rendered, or one error lists every line that cannot be."""
         program = corpus_program(name)
@@ -218,7 +219,6 @@ class EmitterConformance(WatchedPrograms):
             assert lines[str(problem.path)] == problem.line
             assert problem.reason
 
-    @pytest.mark.parametrize("name", NAMES)
     def test_emitting_is_pure(self, name: str) -> None:
         """The same program gives the same text, regardless of earlier ones."""
         folder, state = os.listdir(), torch.get_rng_state()
