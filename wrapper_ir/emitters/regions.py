@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from typing_extensions import override
 
 from wrapper_ir.analysis.borders import random_states
-from wrapper_ir.analysis.capture import why_not_captured
+from wrapper_ir.analysis.cuda_graphs import why_not_captured
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.analysis.liveness import mutated_inputs, storages_of
 from wrapper_ir.analysis.ops import draws

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from wrapper_ir.analysis.capture import Obstacles, why_not_captured
+from wrapper_ir.analysis.cuda_graphs import Obstacles, why_not_captured
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, ScalarArg

@@ -34,7 +34,7 @@ from wrapper_ir.toolchain.parts import Part
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wrapper_ir.analysis.capture import Piece
+    from wrapper_ir.analysis.cuda_graphs import Piece
     from wrapper_ir.analysis.kept import Kept
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.cpp.products import Products

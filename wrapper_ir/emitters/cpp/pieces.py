@@ -19,7 +19,7 @@ from wrapper_ir.toolchain.parts import Part
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wrapper_ir.analysis.capture import Piece
+    from wrapper_ir.analysis.cuda_graphs import Piece
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.lines.control import Input
 

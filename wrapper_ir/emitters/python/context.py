@@ -5,7 +5,7 @@ from __future__ import annotations
 from keyword import kwlist, softkwlist
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.capture import pieces
+from wrapper_ir.analysis.cuda_graphs import pieces
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
