@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.emitters.base import faults_of
+from wrapper_ir.emitters.base import Emitter, faults_of
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.passes import lower as lowered
 from wrapper_ir.passes import pipeline_for, run_passes
-from wrapper_ir.passes.printer import make_printer
+from wrapper_ir.passes.printer import DebugPrinter, make_printer
 from wrapper_ir.verify import VerificationError
 
 if TYPE_CHECKING:
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wrapper_ir.emitters.artifact import Artifact
-    from wrapper_ir.emitters.base import Emitter
     from wrapper_ir.lines.program import Program
-    from wrapper_ir.passes.printer import DebugPrinter
     from wrapper_ir.runtime.cuda_graphs import GraphStatus
 
 __all__ = [

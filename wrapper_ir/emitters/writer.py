@@ -11,14 +11,13 @@ import sympy
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput, input_name
-from wrapper_ir.lines.expr_printer import Level, Piece, infix, ordered_args
+from wrapper_ir.lines.expr_printer import ExprPrinter, Form, Level, Piece, infix, ordered_args
 from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from wrapper_ir.lines.expr_printer import ExprPrinter, Form
     from wrapper_ir.lines.program import Program
 
 __all__ = ["CodeWriter", "SourceMap"]

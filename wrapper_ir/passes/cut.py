@@ -24,7 +24,7 @@ from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, 
 from wrapper_ir.lines.base import Runs, Trait
 from wrapper_ir.lines.control import BufferInput, Region, Switch
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.program import FrozenMap, Stage
+from wrapper_ir.lines.program import AnyLine, FrozenMap, Program, Stage
 from wrapper_ir.lines.traits import calls, declares, is_view, regions_of
 from wrapper_ir.lines.walk import Renaming
 from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import AnyLine, Program
 
 
 _FEWEST: Final = 3

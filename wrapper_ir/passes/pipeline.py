@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.base import faults_of
-from wrapper_ir.lines import Stage
+from wrapper_ir.emitters.base import Emitter, faults_of
+from wrapper_ir.lines import Program, Stage
 from wrapper_ir.lines.fields import as_program
-from wrapper_ir.passes.base import Checked, check_result
+from wrapper_ir.passes.base import Checked, Pass, check_result
 from wrapper_ir.passes.branch import Branch
 from wrapper_ir.passes.cut import PrepareCapture
 from wrapper_ir.passes.keep import KeepStorage
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wrapper_ir.devices import DeviceKind
-    from wrapper_ir.emitters.base import Emitter
-    from wrapper_ir.lines import Program
-    from wrapper_ir.passes.base import Pass
     from wrapper_ir.passes.printer import DebugPrinter
 
 

@@ -14,7 +14,7 @@ from typing_extensions import override
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.writer import ORDER, TRANSCENDENTAL, spaced_product, spaced_sum
 from wrapper_ir.lines import expr as vocabulary
-from wrapper_ir.lines.expr import UnsupportedExprError
+from wrapper_ir.lines.expr import Scalar, UnsupportedExprError
 from wrapper_ir.lines.expr_printer import (
     ExprPrinter,
     Form,
@@ -31,8 +31,6 @@ from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from wrapper_ir.lines.expr import Scalar
 
 
 # Typed expressions: C++ text with its type, and conversions between types.
