@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.emitters.base import faults_of
+from wrapper_ir.emitters.base import Emitter, faults_of
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.passes import lower as lowered
 from wrapper_ir.passes import pipeline_for, run_passes
-from wrapper_ir.passes.printer import make_printer
+from wrapper_ir.passes.printer import DebugPrinter, make_printer
 from wrapper_ir.verify import VerificationError
 
 if TYPE_CHECKING:
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wrapper_ir.emitters.artifact import Artifact
-    from wrapper_ir.emitters.base import Emitter
     from wrapper_ir.lines.program import Program
-    from wrapper_ir.passes.printer import DebugPrinter
     from wrapper_ir.runtime.cuda_graphs import GraphStatus
 
 __all__ = [
@@ -102,14 +99,7 @@ def emit(program: Program, target: str = "python", **options: object) -> Artifac
         NotAProgramError: ``program`` is not a program.
     """
     as_program(program, "wir.emit")
-    return _emitted(program, target, options)
-
-
-def _emitted(
-    program: Program, target: str, options: Mapping[str, Any], printer: DebugPrinter | None = None
-) -> Artifact:
-    artifact, _ = emitted(program, make_emitter(target, options), printer)
-    return artifact
+    return emitted(program, make_emitter(target, options))[0]
 
 
 def emitted(
@@ -176,7 +166,7 @@ def compile(
     """
     as_program(program, "wir.compile")
     printer = make_printer(debug)
-    artifact = _emitted(program, target, options, printer)
+    artifact, _ = emitted(program, make_emitter(target, options), printer)
     with faults_of(emitter_class(target), "what it made was loaded"):
         function = artifact.load()
     if printer is None or printer.hook is None:
@@ -258,6 +248,9 @@ def export(
     checked = shipping.check(path, metadata, target, **build)
     models = shipping.arranged(program, path, checked)
     printer = None if debug is None else make_printer(debug)
-    emit_one = partial(_emitted, target=target, options=rest, printer=printer)
-    artifacts = {name: [*map(emit_one, variants)] for name, variants in models.items()}
+    emitter = make_emitter(target, rest)
+    artifacts = {
+        name: [emitted(each, emitter, printer)[0] for each in variants]
+        for name, variants in models.items()
+    }
     return shipping.write(artifacts, path, checked, metadata)

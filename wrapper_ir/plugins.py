@@ -35,6 +35,12 @@ def plugins(group: str, name: str | None = None) -> tuple[EntryPoint, ...]:
     return tuple(chosen if name is None else chosen.select(name=name))
 
 
+def package_of(point: EntryPoint) -> str:
+    """Return the package that an entry point belongs to, with its version."""
+    dist = point.dist
+    return "a package without a name" if dist is None else f"{dist.name} {dist.version}"
+
+
 def _changed(path: str) -> int:
     """Return when a directory last changed; 0 if it is none."""
     try:

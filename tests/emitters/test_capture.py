@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import wrapper_ir as wir
-from wrapper_ir.analysis.capture import why_not_captured
+from wrapper_ir.analysis.cuda_graphs import why_not_captured
 from wrapper_ir.emitters.regions import capture_facts
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.options.gpu import Captures

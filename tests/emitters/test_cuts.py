@@ -15,7 +15,7 @@ from torch import Tensor
 
 import wrapper_ir as wir
 from tests.runtime.test_graphs import Stand
-from wrapper_ir.analysis.capture import pieces, why_not_captured
+from wrapper_ir.analysis.cuda_graphs import pieces, why_not_captured
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines import Program, Switch
 from wrapper_ir.lines.walk import walk

@@ -31,7 +31,7 @@ from tests.frontends.no_gpu import (
 from tests.gpu.test_schedules import REJECTED
 from tests.gpu.test_schedules import WAYS as NEWER
 from tests.release import TORCH
-from wrapper_ir.analysis.capture import why_not_captured
+from wrapper_ir.analysis.cuda_graphs import why_not_captured
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.inductor import install
 from wrapper_ir.frontends.inductor.compat import inductor_config

@@ -10,7 +10,7 @@ from torch.nn import functional
 import wrapper_ir as wir
 from tests.frontends.no_gpu import compiled_for_gpu
 from tests.release import TORCH
-from wrapper_ir.analysis.capture import pieces, why_not_captured
+from wrapper_ir.analysis.cuda_graphs import pieces, why_not_captured
 from wrapper_ir.lines import ExternKernel, KernelCall, Program, Switch
 from wrapper_ir.passes.branch import branch
 from wrapper_ir.passes.cut import cut

@@ -91,7 +91,7 @@ sys.path.insert(0, {tree!r})
 import torch
 import wrapper_ir as wir
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.capture import why_not_captured
+from wrapper_ir.analysis.cuda_graphs import why_not_captured
 from wrapper_ir.analysis.ordering import needs_queues, needs_streams, stream_of, users_object
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.passes.cut import cut

@@ -11,7 +11,7 @@ import pytest
 import wrapper_ir as wir
 from tests.pages import ROOT
 from tests.planning.test_streams import Memory, Order
-from wrapper_ir.analysis.capture import why_not_captured
+from wrapper_ir.analysis.cuda_graphs import why_not_captured
 from wrapper_ir.emitters.regions import capture_facts
 from wrapper_ir.lines import (
     Allocate,

@@ -1,7 +1,7 @@
 """Analyses of programs, shared by passes, emitters, probes and the diff.
 
 - :mod:`~wrapper_ir.analysis.borders`: inputs that calls let go of, results in callers' memory.
-- :mod:`~wrapper_ir.analysis.capture`: obstacles to capturing calls as CUDA graphs, and pieces.
+- :mod:`~wrapper_ir.analysis.cuda_graphs`: obstacles to capturing calls as CUDA graphs, and pieces.
 - :mod:`~wrapper_ir.analysis.devices`: the devices that a program runs on.
 - :mod:`~wrapper_ir.analysis.kept`: memory and views that last from call to call.
 - :mod:`~wrapper_ir.analysis.liveness`: storages and their live ranges, aliases and escapes.

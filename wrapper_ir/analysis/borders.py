@@ -10,12 +10,12 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from wrapper_ir.analysis.kept import source_of
-from wrapper_ir.analysis.liveness import storages_of
+from wrapper_ir.analysis.liveness import Life, storages_of
 from wrapper_ir.analysis.ops import PRODUCTS, may_drop, reads_otherwise, schema_of
 from wrapper_ir.lines.args import BufferArg, BufferValue, ResultBuffer
 from wrapper_ir.lines.control import BufferInput, RegionLine
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.layout import CPU
+from wrapper_ir.lines.effects import Effects, effects
+from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.memory import MemoryKind
 from wrapper_ir.lines.traits import (
     allocates,
@@ -32,9 +32,6 @@ from wrapper_ir.lines.walk import regions_of, walk
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.lines.effects import Effects
-    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Program
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
-from wrapper_ir.analysis.liveness import Liveness
+from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.analysis.ops import PRODUCTS, begins_work, reads_otherwise
 from wrapper_ir.lines.args import BufferArg, BufferValue, buffers_in
-from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.control import BufferInput, Region, While
 from wrapper_ir.lines.effects import effects, handed_over
-from wrapper_ir.lines.layout import LayoutKind
-from wrapper_ir.lines.memory import USUAL, Place
+from wrapper_ir.lines.layout import DType, Layout, LayoutKind
+from wrapper_ir.lines.memory import USUAL, AllocateFromPool, Place, Reuse
 from wrapper_ir.lines.traits import (
     allocates,
     allocates_one,
@@ -26,15 +26,11 @@ from wrapper_ir.lines.traits import (
     regions_of,
     retakes,
 )
-from wrapper_ir.lines.walk import walk_regions
+from wrapper_ir.lines.walk import Path, walk_regions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.lines.control import Region, While
-    from wrapper_ir.lines.layout import DType, Layout
-    from wrapper_ir.lines.memory import AllocateFromPool, Reuse
     from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.lines.walk import Path
     from wrapper_ir.options.declared import Legal

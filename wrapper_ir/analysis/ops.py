@@ -15,16 +15,14 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines.args import BufferArg, ScalarArg
-from wrapper_ir.lines.effects import handed_over
-from wrapper_ir.lines.kernels import TorchOp
+from wrapper_ir.lines.effects import Effects, handed_over
+from wrapper_ir.lines.kernels import ExternKernel, TorchOp
 from wrapper_ir.lines.schema import OpSchema, parse_schema
 from wrapper_ir.lines.traits import calls_op, op_of
 from wrapper_ir.lines.walk import regions_of
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines.effects import Effects
     from wrapper_ir.lines.expr import Dim
-    from wrapper_ir.lines.kernels import ExternKernel
     from wrapper_ir.lines.program import AnyLine, Program
 
 PRODUCTS: Final = frozenset(

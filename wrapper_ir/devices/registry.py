@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.devices.kind import DeviceKind, KernelLanguage
 from wrapper_ir.devices.known import CPU, CUDA
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.plugins import DEVICES, plugins
+from wrapper_ir.plugins import DEVICES, package_of, plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -176,6 +176,5 @@ def _installed(type_: str) -> DeviceKind | None:
 
 
 def _fault(point: EntryPoint, reason: str) -> DeviceLoadError:
-    dist = point.dist
-    package = "a package without a name" if dist is None else f"{dist.name} {dist.version}"
+    package = package_of(point)
     return DeviceLoadError(type=point.name, value=point.value, package=package, reason=reason)

@@ -6,7 +6,7 @@ compiled graphs, exports, the command line. No one asks which emitter made an ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checka
 from wrapper_ir.outputs import PROGRAM_FILE, beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
     # Only annotations name these: options are read without what programs are made of.
     from wrapper_ir.emitters.writer import SourceMap  # noqa: TC004

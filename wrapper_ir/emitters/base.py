@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, final
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.artifact import not_an_artifact
+from wrapper_ir.emitters.artifact import Artifact, not_an_artifact
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.options.declared import Legal
 from wrapper_ir.options.schema import check_options, options_of
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     # Only annotations name these: options are read without what programs are made of.
-    from wrapper_ir.emitters.artifact import Artifact
     from wrapper_ir.lines.program import AnyLine, Program  # noqa: TC004
     from wrapper_ir.lines.walk import Path  # noqa: TC004
 

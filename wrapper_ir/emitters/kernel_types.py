@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from wrapper_ir.devices import CPP
 from wrapper_ir.emitters.triton import problem_of_tuned
 from wrapper_ir.lines.args import Access
-from wrapper_ir.lines.kernels import BufferParam, CppKernel
-from wrapper_ir.lines.layout import DType
+from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, KernelSource, Param
+from wrapper_ir.lines.layout import Device, DType
 from wrapper_ir.toolchain.source import CppSource
-
-if TYPE_CHECKING:
-    from wrapper_ir.lines.kernels import KernelDefinition, KernelSource, Param
-    from wrapper_ir.lines.layout import Device
 
 __all__ = ["ELEMENTS", "cpp_source", "cpp_type", "launch_problem", "parameter_types"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from typing_extensions import override
 
 from wrapper_ir.analysis.borders import random_states
-from wrapper_ir.analysis.capture import why_not_captured
+from wrapper_ir.analysis.cuda_graphs import why_not_captured
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.analysis.liveness import mutated_inputs, storages_of
 from wrapper_ir.analysis.ops import draws
@@ -19,10 +19,10 @@ from wrapper_ir.analysis.ordering import needs_streams
 from wrapper_ir.analysis.symbols import free_region_symbols
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.writer import CodeWriter
-from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, ScalarInput
+from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, RegionLine, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.kernels import KernelCall, KernelDefinition, TorchOp
-from wrapper_ir.lines.program import GraphRole, Program
+from wrapper_ir.lines.program import AnyLine, GraphRole, Origin, Program
 from wrapper_ir.lines.symbols import (
     AssertLayout,
     AssertSymbol,
@@ -37,12 +37,9 @@ from wrapper_ir.lines.walk import Path, regions_of, walk
 from wrapper_ir.toolchain.manifest import CaptureFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
 
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.lines.control import RegionLine
     from wrapper_ir.lines.layout import Device, Layout
-    from wrapper_ir.lines.program import AnyLine, Origin
     from wrapper_ir.options.gpu import Captures
 
 

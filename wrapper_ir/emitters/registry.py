@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from wrapper_ir.emitters.base import Emitter, faults_of
 from wrapper_ir.errors import WrapperIRError, nearest
 from wrapper_ir.options.schema import check_values, options_of, renamed
-from wrapper_ir.plugins import EMITTERS, plugins
+from wrapper_ir.plugins import EMITTERS, package_of, plugins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,8 +127,7 @@ def emitter_class(name: str) -> type[Emitter]:
 
 def _load(point: EntryPoint) -> type[Emitter]:
     def fail(reason: str) -> EmitterLoadError:
-        dist = point.dist
-        package = "a package without a name" if dist is None else f"{dist.name} {dist.version}"
+        package = package_of(point)
         return EmitterLoadError(
             emitter=point.name, value=point.value, package=package, reason=reason
         )

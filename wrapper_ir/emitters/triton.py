@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.devices import TRITON
+from wrapper_ir.devices import TRITON, KernelLanguage
 from wrapper_ir.toolchain.triton import TritonSource
 
 if TYPE_CHECKING:
-    from wrapper_ir.devices import KernelLanguage
     from wrapper_ir.lines.kernels import TritonKernel
     from wrapper_ir.lines.layout import Device
 

@@ -11,14 +11,13 @@ import sympy
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput, input_name
-from wrapper_ir.lines.expr_printer import Level, Piece, ordered_args
+from wrapper_ir.lines.expr_printer import ExprPrinter, Form, Level, Piece, infix, ordered_args
 from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from wrapper_ir.lines.expr_printer import ExprPrinter
     from wrapper_ir.lines.program import Program
 
 __all__ = ["CodeWriter", "SourceMap"]
@@ -160,6 +159,15 @@ TRANSCENDENTAL: Final = (
     *(vocabulary.Sin, vocabulary.Cos, vocabulary.Tanh),
 )
 """Functions of one real number, which every target calls by their names in lower case."""
+
+
+ORDER: Final[Mapping[type[sympy.Basic], Form]] = {
+    sympy.Lt: infix("<", Level.COMPARE),
+    sympy.Le: infix("<=", Level.COMPARE),
+    sympy.Gt: infix(">", Level.COMPARE),
+    sympy.Ge: infix(">=", Level.COMPARE),
+}
+"""Comparisons that every target writes alike."""
 
 
 def spaced_sum(printer: ExprPrinter, expr: sympy.Basic) -> Piece:

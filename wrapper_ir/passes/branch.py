@@ -27,13 +27,20 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
-from wrapper_ir.analysis.liveness import Liveness
+from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.analysis.ops import PRODUCTS
 from wrapper_ir.analysis.ordering import touch
 from wrapper_ir.lines import (
+    AnyLine,
     BufferArg,
+    Device,
+    Dim,
     Event,
+    ExternKernel,
+    KernelCall,
+    Program,
     RecordEvent,
+    Scalar,
     Stream,
     WaitEvent,
     effects,
@@ -45,16 +52,6 @@ from wrapper_ir.options.gpu import GRAPH_BRANCHES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.lines import (
-        AnyLine,
-        Device,
-        Dim,
-        ExternKernel,
-        KernelCall,
-        Program,
-        Scalar,
-    )
 
 _START: Final = 1.5
 """Fixed cost of a kernel in microseconds, besides its memory traffic and arithmetic."""

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from wrapper_ir.analysis.capture import Obstacles, why_not_captured
+from wrapper_ir.analysis.cuda_graphs import Obstacles, why_not_captured
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, ScalarArg
 from wrapper_ir.lines.base import Runs, Trait
 from wrapper_ir.lines.control import BufferInput, Region, Switch
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.program import FrozenMap, Stage
+from wrapper_ir.lines.program import AnyLine, FrozenMap, Program, Stage
 from wrapper_ir.lines.traits import calls, declares, is_view, regions_of
 from wrapper_ir.lines.walk import Renaming
 from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import AnyLine, Program
 
 
 _FEWEST: Final = 3

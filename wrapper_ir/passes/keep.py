@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING, ClassVar
 from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
 from wrapper_ir.analysis.kept import can_keep, kept_pools
 from wrapper_ir.analysis.liveness import storages_of
-from wrapper_ir.lines import GraphRole
+from wrapper_ir.lines import GraphRole, Program
 from wrapper_ir.lines.traits import allocates, takes_memory
 from wrapper_ir.options.declared import ARENA
 from wrapper_ir.verify import verify_marks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from wrapper_ir.lines import Program
 
 
 @dataclass(frozen=True, slots=True)

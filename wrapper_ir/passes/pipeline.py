@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.emitters.base import faults_of
-from wrapper_ir.lines import Stage
+from wrapper_ir.emitters.base import Emitter, faults_of
+from wrapper_ir.lines import Program, Stage
 from wrapper_ir.lines.fields import as_program
-from wrapper_ir.passes.base import Checked, check_result
+from wrapper_ir.passes.base import Checked, Pass, check_result
 from wrapper_ir.passes.branch import Branch
 from wrapper_ir.passes.cut import PrepareCapture
 from wrapper_ir.passes.keep import KeepStorage
@@ -28,12 +28,9 @@ from wrapper_ir.passes.textual import PassSpellingError, parse_pass, place_of
 from wrapper_ir.verify import VerificationError, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from wrapper_ir.devices import DeviceKind
-    from wrapper_ir.emitters.base import Emitter
-    from wrapper_ir.lines import Program
-    from wrapper_ir.passes.base import Pass
     from wrapper_ir.passes.printer import DebugPrinter
 
 
@@ -71,50 +68,44 @@ def lowering_for(
 
 def _of_devices(program: Program) -> tuple[Pass, ...]:
     """Return the lowering that the kinds of a program's devices name."""
-    if program.stage is not Stage.LOGICAL:
-        return ()
-    named = ((_kind(kind), kind.lowering) for kind in kinds_of(program))
-    return _passes(named, None, lambda _: (), Stage.LOGICAL)
+    kinds = kinds_of(program) if program.stage is Stage.LOGICAL else ()
+    return tuple(each for kind in kinds for each in _parsed(_kind(kind), kind.lowering))
 
 
 def _of_emitter(program: Program, emitter: Emitter | None, *, probed: bool) -> tuple[Pass, ...]:
     """Return the lowering that an emitter names."""
-    if program.stage is not Stage.LOGICAL:
+    if emitter is None or program.stage is not Stage.LOGICAL:
         return ()
-    return _passes((), emitter, lambda each: each.lowering(probed=probed), Stage.LOGICAL)
+    with faults_of(type(emitter), "it named its passes"):
+        texts = emitter.lowering(probed=probed)
+    return _parsed(_emitters(emitter), texts)
 
 
 def legalisation_for(program: Program, emitter: Emitter | None = None) -> tuple[Pass, ...]:
     """Return the passes that run after a program is planned. Arguments and errors: as above."""
-    named = ((_kind(kind), kind.legalisation) for kind in kinds_of(program))
-    return _passes(named, emitter, lambda each: each.legalisation(), Stage.PLANNED)
+    named = {_kind(kind): kind.legalisation for kind in kinds_of(program)}
+    if emitter is not None:
+        with faults_of(type(emitter), "it named its passes"):
+            named[_emitters(emitter)] = emitter.legalisation()
+    planned = Stage.PLANNED
+    return tuple(each for owner, texts in named.items() for each in _parsed(owner, texts, planned))
 
 
 def _kind(kind: DeviceKind) -> str:
     return f", of the kind of device '{kind.type}',"
 
 
-def _passes(
-    named: Iterable[tuple[str, tuple[str, ...]]],
-    emitter: Emitter | None,
-    names_of: Callable[[Emitter], tuple[str, ...]],
-    stage: Stage,
-) -> tuple[Pass, ...]:
-    """Return the passes that owners name, the emitter last."""
-    owners = list(named)
-    if emitter is not None:
-        with faults_of(type(emitter), "it named its passes"):
-            owners.append((f", of the emitter '{emitter.name}',", names_of(emitter)))
-    found = []
-    for owner, texts in owners:
-        given: object = texts
-        if not isinstance(given, tuple):
-            hint = f"the passes{owner} are a tuple of texts: ('package.module:name',)"
-            raise PassSpellingError(text=texts, hint=hint)
-        for text in texts:
-            made = parse_pass(text)
-            found.append(Checked(made, owner, stage) if place_of(text) else made)
-    return tuple(found)
+def _emitters(emitter: Emitter) -> str:
+    return f", of the emitter '{emitter.name}',"
+
+
+def _parsed(owner: str, texts: object, stage: Stage = Stage.LOGICAL) -> tuple[Pass, ...]:
+    """Return the passes that an owner names."""
+    if not isinstance(texts, tuple):
+        hint = f"the passes{owner} are a tuple of texts: ('package.module:name',)"
+        raise PassSpellingError(text=texts, hint=hint)
+    made = ((text, parse_pass(text)) for text in texts)
+    return tuple(Checked(each, owner, stage) if place_of(text) else each for text, each in made)
 
 
 def pipeline_for(

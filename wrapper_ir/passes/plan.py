@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from wrapper_ir.analysis.ops import fits_product, is_torchs
-from wrapper_ir.lines import Stage, rewrite_lines
+from wrapper_ir.lines import ExternKernel, Program, Stage, rewrite_lines
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.options import declared as take
 
@@ -15,7 +15,6 @@ from wrapper_ir.options import declared as take
 
 if TYPE_CHECKING:
     from wrapper_ir.interpreter.fake import FakeCalls
-    from wrapper_ir.lines import ExternKernel, Program
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import sympy
 
-from wrapper_ir.analysis.liveness import Liveness
+from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.analysis.ops import overwritten
 from wrapper_ir.lines.base import Role
-from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.effects import Effects, effects
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.traits import allocates_one, calls_op, is_slice, own_roles
 from wrapper_ir.lines.walk import Path, walk, walk_regions
@@ -22,9 +22,7 @@ from wrapper_ir.lines.walk import Path, walk, walk_regions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wrapper_ir.analysis.liveness import Life
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.effects import Effects
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Program

@@ -13,10 +13,10 @@ from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.args import Access, BufferArg, ListArg, ScalarArg
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.fields import as_program
-from wrapper_ir.lines.layout import LayoutKind
+from wrapper_ir.lines.layout import DType, LayoutKind
 from wrapper_ir.lines.trace import Probe, ProbeLevel, When
 from wrapper_ir.lines.traits import allocates_one, is_slice, retakes, shows
-from wrapper_ir.lines.walk import rewrite_lines, rewrite_paths
+from wrapper_ir.lines.walk import Path, rewrite_lines, rewrite_paths
 from wrapper_ir.passes.printer import DebugPrinter
 from wrapper_ir.passes.probed import Call, Operands, matches, select
 
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.expr import Scalar
-    from wrapper_ir.lines.layout import DType
     from wrapper_ir.lines.program import AnyLine, Program
-    from wrapper_ir.lines.walk import Path
 
 
 # Poison new memory, so that a read before the first write becomes visible.

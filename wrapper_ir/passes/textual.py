@@ -11,7 +11,7 @@ import hashlib
 import re
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -39,7 +39,6 @@ from wrapper_ir.passes.probes import InsertProbes
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator
 
 
 _STANDARD: Final[tuple[type[Any], ...]] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import escapes_to

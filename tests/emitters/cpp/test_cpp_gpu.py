@@ -15,7 +15,7 @@ from tests.emitters.corpus import program
 from tests.emitters.cpp.compiling import check_syntax
 from tests.emitters.test_python_gpus import STATES
 from tests.emitters.test_python_gpus import TEXT as TWO
-from wrapper_ir.analysis.capture import why_not_captured
+from wrapper_ir.analysis.cuda_graphs import why_not_captured
 from wrapper_ir.aot.build.gpu_kernels import DeviceCode, chosen_archs
 from wrapper_ir.aot.build.library import build
 from wrapper_ir.aot.build.work import BuildOptions

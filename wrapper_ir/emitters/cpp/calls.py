@@ -14,8 +14,8 @@ from wrapper_ir.emitters.cpp.arguments import (
     dispatcher_argument,
     shim_arguments,
 )
-from wrapper_ir.emitters.cpp.exprs import parameter_type
-from wrapper_ir.emitters.cpp.kernels import shim_of
+from wrapper_ir.emitters.cpp.exprs import CType, parameter_type
+from wrapper_ir.emitters.cpp.kernels import Shim, shim_of
 from wrapper_ir.emitters.cpp.literals import call, device_index
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.state import place_of, takes_tensors
@@ -42,8 +42,6 @@ from wrapper_ir.lines.layout import CPU
 from wrapper_ir.toolchain.manifest import Part
 
 if TYPE_CHECKING:
-    from wrapper_ir.emitters.cpp.exprs import CType
-    from wrapper_ir.emitters.cpp.kernels import Shim
     from wrapper_ir.emitters.cpp.products import Product
     from wrapper_ir.lines.args import Arg
     from wrapper_ir.lines.kernels import Param

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.literals import UNIT, statement
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, ScalarArg
-from wrapper_ir.lines.program import ConstantKind
+from wrapper_ir.lines.program import ConstantKind, Packing, Program
 from wrapper_ir.toolchain.manifest import aligned
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import Packing, Program
 
 
 # The position of each constant in the blob, which follows from layouts alone.

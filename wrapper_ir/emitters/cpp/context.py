@@ -23,10 +23,10 @@ from wrapper_ir.emitters.cpp.literals import (
     statement,
 )
 from wrapper_ir.emitters.names import NamePlan
-from wrapper_ir.emitters.regions import TextRun, wanted_names
-from wrapper_ir.lines.control import ObjectInput, Region
+from wrapper_ir.emitters.regions import Key, TextRun, wanted_names
+from wrapper_ir.lines.control import Input, ObjectInput, Region
 from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-from wrapper_ir.lines.layout import CPU
+from wrapper_ir.lines.layout import CPU, Device, DType, Layout
 from wrapper_ir.lines.memory import Free
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.toolchain.manifest import Part
@@ -34,15 +34,12 @@ from wrapper_ir.toolchain.manifest import Part
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wrapper_ir.analysis.capture import Piece
+    from wrapper_ir.analysis.cuda_graphs import Piece
     from wrapper_ir.analysis.kept import Kept
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.cpp.products import Products
-    from wrapper_ir.emitters.regions import Key
     from wrapper_ir.emitters.writer import CodeWriter
-    from wrapper_ir.lines.control import Input
     from wrapper_ir.lines.expr import Dim
-    from wrapper_ir.lines.layout import Device, DType, Layout
     from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.lines.walk import Path
     from wrapper_ir.toolchain.manifest import CaptureFacts

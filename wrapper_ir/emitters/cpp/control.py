@@ -44,7 +44,7 @@ from wrapper_ir.lines.walk import regions_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wrapper_ir.analysis.capture import Piece
+    from wrapper_ir.analysis.cuda_graphs import Piece
     from wrapper_ir.lines.program import AnyLine
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CType
 from wrapper_ir.emitters.cpp.literals import device_index
-from wrapper_ir.emitters.cpp.state import parameter_spelling, pointer_to
+from wrapper_ir.emitters.cpp.state import StateMembers, parameter_spelling, pointer_to
 from wrapper_ir.emitters.kernel_types import declared_type
 from wrapper_ir.emitters.triton import source_of
 from wrapper_ir.lines.kernels import (
@@ -28,7 +28,6 @@ from wrapper_ir.toolchain.triton import GpuUnit
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
-    from wrapper_ir.emitters.cpp.state import StateMembers
     from wrapper_ir.lines.kernels import Param
 
 

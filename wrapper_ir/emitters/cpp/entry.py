@@ -16,17 +16,15 @@ from wrapper_ir.emitters.cpp.exprs import CType, slot_value
 from wrapper_ir.emitters.cpp.literals import call
 from wrapper_ir.emitters.cpp.state import place_of
 from wrapper_ir.emitters.regions import find_beginning
-from wrapper_ir.lines.args import BufferValue, NoneValue
+from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, ObjectInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.program import AnyLine, SymbolKind
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.emitters.cpp.lines import RegionRenderer
-    from wrapper_ir.lines.args import Value
-    from wrapper_ir.lines.program import AnyLine
 
 
 _LOWEST, _HIGHEST = "INT64_MIN", "INT64_MAX"

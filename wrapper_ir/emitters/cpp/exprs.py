@@ -12,9 +12,9 @@ from sympy.logic.boolalg import Boolean
 from typing_extensions import override
 
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.writer import TRANSCENDENTAL, spaced_product, spaced_sum
+from wrapper_ir.emitters.writer import ORDER, TRANSCENDENTAL, spaced_product, spaced_sum
 from wrapper_ir.lines import expr as vocabulary
-from wrapper_ir.lines.expr import UnsupportedExprError
+from wrapper_ir.lines.expr import Scalar, UnsupportedExprError
 from wrapper_ir.lines.expr_printer import (
     ExprPrinter,
     Form,
@@ -31,8 +31,6 @@ from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from wrapper_ir.lines.expr import Scalar
 
 
 # Typed expressions: C++ text with its type, and conversions between types.
@@ -210,10 +208,7 @@ class CppExprs(ExprPrinter):
         # In C++, == binds looser than <, and both bind tighter than Python's `not`.
         sympy.Eq: bracketed(infix("==", Level.COMPARE)),
         sympy.Ne: bracketed(infix("!=", Level.COMPARE)),
-        sympy.Lt: infix("<", Level.COMPARE),
-        sympy.Le: infix("<=", Level.COMPARE),
-        sympy.Gt: infix(">", Level.COMPARE),
-        sympy.Ge: infix(">=", Level.COMPARE),
+        **ORDER,
         sympy.And: bracketed(infix("&&", Level.AND)),
         sympy.Or: bracketed(infix("||", Level.OR)),
         sympy.Not: prefix("!", Level.ATOM),

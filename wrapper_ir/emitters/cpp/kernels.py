@@ -15,14 +15,13 @@ from wrapper_ir.emitters.cpp.device_kernels import LaunchedKernels
 from wrapper_ir.emitters.cpp.state import StateMembers, parameter_spelling
 from wrapper_ir.emitters.kernel_types import cpp_source
 from wrapper_ir.toolchain.manifest import OWN_OPS, Part
-from wrapper_ir.toolchain.source import CppUnit
+from wrapper_ir.toolchain.source import CppSource, CppUnit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.lines.kernels import KernelDefinition
-    from wrapper_ir.toolchain.source import CppSource
 
 
 # Declarations of the C shim's functions, read from ``abi_table.txt``.

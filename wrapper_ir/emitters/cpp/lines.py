@@ -16,7 +16,7 @@ from wrapper_ir.emitters.cpp.literals import call, table
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.state import Place
 from wrapper_ir.lines.args import BufferValue
-from wrapper_ir.lines.expr import dim, free_symbols
+from wrapper_ir.lines.expr import Scalar, dim, free_symbols
 from wrapper_ir.lines.layout import CPU, DType, LayoutKind
 from wrapper_ir.lines.memory import (
     Allocate,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.expr import Scalar
     from wrapper_ir.lines.kernels import RecordEvent, Synchronize, WaitEvent
 
 

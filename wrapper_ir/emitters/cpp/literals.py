@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.devices import TYPE_NUMBERS
+from wrapper_ir.devices import TYPE_NUMBERS, CppSide
 from wrapper_ir.emitters.writer import PLAIN
 from wrapper_ir.emitters.writer import prose as plain_prose
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wrapper_ir.devices import CppSide
     from wrapper_ir.lines.layout import Device, DType
 
 

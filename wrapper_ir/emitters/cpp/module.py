@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.analysis.borders import spent_inputs
 from wrapper_ir.analysis.ordering import has_users_queues, is_branched, needs_queues
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.context import PROGRAM
+from wrapper_ir.emitters.cpp.context import PROGRAM, Context
 from wrapper_ir.emitters.cpp.entry import Entry
 from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
@@ -25,8 +25,6 @@ from wrapper_ir.toolchain.manifest import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from wrapper_ir.emitters.cpp.context import Context
 
 
 LONG: Final = 400

@@ -13,15 +13,14 @@ from wrapper_ir.emitters.cpp.exprs import CType, slot_value, symbol_type
 from wrapper_ir.emitters.cpp.literals import UNIT, call, device_index, string, table
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferValue
-from wrapper_ir.lines.control import BufferInput, ScalarInput
+from wrapper_ir.lines.control import BufferInput, Input, ScalarInput
 from wrapper_ir.toolchain.manifest import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wrapper_ir.analysis.capture import Piece
+    from wrapper_ir.analysis.cuda_graphs import Piece
     from wrapper_ir.emitters.cpp.context import Context
-    from wrapper_ir.lines.control import Input
 
 
 def slot(type_: CType, value: str) -> str:

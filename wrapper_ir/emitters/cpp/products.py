@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.lines.args import BufferArg
 from wrapper_ir.lines.kernels import ExternKernel
-from wrapper_ir.lines.layout import DType
+from wrapper_ir.lines.layout import DType, Layout
 
 if TYPE_CHECKING:
-    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Program
 
 

@@ -20,8 +20,8 @@ from wrapper_ir.emitters.cpp.state import (
     place_of,
 )
 from wrapper_ir.emitters.regions import Storages, TextWalker
-from wrapper_ir.lines.expr import Dim, UnsupportedExprError, dim
-from wrapper_ir.lines.kernels import KernelCall
+from wrapper_ir.lines.expr import Dim, Scalar, UnsupportedExprError, dim
+from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.trace import Probe, When
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.kernels import Declarations
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.expr import Scalar
-    from wrapper_ir.lines.kernels import ExternKernel
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine, Origin
 

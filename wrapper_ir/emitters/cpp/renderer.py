@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.capture import pieces
+from wrapper_ir.analysis.cuda_graphs import pieces
 from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
 from wrapper_ir.analysis.kept import kept_in_state
 from wrapper_ir.devices import registered

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wrapper_ir.analysis.kept import source_of
+from wrapper_ir.analysis.kept import View, source_of
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import parameter_type
 from wrapper_ir.emitters.cpp.literals import call, device_index, device_type
@@ -13,8 +13,8 @@ from wrapper_ir.emitters.kernel_types import ELEMENTS
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import Dim, dim
-from wrapper_ir.lines.kernels import BufferParam, ExternKernel, KernelCall
-from wrapper_ir.lines.layout import DType
+from wrapper_ir.lines.kernels import BufferParam, ExternKernel, KernelCall, Param
+from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.memory import (
     Allocate,
     AllocateFromPool,
@@ -26,12 +26,9 @@ from wrapper_ir.lines.memory import (
 from wrapper_ir.toolchain.manifest import Part
 
 if TYPE_CHECKING:
-    from wrapper_ir.analysis.kept import View
     from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.kernels import Param
-    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
 

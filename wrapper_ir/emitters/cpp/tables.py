@@ -17,7 +17,7 @@ from wrapper_ir.emitters.cpp.constants import (
     write_folding,
     write_packing,
 )
-from wrapper_ir.emitters.cpp.context import PROGRAM
+from wrapper_ir.emitters.cpp.context import PROGRAM, Context
 from wrapper_ir.emitters.cpp.exprs import REAL_FUNCTIONS, CType, symbol_type
 from wrapper_ir.emitters.cpp.lines import write_probes
 from wrapper_ir.emitters.cpp.literals import device_index, table
@@ -25,7 +25,7 @@ from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput
 from wrapper_ir.lines.layout import CPU, DType
-from wrapper_ir.lines.program import GraphRole, SymbolKind
+from wrapper_ir.lines.program import GraphRole, Program, SymbolKind
 from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol, ComputeSymbol, ItemOf
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.toolchain.manifest import Part
@@ -34,11 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
-    from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.emitters.cpp.state import StateMembers
     from wrapper_ir.emitters.writer import CodeWriter
     from wrapper_ir.lines.expr import Scalar
-    from wrapper_ir.lines.program import Program
 
 
 # Element types of numbers that are results of a library, where all results are tensors.

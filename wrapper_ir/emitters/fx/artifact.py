@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch import fx
+from torch import Tensor, fx
 from torch._ops import HigherOrderOperator, OpOverload
 from typing_extensions import override
 
@@ -30,9 +30,9 @@ from wrapper_ir.emitters.fx.kernels import (
     op_name,
 )
 from wrapper_ir.emitters.fx.library import unpack
-from wrapper_ir.emitters.fx.triton import described, launched
+from wrapper_ir.emitters.fx.triton import PinnedKernel, described, launched
 from wrapper_ir.emitters.values import constant_values
-from wrapper_ir.emitters.writer import CodeWriter
+from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.control import ObjectInput
 from wrapper_ir.lines.program import ConstantKind, Program
 from wrapper_ir.lines.walk import Path
@@ -46,12 +46,7 @@ from wrapper_ir.runtime import (
 from wrapper_ir.runtime._private import registered_op
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
-    from torch import Tensor
-
-    from wrapper_ir.emitters.fx.triton import PinnedKernel
-    from wrapper_ir.emitters.writer import SourceMap
     from wrapper_ir.lines.layout import Device
 
 

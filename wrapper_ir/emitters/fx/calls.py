@@ -14,7 +14,7 @@ from wrapper_ir.analysis.ops import PRODUCTS, begins_work, reads_otherwise
 from wrapper_ir.emitters.fx.kernels import KernelForm
 from wrapper_ir.emitters.fx.library import op_named, pack
 from wrapper_ir.emitters.fx.region import Bound, RegionBase, Storage, torch_dtype
-from wrapper_ir.emitters.fx.triton import LAUNCH, launch_kwargs
+from wrapper_ir.emitters.fx.triton import LAUNCH, PinnedKernel, launch_kwargs
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.lines.args import (
     Access,
@@ -39,7 +39,6 @@ from wrapper_ir.lines.expr import Dim, dim
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wrapper_ir.emitters.fx.triton import PinnedKernel
     from wrapper_ir.lines.kernels import (
         ExternKernel,
         KernelCall,

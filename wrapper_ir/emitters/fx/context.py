@@ -25,7 +25,7 @@ from wrapper_ir.emitters.fx.triton import declare_launched
 from wrapper_ir.emitters.kernel_types import parameter_types
 from wrapper_ir.emitters.regions import Run
 from wrapper_ir.lines.kernels import CppKernel, KernelDefinition
-from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.program import AnyLine, Origin, Program, SymbolInfo, SymbolKind
 from wrapper_ir.lines.traits import checks_layout
 from wrapper_ir.lines.walk import walk
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import AnyLine, Origin, Program, SymbolInfo
 
 
 # Constants as attributes of the module.

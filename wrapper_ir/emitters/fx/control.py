@@ -14,9 +14,9 @@ tell a copy from the memory that the program carries, the loop calls a function 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sympy
 import torch
@@ -53,14 +53,8 @@ from wrapper_ir.lines.control import (
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import Scalar, UnsupportedExprError, dim, is_relation
 from wrapper_ir.lines.layout import DType
-from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.program import AnyLine, Program, SymbolKind
 from wrapper_ir.lines.walk import regions_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from wrapper_ir.lines.program import AnyLine, Program
-
 
 _aten = torch.ops.aten
 _higher_order: Final[Any] = torch.ops.higher_order

@@ -21,9 +21,9 @@ from __future__ import annotations
 import hashlib
 import json
 import keyword
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from torch import Tensor
 from typing_extensions import override
@@ -34,14 +34,8 @@ from wrapper_ir.emitters.fx.checks import KernelDeviceError
 from wrapper_ir.emitters.fx.library import is_packed, packed_params, unpack
 from wrapper_ir.emitters.fx.triton import declare_launched, kernel_index
 from wrapper_ir.emitters.kernel_types import cpp_source
-from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, ScalarType
+from wrapper_ir.lines.kernels import BufferParam, CppKernel, KernelDefinition, Param, ScalarType
 from wrapper_ir.runtime import load_kernels
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from wrapper_ir.lines.kernels import Param
-
 
 KERNELS: Final = "wrapper_ir_kernels"
 """The attribute of a graph module that holds its :class:`KernelSet`."""

@@ -16,7 +16,7 @@ from wrapper_ir.emitters.fx.region import (
     Storage,
 )
 from wrapper_ir.lines.expr import dim, free_symbols
-from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.program import AnyLine, SymbolKind
 from wrapper_ir.lines.symbols import (
     AssertApart,
     AssertLayout,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         Reinterpret,
         Reuse,
     )
-    from wrapper_ir.lines.program import AnyLine
     from wrapper_ir.lines.trace import Comment, Probe
 
 

@@ -15,15 +15,13 @@ from wrapper_ir.emitters.fx.context import Context, install
 from wrapper_ir.emitters.fx.graph_module import WrapperGraphModule
 from wrapper_ir.emitters.fx.kernels import KERNELS
 from wrapper_ir.emitters.fx.lines import RegionRenderer
-from wrapper_ir.emitters.regions import find_beginning
+from wrapper_ir.emitters.regions import Beginning, find_beginning
 from wrapper_ir.lines.control import BufferInput, ObjectInput, ScalarInput
-from wrapper_ir.lines.program import GraphRole
+from wrapper_ir.lines.program import GraphRole, Program
 from wrapper_ir.lines.walk import Path
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.regions import Beginning
-    from wrapper_ir.lines.program import Program
 
 
 # Checks at the beginning of the program's graph.

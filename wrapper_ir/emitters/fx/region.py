@@ -25,7 +25,7 @@ from wrapper_ir.emitters.regions import RegionWalker
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import Dim, Scalar, ceil_divided, dim, divided
-from wrapper_ir.lines.layout import DType
+from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.memory import Allocate, AllocatePool, MemoryKind, own_memory
 from wrapper_ir.lines.walk import Path
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.emitters.fx.context import Context
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine
 
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
-from wrapper_ir.emitters.base import Emitter, MissingConstantError
+from wrapper_ir.emitters.base import Emitter, MissingConstantError, Problems
 from wrapper_ir.emitters.python.options import PythonOptions
 from wrapper_ir.lazy import names_of
 
 if TYPE_CHECKING:
-    from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.python.artifact import PythonArtifact
     from wrapper_ir.lines.program import Program
 

@@ -29,13 +29,12 @@ from wrapper_ir.lines.args import (
     ScalarArg,
     StringArg,
 )
-from wrapper_ir.lines.kernels import DeviceKernel
+from wrapper_ir.lines.kernels import DeviceKernel, ExternKernel, KernelCall, KernelDefinition
 from wrapper_ir.lines.traits import calls_op
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
     from wrapper_ir.lines.program import AnyLine
 
 

@@ -5,25 +5,22 @@ from __future__ import annotations
 from keyword import kwlist, softkwlist
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.capture import pieces
+from wrapper_ir.analysis.cuda_graphs import pieces
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
 from wrapper_ir.emitters.python.literals import Group, Node, call, keyword, statement, tuple_of
 from wrapper_ir.emitters.regions import TextRun, wanted_names
-from wrapper_ir.lines.kernels import TorchOp
-from wrapper_ir.lines.layout import CPU, Device
-from wrapper_ir.lines.program import GraphRole
+from wrapper_ir.lines.kernels import KernelDefinition, TorchOp
+from wrapper_ir.lines.layout import CPU, Device, Layout
+from wrapper_ir.lines.program import GraphRole, Program
 
 if TYPE_CHECKING:
     from wrapper_ir.analysis.kept import Kept
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.python.options import PythonOptions
     from wrapper_ir.lines.expr import Dim, Scalar
-    from wrapper_ir.lines.kernels import KernelDefinition
-    from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import Program
 
 
 HELPERS: Final = frozenset("""

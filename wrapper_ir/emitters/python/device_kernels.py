@@ -8,12 +8,10 @@ from wrapper_ir.emitters.kernel_types import declared_type
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.kernels import CollectedSection
 from wrapper_ir.emitters.python.literals import Node, call, dict_of, keyword, tuple_of
-from wrapper_ir.lines.kernels import DeviceKernel, TritonKernel
+from wrapper_ir.lines.kernels import DeviceKernel, KernelDefinition, TritonKernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from wrapper_ir.lines.kernels import KernelDefinition
 
 
 class TritonSection(CollectedSection):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import sympy
 from typing_extensions import override
 
-from wrapper_ir.emitters.writer import TRANSCENDENTAL, spaced_product, spaced_sum
+from wrapper_ir.emitters.writer import ORDER, TRANSCENDENTAL, spaced_product, spaced_sum
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.lines.expr_printer import ExprPrinter, Form, Level, Piece, call, infix, prefix
 
@@ -82,10 +82,7 @@ class PythonExprs(ExprPrinter):
         sympy.Abs: call("abs"),
         sympy.Eq: infix("==", Level.COMPARE),
         sympy.Ne: infix("!=", Level.COMPARE),
-        sympy.Lt: infix("<", Level.COMPARE),
-        sympy.Le: infix("<=", Level.COMPARE),
-        sympy.Gt: infix(">", Level.COMPARE),
-        sympy.Ge: infix(">=", Level.COMPARE),
+        **ORDER,
         sympy.And: infix("and", Level.AND),
         sympy.Or: infix("or", Level.OR),
         sympy.Not: prefix("not ", Level.NOT),

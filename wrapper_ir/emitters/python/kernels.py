@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.emitters.kernel_types import parameter_types
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.context import caller
+from wrapper_ir.emitters.python.context import Context, caller
 from wrapper_ir.emitters.python.literals import Node, assignment, call, keyword, statement, tuple_of
 from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg
 from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelDefinition, TorchOp
-from wrapper_ir.lines.layout import CPU
+from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.toolchain.manifest import OWN_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from wrapper_ir.emitters.python.context import Context
-    from wrapper_ir.lines.layout import Device
     from wrapper_ir.lines.schema import OpSchema, SchemaArg
 
 

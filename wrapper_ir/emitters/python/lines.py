@@ -15,7 +15,7 @@ from wrapper_ir.emitters.python.literals import Node, call, flat, keyword, list_
 from wrapper_ir.emitters.python.region import RegionBase, StreamLines, params_of
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferArg, BufferValue
-from wrapper_ir.lines.control import shared_results
+from wrapper_ir.lines.control import Cond, Region, RegionLine, Switch, While, shared_results
 from wrapper_ir.lines.expr import Dim, dim, free_symbols, quotient
 from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.memory import (
@@ -36,14 +36,11 @@ from wrapper_ir.lines.symbols import (
     ComputeSymbol,
     dims_of,
 )
-from wrapper_ir.lines.trace import ProbeLevel
+from wrapper_ir.lines.trace import Probe, ProbeLevel
 from wrapper_ir.lines.walk import regions_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from wrapper_ir.lines.control import Cond, Region, RegionLine, Switch, While
-    from wrapper_ir.lines.trace import Probe
 
 
 class MemoryLines(RegionBase):

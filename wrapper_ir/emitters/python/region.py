@@ -22,13 +22,8 @@ from wrapper_ir.emitters.python.literals import (
 from wrapper_ir.emitters.regions import Storages, TextWalker
 from wrapper_ir.lines.args import BufferValue, NoneValue, Value
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, Region, ScalarInput
-from wrapper_ir.lines.kernels import (
-    RecordEvent,
-    Stream,
-    Synchronize,
-    WaitEvent,
-)
-from wrapper_ir.lines.layout import CPU
+from wrapper_ir.lines.kernels import MemoryPool, RecordEvent, Stream, Synchronize, WaitEvent
+from wrapper_ir.lines.layout import CPU, Device, Layout
 from wrapper_ir.lines.memory import Free
 from wrapper_ir.lines.trace import When
 from wrapper_ir.lines.traits import ends, shows, takes_memory, works
@@ -39,8 +34,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.emitters.python.kernels import Section
     from wrapper_ir.emitters.writer import CodeWriter
-    from wrapper_ir.lines.kernels import MemoryPool
-    from wrapper_ir.lines.layout import Device, Layout
     from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.lines.walk import Path
 

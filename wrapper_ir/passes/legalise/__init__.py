@@ -8,13 +8,10 @@ verifier, the printer, the diff and every emitter see it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from wrapper_ir.lines import Stage
+from wrapper_ir.lines import Program, Stage
 from wrapper_ir.options.declared import Legal
-
-if TYPE_CHECKING:
-    from wrapper_ir.lines import Program
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from wrapper_ir.analysis.legality import (
     AS_ANOTHER_TYPE,
@@ -47,7 +47,6 @@ from wrapper_ir.lines.traits import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import TypeAlias
 
     from wrapper_ir.lines.args import Arg, CallResult, OpResult
     from wrapper_ir.lines.control import Region, While

@@ -7,7 +7,7 @@ memory of another type gets memory of its own.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import sympy
 
@@ -15,18 +15,15 @@ from wrapper_ir.analysis.legality import Memories, Memory, is_mixed, is_retyped
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.build.rewriting import Draft
 from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.expr import ceil_divided, dim
-from wrapper_ir.lines.layout import Layout
+from wrapper_ir.lines.expr import Dim, ceil_divided, dim
+from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.memory import Allocate, Free, Reinterpret, Reuse
 from wrapper_ir.lines.traits import allocates, ends, is_slice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import TypeAlias
 
     from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.expr import Dim
-    from wrapper_ir.lines.layout import DType
     from wrapper_ir.lines.program import AnyLine, Program
 
     Spans: TypeAlias = dict[str, dict[DType, list[tuple[Dim, Dim]]]]

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.devices import only_accelerator
-from wrapper_ir.analysis.liveness import storages_of
+from wrapper_ir.analysis.liveness import Life, storages_of
 from wrapper_ir.analysis.ops import draws, drops
 from wrapper_ir.analysis.ordering import needs_streams
 from wrapper_ir.lines.args import BufferArg, BufferValue, ScalarArg
 from wrapper_ir.lines.base import Runs
 from wrapper_ir.lines.control import ObjectInput, Region
-from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.effects import Effects, effects
 from wrapper_ir.lines.kernels import CppKernel, DeviceKernel
-from wrapper_ir.lines.program import GraphRole
+from wrapper_ir.lines.program import AnyLine, GraphRole, Program
 from wrapper_ir.lines.schema import GENERATOR
 from wrapper_ir.lines.symbols import StorageOffsetOf
 from wrapper_ir.lines.traits import binds, calls, calls_kernel, calls_op, chooses, op_of, shows
@@ -29,10 +29,7 @@ from wrapper_ir.options.gpu import Captures
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wrapper_ir.analysis.liveness import Life
-    from wrapper_ir.lines.effects import Effects
     from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
-    from wrapper_ir.lines.program import AnyLine, Program
 
 
 _MOST: Final = 3
