@@ -217,19 +217,19 @@ def export(
     ``torch._inductor.aoti_load_package`` and ``torch::inductor::AOTIModelPackageLoader``; ``.so``
     is the library alone. Neither needs wrapper_ir to run. No suffix, or a trailing slash, is a
     folder of source to run, edit and compare with its program (:func:`check_folder`). Files appear
-    whole or not at all; an edited folder is never replaced. Equal programs give equal bytes.
+    whole or not at all; an edited folder stays. Equal programs give equal bytes.
 
     Args:
         program: The program; ``program.data`` holds the values of its constants. For a package it
             may also be a sequence of variants, of which :func:`load_package` takes the first that
             fits, or a mapping from model names to either; the models share their weights. For a
-            folder it may also be a forward and its backward, which become an autograd function, or
-            a mapping from names to programs.
+            folder it may be a forward and its backward, which become an autograd function, or a
+            mapping from names to programs.
         path: The path to write.
         target: The emitter whose text a folder holds: ``"cpp"`` or ``"python"``.
         metadata: Extra metadata to store in a package; loaders return it.
-        debug: The values that the library can show: a ``DebugPrinter``, or the level that it
-            starts with, such as ``"print"``. By default, and in any environment, none.
+        debug: What the library can show, as :func:`compile` takes it; in any environment, nothing
+            by default.
         **options: The fields of :class:`wrapper_ir.aot.build.work.BuildOptions` (a folder of
             Python takes only ``constants``), and options of the emitter.
 
@@ -247,8 +247,7 @@ def export(
     build, rest = shipping.split(options, target)
     checked = shipping.check(path, metadata, target, **build)
     models = shipping.arranged(program, path, checked)
-    printer = None if debug is None else make_printer(debug)
-    emitter = make_emitter(target, rest)
+    emitter, printer = make_emitter(target, rest), None if debug is None else make_printer(debug)
     artifacts = {
         name: [emitted(each, emitter, printer)[0] for each in variants]
         for name, variants in models.items()
