@@ -228,8 +228,7 @@ def export(
         path: The path to write.
         target: The emitter whose text a folder holds: ``"cpp"`` or ``"python"``.
         metadata: Extra metadata to store in a package; loaders return it.
-        debug: What the library can show, as :func:`compile` takes it; in any environment, nothing
-            by default.
+        debug: What the library can show, as in :func:`compile`; no environment adds to it.
         **options: The fields of :class:`wrapper_ir.aot.build.work.BuildOptions` (a folder of
             Python takes only ``constants``), and options of the emitter.
 
