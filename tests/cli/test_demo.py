@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -71,7 +72,9 @@ def test_demo_leaves_a_program_and_a_module_to_go_on_with(
     assert report["files"] == [str(out / "program.wir"), str(out / "wrapper.py")]
     program = wir.load(out / "program.wir")
     assert program.stage is wir.Stage.PLANNED
-    assert wir.emit(program, "python").source == (out / "wrapper.py").read_text(encoding="utf-8")
+    written = (out / "wrapper.py").read_text(encoding="utf-8")
+    (identity,) = re.findall(r'^CONSTANTS_HASH = "(.*)"', written, re.MULTILINE)
+    assert wir.emit(program, "python").naming(identity) == written
     done = subprocess.run(
         [sys.executable, out / "wrapper.py", "--calls", "2", "--batches", "1"],
         cwd=tmp_path,
