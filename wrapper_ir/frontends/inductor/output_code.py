@@ -169,9 +169,6 @@ def module_text(program: Program, settings: Settings) -> str:
 
     The loader of the module sets the constants of the (prepared) program in it, by their names
     there, before the first call.
-
-    Raises:
-        UnprintableError: The program has no text.
     """
     from wrapper_ir.emitters.python.literals import source_literal
     from wrapper_ir.emitters.writer import prose
@@ -194,9 +191,6 @@ def boxed_call(
 
     A program without constants is emitted and loaded now, any other in its first call, when
     ``variables``, the module's, hold the constants.
-
-    Raises:
-        WrapperIRError: The program cannot be emitted or loaded.
     """
     from wrapper_ir.text import parse
 

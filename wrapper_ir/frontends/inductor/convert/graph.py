@@ -118,10 +118,6 @@ def convert_graph(
     """Return the program of a scheduled graph, from the lines that our wrapper holds.
 
     ``names`` are those of the inputs, in order; empty for Inductor's names.
-
-    Raises:
-        UnsupportedLineError: Something has no typed form.
-        UnsupportedExprError: An expression uses a function that the vocabulary lacks.
     """
     shared = Shared(wrapper, convert_lines)
     results = _convert(shared, wrapper, graph, names, passing)

@@ -260,8 +260,7 @@ def add_checks(
 def add_check(scope: Scope, text: str, kernel: str, passed: Sequence[str]) -> bool:
     """Check a buffer after a kernel call if that is what the text does, and return whether it is.
 
-    Inductor has one such text for NaN and one for infinity. ``kernel`` is the last kernel called,
-    and ``passed`` are Inductor's names of its arguments.
+    ``kernel`` is the last kernel called, and ``passed`` are Inductor's names of its arguments.
     """
     if not inductor_config.nan_asserts:
         return False
