@@ -7,14 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.ops import FIXED_WRITERS, begins_work, escapes_to, waits_for_work
-from wrapper_ir.lines import (
-    USUAL,
-    BufferInput,
-    BufferValue,
-    Place,
-    effects,
-    regions_of,
-)
+from wrapper_ir.lines import USUAL, BufferInput, BufferValue, Place, effects, regions_of
 from wrapper_ir.lines.base import Role, Runs, Trait
 from wrapper_ir.lines.program import Beside
 from wrapper_ir.lines.traits import (
