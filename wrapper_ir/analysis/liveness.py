@@ -86,6 +86,11 @@ class Life:
         """The first life of the storage: this one, unless it took the storage over."""
         return self.before or self
 
+    @property
+    def goes_out(self) -> bool:
+        """True if something outside of the region may see it."""
+        return self.leaves or self.escapes or self.is_held
+
 
 @dataclass(slots=True, eq=False)
 class _Work:
@@ -385,7 +390,7 @@ class StorageMap:
     def outgoing(self) -> set[Life]:
         """Return the storages that are returned or that escape, with their pools."""
         lives = self.lives.lives
-        return self.with_pools({life.first for life in lives if _goes_out(life)})
+        return self.with_pools({life.first for life in lives if life.goes_out})
 
     def with_pools(self, found: set[Life]) -> set[Life]:
         """Return the storages and their pools."""
@@ -419,7 +424,3 @@ def storages_of(program: Program, like: Program | None = None) -> StorageMap:
         found = StorageMap(program) if like is None else storages_of(like)
         _KNOWN.put(program, found)
     return found
-
-
-def _goes_out(life: Life) -> bool:
-    return life.leaves or life.escapes or life.is_held
