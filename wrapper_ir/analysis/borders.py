@@ -1,22 +1,25 @@
-"""Inputs and results of calls: memory that changes hands, and what inputs may be.
+"""Inputs and results of calls and regions: memory that changes hands, what inputs may be, symbols.
 
 A call lets go of inputs, and may put results into the caller's memory. Complex inputs whose memory
 lines read as it is may not be conjugated lazily. States of random numbers may be on the host.
+Regions use symbols from outside.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.kept import source_of
-from wrapper_ir.analysis.liveness import Life, storages_of
+from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.analysis.ops import PRODUCTS, may_drop, reads_otherwise, schema_of
 from wrapper_ir.lines.args import BufferArg, BufferValue, ResultBuffer
-from wrapper_ir.lines.control import BufferInput, RegionLine
+from wrapper_ir.lines.control import BufferInput, Region, RegionLine, ScalarInput
 from wrapper_ir.lines.effects import Effects, effects
+from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.memory import MemoryKind
+from wrapper_ir.lines.program import AnyLine, Program, SymbolKind
 from wrapper_ir.lines.traits import (
     allocates,
     allocates_one,
@@ -32,8 +35,6 @@ from wrapper_ir.lines.walk import regions_of, walk
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from wrapper_ir.lines.program import AnyLine, Program
-
 
 def spent_inputs(program: Program) -> dict[int, list[str]]:
     """Return the inputs to let go of before a line, by the line's position.
@@ -48,7 +49,7 @@ def spent_inputs(program: Program) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for name in storages.touched_inputs:
         lives = storages.lives.of(name)
-        if all(life.end is None and not _is_read_on(life) for life in lives):
+        if all(life.end is None and not (life.goes_out or any(life.streams)) for life in lives):
             next_one = bisect_right(taking, max(life.last_use for life in lives))
             if next_one < len(taking):
                 found.setdefault(taking[next_one], []).append(name)
@@ -57,11 +58,6 @@ def spent_inputs(program: Program) -> dict[int, list[str]]:
 
 def _may_allocate(line: AnyLine) -> bool:
     return allocates(line) or calls_op(line) or bool(regions_of(line))
-
-
-def _is_read_on(life: Life) -> bool:
-    """Return whether something may read a storage after the last line that uses it."""
-    return life.leaves or life.escapes or life.is_held or any(life.streams)
 
 
 def placed_results(program: Program) -> dict[str, int]:
@@ -186,3 +182,46 @@ def _renamed(line: AnyLine, program: Program, names: Collection[str]) -> Iterato
 def _may_be_a_state(layout: Layout) -> bool:
     is_number = not layout.size and layout.dtype.torch_name in ("int64", "uint64")
     return is_number and layout.device != CPU
+
+
+# The symbols that a region needs from outside, and values for those of inputs.
+
+
+def free_region_symbols(region: Region, program: Program) -> tuple[str, ...]:
+    """Return the symbols that a region uses but does not bind, sorted."""
+    lines = [line for _, line in walk(region)]
+    regions = [region, *(inner for line in lines for _, inner in regions_of(line))]
+    bound = {p.symbol for each in regions for p in each.params if isinstance(p, ScalarInput)}
+    used: set[str] = set()
+    for value in (value for each in regions for value in each.results):
+        used |= free_symbols(getattr(value, "value", None))
+    for line in lines:
+        found = effects(line, program)
+        used |= found.uses_symbols
+        bound.update(found.defines_symbols)
+        for name in (*found.touched, *found.defines):
+            if name in program.buffers:
+                used |= program.layout(name).symbols
+    return tuple(sorted(used - bound))
+
+
+def example_symbols(program: Program) -> dict[str, str]:
+    """Return the symbols of a program's inputs, sorted, each with a valid value as Python text."""
+    found: set[str] = set()
+    for param in program.inputs:
+        if isinstance(param, ScalarInput):
+            found.add(param.symbol)
+        elif isinstance(param, BufferInput):
+            found |= program.layout(param.name).symbols
+    return {name: _example(program, name) for name in sorted(found)}
+
+
+def _example(program: Program, name: str) -> str:
+    info = program.symbols[name]
+    if info.kind in _PLAIN_EXAMPLES:
+        return _PLAIN_EXAMPLES[info.kind]
+    low = 2 if info.lower is None else max(info.lower, 2)
+    return str(info.hint if info.hint is not None else min(low, info.upper or low))
+
+
+_PLAIN_EXAMPLES: Final = {SymbolKind.BOOL: "True", SymbolKind.FLOAT: "1.0", SymbolKind.NONE: "None"}

@@ -7,14 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.ops import FIXED_WRITERS, begins_work, escapes_to, waits_for_work
-from wrapper_ir.lines import (
-    USUAL,
-    BufferInput,
-    BufferValue,
-    Place,
-    effects,
-    regions_of,
-)
+from wrapper_ir.lines import USUAL, BufferInput, BufferValue, Place, effects, regions_of
 from wrapper_ir.lines.base import Role, Runs, Trait
 from wrapper_ir.lines.program import Beside
 from wrapper_ir.lines.traits import (
@@ -92,6 +85,11 @@ class Life:
     def first(self) -> Life:
         """The first life of the storage: this one, unless it took the storage over."""
         return self.before or self
+
+    @property
+    def goes_out(self) -> bool:
+        """True if something outside of the region may see it."""
+        return self.leaves or self.escapes or self.is_held
 
 
 @dataclass(slots=True, eq=False)
@@ -392,7 +390,7 @@ class StorageMap:
     def outgoing(self) -> set[Life]:
         """Return the storages that are returned or that escape, with their pools."""
         lives = self.lives.lives
-        return self.with_pools({life.first for life in lives if _goes_out(life)})
+        return self.with_pools({life.first for life in lives if life.goes_out})
 
     def with_pools(self, found: set[Life]) -> set[Life]:
         """Return the storages and their pools."""
@@ -426,7 +424,3 @@ def storages_of(program: Program, like: Program | None = None) -> StorageMap:
         found = StorageMap(program) if like is None else storages_of(like)
         _KNOWN.put(program, found)
     return found
-
-
-def _goes_out(life: Life) -> bool:
-    return life.leaves or life.escapes or life.is_held

@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import sympy
 
-from wrapper_ir.lines.expr import (
-    CeilDiv,
-    Dim,
-    FloorDiv,
-    Mod,
-    UnsupportedExprError,
-    dim,
-    substitute,
-)
+from wrapper_ir.lines.expr import CeilDiv, Dim, FloorDiv, Mod, UnsupportedExprError, dim, substitute
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import Layout, Program

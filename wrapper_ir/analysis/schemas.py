@@ -77,10 +77,7 @@ def difference(declared: OpSchema, registered: OpSchema, omitted: Collection[str
     The registered op may take more arguments behind the declared ones if they have defaults, as
     torch's ops do in later versions. A default counts only where a call leaves the argument out.
     """
-    found = (
-        *_in_arguments(declared, registered, omitted),
-        *_in_results(declared, registered),
-    )
+    found = (*_in_arguments(declared, registered, omitted), *_in_results(declared, registered))
     return "; ".join(found)
 
 

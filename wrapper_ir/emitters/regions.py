@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from typing_extensions import override
 
-from wrapper_ir.analysis.borders import random_states
+from wrapper_ir.analysis.borders import free_region_symbols, random_states
 from wrapper_ir.analysis.cuda_graphs import why_not_captured
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.analysis.liveness import mutated_inputs, storages_of
 from wrapper_ir.analysis.ops import draws
 from wrapper_ir.analysis.ordering import needs_streams
-from wrapper_ir.analysis.symbols import free_region_symbols
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, RegionLine, ScalarInput

@@ -230,10 +230,7 @@ def header_title(program: Program, prose: Callable[[str], str]) -> str:
 
 
 def header_lines(
-    program: Program,
-    prose: Callable[[str], str],
-    indent: str,
-    given: Sequence[Input] | None = None,
+    program: Program, prose: Callable[[str], str], indent: str, given: Sequence[Input] | None = None
 ) -> Iterator[str]:
     """Yield the lists below the title, each after an empty line.
 

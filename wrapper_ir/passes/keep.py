@@ -49,11 +49,7 @@ class KeepStorage:
 
 
 def keep_storage(
-    program: Program,
-    host: int = 0,
-    device: int = 0,
-    *,
-    arena: str = "call",
+    program: Program, host: int = 0, device: int = 0, *, arena: str = "call"
 ) -> Program:
     """Mark the allocations whose memory may be kept for the next call.
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from wrapper_ir.analysis.symbols import example_symbols
+from wrapper_ir.analysis.borders import example_symbols
 from wrapper_ir.aot.build.gpu_kernels import VARIABLE
 from wrapper_ir.devices import CPU as HOST
 from wrapper_ir.emitters.artifact import CONSTANTS_FILE

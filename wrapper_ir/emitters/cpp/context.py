@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.borders import placed_results
+from wrapper_ir.analysis.borders import free_region_symbols, placed_results
 from wrapper_ir.analysis.devices import accelerators_of
 from wrapper_ir.analysis.ordering import needs_queues
-from wrapper_ir.analysis.symbols import free_region_symbols
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CppExprs

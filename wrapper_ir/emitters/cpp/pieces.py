@@ -50,10 +50,7 @@ def write_piece(
             writer.blank()
             writer.lines(*table(f"constexpr wir::{kind} {name}_{what}[]", rows))
     writer.blank()
-    graphs = [
-        f".limit = {piece.limit}",
-        f".is_random = {literals.boolean(piece.is_random)}",
-    ]
+    graphs = [f".limit = {piece.limit}", f".is_random = {literals.boolean(piece.is_random)}"]
     writer.lines(*table(f"constexpr wir::GraphInfo {name}_graphs", graphs))
     args = (
         string(f"{context.program.name} at {piece.place}"),

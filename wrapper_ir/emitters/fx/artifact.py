@@ -22,13 +22,7 @@ from wrapper_ir.emitters.functions import as_function
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.checks import spec_of, specs_of
 from wrapper_ir.emitters.fx.context import install, places_of
-from wrapper_ir.emitters.fx.kernels import (
-    KERNELS,
-    KernelForm,
-    KernelSet,
-    form_named,
-    op_name,
-)
+from wrapper_ir.emitters.fx.kernels import KERNELS, KernelForm, KernelSet, form_named, op_name
 from wrapper_ir.emitters.fx.library import unpack
 from wrapper_ir.emitters.fx.triton import PinnedKernel, described, launched
 from wrapper_ir.emitters.values import constant_values

@@ -39,11 +39,7 @@ from wrapper_ir.lines.expr import Dim, dim
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wrapper_ir.lines.kernels import (
-        ExternKernel,
-        KernelCall,
-        KernelDefinition,
-    )
+    from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import AnyLine
 
@@ -280,11 +276,7 @@ class CallLines(RegionBase):
     # Results.
 
     def results(
-        self,
-        line: AnyLine,
-        results: Sequence[OpResult],
-        node: fx.Node,
-        names: Sequence[str] = (),
+        self, line: AnyLine, results: Sequence[OpResult], node: fx.Node, names: Sequence[str] = ()
     ) -> None:
         """Bind the results of a call; ``names`` are those of its returns."""
         parts: dict[tuple[int | str, ...], fx.Node] = {(): node}

@@ -272,9 +272,7 @@ CHECK_SIZES: Final = _op(
     _fake_check_sizes,
 )
 CHECK_ALIGNMENT: Final = _op(
-    "check_alignment(Tensor x, str name, int alignment) -> ()",
-    _check_alignment,
-    library.nothing,
+    "check_alignment(Tensor x, str name, int alignment) -> ()", _check_alignment, library.nothing
 )
 CHECK_APART: Final = _op(
     "check_apart(Tensor[] tensors, str[] names, int written) -> ()", _check_apart, library.nothing

@@ -11,10 +11,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.fx import checks
 from wrapper_ir.emitters.fx.control import ControlLines
-from wrapper_ir.emitters.fx.region import (
-    RegionBase,
-    Storage,
-)
+from wrapper_ir.emitters.fx.region import RegionBase, Storage
 from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.lines.program import AnyLine, SymbolKind
 from wrapper_ir.lines.symbols import (

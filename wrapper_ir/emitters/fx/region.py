@@ -144,12 +144,7 @@ class RegionBase(RegionWalker["Context"]):
         return self.bound[name].node
 
     def bind(
-        self,
-        name: str,
-        node: fx.Node,
-        storage: Storage | None = None,
-        *,
-        is_direct: bool = True,
+        self, name: str, node: fx.Node, storage: Storage | None = None, *, is_direct: bool = True
     ) -> None:
         """Bind a buffer to a node that views a storage, or that is its own storage."""
         layout = self.layout(name)
@@ -164,11 +159,7 @@ class RegionBase(RegionWalker["Context"]):
     # Nodes.
 
     def call(
-        self,
-        target: Callable[..., Any],
-        *args: Any,
-        name: str | None = None,
-        **kwargs: Any,
+        self, target: Callable[..., Any], *args: Any, name: str | None = None, **kwargs: Any
     ) -> fx.Node:
         """Add a node that calls a function."""
         preferred = None if name is None else self.context.wanted_name(name)

@@ -89,12 +89,7 @@ class Context(TextRun):
         reserved = _RESERVED | _BUILTINS | _DUNDERS | (_OUT_NAMES if options.out else set())
         names = NamePlan(wanted_names(program, str), reserved)
         super().__init__(
-            program,
-            problems,
-            names,
-            unit="    ",
-            takes_out=options.out,
-            profiles=options.profile,
+            program, problems, names, unit="    ", takes_out=options.out, profiles=options.profile
         )
         self.options = options
         #: The pieces that are captured one by one, by the position of their switches.

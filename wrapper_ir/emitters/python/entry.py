@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wrapper_ir.analysis.borders import placed_results, stored_inputs
+from wrapper_ir.analysis.borders import free_region_symbols, placed_results, stored_inputs
 from wrapper_ir.analysis.kept import source_of
-from wrapper_ir.analysis.symbols import free_region_symbols
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import Node, call, statement, tuple_of
 from wrapper_ir.emitters.python.region import params_of

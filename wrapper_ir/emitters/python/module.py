@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.borders import spent_inputs
+from wrapper_ir.analysis.borders import example_symbols, spent_inputs
 from wrapper_ir.analysis.kept import kept_around_calls
 from wrapper_ir.analysis.ops import PRODUCTS
-from wrapper_ir.analysis.symbols import example_symbols
 from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, SourceFiles
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import FOLDER, Context
