@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from wrapper_ir.lines.program import AnyLine, Program
-    from wrapper_ir.lines.walk import Path
     from wrapper_ir.options.declared import Legal
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from typing_extensions import override
 
 from wrapper_ir.emitters.artifact import WRAPPER, ModuleText, SourceFiles
-from wrapper_ir.emitters.base import Emitter
+from wrapper_ir.emitters.base import Emitter, Problems
 from wrapper_ir.emitters.cpp.renderer import CppRenderer, CppSources
-from wrapper_ir.lines.program import ConstantKind
+from wrapper_ir.lines.program import ConstantKind, Program
 
 # ruff: noqa: PLC0415 - emitting text alone does not pay for what builds and loads it
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.lines.program import Program
 
 __all__ = ["CppArtifact", "CppEmitter"]
 

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +31,6 @@ from wrapper_ir.toolchain.native import TRAILER_MAGIC
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
 
     from wrapper_ir.emitters.artifact import Artifact
 

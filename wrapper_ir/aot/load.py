@@ -30,7 +30,7 @@ from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler, generated_flags
-from wrapper_ir.toolchain.manifest import Manifest, Part, Sources
+from wrapper_ir.toolchain.manifest import CaptureFacts, Manifest, Part, Sources
 from wrapper_ir.toolchain.native import GENERATED, Extension, precompiled, runtime_objects
 from wrapper_ir.toolchain.processes import in_background
 from wrapper_ir.toolchain.source import CppSource, CppUnit
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from wrapper_ir.emitters.cpp.renderer import CppSources
-    from wrapper_ir.toolchain.manifest import CaptureFacts
 
     _Call = Callable[..., tuple[Any, ...]]
     BoxedCall = Callable[[list[Any]], tuple[Any, ...]]

@@ -5,19 +5,17 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
-from wrapper_ir.lines.args import Access, BufferArg
+from wrapper_ir.lines.args import Access, Arg, BufferArg
 from wrapper_ir.lines.kernels import ExternKernel, KernelDefinition, TorchOp
-from wrapper_ir.lines.program import FrozenMap
+from wrapper_ir.lines.program import AnyLine, FrozenMap, Program
 from wrapper_ir.lines.traits import takes_memory, works
 from wrapper_ir.lines.walk import map_regions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from wrapper_ir.lines.args import Arg
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import AnyLine, Program
 
 _COPY: Final = "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"
 

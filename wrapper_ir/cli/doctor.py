@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir import __version__
 from wrapper_ir.cli.terminal import aligned, duration, human, out
-from wrapper_ir.devices import kind_of, registered
+from wrapper_ir.devices import DeviceKind, Doctor, KernelLanguage, kind_of, registered
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends import releases
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
     from rich.table import Table
-
-    from wrapper_ir.devices import DeviceKind, Doctor, KernelLanguage
 
 
 #: The text that precedes the reason in a compiler's output.

@@ -14,14 +14,11 @@ import os
 import types
 import typing
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from wrapper_ir.errors import OptionError, OptionValueError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 T = TypeVar("T")
 

@@ -37,8 +37,8 @@ from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import symbol
 from wrapper_ir.lines.layout import Layout, LayoutKind
 from wrapper_ir.lines.memory import Free
-from wrapper_ir.lines.program import PACKING_OPS, Stage, SymbolKind
-from wrapper_ir.lines.symbols import AssertLayout
+from wrapper_ir.lines.program import PACKING_OPS, AnyLine, Program, Stage, SymbolKind
+from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol
 from wrapper_ir.lines.traits import asserts, binds, calls_op, checks_layout, ends, regions_of
 from wrapper_ir.lines.walk import Renaming
 
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.lines.control import Region
     from wrapper_ir.lines.kernels import ExternKernel
-    from wrapper_ir.lines.program import AnyLine, Program
-    from wrapper_ir.lines.symbols import AssertSymbol
 
 #: What makes memory of an op's own, which no plan places.
 _EMPTY: Final = (

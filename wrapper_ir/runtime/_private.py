@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +22,6 @@ from wrapper_ir.devices import registered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
 _guards: Final[Any] = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
 

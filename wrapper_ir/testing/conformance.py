@@ -38,7 +38,7 @@ from wrapper_ir.emitters.base import LogicalProgramError
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import interpret
-from wrapper_ir.lines.program import Stage
+from wrapper_ir.lines.program import Program, Stage
 from wrapper_ir.lines.traits import shows
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.passes import legalisation_for, lowering_for, plan_memory
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from wrapper_ir.lines.program import Program
 
 __all__ = ["EmitterConformance"]
 

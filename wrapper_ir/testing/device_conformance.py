@@ -30,7 +30,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import CPU, Device
-from wrapper_ir.lines.program import FrozenMap
+from wrapper_ir.lines.program import FrozenMap, Program
 from wrapper_ir.lines.traits import calls_kernel, calls_op
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.passes import legalisation_for, lowering_for, plan_memory
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wrapper_ir.lines.program import Program
 
 NAMES: Final = tuple(corpus_files())
 

@@ -14,7 +14,7 @@ from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
 from wrapper_ir.lines.expr import free_symbols, substitute
 from wrapper_ir.lines.fields import as_program
-from wrapper_ir.lines.program import SymbolKind
+from wrapper_ir.lines.program import Program, SymbolKind
 from wrapper_ir.runtime.main import random_tensor
 from wrapper_ir.runtime.probes import difference
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import Program
 
 REFERENCE: Final = "python"
 """The target that others are compared with."""

@@ -8,11 +8,11 @@ extension module of a library (``kernel_module.h``).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from wrapper_ir.devices import CppSide
 from wrapper_ir.toolchain import kernel_files
@@ -20,15 +20,9 @@ from wrapper_ir.toolchain.compiler import NATIVE, compile_flags, run_linker
 from wrapper_ir.toolchain.errors import CompileError
 from wrapper_ir.toolchain.headers import PREFIX
 from wrapper_ir.toolchain.isa import Isa
-from wrapper_ir.toolchain.objects import Tools, compile_file
+from wrapper_ir.toolchain.objects import Tools, Translation, compile_file
 from wrapper_ir.toolchain.processes import pool
-from wrapper_ir.toolchain.source import parameters
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from wrapper_ir.toolchain.objects import Translation
-    from wrapper_ir.toolchain.source import CppSource, CppUnit, Parameter
+from wrapper_ir.toolchain.source import CppSource, CppUnit, Parameter, parameters
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,15 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.toolchain import errors
-from wrapper_ir.toolchain.cache import disk_full
-from wrapper_ir.toolchain.isa import cpu_features
+from wrapper_ir.toolchain.cache import DiskCache, disk_full
+from wrapper_ir.toolchain.isa import Isa, cpu_features
 from wrapper_ir.toolchain.processes import current
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from wrapper_ir.toolchain.cache import DiskCache
-    from wrapper_ir.toolchain.isa import Isa
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wrapper_ir.toolchain import processes
-from wrapper_ir.toolchain.compiler import include_dirs, include_flags
+from wrapper_ir.toolchain.compiler import Compiler, include_dirs, include_flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wrapper_ir.toolchain.cache import DiskCache
-    from wrapper_ir.toolchain.compiler import Compiler
 
 #: The header that every Inductor kernel begins with.
 PREFIX = "torch/csrc/inductor/cpp_prefix.h"

@@ -12,15 +12,13 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.toolchain.headers import PREFIX
-from wrapper_ir.toolchain.isa import cpu_identity
+from wrapper_ir.toolchain.isa import Isa, cpu_identity
 from wrapper_ir.toolchain.objects import Translation
-from wrapper_ir.toolchain.source import parameters
+from wrapper_ir.toolchain.source import CppUnit, parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from wrapper_ir.toolchain.isa import Isa
-    from wrapper_ir.toolchain.source import CppUnit
 
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)[ \t]*(.*)$", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"][^>\"\n]+[>\"]).*$", re.MULTILINE)

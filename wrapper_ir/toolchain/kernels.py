@@ -28,13 +28,12 @@ from wrapper_ir.toolchain.isa import Isa, cpu_identity, resolve
 from wrapper_ir.toolchain.kernel_files import is_solitary
 from wrapper_ir.toolchain.objects import Tools, digest_of
 from wrapper_ir.toolchain.processes import Steps, in_background
-from wrapper_ir.toolchain.source import CppUnit, parameters
+from wrapper_ir.toolchain.source import CppSource, CppUnit, parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from wrapper_ir.toolchain.source import CppSource
 
 #: Raise it when older cache entries must no longer be found.
 _FORMAT = 2

@@ -6,18 +6,15 @@ which has no program at hand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from wrapper_ir.devices import CPU, CppSide, DeviceKind, kind_of
 from wrapper_ir.options.gpu import GRAPH_LIMIT
 from wrapper_ir.toolchain.source import CppUnit
 from wrapper_ir.toolchain.triton import GpuUnit
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 
 @dataclass(frozen=True, slots=True)

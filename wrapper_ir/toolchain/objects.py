@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -31,7 +31,6 @@ from wrapper_ir.toolchain.errors import CompileError, offending_lines
 from wrapper_ir.toolchain.headers import HeaderStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
     from concurrent.futures import Future
 
     from wrapper_ir.toolchain.processes import Pool

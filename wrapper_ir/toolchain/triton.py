@@ -20,7 +20,7 @@ import linecache
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -30,7 +30,6 @@ from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.toolchain.source import KernelUnit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from wrapper_ir.toolchain.cache import DiskCache

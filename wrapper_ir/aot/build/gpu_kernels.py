@@ -6,7 +6,7 @@ generated files use. The driver gets the one that fits the GPU when the program 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -14,15 +14,13 @@ from wrapper_ir.aot.build.constants import NO_STACK, asciz
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.options.gpu import ARCHITECTURES
 from wrapper_ir.toolchain import triton
-from wrapper_ir.toolchain.objects import assemble
+from wrapper_ir.toolchain.objects import Tools, assemble
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from wrapper_ir.toolchain.cache import DiskCache
     from wrapper_ir.toolchain.manifest import Sources
-    from wrapper_ir.toolchain.objects import Tools
     from wrapper_ir.toolchain.triton import GpuBinary
 
 

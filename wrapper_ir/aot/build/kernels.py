@@ -17,16 +17,14 @@ from wrapper_ir.aot.errors import KernelIsaError
 from wrapper_ir.options.declared import ISA
 from wrapper_ir.toolchain import isa as isas
 from wrapper_ir.toolchain import kernel_files
-from wrapper_ir.toolchain.compiler import arch_cflags, compile_flags
-from wrapper_ir.toolchain.source import check_entry
+from wrapper_ir.toolchain.compiler import Compiler, arch_cflags, compile_flags
+from wrapper_ir.toolchain.source import CppSource, CppUnit, check_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wrapper_ir.toolchain.compiler import Compiler
     from wrapper_ir.toolchain.isa import Isa
     from wrapper_ir.toolchain.objects import Translation
-    from wrapper_ir.toolchain.source import CppSource, CppUnit
 
 
 #: Seconds that the kernels of a file may take to compile, beside 0.4 s for the precompiled header.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,16 +16,13 @@ from wrapper_ir.options.schema import check_options
 from wrapper_ir.toolchain.build import default_jobs
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
 from wrapper_ir.toolchain.compiler import find_compiler, generated_flags, stand_in
-from wrapper_ir.toolchain.manifest import needed_parts
+from wrapper_ir.toolchain.manifest import Manifest, needed_parts
 from wrapper_ir.toolchain.native import GENERATED, precompiled, runtime_objects
 from wrapper_ir.toolchain.objects import Tools, Translation, compile_files
 from wrapper_ir.toolchain.processes import Pool, Steps, pool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
-
-    from wrapper_ir.toolchain.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ import sys
 import threading
 import weakref
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -35,7 +35,6 @@ from wrapper_ir.outputs import INDEX, why
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator
 
 MODEL_NAME: Final = "model"
 """The model's name in a package of one model, which loaders use by default."""

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from wrapper_ir.aot.package.archive import chosen, opened
-from wrapper_ir.aot.package.library import Entry, entries_of, open_file, open_library
+from wrapper_ir.aot.package.archive import Archive, Model, chosen, opened
+from wrapper_ir.aot.package.library import Entry, Library, entries_of, open_file, open_library
 from wrapper_ir.aot.package.weights import (
     all_values,
     check_missing,
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
 
-    from wrapper_ir.aot.package.archive import Archive, Model
-    from wrapper_ir.aot.package.library import Library
     from wrapper_ir.aot.package.weights import Given, Weights
 
 

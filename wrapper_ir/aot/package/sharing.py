@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -22,15 +22,13 @@ from wrapper_ir.emitters.cpp.constants import constant_table
 from wrapper_ir.errors import OptionValueError, UnsupportedError
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.layout import DType, Layout
-from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap
+from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
 from wrapper_ir.outputs import ending
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
 
     from wrapper_ir.aot.build.work import BuildOptions
-    from wrapper_ir.lines.program import Program
 
 
 class _Key(NamedTuple):

@@ -6,21 +6,18 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
-from wrapper_ir.aot.package.archive import PackageError, models_of, opened
+from wrapper_ir.aot.package.archive import Archive, Model, PackageError, models_of, opened
 from wrapper_ir.errors import OptionValueError, did_you_mean
 from wrapper_ir.toolchain.manifest import ALIGNMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from wrapper_ir.aot.package.archive import Archive, Model
 
     AnyPath = str | os.PathLike[str]
     Weights = Mapping[str, Tensor] | AnyPath | Sequence[AnyPath]

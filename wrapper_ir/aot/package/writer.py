@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wrapper_ir.analysis.ordering import has_users_queues
 from wrapper_ir.aot.build.gpu_kernels import DeviceCode
 from wrapper_ir.aot.build.kernels import NATIVE
-from wrapper_ir.aot.build.library import CONSTANTS_ENDING, build
+from wrapper_ir.aot.build.library import CONSTANTS_ENDING, Library, build
 from wrapper_ir.aot.package.archive import (
     CONSTANTS,
     FORMAT,
@@ -26,12 +26,12 @@ from wrapper_ir.aot.package.archive import (
     torch_version,
     write_archive,
 )
-from wrapper_ir.emitters.cpp.constants import constant_table
+from wrapper_ir.emitters.cpp.constants import ConstantEntry, constant_table
 from wrapper_ir.emitters.cpp.renderer import CppSources
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.lines.args import BufferValue, ScalarValue
 from wrapper_ir.lines.control import BufferInput, ScalarInput
-from wrapper_ir.lines.program import ConstantKind
+from wrapper_ir.lines.program import ConstantKind, Program
 from wrapper_ir.lines.trace import ProbeLevel
 from wrapper_ir.outputs import INDEX, Kind, contains, replacing
 from wrapper_ir.text.expressions import TextExprPrinter
@@ -43,12 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wrapper_ir.aot.build.library import Library
     from wrapper_ir.aot.build.work import BuildOptions
     from wrapper_ir.emitters.artifact import Artifact
-    from wrapper_ir.emitters.cpp.constants import ConstantEntry
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import Program
     from wrapper_ir.toolchain.manifest import Manifest
 
 #: The kinds of files that we write, by bytes that each contains whatever the program.

@@ -17,9 +17,9 @@ from wrapper_ir.aot.build.library import linked_constants, prepared
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import NATIVE as RUNTIME
 from wrapper_ir.toolchain.compiler import find_compiler, generated_flags
-from wrapper_ir.toolchain.manifest import needed_parts
+from wrapper_ir.toolchain.manifest import Manifest, needed_parts
 from wrapper_ir.toolchain.native import native_units
-from wrapper_ir.toolchain.objects import EXPORTS
+from wrapper_ir.toolchain.objects import EXPORTS, Translation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.aot.build.work import BuildOptions
     from wrapper_ir.emitters.cpp.renderer import CppSources
-    from wrapper_ir.toolchain.manifest import Manifest
-    from wrapper_ir.toolchain.objects import Translation
 
 
 _CMAKE: Final = """\

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.aot.package.archive import FORMAT, row_of, torch_version
 from wrapper_ir.aot.source.cmake import write_build
-from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, HasFiles, SourceFiles
+from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, Artifact, HasFiles, SourceFiles
 from wrapper_ir.emitters.cpp.renderer import CppSources
 from wrapper_ir.emitters.registry import make_emitter
 from wrapper_ir.emitters.values import check_values
 from wrapper_ir.emitters.writer import header_title, prose
 from wrapper_ir.errors import OptionValueError, UnsupportedError
-from wrapper_ir.lines.args import BufferValue
-from wrapper_ir.lines.control import BufferInput
+from wrapper_ir.lines.args import BufferValue, Value
+from wrapper_ir.lines.control import BufferInput, Input
 from wrapper_ir.lines.kernels import CppKernel
-from wrapper_ir.lines.program import ConstantKind, GraphRole, Origin
+from wrapper_ir.lines.program import ConstantKind, GraphRole, Origin, Program
 from wrapper_ir.outputs import INDEX, PROGRAM_FILE, beside
 from wrapper_ir.text.files import save
 
@@ -32,11 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wrapper_ir.aot.build.work import BuildOptions
-    from wrapper_ir.emitters.artifact import Artifact
-    from wrapper_ir.lines.args import Value
-    from wrapper_ir.lines.control import Input
     from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import Program
 
 
 ENTRY: Final = "__init__.py"

@@ -10,25 +10,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wrapper_ir.analysis.borders import example_symbols
 from wrapper_ir.aot.build.gpu_kernels import VARIABLE
 from wrapper_ir.devices import CPU as HOST
-from wrapper_ir.emitters.artifact import CONSTANTS_FILE
+from wrapper_ir.emitters.artifact import CONSTANTS_FILE, ModuleText
 from wrapper_ir.lines.control import BufferInput, ScalarInput
 from wrapper_ir.lines.expr import substitute
-from wrapper_ir.lines.layout import CPU
+from wrapper_ir.lines.layout import CPU, Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
     from _typeshed import DataclassInstance
 
-    from wrapper_ir.emitters.artifact import ModuleText
     from wrapper_ir.emitters.cpp.renderer import CppSources
-    from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Program
 
 

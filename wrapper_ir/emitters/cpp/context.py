@@ -28,7 +28,7 @@ from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.layout import CPU, Device, DType, Layout
 from wrapper_ir.lines.memory import Free
 from wrapper_ir.lines.trace import Probe
-from wrapper_ir.toolchain.manifest import Part
+from wrapper_ir.toolchain.manifest import CaptureFacts, Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.lines.walk import Path
-    from wrapper_ir.toolchain.manifest import CaptureFacts
 
 
 # Identifiers of generated C++: how a program's names are spelled, and which are reserved.

@@ -13,15 +13,13 @@ from wrapper_ir.build.draft import at_start
 from wrapper_ir.frontends.aten.calls import auto_functionalized, expected_of
 from wrapper_ir.frontends.aten.numbers import bind_unbacked, kind_of, noted_by
 from wrapper_ir.frontends.aten.sources import completed
-from wrapper_ir.frontends.aten.state import POISON, Ref, UnsupportedNodeError, as_graph
+from wrapper_ir.frontends.aten.state import POISON, GraphWalk, Ref, UnsupportedNodeError, as_graph
 from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.frontends.common.regions import RegionDraft, copied, passed, relaid
 from wrapper_ir.lines.expr import is_relation
 
 if TYPE_CHECKING:
     from torch.fx import Node
-
-    from wrapper_ir.frontends.aten.state import GraphWalk
 
 
 def operand(value: Any) -> lines.BufferArg | lines.ScalarArg:

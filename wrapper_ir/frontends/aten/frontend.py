@@ -11,7 +11,7 @@ from sympy.core.relational import Relational
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
-from wrapper_ir.build.draft import Equation, bind_given, metadata_of, range_checks
+from wrapper_ir.build.draft import Equation, ProgramDraft, bind_given, metadata_of, range_checks
 from wrapper_ir.frontends.aten import sources
 from wrapper_ir.frontends.aten.control import to_value
 from wrapper_ir.frontends.aten.graph import constant, convert_node
@@ -41,8 +41,6 @@ from wrapper_ir.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from wrapper_ir.build.draft import ProgramDraft
 
 
 def from_fx(

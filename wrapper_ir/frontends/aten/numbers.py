@@ -16,7 +16,7 @@ import sympy
 import torch
 from torch.utils import _pytree as pytree
 
-from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError
+from wrapper_ir.frontends.aten.state import GraphWalk, Ref, UnsupportedNodeError
 from wrapper_ir.frontends.common.expressions import REAL_FUNCTIONS, to_scalar
 from wrapper_ir.frontends.common.ops import SYMBOLIC, Path
 from wrapper_ir.frontends.common.symbols import Binding, bind_along, bindings_of
@@ -29,8 +29,6 @@ from wrapper_ir.lines.program import SymbolKind
 if TYPE_CHECKING:
 
     from torch.fx import Node
-
-    from wrapper_ir.frontends.aten.state import GraphWalk
 
 
 Make = Callable[..., Any]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sympy
 import torch
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from wrapper_ir.build.draft import ProgramDraft
 from wrapper_ir.errors import WrapperIRError
@@ -22,9 +22,6 @@ from wrapper_ir.lines.args import Relation
 from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, quotient, scalar
 from wrapper_ir.lines.layout import Device, DType, Layout
 from wrapper_ir.lines.program import AnyLine, SymbolInfo, SymbolKind
-
-if TYPE_CHECKING:
-    from torch.fx import Node
 
 
 @dataclass(frozen=True, slots=True)

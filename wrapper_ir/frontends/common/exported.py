@@ -13,14 +13,12 @@ from wrapper_ir.frontends.common.expressions import bound_of
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import LayoutKind
-from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
+from wrapper_ir.lines.program import AnyLine, Constant, ConstantKind, FrozenMap, Program
 from wrapper_ir.lines.symbols import AssertApart
 from wrapper_ir.lines.traits import asserts, binds, checks_layout, computes, declares
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Mapping
-
-    from wrapper_ir.lines.program import AnyLine, Program
 
 
 # Ranges of the symbols of an exported program, and what tracing assumed of them.

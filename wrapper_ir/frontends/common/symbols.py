@@ -16,7 +16,7 @@ import sympy
 
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines import symbols as lines
-from wrapper_ir.lines.program import SymbolInfo
+from wrapper_ir.lines.program import Program, SymbolInfo
 from wrapper_ir.lines.walk import Renaming
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.build.draft import ProgramDraft
     from wrapper_ir.lines.expr import Dim
-    from wrapper_ir.lines.program import Program
 
 
 Keys: TypeAlias = tuple[Any, ...]

@@ -32,15 +32,13 @@ from wrapper_ir.frontends.inductor.errors import CaptureError, UnsupportedLineEr
 from wrapper_ir.frontends.inductor.folding import folding_apart, inner_compiler, with_folding
 from wrapper_ir.frontends.inductor.identity import is_bisected_away
 from wrapper_ir.frontends.inductor.output_code import artifact_of
-from wrapper_ir.frontends.inductor.settings import Settings, delivery_of
+from wrapper_ir.frontends.inductor.settings import Delivery, Settings, delivery_of
 from wrapper_ir.lines.program import ConstantKind, FrozenMap, Program
 from wrapper_ir.options.declared import CPP_EMITTER
 from wrapper_ir.options.schema import options_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-
-    from wrapper_ir.frontends.inductor.settings import Delivery
 
 
 #: Inductor's settings for a compilation ahead of time.

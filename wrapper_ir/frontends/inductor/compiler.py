@@ -15,14 +15,12 @@ from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.identity import saved_for_minifier
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
-from wrapper_ir.frontends.inductor.settings import pinned_settings
+from wrapper_ir.frontends.inductor.settings import Settings, pinned_settings
 from wrapper_ir.runtime.triton import prepare_launcher
 from wrapper_ir.toolchain.kernels import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from wrapper_ir.frontends.inductor.settings import Settings
 
 
 # Torch's registry of backends, in which threads may register one backend at a time twice.

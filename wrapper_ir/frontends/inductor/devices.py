@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.utils._pytree import tree_leaves
 
-from wrapper_ir.devices import CUDA, kind_of, named, registered
+from wrapper_ir.devices import CUDA, DeviceKind, kind_of, named, registered
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.compat import codegen_common
 from wrapper_ir.frontends.inductor.errors import SchedulingError, UnsupportedTorchError
@@ -19,7 +19,6 @@ from wrapper_ir.options.gpu import GRAPHS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Set
 
-    from wrapper_ir.devices import DeviceKind
     from wrapper_ir.lines.layout import Device
 
 

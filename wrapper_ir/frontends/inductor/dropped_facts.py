@@ -13,7 +13,7 @@ import sympy
 import torch
 
 from wrapper_ir.build.draft import range_checks
-from wrapper_ir.frontends.common.exported import PLAIN, memory_key, unused
+from wrapper_ir.frontends.common.exported import PLAIN, Range, memory_key, unused
 from wrapper_ir.frontends.common.expressions import is_about_layout, to_scalar
 from wrapper_ir.frontends.common.ops import SYMBOLIC
 from wrapper_ir.frontends.inductor.compat import ConstantFolder
@@ -37,7 +37,6 @@ from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol, ComputeSymbol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wrapper_ir.frontends.common.exported import Range
     from wrapper_ir.frontends.inductor.export_guards import Guard
 
 

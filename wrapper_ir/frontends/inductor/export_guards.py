@@ -12,7 +12,7 @@ import inspect
 import itertools
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
@@ -25,15 +25,13 @@ from wrapper_ir.frontends.common.expressions import REAL_FUNCTIONS, to_scalar
 from wrapper_ir.frontends.inductor.errors import CaptureError
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.control import BufferInput
-from wrapper_ir.lines.program import SymbolInfo
+from wrapper_ir.lines.program import Program, SymbolInfo
 from wrapper_ir.lines.symbols import BindSymbol, SizeOf
 from wrapper_ir.runtime import class_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
 
     from wrapper_ir.lines.expr import Scalar
-    from wrapper_ir.lines.program import Program
 
 Guard = tuple["Scalar", str]
 """A condition, and what to say where it does not hold."""

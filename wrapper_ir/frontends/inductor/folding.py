@@ -22,14 +22,13 @@ from torch.utils import _pytree as pytree
 from wrapper_ir.frontends.common.exported import memory_key, unused
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.session import current_session, use_session
-from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap
+from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torch.fx import GraphModule, Node
 
-    from wrapper_ir.lines.program import Program
 
 #: What the names of folded constants begin with, as in AOTInductor's libraries.
 _PREFIX: Final = "_FOLDED_CONST_"

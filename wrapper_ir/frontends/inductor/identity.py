@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from wrapper_ir.devices import installed, is_registered, kind_of
+from wrapper_ir.devices import DeviceKind, installed, is_registered, kind_of
 from wrapper_ir.emitters.base import is_ours
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.frontends.inductor import compat
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     import torch
 
-    from wrapper_ir.devices import DeviceKind
     from wrapper_ir.frontends.inductor.settings import Settings
 
 

@@ -5,9 +5,9 @@ The mixin that records them for C++ is here; the one for Triton is in ``triton``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import sympy
 import torch
@@ -16,9 +16,6 @@ from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.compat import V
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import ScalarType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wrapper_ir.emitters import HasModule, ModuleText, emitter_class, faults_of, make_emitter
-from wrapper_ir.emitters.artifact import TakesLong
+from wrapper_ir.emitters.artifact import Artifact, TakesLong
 from wrapper_ir.frontends.inductor.compat import V, ValueWithLineMap, trace_structured
 from wrapper_ir.frontends.inductor.small_sizes import least_sizes
 from wrapper_ir.options.declared import level_name
@@ -28,7 +28,6 @@ from wrapper_ir.runtime.calls import pass_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wrapper_ir.emitters.artifact import Artifact
     from wrapper_ir.frontends.inductor.convert.graph import Passing
     from wrapper_ir.frontends.inductor.session import Session
     from wrapper_ir.frontends.inductor.settings import Settings

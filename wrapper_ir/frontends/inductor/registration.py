@@ -21,14 +21,14 @@ import inspect
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wrapper_ir.devices import is_registered
-from wrapper_ir.errors import OptionValueError
+from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.frontends.inductor import compat, devices, overlaps, straight
 from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.choices import with_free_choices
@@ -45,11 +45,6 @@ from wrapper_ir.frontends.inductor.identity import (
     package_keys,
 )
 from wrapper_ir.frontends.inductor.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from wrapper_ir.errors import WrapperIRError
 
 
 class WrapperEntry:

@@ -12,7 +12,7 @@ import contextlib
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial, wraps
@@ -22,7 +22,6 @@ from wrapper_ir.frontends.inductor.compat import TracingContext
 from wrapper_ir.frontends.inductor.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
     import torch
 

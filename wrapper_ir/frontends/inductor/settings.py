@@ -8,10 +8,10 @@ import contextvars
 import functools
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import OptionError, OptionValueError, nearest
@@ -26,9 +26,6 @@ from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.process import pinned
 from wrapper_ir.options.schema import NO_OPTION, Option, check_values, options_of, renamed
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +28,6 @@ from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.triton import binary_of_files, keep_binary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
     from wrapper_ir.frontends.inductor.notes import AlternativesNote, TritonNote
     from wrapper_ir.lines.kernels import TritonKernel

@@ -17,10 +17,10 @@ from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.compat import V, ir
-from wrapper_ir.frontends.inductor.convert.graph import convert_graph, passing_of
+from wrapper_ir.frontends.inductor.convert.graph import Passing, convert_graph, passing_of
 from wrapper_ir.frontends.inductor.devices import keep_whole
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.notes import AlternativesNote, ControlNote
+from wrapper_ir.frontends.inductor.notes import AlternativesNote, CallNote, ControlNote, PartNote
 from wrapper_ir.frontends.inductor.output_code import emit_module
 from wrapper_ir.frontends.inductor.triton import note_of_users_kernel
 from wrapper_ir.lines.expr import UnsupportedExprError
@@ -29,8 +29,6 @@ from wrapper_ir.verify import VerificationError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wrapper_ir.frontends.inductor.convert.graph import Passing
-    from wrapper_ir.frontends.inductor.notes import CallNote, PartNote
 
 #: Errors that mean "this graph has no typed form", as opposed to a bug of ours. A program that the
 #: verifier rejects may be what the model asks for, such as an op that reads what it writes.

@@ -22,15 +22,13 @@ from torch import Tensor
 from wrapper_ir.runtime._private import tensor_guard
 from wrapper_ir.runtime.apart import extent, meet, span
 from wrapper_ir.runtime.cuda_graphs import results as memory
-from wrapper_ir.runtime.cuda_graphs.recorder import CudaRecorder
-from wrapper_ir.runtime.cuda_graphs.status import Journal, everything
+from wrapper_ir.runtime.cuda_graphs.recorder import CudaRecorder, Recorder, Recording
+from wrapper_ir.runtime.cuda_graphs.status import GraphStatus, Journal, everything
 from wrapper_ir.runtime.living import register
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-    from wrapper_ir.runtime.cuda_graphs.recorder import Recorder, Recording
-    from wrapper_ir.runtime.cuda_graphs.status import GraphStatus
 
 _Call: TypeAlias = "Callable[..., tuple[Any, ...]]"
 

@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wrapper_ir.runtime.cuda_graphs.captured import CudaGraphs
-from wrapper_ir.runtime.cuda_graphs.recorder import CudaRecorder
+from wrapper_ir.runtime.cuda_graphs.recorder import CudaRecorder, Recorder
 from wrapper_ir.runtime.cuda_graphs.status import GraphStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from torch import Tensor
-
-    from wrapper_ir.runtime.cuda_graphs.recorder import Recorder
 
 
 class CutGraphs:

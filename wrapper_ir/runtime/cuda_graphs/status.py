@@ -10,15 +10,12 @@ import functools
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from wrapper_ir.runtime.living import OPENED_FROM_MEMORY, Living
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _logger: Final = logging.getLogger("wrapper_ir.cuda_graphs")
 

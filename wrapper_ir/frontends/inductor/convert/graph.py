@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,6 @@ from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol
 from wrapper_ir.runtime import class_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
 
     from torch.fx import Node
 

@@ -10,7 +10,7 @@ import torch
 
 from wrapper_ir import lines
 from wrapper_ir.frontends.common import ops
-from wrapper_ir.frontends.common.ops import call_of
+from wrapper_ir.frontends.common.ops import Bound, call_of
 from wrapper_ir.frontends.inductor.compat import extern_kernels, inductor_config, ir
 from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
@@ -20,7 +20,6 @@ from wrapper_ir.runtime import class_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from wrapper_ir.frontends.common.ops import Bound
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
 

@@ -11,7 +11,7 @@ import torch
 
 from wrapper_ir.build.draft import ProgramDraft
 from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
-from wrapper_ir.frontends.common.ops import to_device
+from wrapper_ir.frontends.common.ops import Path, to_device
 from wrapper_ir.frontends.common.origins import origin_of
 from wrapper_ir.frontends.common.symbols import IDENTIFIER
 from wrapper_ir.frontends.inductor.compat import ir
@@ -27,15 +27,13 @@ from wrapper_ir.frontends.inductor.triton_tuning import Tuners
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.memory import Allocate, Reinterpret
-from wrapper_ir.lines.program import Constant, ConstantKind, SymbolInfo, SymbolKind
+from wrapper_ir.lines.program import AnyLine, Constant, ConstantKind, SymbolInfo, SymbolKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wrapper_ir.frontends.common.ops import Path
     from wrapper_ir.lines.expr import Dim, Scalar
     from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-    from wrapper_ir.lines.program import AnyLine
 
 #: Names that torch generates for buffers, inputs and symbols.
 _GENERATED: Final = re.compile(r"(buf|arg|op|s|u|ps|zf|zuf)\d+(_.*)?")
