@@ -305,7 +305,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "puts_slices_at_the_start",
-        ("slices_are_in_their_pool", "results_are_the_interpreters[0-pools]"),
+        ("slices_are_in_their_pool", "results_are_the_interpreters[pools-0]"),
         program=lines(
             lambda line: (
                 (replace(line, offset=0),) if isinstance(line, AllocateFromPool) else (line,)
@@ -314,17 +314,17 @@ MUTANTS: Final = (
     ),
     Mutant(
         "reuses_early",
-        ("results_are_the_interpreters[0-scalar_types]",),
+        ("results_are_the_interpreters[scalar_types-0]",),
         program=_body(_reuse_early),
     ),
     Mutant(
         "works_in_its_inputs",
-        ("results_are_the_interpreters[0-relu_twice]",),
+        ("results_are_the_interpreters[relu_twice-0]",),
         program=_body(_over_inputs),
     ),
     Mutant(
         "forgets_zeros",
-        ("results_are_the_interpreters[0-zeroed]",),
+        ("results_are_the_interpreters[zeroed-0]",),
         text=(r"^ +\w+\.zero_\(\)\n", ""),
     ),
     Mutant(
@@ -338,12 +338,12 @@ MUTANTS: Final = (
     # Layouts and numbers.
     Mutant(
         "forgets_offsets",
-        ("results_are_the_interpreters[0-views]",),
+        ("results_are_the_interpreters[views-0]",),
         wraps=("reinterpret_tensor", "lambda x, size, stride, at: real(x, size, stride, 0)"),
     ),
     Mutant(
         "allocates_in_a_row",
-        ("results_are_the_interpreters[0-channels_last]",),
+        ("results_are_the_interpreters[channels_last-0]",),
         wraps=(
             "empty_strided_cpu",
             "lambda size, stride, dtype: torch.empty(size, dtype=dtype)",
@@ -351,14 +351,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "widens_half_types",
-        ("results_are_the_interpreters[0-half_types]",),
+        ("results_are_the_interpreters[half_types-0]",),
         program=_layouts(
             lambda at: replace(at, dtype=DType.FLOAT32) if at.dtype is DType.BFLOAT16 else at
         ),
     ),
     Mutant(
         "widens_integers",
-        ("results_are_the_interpreters[0-integer_kernels]",),
+        ("results_are_the_interpreters[integer_kernels-0]",),
         program=_layouts(
             lambda at: replace(at, dtype=DType.INT64) if at.dtype is DType.INT32 else at
         ),
@@ -380,7 +380,7 @@ MUTANTS: Final = (
     # Order and calls.
     Mutant(
         "returns_in_another_order",
-        ("results_are_the_interpreters[0-multi_output]",),
+        ("results_are_the_interpreters[multi_output-0]",),
         load=_then(lambda results: results[::-1]),
     ),
     Mutant(
@@ -390,17 +390,17 @@ MUTANTS: Final = (
     ),
     Mutant(
         "forgets_a_result",
-        ("results_are_the_interpreters[0-views]",),
+        ("results_are_the_interpreters[views-0]",),
         load=_then(lambda results: results[:-1]),
     ),
     Mutant(
         "skips_branches",
-        ("results_are_the_interpreters[1-cond]",),
+        ("results_are_the_interpreters[cond-1]",),
         text=(r"= (\w+) if (.+) else \w+$", r"= \1"),
     ),
     Mutant(
         "swaps_branches",
-        ("results_are_the_interpreters[0-cond]",),
+        ("results_are_the_interpreters[cond-0]",),
         program=lines(
             lambda line: (
                 (replace(line, then=line.orelse, orelse=line.then),)
@@ -411,7 +411,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "takes_the_next_case",
-        ("results_are_the_interpreters[0-switch]",),
+        ("results_are_the_interpreters[switch-0]",),
         program=lines(
             lambda line: (
                 (replace(line, cases=(*line.cases[1:], line.cases[0])),)
@@ -422,17 +422,17 @@ MUTANTS: Final = (
     ),
     Mutant(
         "loops_once_more",
-        ("results_are_the_interpreters[0-while]",),
+        ("results_are_the_interpreters[while-0]",),
         wraps=("run_while", "lambda c, b, x, *r: b(*real(c, b, x, *r), *r[0])"),
     ),
     Mutant(
         "loops_once",
-        ("results_are_the_interpreters[0-while]",),
+        ("results_are_the_interpreters[while-0]",),
         wraps=("run_while", "lambda c, b, x, *r: b(*x, *r[0])"),
     ),
     Mutant(
         "calls_twice",
-        ("results_are_the_interpreters[0-input_mutation]",),
+        ("results_are_the_interpreters[input_mutation-0]",),
         program=lines(_other_kernel),
     ),
     Mutant(
@@ -452,7 +452,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "drops_writes",
-        ("results_are_the_interpreters[0-input_mutation]",),
+        ("results_are_the_interpreters[input_mutation-0]",),
         program=lines(lambda line: () if _writes(line) else (line,)),
     ),
     Mutant("remembers_results", ("calls_do_not_disturb_each_other[relu_twice]",), load=_remembers),
@@ -618,7 +618,7 @@ MUTANTS: Final = (
     # Graphs.
     Mutant(
         "drops_writes_in_graphs",
-        ("results_are_the_interpreters[0-input_mutation]",),
+        ("results_are_the_interpreters[input_mutation-0]",),
         program=lines(lambda line: () if _writes(line) else (line,)),
         base="fx",
     ),
