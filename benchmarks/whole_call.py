@@ -226,7 +226,7 @@ def calls_of(subject: Subject, control: bool) -> dict[str, Call]:
     made["eager"] = whole(function)
     ways = {**WAYS, CONTROL: WAYS["stock"]} if control else WAYS
     for way, (backend, options) in ways.items():
-        compiled = torch.compile(apart(function), backend=backend, options=options, fullgraph=True)
+        compiled = torch.compile(apart(function), backend=backend, options=options)
         with watch_inductor() as seen:
             made[way] = whole(compiled)
             made[way]()
