@@ -19,7 +19,7 @@ from wrapper_ir.lines.program import GraphRole, Program
 if TYPE_CHECKING:
     from wrapper_ir.analysis.kept import Kept
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.python import PythonOptions
+    from wrapper_ir.emitters.python.options import PythonOptions
     from wrapper_ir.lines.expr import Dim, Scalar
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.python import PythonOptions
+    from wrapper_ir.emitters.python.options import PythonOptions
 
 
 #: The sections of definitions, in the order of the file.
