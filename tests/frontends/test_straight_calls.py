@@ -173,6 +173,44 @@ def test_what_a_caller_sees_is_what_stock_shows(function: Callable[..., Any], gr
         torch.set_grad_enabled(True)
 
 
+def rows_of(made: Tensor) -> tuple[Tensor, Tensor]:
+    return made[:2], made[1:3]
+
+
+def twice(made: Tensor) -> tuple[Tensor, Tensor]:
+    return made, made
+
+
+@pytest.mark.parametrize("function", [in_place, argument_itself, given_twice])
+@pytest.mark.parametrize("share", [rows_of, twice])
+def test_arguments_that_share_memory(
+    function: Callable[..., Any], share: Callable[[Tensor], tuple[Tensor, Tensor]]
+) -> None:
+    """One tensor passed twice, and views that overlap: AOTAutograd wraps such graphs once more."""
+    stock, mine = torch.compile(function), ours(function)
+    for _ in range(3):
+        made = torch.randn(4, 3)
+        wanted = seen(stock, *share(made.clone()))
+        assert seen(mine, *share(made)) == wanted
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
+def test_a_step_of_an_optimizer(kind: type[torch.optim.Optimizer]) -> None:
+    """AOTAutograd puts its parameters before the arguments of the call."""
+
+    def updated(compiles: Callable[..., Any]) -> Tensor:
+        torch.manual_seed(0)
+        weight = nn.Parameter(torch.randn(4, 4))
+        optimizer = kind([weight], lr=0.1)  # type: ignore[call-arg]  # each kind takes one
+        step = compiles(optimizer.step)
+        for _ in range(3):
+            weight.grad = torch.ones_like(weight)
+            step()
+        return weight.detach()
+
+    assert torch.equal(updated(ours), updated(torch.compile))
+
+
 def test_modes_of_the_caller_are_kept() -> None:
     """Gradients stay on round a straight call, after an error in it, too; inference mode works."""
     compiled = ours(lambda x: x.sin() + 1)

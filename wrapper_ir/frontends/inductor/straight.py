@@ -8,7 +8,7 @@ autocast too, and what the graph writes to counts as written.
 
 The first call goes through torch's functions, which look at what custom ops return and write
 Inductor's notes on tuning. So does every call while a profiler runs, because their names are in its
-records, and every call of a graph that needs more than that (``needs``).
+records, and every call of a graph that needs more than that (``needs_more``).
 """
 
 from __future__ import annotations
@@ -60,28 +60,26 @@ class _Graph(NamedTuple):
     dynamic: tuple[tuple[int, set[int]], ...]
 
 
-#: The graph that was wrapped last in this context, if a straight call will do for it.
-_wrapped: contextvars.ContextVar[_Graph | None] = contextvars.ContextVar("wrapped", default=None)
+#: Takes the graphs that AOTAutograd wraps while one of Dynamo's graphs is compiled by us.
+_noted: contextvars.ContextVar[list[_Graph] | None] = contextvars.ContextVar("noted", default=None)
 
 
-def needs(wrapper: Any, metadata: Any) -> str:
-    """Return what a graph needs that only torch's wrappers do, or an empty string.
+def needs_more(wrapper: Any, metadata: Any) -> bool:
+    """Return whether a graph needs what only torch's wrappers do.
 
     Args:
         wrapper: AOTAutograd's ``RuntimeWrapper``.
         metadata: Its ``ViewAndMutationMeta`` for the graph.
     """
-    reasons = {
-        "gradients are recorded": wrapper.trace_joint,
-        "arguments are written to after the call": metadata.num_mutated_inp_runtime_indices,
-        "results are views of arguments or of one another": metadata.num_outputs_aliased,
-        "bases of results are returned": metadata.num_intermediate_bases,
-        "sizes of results are marked as dynamic": metadata.dynamic_outputs and not mark_dynamic,
-        "the call changes whether gradients are recorded": metadata.grad_enabled_mutation
-        is not None,
-        "ops with effects are kept in order": metadata.tokens,
-    }
-    return next((reason for reason, applies in reasons.items() if applies), "")
+    return bool(
+        wrapper.trace_joint  # gradients are recorded
+        or metadata.num_mutated_inp_runtime_indices  # arguments change after the call
+        or metadata.num_outputs_aliased  # results are views of arguments or of one another
+        or metadata.num_intermediate_bases  # bases of results are returned
+        or (metadata.dynamic_outputs and not mark_dynamic)
+        or metadata.grad_enabled_mutation is not None  # the call turns gradients on or off
+        or metadata.tokens  # ops with effects are kept in order
+    )
 
 
 def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,9 +92,10 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
         made: Callable[..., Any] = stock(
             self, compiled_fn, aot_config, runtime_metadata=runtime_metadata
         )
-        inside = _without_entry(compiled_fn)
-        found = None
-        if isinstance(inside, CompiledFxGraph) and not needs(self, runtime_metadata):
+        inside, noted = _without_entry(compiled_fn), _noted.get()
+        if noted is None or not isinstance(inside, CompiledFxGraph):
+            return made
+        if not needs_more(self, runtime_metadata):
             is_counted = aot_config.keep_inference_input_mutations
             written = runtime_metadata.mutated_graph_handled_indices_seen_by_autograd
             dynamic = tuple(
@@ -106,8 +105,7 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
             )
             written = tuple(written) if is_counted else ()
             count = len(runtime_metadata.input_info)
-            found = _Graph(made, inside, count, written, self.disable_amp, dynamic)
-        _wrapped.set(found)
+            noted.append(_Graph(made, inside, count, written, self.disable_amp, dynamic))
         return made
 
     return post_compile
@@ -129,20 +127,21 @@ def with_straight_calls(
     def compile_graph(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_ours():
             return stock(model, inputs, *args, **kwargs)
-        before = _wrapped.set(None)
+        graphs: list[_Graph] = []
+        before = _noted.set(graphs)
         try:
             compiled = stock(model, inputs, *args, **kwargs)
-            graph = _wrapped.get()
         finally:
-            _wrapped.reset(before)
+            _noted.reset(before)
         # Outermost is what keeps Dynamo out, then AOTAutograd's flattening. What stands between it
         # and the runtime wrapper (for subclasses, for arguments passed twice) has work to do.
         # A flattening with parameters of its own puts them before the arguments.
         flattening = getattr(compiled, "_torchdynamo_orig_callable", compiled)
         inside = _without_entry(getattr(flattening, "__wrapped__", None))
-        if graph is None or inside is not graph.wrapper or len(inputs) != graph.inputs:
-            return compiled
-        return _straight(compiled, graph)
+        for graph in graphs:
+            if inside is graph.wrapper and len(inputs) == graph.inputs:
+                return _straight(compiled, graph)
+        return compiled
 
     return compile_graph
 
