@@ -154,7 +154,13 @@ def _failure(error: BaseException) -> dict[str, Any]:
         root = root.__cause__
     inner = getattr(root, "inner_exception", root)
     text = (str(inner).strip().splitlines() or [""])[0][:200]
-    return {"raised": type(error).__name__, "inner": type(inner).__name__, "text": text}
+    return {"raised": _class(error), "inner": _class(inner), "text": text}
+
+
+def _class(error: BaseException) -> str:
+    """Return the name of an error's class; for one of ours, of the class that it is besides."""
+    names = (each for each in type(error).__mro__ if not each.__module__.startswith("wrapper_ir"))
+    return next(names).__name__
 
 
 def _gradients(out: Any, arguments: Any) -> dict[str, Any]:

@@ -175,7 +175,9 @@ def _tensor(value: Any) -> torch.Tensor:
 
 def _same(got: list[torch.Tensor], wanted: tuple[Any, ...]) -> bool:
     pairs = zip(got, wanted, strict=True)
-    return all(b is None or _equal(a, torch.as_tensor(b).reshape(a.shape)) for a, b in pairs)
+    return all(
+        b is None or _equal(a, torch.as_tensor(b, dtype=a.dtype).reshape(a.shape)) for a, b in pairs
+    )
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:

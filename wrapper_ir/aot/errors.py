@@ -207,6 +207,7 @@ class Reporter:
         fields: tuple[str, tuple[str, ...]],
         place: tuple[str, str, str],
         inputs: Sequence[object],
+        kind: type[Exception] | None,
     ) -> WrapperIRError:
         """Return the exception for an error that C++ code has found.
 
@@ -216,6 +217,7 @@ class Reporter:
                 an error without a class in Python.
             place: The line's path, the line in short, and its place in the model's source.
             inputs: The inputs of the call that still exist.
+            kind: What PyTorch raises in Python where an op failed.
         """
         code, message, hint = words
         path, what, source = place
@@ -226,7 +228,7 @@ class Reporter:
         error = (
             _CLASSES[code](**known, **values)
             if values
-            else ProgramRunError(problem=message, **known)
+            else errors.run_error(kind or RuntimeError)(problem=message, **known)
         )
         if what and what != path:  # "inputs" and "results" are not lines
             error.add_note(f"while running {what}")

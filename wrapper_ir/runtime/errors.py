@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from wrapper_ir.errors import WrapperIRError
 
@@ -68,13 +68,29 @@ class ConstantsError(WrapperIRError):
 class ProgramRunError(WrapperIRError, RuntimeError):
     """A C++ program failed while it was running.
 
-    It is also a RuntimeError, which PyTorch raises for most mistakes.
+    It is also a RuntimeError, which PyTorch raises for most mistakes. Where a library op raises
+    something else in Python, such as ``torch.linalg.LinAlgError``, it is of that class, too.
 
     Fields: ``problem`` is the original message.
     """
 
     code = "WIR2160"
     template = "{problem}"
+
+
+def run_error(kind: type[Exception]) -> type[ProgramRunError]:
+    """Return ProgramRunError or, where that is no ``kind``, a class that is both."""
+    if issubclass(ProgramRunError, kind):
+        return ProgramRunError
+
+    def reduce(self: ProgramRunError) -> tuple[Any, ...]:
+        return _rebuild, (kind, WrapperIRError.__reduce__(self)[1][1])
+
+    return type("ProgramRunError", (ProgramRunError, kind), {"__reduce__": reduce})
+
+
+def _rebuild(kind: type[Exception], keywords: dict[str, Any]) -> ProgramRunError:
+    return run_error(kind)(**keywords)
 
 
 class ComputationError(WrapperIRError, ArithmeticError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ import wrapper_ir as wir
 from tests.models.watch import watch_inductor
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.inductor import install
+from wrapper_ir.runtime.errors import ProgramRunError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,6 +128,18 @@ def test_a_library_op_that_fails_is_named() -> None:
     assert torch.equal(function(x, good), x[good].cumsum(0))
     with pytest.raises((RuntimeError, IndexError), match=r"out of (range|bounds)"):
         function(x, torch.tensor([0, 5]))
+
+
+def test_an_error_of_a_library_op_is_of_its_class() -> None:
+    function = compiled(lambda x: torch.linalg.inv(x) + 1)
+    x = torch.eye(3)
+    assert torch.equal(function(x), x + 1)
+    with pytest.raises(torch.linalg.LinAlgError, match="is singular") as error:
+        function(torch.ones(3, 3))
+    assert isinstance(error.value, ProgramRunError)
+    again = pickle.loads(pickle.dumps(error.value))
+    assert isinstance(again, torch.linalg.LinAlgError)
+    assert str(again) == str(error.value)
 
 
 def test_the_gil_is_free_while_a_program_runs(op: list[Any]) -> None:

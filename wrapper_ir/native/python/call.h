@@ -231,9 +231,9 @@ class Run {
       PyObject* words = tuple_of(e.words().size(), [&e](std::size_t i) {
         return PyUnicode_FromString(e.words()[i].c_str());
       });
-      made = PyObject_CallMethod(function_->reporter, "error", "(sss)(sN)NN", e.code(),
+      made = PyObject_CallMethod(function_->reporter, "error", "(sss)(sN)NNN", e.code(),
                                  e.message().c_str(), e.hint().c_str(), e.form(), words, place(),
-                                 shown_inputs());
+                                 shown_inputs(), kind_of(e.cause()));
     } catch (const std::bad_alloc&) {
       PyErr_NoMemory();
       made = noted();
@@ -252,6 +252,17 @@ class Run {
       Py_DECREF(made);
     }
     return false;
+  }
+
+  // The class of the Python error that torch makes of an exception; None for none.
+  static PyObject* kind_of(const std::exception_ptr& cause) {
+    if (cause == nullptr) Py_RETURN_NONE;
+    torch::translate_exception_to_python(cause);
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return type;
   }
 
   // The current Python error, with a note of the place.

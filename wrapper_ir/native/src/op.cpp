@@ -282,7 +282,7 @@ void Op::call(const Arg* args, std::size_t arg_count, const Result* results,
       give(schema, results[n], part(schema, results[n], stack));
     }
   } catch (const c10::Error& error) {
-    throw Error("WIR2160", error.what_without_backtrace());
+    throw Error("WIR2160", error.what_without_backtrace(), std::current_exception());
   }
 }
 
@@ -303,7 +303,7 @@ void Method::call(const Arg* args, std::size_t arg_count, const Result* results,
       give(schema, results[n], part(schema, results[n], stack));
     }
   } catch (const c10::Error& error) {
-    throw Error("WIR2160", error.what_without_backtrace());
+    throw Error("WIR2160", error.what_without_backtrace(), std::current_exception());
   }
 }
 

@@ -1,6 +1,7 @@
 // The exception that generated code and the runtime throw, and the functions that word it.
 #pragma once
 
+#include <exception>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
@@ -32,11 +33,19 @@ class Error : public std::runtime_error {
     words_ = words;
   }
 
+  // An error that reports another one. In Python it is of that one's class, too.
+  [[gnu::cold, gnu::noinline]] Error(const char* code, const std::string& message,
+                                     std::exception_ptr cause)
+      : Error(code, message) {
+    cause_ = std::move(cause);
+  }
+
   const char* code() const noexcept { return code_; }
   const std::string& message() const noexcept { return message_; }
   const std::string& hint() const noexcept { return hint_; }
   const char* form() const noexcept { return form_; }
   const std::vector<std::string>& words() const noexcept { return words_; }
+  const std::exception_ptr& cause() const noexcept { return cause_; }
 
  private:
   static std::string filled(std::string text, std::initializer_list<std::string> words) {
@@ -54,6 +63,7 @@ class Error : public std::runtime_error {
   std::string hint_;
   const char* form_ = "";
   std::vector<std::string> words_;
+  std::exception_ptr cause_;
 };
 
 // Reports the failure of a function of PyTorch's C shim.
