@@ -129,9 +129,13 @@ class Native:
         self("Delete")
 
     def call(self, name: str, *args: object) -> None:
-        if getattr(self.functions, name)(*args) != 0:
-            words = ctypes.c_char_p()
-            self.functions.AOTInductorGetLastError(ctypes.byref(words))
+        function, last_error = getattr(self.functions, name), self.functions.AOTInductorGetLastError
+        words = ctypes.c_char_p()
+        where = ctypes.byref(words)
+        # Nothing is allocated between the two: a collection may delete a container of the same
+        # library, and each of its calls that succeeds forgets the last error.
+        if function(*args) != 0:
+            last_error(where)
             raise NativeError((words.value or b"").decode())
 
     def __call__(self, name: str, *args: object) -> None:
