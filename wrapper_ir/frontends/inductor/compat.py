@@ -82,6 +82,7 @@ try:
         TangentAOTInput,
     )
     from torch._functorch._aot_autograd.runtime_wrappers import AOTDispatchAutograd, RuntimeWrapper
+    from torch._functorch._aot_autograd.schemas import PlainTensorMeta
     from torch._guards import TracingContext
     from torch._inductor import aot_compile, ir, list_mode_options
     from torch._inductor import compile_fx as inductor_entry
@@ -121,6 +122,7 @@ try:
     )
     from torch._inductor.virtualized import V
     from torch._logging._internal import trace_structured
+    from torch.autograd.function import BackwardCFunction
     from torch.fx.experimental._backward_state import BackwardState
     from torch.fx.experimental.symbolic_shapes import ShapeEnv, uninteresting_files
     from torch.multiprocessing.reductions import StorageWeakRef
@@ -140,6 +142,24 @@ repro_writers = (after_aot, after_dynamo, aoti)
 
 #: What AOTAutograd wraps a compiled graph in to store it in a cache; nothing where it does not.
 SerializableCompiledFunction: Any = getattr(runtime_wrappers, "SerializableCompiledFunction", ())
+
+
+def without_entry(function: Any) -> Any:
+    """Return what AOTAutograd has wrapped to store it in a cache."""
+    while isinstance(function, SerializableCompiledFunction):
+        function = function.compiled_fn
+    return function
+
+
+#: Copies a gradient into the memory format that a backward graph was compiled for; None where
+#: gradients do not come in one list.
+restrided: Any = getattr(runtime_wrappers, "coerce_to_expected_memory_format", None)
+if not hasattr(BackwardCFunction, "apply_boxed"):
+    restrided = None
+
+#: Streams and other objects that are no tensors, which graphs refer to; what notes them.
+external_objects: Any = getattr(runtime_wrappers, "index_to_external_object_weakref", ())
+note_external_objects: Any = getattr(runtime_wrappers, "_snapshot_external_objects", None)
 
 #: Marks dimensions of a result as dynamic for the next graph; None where a release does it inline.
 mark_dynamic: Any = getattr(runtime_wrappers, "mark_dynamo_propagated_dynamic_indices", None)

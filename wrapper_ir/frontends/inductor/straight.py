@@ -21,11 +21,13 @@ import torch
 from torch.autograd import profiler
 from torch.autograd.graph import increment_version
 
+from wrapper_ir.frontends.inductor import straight_gradients
 from wrapper_ir.frontends.inductor.compat import (
+    BackwardState,
     CompiledFxGraph,
-    SerializableCompiledFunction,
     inductor_debug,
     mark_dynamic,
+    without_entry,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 
 _is_grad_enabled = torch.is_grad_enabled
 _set_grad_enabled: Any = torch._C._set_grad_enabled
-_without_autocast = torch._C._DisableAutocast
+_no_autocast = torch._C._DisableAutocast
+_has_transforms: Any = torch._C._are_functorch_transforms_active
 
 #: Holds RECORD_GRAPH_EXECUTION, in releases that have it.
 _debugging = vars(inductor_debug)
@@ -45,6 +48,7 @@ class _Graph(NamedTuple):
     Attributes:
         wrapper: Its runtime wrapper.
         compiled: The compiled graph inside.
+        apply: What calls it where gradients are recorded, or None.
         inputs: The number of its arguments.
         written: The positions of the arguments that the graph writes to and autograd counts.
         has_autocast: Whether it was compiled under autocast, which is off while it runs.
@@ -54,6 +58,7 @@ class _Graph(NamedTuple):
 
     wrapper: Callable[..., Any]
     compiled: Any
+    apply: Callable[..., Any] | None
     inputs: int
     written: tuple[int, ...]
     has_autocast: bool
@@ -72,13 +77,13 @@ def needs_more(wrapper: Any, metadata: Any) -> bool:
         metadata: Its ``ViewAndMutationMeta`` for the graph.
     """
     return bool(
-        wrapper.trace_joint  # gradients are recorded
-        or metadata.num_mutated_inp_runtime_indices  # arguments change after the call
+        metadata.num_mutated_inp_runtime_indices  # arguments change after the call
         or metadata.num_outputs_aliased  # results are views of arguments or of one another
         or metadata.num_intermediate_bases  # bases of results are returned
         or (metadata.dynamic_outputs and not mark_dynamic)
         or metadata.grad_enabled_mutation is not None  # the call turns gradients on or off
         or metadata.tokens  # ops with effects are kept in order
+        or (wrapper.trace_joint and straight_gradients.needs_more(wrapper, metadata))
     )
 
 
@@ -92,30 +97,36 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
         made: Callable[..., Any] = stock(
             self, compiled_fn, aot_config, runtime_metadata=runtime_metadata
         )
-        inside, noted = _without_entry(compiled_fn), _noted.get()
-        if noted is None or not isinstance(inside, CompiledFxGraph):
+        if (noted := _noted.get()) is None or needs_more(self, runtime_metadata):
             return made
-        if not needs_more(self, runtime_metadata):
-            is_counted = aot_config.keep_inference_input_mutations
-            written = runtime_metadata.mutated_graph_handled_indices_seen_by_autograd
-            dynamic = tuple(
-                (position, info.dynamic_dims)
-                for position, info in enumerate(runtime_metadata.output_info)
-                if runtime_metadata.dynamic_outputs and info.dynamic_dims is not None
-            )
-            written = tuple(written) if is_counted else ()
-            count = len(runtime_metadata.input_info)
-            noted.append(_Graph(made, inside, count, written, self.disable_amp, dynamic))
+        # Where gradients are recorded, it is the method of a class that holds the graph.
+        function = compiled_fn.__self__ if self.trace_joint else None
+        inside = without_entry(function.compiled_fw if function else compiled_fn)
+        if not isinstance(inside, CompiledFxGraph):
+            return made
+        apply = function and straight_gradients.straight_apply(
+            function, runtime_metadata, inside, has_autocast=self.disable_amp
+        )
+        is_counted = aot_config.keep_inference_input_mutations
+        written = runtime_metadata.mutated_graph_handled_indices_seen_by_autograd
+        dynamic = tuple(
+            (position, info.dynamic_dims)
+            for position, info in enumerate(runtime_metadata.output_info)
+            if runtime_metadata.dynamic_outputs and info.dynamic_dims is not None
+        )
+        graph = _Graph(
+            wrapper=made,
+            compiled=inside,
+            apply=apply,
+            inputs=len(runtime_metadata.input_info),
+            written=tuple(written) if is_counted else (),
+            has_autocast=self.disable_amp,
+            dynamic=dynamic,
+        )
+        noted.append(graph)
         return made
 
     return post_compile
-
-
-def _without_entry(function: Any) -> Any:
-    """Return what AOTAutograd has wrapped to store it in a cache."""
-    while isinstance(function, SerializableCompiledFunction):
-        function = function.compiled_fn
-    return function
 
 
 def with_straight_calls(
@@ -137,7 +148,9 @@ def with_straight_calls(
         # and the runtime wrapper (for subclasses, for arguments passed twice) has work to do.
         # A flattening with parameters of its own puts them before the arguments.
         flattening = getattr(compiled, "_torchdynamo_orig_callable", compiled)
-        inside = _without_entry(getattr(flattening, "__wrapped__", None))
+        inside = without_entry(getattr(flattening, "__wrapped__", None))
+        if any(isinstance(each, BackwardState) for each in inputs):
+            return compiled
         for graph in graphs:
             if inside is graph.wrapper and len(inputs) == graph.inputs:
                 return _straight(compiled, graph)
@@ -148,34 +161,46 @@ def with_straight_calls(
 
 def _straight(stock: Callable[..., Any], graph: _Graph) -> Callable[..., Any]:
     """Return the function for Dynamo to call in the place of ``stock``."""
-    compiled, written, dynamic = graph.compiled, graph.written, graph.dynamic
+    compiled, apply, written, dynamic = graph.compiled, graph.apply, graph.written, graph.dynamic
+    is_recorded = apply is not None
     is_first = True
 
-    def run(args: tuple[Any, ...]) -> Any:
-        if written:
-            increment_version([args[position] for position in written])
+    def run_graph(*args: Any) -> Any:
         if graph.has_autocast:
-            with _without_autocast():
-                results = compiled.current_callable([*args])
-        else:
-            results = compiled.current_callable([*args])
+            with _no_autocast():
+                return compiled.current_callable([*args])
+        return compiled.current_callable([*args])
+
+    run = run_inside = apply or run_graph
+
+    def run_with_notes(*args: Any) -> Any:
+        increment_version([args[position] for position in written])
+        results = run_inside(*args)
         for position, dimensions in dynamic:
             mark_dynamic(results[position], dimensions)
         return results
 
+    if written or dynamic:
+        run = run_with_notes
+
     @wraps(stock)
     def call(*args: Any) -> Any:
         nonlocal is_first
-        if is_first or profiler._is_profiler_enabled or _debugging.get("RECORD_GRAPH_EXECUTION"):
+        if (
+            is_first
+            or profiler._is_profiler_enabled
+            or (is_recorded and _has_transforms())
+            or _debugging.get("RECORD_GRAPH_EXECUTION")
+        ):
             results = stock(*args)
             is_first = False
             return results
-        if _is_grad_enabled():
-            _set_grad_enabled(False)  # noqa: FBT003 - torch's
-            try:
-                return run(args)
-            finally:
-                _set_grad_enabled(True)  # noqa: FBT003 - torch's
-        return run(args)
+        if _is_grad_enabled() is is_recorded:
+            return run(*args)
+        _set_grad_enabled(is_recorded)
+        try:
+            return run(*args)
+        finally:
+            _set_grad_enabled(not is_recorded)
 
     return call
