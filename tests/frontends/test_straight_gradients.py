@@ -1,0 +1,507 @@
+"""Recorded calls that skip torch's layers, forward and backward: when, and what holds.
+
+Everything is compared with stock: values bit by bit, what a node shows, errors word for word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import gc
+import threading
+import warnings
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._inductor.output_code import CompiledFxGraph
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from tests.release import TORCH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+EMITTERS = ["python", "cpp", "fx"]
+
+pytestmark = pytest.mark.skipif(
+    TORCH < (2, 15), reason="older releases call backward passes in another way"
+)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def through_torch() -> Iterator[list[Any]]:
+    """Collect the graphs that are called through torch's layers."""
+    calls: list[Any] = []
+    theirs = CompiledFxGraph.__call__
+
+    def noting(graph: CompiledFxGraph, inputs: Any) -> Any:
+        calls.append(graph)
+        return theirs(graph, inputs)
+
+    with mock.patch.object(CompiledFxGraph, "__call__", noting):
+        yield calls
+
+
+def ours(function: Callable[..., Any], emitter: str = "python", **options: Any) -> Any:
+    given = {"emitter": emitter, **({"build": "wait"} if emitter == "cpp" else {})}
+    return torch.compile(function, backend="wrapper_ir", options=given, **options)
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def train(compiled: Callable[..., Any], model: nn.Module, rows: tuple[int, ...]) -> list[Any]:
+    """Return losses, and gradients of the input and of parameters, after each step."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    generator = torch.Generator().manual_seed(1)
+    seen = []
+    for count in rows:
+        x = torch.randn(count, 4, generator=generator).requires_grad_()
+        loss = compiled(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        seen.append([each.tolist() for each in (loss, x.grad, *gradients(model))])
+        optimizer.step()
+    return seen
+
+
+def gradients(model: nn.Module) -> list[Any]:
+    return [each.grad for each in model.parameters()]
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_training_is_straight(emitter: str, dynamic: bool, through_torch: list[Any]) -> None:
+    rows = (3, 3, 3, 5, 5, 5, 3)
+    model = network()
+    wanted = train(torch.compile(model, dynamic=dynamic), model, rows)
+    through_torch.clear()
+    model = network()
+    assert train(ours(model, emitter, dynamic=dynamic), model, rows) == wanted
+    # Of each graph the first call forward, and backward that one and the first of our own.
+    assert len(through_torch) == (3 if dynamic else 6)
+
+
+def outcome(act: Callable[[], Any]) -> Any:
+    """Return what it returns, or the class and the words of its error."""
+    try:
+        return act()
+    except Exception as error:
+        return type(error), str(error).partition("\n")[0].replace("wrapper_ir", "inductor")
+
+
+def product(x: Tensor, w: Tensor) -> Tensor:
+    return (x * w).sin() * w
+
+
+def twice_backward(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    y = compiled(x, w)
+    y.sum().backward(retain_graph=True)
+    y.sum().backward()
+    return w.grad.tolist()
+
+
+def backward_after_backward(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    y = compiled(x, w).sum()
+    y.backward()
+    y.backward()
+
+
+def double_backward(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    (gradient,) = torch.autograd.grad(compiled(x, w).sum(), w, create_graph=True)
+    assert gradient.requires_grad
+    gradient.sum().backward()
+
+
+def graph_of_a_gradient(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    (gradient,) = torch.autograd.grad(compiled(x, w).sum(), w, create_graph=True)
+    return gradient.tolist(), gradient.requires_grad
+
+
+def overwritten(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    y = compiled(x, w)
+    x.add_(1)
+    y.sum().backward()
+
+
+def strided_gradient(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    compiled(x, w).backward(torch.arange(16.0).reshape(4, 4).t())
+    return w.grad.tolist()
+
+
+def expanded_gradient(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    compiled(x, w).backward(torch.tensor(2.0).expand(4, 4))
+    return w.grad.tolist()
+
+
+def what_a_node_shows(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    node = compiled(x, w).grad_fn
+    saved = [each.tolist() for each in node.saved_tensors]
+    following = [type(each).__name__ for each, _ in node.next_functions]
+    return node.name(), type(node).__name__, saved, following, len(node.metadata)
+
+
+def called_by_hand(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    made = compiled(x, w).grad_fn(torch.ones(4, 4))
+    return [None if each is None else each.tolist() for each in made]
+
+
+def hooks(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    calls: list[Any] = []
+    y = compiled(x, w)
+    y.register_hook(lambda g: calls.append("tensor") or g * 2)
+    y.grad_fn.register_prehook(lambda g: calls.append("before") or g)
+    y.grad_fn.register_hook(lambda after, _: calls.append("after") or after)
+    w.register_hook(lambda _: calls.append("leaf"))
+    y.sum().backward()
+    return calls, w.grad.tolist()
+
+
+def hooks_of_saved_tensors(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    calls: list[str] = []
+
+    def pack(value: Tensor) -> Any:
+        calls.append("pack")
+        return value.clone()
+
+    def unpack(value: Any) -> Tensor:
+        calls.append("unpack")
+        return value
+
+    with saved_tensors_hooks(pack, unpack):
+        y = compiled(x, w)
+    y.sum().backward()
+    return calls, w.grad.tolist()
+
+
+def anomaly(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    with warnings.catch_warnings(), torch.autograd.detect_anomaly():
+        warnings.simplefilter("ignore")
+        compiled(x, w).backward(torch.full((4, 4), torch.inf))
+
+
+def checkpointed(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    checkpoint(compiled, x, w, use_reentrant=False).sum().backward()
+    return w.grad.tolist()
+
+
+def deterministic(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    y = compiled(x, w)
+    torch.use_deterministic_algorithms(True)
+    try:
+        y.sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def under_a_transform(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    return torch.func.grad(lambda w: compiled(x, w).sum())(w.detach()).tolist()
+
+
+def batched_gradients(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    y = compiled(x, w)
+    return torch.autograd.grad(y, w, torch.ones(2, 4, 4), is_grads_batched=True)[0].tolist()
+
+
+def forward_mode(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    with torch.autograd.forward_ad.dual_level():
+        return compiled(torch.autograd.forward_ad.make_dual(x, x), w).tolist()
+
+
+def compiled_autograd(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    y = compiled(x, w)
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+        y.sum().backward()
+    return w.grad.tolist()
+
+
+def backward_in_a_compiled_function(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    def step(x: Tensor) -> Tensor:
+        y = compiled(x, w) * 2
+        torch._dynamo.graph_break()
+        y.sum().backward()
+        return y + 1
+
+    return torch.compile(step, backend="eager")(x).tolist(), w.grad.tolist()
+
+
+def in_another_thread(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    y = compiled(x, w).sum()
+    thread = threading.Thread(target=y.backward)
+    thread.start()
+    thread.join()
+    return w.grad.tolist()
+
+
+def profiled(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    with warnings.catch_warnings(), torch.profiler.profile() as profile:
+        warnings.simplefilter("ignore")
+        compiled(x, w).sum().backward()
+    names = {event.name for event in profile.events()}
+    wanted = ("CompiledFunction", "Torch-Compiled Region", "## Call CompiledFxGraph")
+    return sorted({start for start in wanted for name in names if name.startswith(start)})
+
+
+SCENES = (
+    twice_backward,
+    backward_after_backward,
+    double_backward,
+    graph_of_a_gradient,
+    overwritten,
+    strided_gradient,
+    expanded_gradient,
+    what_a_node_shows,
+    called_by_hand,
+    hooks,
+    hooks_of_saved_tensors,
+    anomaly,
+    checkpointed,
+    deterministic,
+    under_a_transform,
+    batched_gradients,
+    forward_mode,
+    compiled_autograd,
+    backward_in_a_compiled_function,
+    in_another_thread,
+    profiled,
+)
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_what_a_caller_sees_is_what_stock_shows(scene: Callable[..., Any]) -> None:
+    """Twice each, after two calls of the usual kind and between them."""
+
+    def play(compiled: Callable[..., Any]) -> list[Any]:
+        seen = []
+        generator = torch.Generator().manual_seed(0)
+        for act in (None, None, scene, None, scene):
+            x, w = (torch.randn(4, 4, generator=generator) for _ in range(2))
+            w.requires_grad_()
+            if act is not None:
+                seen.append(outcome(lambda act=act, x=x, w=w: act(compiled, x, w)))
+            else:
+                compiled(x, w).sum().backward()
+                seen.append(w.grad.tolist())
+        return seen
+
+    wanted = play(torch.compile(product))
+    torch._dynamo.reset()  # what it has learnt about sizes
+    assert play(ours(product)) == wanted
+
+
+def one_unused(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    return x * w, (x + w).exp()
+
+
+def some_without_gradients(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    return x * w, (x * w).argmax(), w.detach() + 1, x + 1
+
+
+def with_a_number(x: Tensor, w: Tensor) -> tuple[Any, ...]:
+    return x * w, x.size(0) * 2
+
+
+def unsafe_view(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    return (torch.ops.aten._unsafe_view(x * w, (-1,)),)
+
+
+def with_dropout(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    return (functional.dropout(x * w, 0.5),)
+
+
+def written_to(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    x.mul_(2)
+    return (x * w,)
+
+
+def parameter_returned(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    return w, x * w
+
+
+def view_returned(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    return (w.t(), (x * w).t())
+
+
+def gradients_turned_off(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    with torch.no_grad():
+        y = x * w
+    return y, y * w
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        one_unused,
+        some_without_gradients,
+        with_a_number,
+        unsafe_view,
+        with_dropout,
+        written_to,
+        parameter_returned,
+        view_returned,
+        gradients_turned_off,
+    ],
+)
+@pytest.mark.parametrize("mode", [contextlib.nullcontext, "autocast"])
+def test_graphs_of_all_kinds(function: Callable[..., Any], mode: Any) -> None:
+    """Five calls each, with sizes that change in between and become dynamic."""
+
+    def play(compiled: Callable[..., Any]) -> list[Any]:
+        torch.manual_seed(0)
+        seen = []
+        for size in (2, 2, 3, 3, 2):
+            x, w = torch.randn(size, size), torch.randn(size, size).requires_grad_()
+            with torch.autocast("cpu", torch.bfloat16) if mode == "autocast" else mode():
+                found = compiled(x, w)
+            tensors = [each for each in found if isinstance(each, Tensor)]
+            seen.append([each.tolist() if isinstance(each, Tensor) else each for each in found])
+            seen.append([(each.requires_grad, each.is_leaf, each._version) for each in tensors])
+            seen.append((x.tolist(), x._version))
+            next(each for each in tensors if each.requires_grad).sum().backward()
+            seen.append(w.grad.tolist())
+        return seen
+
+    wanted = play(torch.compile(function))
+    torch._dynamo.reset()
+    assert play(ours(function)) == wanted
+
+
+def test_gradients_on_inside_a_call_without() -> None:
+    def inside(x: Tensor, w: Tensor) -> Tensor:
+        with torch.enable_grad():
+            return x * w
+
+    stock, mine = torch.compile(inside), ours(inside)
+    w = torch.randn(3, requires_grad=True)
+    for _ in range(3):
+        x = torch.randn(3)
+        with torch.no_grad():
+            a, b = stock(x, w), mine(x, w)
+            assert not torch.is_grad_enabled()
+        assert torch.equal(a, b)
+        assert (a.requires_grad, a.grad_fn is None) == (b.requires_grad, b.grad_fn is None)
+
+
+def test_activations_are_freed(through_torch: list[Any]) -> None:
+    """What is saved lives until the backward pass, and what is not saved dies with the call."""
+
+    def lives(compiled: Callable[..., Any]) -> list[bool]:
+        w = torch.randn(4, 4, requires_grad=True)
+        seen = []
+        for _ in range(3):
+            x = torch.randn(4, 4)
+            y = compiled(x, w)
+            saved = [weakref.ref(each) for each in y.grad_fn.saved_tensors]
+            argument = weakref.ref(x)
+            del x
+            gc.collect()
+            seen.append(argument() is not None)
+            y.sum().backward()
+            gc.collect()
+            seen += [argument() is not None, any(each() is not None for each in saved)]
+        return seen
+
+    wanted = lives(torch.compile(product))
+    through_torch.clear()
+    assert lives(ours(product)) == wanted
+    assert len(through_torch) == 3
+
+
+@torch.library.custom_op("wir_straight::told", mutates_args=())
+def told(x: Tensor) -> Tensor:
+    heard.append(word.get())
+    return x.clone()
+
+
+word: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="nothing")
+heard: list[str] = []
+told.register_fake(torch.empty_like)
+told.register_autograd(lambda _, gradient: told(gradient))
+
+
+def test_context_variables_reach_the_backward_pass() -> None:
+    def listen(compiled: Callable[..., Any]) -> list[str]:
+        x = torch.randn(3, requires_grad=True)
+        heard.clear()
+        for text in ("one", "two", "three"):
+            word.set(text)
+            compiled(x).sum().backward()
+        return [*heard]
+
+    wanted = listen(torch.compile(lambda x: told(x) * 2))
+    assert listen(ours(lambda x: told(x) * 2)) == wanted
+
+
+def test_modes_of_the_caller_are_kept() -> None:
+    """After an error in the graph, too."""
+    mine = ours(product)
+    w = torch.randn(4, 4, requires_grad=True)
+    for _ in range(3):
+        mine(torch.randn(4, 4), w)
+    with pytest.raises(Exception, match="float"):
+        mine(torch.randn(4, 4), "float")
+    assert torch.is_grad_enabled()
+    assert not torch._C._is_view_replay_enabled()
+
+
+def test_transforms_do_not_change_the_calls_after(through_torch: list[Any]) -> None:
+    del through_torch
+    mine = ours(product)
+    x, w = torch.randn(4, 4), torch.randn(4, 4, requires_grad=True)
+    for _ in range(3):
+        mine(x, w).sum().backward()
+        wanted = torch.func.grad(lambda w: product(x, w).sum())(w.detach())
+        assert torch.allclose(torch.func.grad(lambda w: mine(x, w).sum())(w.detach()), wanted)
+        assert torch.allclose(w.grad, wanted)
+        w.grad = None
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_many_threads(emitter: str) -> None:
+    """Each thread trains its own weights with one compiled function."""
+    mine = ours(product, emitter)
+    x = torch.randn(4, 4)
+
+    def work(seed: int) -> list[Any]:
+        generator = torch.Generator().manual_seed(seed)
+        seen = []
+        for _ in range(100):
+            w = torch.randn(4, 4, generator=generator).requires_grad_()
+            mine(x, w).sum().backward()
+            seen.append(w.grad.tolist())
+        return seen
+
+    wanted = [work(seed) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(4))) == wanted
+
+
+def test_warm_caches(through_torch: list[Any]) -> None:
+    x = torch.randn(4, 4)
+    for _ in range(2):
+        torch._dynamo.reset()
+        through_torch.clear()
+        mine = ours(product)
+        for _ in range(4):
+            w = torch.randn(4, 4, requires_grad=True)
+            mine(x, w).sum().backward()
+            v = w.detach().clone().requires_grad_()
+            product(x, v).sum().backward()
+            assert torch.allclose(w.grad, v.grad)
+        assert len(through_torch) == 3
