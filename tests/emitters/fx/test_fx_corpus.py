@@ -54,7 +54,9 @@ NOT_TRACED = {
     "written_turned": "non-contiguous `out=` tensor",
 }
 if TORCH < (2, 12):  # no sym_max of sizes that are fixed
-    NOT_TRACED |= dict.fromkeys(("expressions", "names", "pools_symbolic"), "returned non-Tensor")
+    NOT_TRACED |= dict.fromkeys(
+        ("attention", "expressions", "names", "pools_symbolic", "topk"), "returned non-Tensor"
+    )
 
 #: Results that are different after tracing, and why: torch writes complex constants into code as
 #: Python prints them, ``(1.5-0j)``, which Python reads as 1.5+0j.
