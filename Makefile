@@ -28,7 +28,7 @@ WORKERS ?= 2
 OPINFO_DTYPES := float64 bfloat16 int64 bool complex64 float16 int32
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-torch test-sample test-radar release-check models gpu check docs wheel fuzz mutants opinfo zoo odd sweep bench sanitize format clean
+.PHONY: help setup demo test test-long test-torch test-sample test-radar release-check models gpu check docs wheel fuzz mutants opinfo zoo odd changes sweep bench sanitize format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,6 +124,9 @@ zoo: setup ## whole models against stock Inductor, all emitters (hours; MODELS=g
 
 odd: setup ## odd functions against stock Inductor, all emitters and packages (an hour; FUNCTIONS=glob,... for some)
 	$(BIN)/python -m tests.odd --functions '$(or $(FUNCTIONS),*)'
+
+changes: setup ## change what guards look at between calls, and compare with eager (COUNT=1000 from SEED=0, EMITTER=python)
+	$(BIN)/python -W ignore -m tests.changes --count $(or $(COUNT),1000) --seed $(SEED) --emitter $(or $(EMITTER),python)
 
 DEVICE ?= $(shell $(BIN)/python -c 'import torch; print("cuda" if torch.cuda.is_available() else "cpu")' 2>/dev/null)
 JOBS ?= 1

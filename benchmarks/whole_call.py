@@ -71,7 +71,7 @@ def add() -> Made:
 
 
 def tracked() -> Made:
-    """Return a small function whose weight has gradients; its backward is not run."""
+    """Return a small function whose weight has gradients."""
     w = torch.randn(4, 4, requires_grad=True)
     return lambda x: (x * w).relu() + 1, (torch.randn(4, 4),)
 
@@ -169,6 +169,7 @@ SUBJECTS = {
     "recommender": Subject(recommender, "20 embeddings, perceptron"),
     "block": Subject(block, "a decoder's block, 16 tokens"),
     "many": Subject(many, "400 parameters of 4 numbers"),
+    "tracked training": Subject(tracked, "the same, forward and backward", True),
     "mlp training": Subject(mlp, "the same, forward and backward", True),
     "block training": Subject(block, "the same, forward and backward", True),
 }
