@@ -32,6 +32,7 @@ COMMANDS = {
     "check": "wrapper_ir.cli.commands.looking:check",
     "run": "wrapper_ir.cli.commands.rendering:run",
     "diff": "wrapper_ir.cli.commands.looking:diff",
+    "explain-call": "wrapper_ir.cli.commands.calls:explain_call",
     "bisect": "wrapper_ir.cli.commands.failures:bisect",
     "reduce": "wrapper_ir.cli.commands.failures:reduce",
     "corpus": "wrapper_ir.cli.commands.installation:corpus",

@@ -1,7 +1,8 @@
 """The Inductor front end: Inductor schedules and writes kernels; the wrapper around them is ours.
 
 ``install`` routes every compilation in a block through us, ``record`` collects the programs that
-are made, and ``capture`` makes one program from a model. All of them use the slots in which
+are made, ``explain_call`` tells where the time of a call goes, and ``capture`` makes one program
+from a model. All of them use the slots in which
 Inductor registers backends for a device; see ``registration``.
 
 Round an export and ahead-of-time compilation there are five modules:
@@ -12,7 +13,7 @@ Round an export and ahead-of-time compilation there are five modules:
 - ``dropped_facts`` keeps what Inductor drops on the way, and gives it back to the program.
 - ``output_code`` makes the module text that Inductor expects, stores in caches and executes.
 
-``capture`` is imported on first use (PEP 562): ``torch.compile`` does not need it.
+``capture`` and ``explain_call`` are imported on first use (PEP 562): ``torch.compile`` needs neither.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 from wrapper_ir.frontends.inductor.errors import (
     CaptureError,
     InstallOrderError,
+    NothingCalledError,
     UnsupportedConfigError,
     UnsupportedDeviceError,
     UnsupportedLineError,
@@ -41,14 +43,19 @@ from wrapper_ir.lazy import names_of
 
 if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.capture_model import capture
+    from wrapper_ir.frontends.inductor.explain import CallReport, GraphTime, Guard, explain_call
     from wrapper_ir.frontends.inductor.export_guards import FixedSizeWarning, LostSizesWarning
 
 __all__ = [
+    "CallReport",
     "CaptureError",
     "FixedSizeWarning",
+    "GraphTime",
+    "Guard",
     "InstallOrderError",
     "Installation",
     "LostSizesWarning",
+    "NothingCalledError",
     "OpByOpWarning",
     "Settings",
     "Statistics",
@@ -59,6 +66,7 @@ __all__ = [
     "UnsupportedTorchError",
     "UntriedTorchWarning",
     "capture",
+    "explain_call",
     "install",
     "record",
     "statistics",
@@ -66,5 +74,9 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    _warnings = ("FixedSizeWarning", "LostSizesWarning")
-    __getattr__ = names_of(__name__, {".capture_model": ("capture",), ".export_guards": _warnings})
+    _places = {
+        ".capture_model": ("capture",),
+        ".explain": ("CallReport", "GraphTime", "Guard", "explain_call"),
+        ".export_guards": ("FixedSizeWarning", "LostSizesWarning"),
+    }
+    __getattr__ = names_of(__name__, _places)

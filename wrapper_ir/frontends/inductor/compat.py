@@ -22,6 +22,7 @@ from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import CodeType
 
 
 def _check_version() -> None:
@@ -64,9 +65,11 @@ try:
     from torch._dynamo import graph_bytecode_inputs as user_objects
     from torch._dynamo.backends import registry as backend_registry
     from torch._dynamo.convert_frame import compile_lock
+    from torch._dynamo.eval_frame import _debug_get_cache_entry_list as cache_entries
     from torch._dynamo.package import CompilePackage
     from torch._dynamo.repro import after_aot, after_dynamo, aoti
     from torch._dynamo.source import CurrentStreamSource
+    from torch._dynamo.symbolic_convert import tls as translating
     from torch._dynamo.utils import dynamo_timed
     from torch._functorch import config as functorch_config
     from torch._functorch._aot_autograd import runtime_wrappers
@@ -149,6 +152,12 @@ def without_entry(function: Any) -> Any:
     while isinstance(function, SerializableCompiledFunction):
         function = function.compiled_fn
     return function
+
+
+def current_frame() -> CodeType | None:
+    """Return the code that Dynamo is compiling, if it is."""
+    translator = getattr(translating, "current_tx", None)
+    return translator.output.root_tx.f_code if translator else None
 
 
 #: Copies a gradient into the memory format that a backward graph was compiled for; None where

@@ -86,3 +86,14 @@ class InstallOrderError(WrapperIRError):
     code = "WIR3006"
     template = "uninstall() was called, but nothing is installed in this context"
     default_hint = "call uninstall() once for each install(), in the same thread"
+
+
+class NothingCalledError(WrapperIRError, ValueError):
+    """A call that is to be explained ran no graph that was compiled by us.
+
+    Fields: ``what`` names what was called.
+    """
+
+    code = "WIR3008"
+    template = "the call of {what} ran no graph that wrapper_ir compiled"
+    default_hint = "compile it with torch.compile(..., backend='wrapper_ir')"

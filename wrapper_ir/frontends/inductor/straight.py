@@ -8,14 +8,18 @@ autocast too, and what the graph writes to counts as written.
 
 The first call goes through torch's functions, which look at what custom ops return and write
 Inductor's notes on tuning. So does every call while a profiler runs, because their names are in its
-records, and every call of a graph that needs more than that (``needs_more``).
+records, and every call of a graph that needs more than that (``hindrances``).
 """
 
 from __future__ import annotations
 
 import contextvars
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import CodeType
+from typing import Any
 
 import torch
 from torch.autograd import profiler
@@ -25,13 +29,11 @@ from wrapper_ir.frontends.inductor import straight_gradients
 from wrapper_ir.frontends.inductor.compat import (
     BackwardState,
     CompiledFxGraph,
+    current_frame,
     inductor_debug,
     mark_dynamic,
     without_entry,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _is_grad_enabled = torch.is_grad_enabled
 _set_grad_enabled: Any = torch._C._set_grad_enabled
@@ -42,7 +44,8 @@ _has_transforms: Any = torch._C._are_functorch_transforms_active
 _debugging = vars(inductor_debug)
 
 
-class _Graph(NamedTuple):
+@dataclass(eq=False)
+class Graph:
     """What AOTAutograd has wrapped for one of Dynamo's graphs.
 
     Attributes:
@@ -54,6 +57,8 @@ class _Graph(NamedTuple):
         has_autocast: Whether it was compiled under autocast, which is off while it runs.
         dynamic: Positions of results, and their dimensions that Dynamo may take as dynamic when it
             compiles for them.
+        hindrances: Why it is not called straight; empty if it is.
+        frame: The code that Dynamo compiles it for.
     """
 
     wrapper: Callable[..., Any]
@@ -63,28 +68,38 @@ class _Graph(NamedTuple):
     written: tuple[int, ...]
     has_autocast: bool
     dynamic: tuple[tuple[int, set[int]], ...]
+    hindrances: tuple[str, ...]
+    frame: CodeType | None
 
 
 #: Takes the graphs that AOTAutograd wraps while one of Dynamo's graphs is compiled by us.
-_noted: contextvars.ContextVar[list[_Graph] | None] = contextvars.ContextVar("noted", default=None)
+_noted: contextvars.ContextVar[list[Graph] | None] = contextvars.ContextVar("noted", default=None)
+
+#: All graphs that are alive.
+graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
+
+#: The last of these, if any, is given each straight call: the graph, what to call, and arguments.
+watchers: list[Callable[[Graph, Callable[..., Any], tuple[Any, ...]], Any]] = []
 
 
-def needs_more(wrapper: Any, metadata: Any) -> bool:
-    """Return whether a graph needs what only torch's wrappers do.
+def hindrances(wrapper: Any, metadata: Any) -> tuple[str, ...]:
+    """Return what a graph needs that only torch's wrappers do.
 
     Args:
         wrapper: AOTAutograd's ``RuntimeWrapper``.
         metadata: Its ``ViewAndMutationMeta`` for the graph.
     """
-    return bool(
-        metadata.num_mutated_inp_runtime_indices  # arguments change after the call
-        or metadata.num_outputs_aliased  # results are views of arguments or of one another
-        or metadata.num_intermediate_bases  # bases of results are returned
-        or (metadata.dynamic_outputs and not mark_dynamic)
-        or metadata.grad_enabled_mutation is not None  # the call turns gradients on or off
-        or metadata.tokens  # ops with effects are kept in order
-        or (wrapper.trace_joint and straight_gradients.needs_more(wrapper, metadata))
-    )
+    facts = {
+        "arguments change after the call": metadata.num_mutated_inp_runtime_indices,
+        "results are views of arguments or of one another": metadata.num_outputs_aliased,
+        "bases of results are returned": metadata.num_intermediate_bases,
+        "sizes of results are marked inline": metadata.dynamic_outputs and not mark_dynamic,
+        "it turns gradients on or off": metadata.grad_enabled_mutation is not None,
+        "ops with effects are kept in order": metadata.tokens,
+    }
+    if wrapper.trace_joint:
+        facts |= straight_gradients.facts(wrapper, metadata)
+    return tuple(words for words, holds in facts.items() if holds)
 
 
 def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,16 +112,19 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
         made: Callable[..., Any] = stock(
             self, compiled_fn, aot_config, runtime_metadata=runtime_metadata
         )
-        if (noted := _noted.get()) is None or needs_more(self, runtime_metadata):
+        if (noted := _noted.get()) is None:
             return made
         # Where gradients are recorded, it is the method of a class that holds the graph.
-        function = compiled_fn.__self__ if self.trace_joint else None
+        function = getattr(compiled_fn, "__self__", None) if self.trace_joint else None
         inside = without_entry(function.compiled_fw if function else compiled_fn)
         if not isinstance(inside, CompiledFxGraph):
             return made
-        apply = function and straight_gradients.straight_apply(
-            function, runtime_metadata, inside, has_autocast=self.disable_amp
-        )
+        found = hindrances(self, runtime_metadata)
+        apply = None
+        if function and not found:
+            apply = straight_gradients.straight_apply(
+                function, runtime_metadata, inside, has_autocast=self.disable_amp
+            )
         is_counted = aot_config.keep_inference_input_mutations
         written = runtime_metadata.mutated_graph_handled_indices_seen_by_autograd
         dynamic = tuple(
@@ -114,7 +132,7 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
             for position, info in enumerate(runtime_metadata.output_info)
             if runtime_metadata.dynamic_outputs and info.dynamic_dims is not None
         )
-        graph = _Graph(
+        graph = Graph(
             wrapper=made,
             compiled=inside,
             apply=apply,
@@ -122,7 +140,11 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
             written=tuple(written) if is_counted else (),
             has_autocast=self.disable_amp,
             dynamic=dynamic,
+            hindrances=found,
+            frame=current_frame(),
         )
+        made.__dict__["_wrapper_ir"] = graph  # which lives as long
+        graphs.add(graph)
         noted.append(graph)
         return made
 
@@ -138,8 +160,8 @@ def with_straight_calls(
     def compile_graph(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_ours():
             return stock(model, inputs, *args, **kwargs)
-        graphs: list[_Graph] = []
-        before = _noted.set(graphs)
+        noted: list[Graph] = []
+        before = _noted.set(noted)
         try:
             compiled = stock(model, inputs, *args, **kwargs)
         finally:
@@ -149,17 +171,18 @@ def with_straight_calls(
         # A flattening with parameters of its own puts them before the arguments.
         flattening = getattr(compiled, "_torchdynamo_orig_callable", compiled)
         inside = without_entry(getattr(flattening, "__wrapped__", None))
-        if any(isinstance(each, BackwardState) for each in inputs):
-            return compiled
-        for graph in graphs:
-            if inside is graph.wrapper and len(inputs) == graph.inputs:
+        has_state = any(isinstance(each, BackwardState) for each in inputs)
+        for graph in noted:
+            if inside is not graph.wrapper or len(inputs) != graph.inputs or has_state:
+                graph.hindrances += ("torch wraps it once more",)
+            elif not graph.hindrances:
                 return _straight(compiled, graph)
         return compiled
 
     return compile_graph
 
 
-def _straight(stock: Callable[..., Any], graph: _Graph) -> Callable[..., Any]:
+def _straight(stock: Callable[..., Any], graph: Graph) -> Callable[..., Any]:
     """Return the function for Dynamo to call in the place of ``stock``."""
     compiled, apply, written, dynamic = graph.compiled, graph.apply, graph.written, graph.dynamic
     is_recorded = apply is not None
@@ -186,6 +209,12 @@ def _straight(stock: Callable[..., Any], graph: _Graph) -> Callable[..., Any]:
     @wraps(stock)
     def call(*args: Any) -> Any:
         nonlocal is_first
+        if watchers and not is_first:
+            watcher = watchers.pop()
+            try:
+                return watcher(graph, call, args)
+            finally:
+                watchers.append(watcher)
         if (
             is_first
             or profiler._is_profiler_enabled

@@ -44,23 +44,28 @@ _debugging = vars(inductor_debug)
 _Tensor = torch.Tensor
 
 
-def needs_more(wrapper: Any, metadata: Any) -> bool:
-    """Return whether a graph with gradients needs what only torch's functions do.
+def facts(wrapper: Any, metadata: Any) -> dict[str, Any]:
+    """Return what only torch's functions do for a graph with gradients, and whether it is needed.
 
     Args:
         wrapper: AOTAutograd's ``RuntimeWrapper``.
         metadata: Its ``ViewAndMutationMeta`` for the graph.
     """
-    return bool(
-        not restrided
-        or wrapper.indices_of_inps_to_detach
-        or metadata.num_graphsafe_rng_states  # generators are passed, and their states restored
-        or metadata.is_rng_op_functionalized
-        or metadata.num_backward_tokens
-        or metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw
-        or metadata.num_opaque_objects_saved_for_bw
-        or not all(isinstance(each, PlainTensorMeta) for each in metadata.subclass_tangent_meta)
-    )
+    if restrided is None:
+        return {"this release of torch calls backward passes in another way": True}
+    written = metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw
+    tangents = metadata.subclass_tangent_meta
+    return {
+        "arguments are detached": wrapper.indices_of_inps_to_detach,
+        "generators are passed": metadata.num_graphsafe_rng_states,
+        "random numbers are counted outside": metadata.is_rng_op_functionalized,
+        "ops with effects are kept in order, backward": metadata.num_backward_tokens,
+        "arguments with gradients change, backward": written,
+        "objects are saved": metadata.num_opaque_objects_saved_for_bw,
+        "gradients are tensor subclasses": not all(
+            isinstance(tangent, PlainTensorMeta) for tangent in tangents
+        ),
+    }
 
 
 def straight_apply(function: Any, metadata: Any, compiled: Any, *, has_autocast: bool) -> Any:

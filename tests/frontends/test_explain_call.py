@@ -1,0 +1,119 @@
+"""Where the time of a call goes, as ``wir.explain_call`` tells it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import wrapper_ir as wir
+from tests.release import TORCH
+from wrapper_ir.frontends.inductor import straight
+from wrapper_ir.frontends.inductor.errors import NothingCalledError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.skipif(TORCH < (2, 13), reason="calls go through torch's layers")
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def explain(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    compiled = torch.compile(function, backend="wrapper_ir", **options)
+    return wir.explain_call(compiled, *args, seconds=0.01)
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+def test_a_model(emitter: str) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)).eval()
+    with torch.no_grad():
+        report = explain(model, torch.randn(3, 4), options={"emitter": emitter, "build": "wait"})
+    (graph,) = report.graphs
+    assert graph.hindrances == ()
+    assert 0 < graph.program_us < report.total_us
+    assert graph.around_us is not None
+    assert 0 < report.guards_us < report.total_us
+    if emitter != "cpp":  # which calls it without the dispatcher
+        assert graph.ops["aten::addmm"][0] == 2
+    assert any("check_tensor" in guard.text for guard in report.guards)
+    assert [each.us for each in report.guards] == sorted(
+        (each.us for each in report.guards), reverse=True
+    )
+    assert report.versions == (1,)
+    words = str(report)
+    assert "graph 0: the program" in words
+    assert ("2 x aten::addmm" in words) == (emitter != "cpp")
+    told = json.loads(report.to_json())
+    assert told["graphs"][0]["program_us"] == graph.program_us
+    assert told["advice"] == [*report.advice()]
+
+
+def test_a_graph_that_goes_through_torch_says_why() -> None:
+    report = explain(lambda x: (x.t(), x + 1), torch.randn(3, 4))
+    (graph,) = report.graphs
+    assert graph.hindrances == ("results are views of arguments or of one another",)
+    assert graph.around_us is None
+    assert "take it outside" in " ".join(report.advice())
+    assert graph.hindrances[0] in str(report)
+
+
+def test_gradients() -> None:
+    w = torch.randn(3, requires_grad=True)
+    report = explain(lambda x: x * w, torch.randn(3))
+    (graph,) = report.graphs
+    assert bool(graph.hindrances) == (TORCH < (2, 15))
+
+
+def test_several_graphs_and_versions() -> None:
+    def broken(x: Tensor) -> Tensor:
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * 2
+
+    compiled = torch.compile(broken, backend="wrapper_ir", dynamic=False)
+    compiled(torch.randn(3))
+    compiled(torch.randn(4))
+    report = wir.explain_call(compiled, torch.randn(3), seconds=0.01)
+    assert len(report.graphs) == 2
+    assert len(report.versions) == 2
+    assert "2 graphs" in " ".join(report.advice())
+
+
+def test_nothing_is_left_behind() -> None:
+    def function(x: Tensor) -> Tensor:
+        return x.sin() + 1
+
+    compiled = torch.compile(function, backend="wrapper_ir")
+    x = torch.randn(3)
+    wanted = compiled(x)
+    before = {id(graph): graph.compiled.current_callable for graph in straight.graphs}
+    wir.explain_call(compiled, x, seconds=0.01)
+    assert not straight.watchers
+    for graph in straight.graphs:
+        assert before.get(id(graph)) in (None, graph.compiled.current_callable)
+    assert torch.equal(compiled(x), wanted)
+
+
+def test_an_error_of_the_call_comes_through() -> None:
+    def function(x: Tensor, table: Tensor) -> Tensor:
+        return table.index_select(0, x).cumsum(0)
+
+    compiled = torch.compile(function, backend="wrapper_ir")
+    with pytest.raises((RuntimeError, IndexError), match=r"out of (range|bounds)"):
+        wir.explain_call(compiled, torch.tensor([9]), torch.randn(3, 2), seconds=0.01)
+    assert not straight.watchers
+
+
+@pytest.mark.parametrize("other", [torch.sin, torch.compile(torch.sin, backend="eager")])
+def test_what_we_did_not_compile_is_refused(other: Callable[..., Any]) -> None:
+    with pytest.raises(NothingCalledError, match="ran no graph that wrapper_ir compiled"):
+        wir.explain_call(other, torch.randn(3), seconds=0.01)

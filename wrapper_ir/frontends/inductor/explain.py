@@ -1,0 +1,352 @@
+"""Where the time of a call goes: Dynamo, each of its guards, torch's wrappers, the programs.
+
+The whole call is the calling thread's processor time, so that what kernels take on other threads
+and devices is left out. Each part is the median of many calls, less what reading the clock takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import sys
+import time
+from dataclasses import asdict, dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from wrapper_ir.frontends.inductor import straight
+from wrapper_ir.frontends.inductor.compat import cache_entries
+from wrapper_ir.frontends.inductor.errors import NothingCalledError
+from wrapper_ir.frontends.inductor.straight import Graph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType, FrameType
+
+_clock = time.perf_counter_ns
+
+#: Guards that a report shows one by one.
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Guards of one kind on one value.
+
+    Attributes:
+        us: Microseconds a call.
+        text: The guard as Dynamo words it.
+    """
+
+    us: float
+    text: str
+
+
+@dataclass(frozen=True)
+class GraphTime:
+    """One graph of a call.
+
+    Attributes:
+        around_us: Microseconds between Dynamo and the program; None where torch's wrappers cannot
+            be told from Dynamo.
+        program_us: Microseconds in the emitted function.
+        ops: Library ops that it calls through PyTorch's dispatcher, with microseconds for all calls
+            of each under torch's profiler, which makes them longer. C++ calls most ops directly.
+        hindrances: Why it is not called straight from Dynamo's frame; empty if it is.
+    """
+
+    around_us: float | None
+    program_us: float
+    ops: dict[str, tuple[int, float]]
+    hindrances: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CallReport:
+    """Where the time of a call goes. ``str`` gives a table.
+
+    Attributes:
+        total_us: Microseconds of the whole call.
+        dynamo_us: What is left without the graphs: Dynamo's look-up and guards, and Python code
+            between graphs.
+        graphs: The graphs that it runs, in order.
+        guards_us: What of that all guards together take.
+        guards: Guards of all frames, the slowest first. They are timed one at a time from Python,
+            so that their sum is more than they take together.
+        versions: For each frame, how many compiled versions are tried before one fits.
+    """
+
+    total_us: float
+    dynamo_us: float
+    graphs: tuple[GraphTime, ...]
+    guards_us: float
+    guards: tuple[Guard, ...]
+    versions: tuple[int, ...]
+
+    def advice(self) -> tuple[str, ...]:
+        """Return what would make the call cheaper and changes no result."""
+        found = []
+        if len(self.graphs) > 1:
+            found.append(
+                f"{len(self.graphs)} graphs: each has guards of its own;"
+                " torch.compile(fullgraph=True) shows what breaks them"
+            )
+        if max(self.versions, default=1) > 1:
+            found.append(
+                "older versions are tried first: call what was compiled last, or pass dynamic=True"
+            )
+        if any("results are views" in each for graph in self.graphs for each in graph.hindrances):
+            found.append("a view that is returned costs torch's wrappers: take it outside")
+        if self.guards_us > self.total_us / 3:
+            found.append(
+                f"{len(self.guards)} guards take a third or more: where the model is fixed,"
+                " wir.capture and wir.export have none"
+            )
+        return tuple(found)
+
+    def to_json(self) -> str:
+        """Return all figures, and the advice, as JSON."""
+        return json.dumps({**asdict(self), "advice": self.advice()}, indent=1)
+
+    def __str__(self) -> str:
+        """Format a table of microseconds and shares."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        def row(us: float, text: str) -> str:
+            return f"{us:9.2f} us  {us / self.total_us:6.1%}  {text}"
+
+        yield row(self.total_us, "the whole call")
+        yield row(self.dynamo_us, "Dynamo, and Python between graphs")
+        yield row(self.guards_us, f"  of which {len(self.guards)} guards")
+        for number, graph in enumerate(self.graphs):
+            why = f"torch's wrappers: {'; '.join(graph.hindrances)}" if graph.hindrances else ""
+            if graph.around_us is None:
+                yield f"{'':22}graph {number}: {why} (their time is in Dynamo's)"
+            else:
+                yield row(
+                    graph.around_us, f"graph {number}: from Dynamo to the program {why}".strip()
+                )
+            yield row(graph.program_us, f"graph {number}: the program")
+            for name, (count, us) in sorted(graph.ops.items(), key=lambda item: -item[1][1]):
+                yield f"{'':22}  {count} x {name}: {us:.2f} us under a profiler"
+        if self.guards:
+            yield f"guards, one at a time ({len(self.guards)}):"
+        for guard in self.guards[:_SHOWN]:
+            yield f"{guard.us:9.3f} us          {guard.text[:100]}"
+        for text in self.advice():
+            yield f"cheaper: {text}"
+
+
+def explain_call(
+    compiled: Callable[..., Any], *args: Any, seconds: float = 0.2, **kwargs: Any
+) -> CallReport:
+    """Measure where the time of a call goes.
+
+    The call is made some hundred times, so it should change nothing that matters. Only the way
+    forward is measured.
+
+    Args:
+        compiled: What ``torch.compile(..., backend="wrapper_ir")`` returned.
+        *args: Its arguments.
+        seconds: How long to measure each part.
+        **kwargs: Its keyword arguments.
+
+    Raises:
+        NothingCalledError: The call ran no graph that we compiled.
+    """
+
+    def call() -> None:
+        compiled(*args, **kwargs)
+
+    for _ in range(3):
+        call()
+    total = _median(call, seconds)
+    spans = _Spans()
+    with spans.watching():
+        count = max(10, int(seconds * 1e6 / total))
+        rounds = [spans.of(call) for _ in range(count)]
+    if not rounds[-1]:
+        raise NothingCalledError(what=getattr(compiled, "__name__", type(compiled).__name__))
+    shape = [span.graph for span in rounds[-1]]
+    rounds = [each for each in rounds if [span.graph for span in each] == shape]
+    ops = _ops(call, len(shape))
+    graphs = tuple(
+        _time_of([each[number] for each in rounds], ops if len(shape) == 1 else {})
+        for number in range(len(shape))
+    )
+    inside = sum((graph.around_us or 0) + graph.program_us for graph in graphs)
+    frames = _frames(call, {graph.frame for graph in shape if graph.frame})
+    return CallReport(
+        total_us=total,
+        dynamo_us=max(0.0, total - inside),
+        graphs=graphs,
+        guards_us=sum(_us_of(entry.guard_manager.root.check, seen) for seen, _, entry in frames),
+        guards=tuple(sorted(_guards(frames), key=attrgetter("us"), reverse=True)),
+        versions=tuple(position + 1 for _, position, _ in frames),
+    )
+
+
+def _median(call: Callable[[], object], seconds: float) -> float:
+    """Return microseconds a call, the median of batches."""
+
+    def batch(count: int) -> float:
+        start = time.thread_time_ns()
+        for _ in range(count):
+            call()
+        return (time.thread_time_ns() - start) / 1e3 / count
+
+    count = max(1, int(seconds * 1e6 / 20 / batch(10)))
+    return statistics.median(batch(count) for _ in range(20))
+
+
+@dataclass
+class _Span:
+    """One graph's part in a call, in nanoseconds; the outer part is 0 where it is not seen."""
+
+    graph: Graph
+    outer: int = 0
+    inner: int = 0
+
+
+class _Spans:
+    """Notes when graphs and their programs run."""
+
+    def __init__(self) -> None:
+        self._found: list[_Span] = []
+        self._open: _Span | None = None
+        start = _clock()
+        for _ in range(1000):
+            _clock()
+        self._cost = (_clock() - start) // 1000  # of reading the clock
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch all graphs that are alive."""
+        before = [(graph.compiled, graph.compiled.current_callable) for graph in straight.graphs]
+        for graph in straight.graphs:
+            graph.compiled.current_callable = self._noting(graph, graph.compiled.current_callable)
+        straight.watchers.append(self._outer)
+        try:
+            yield
+        finally:
+            straight.watchers.remove(self._outer)
+            for compiled, function in before:
+                compiled.current_callable = function
+
+    def of(self, call: Callable[[], object]) -> list[_Span]:
+        """Return the parts of one call."""
+        self._found = []
+        call()
+        return self._found
+
+    def _outer(self, graph: Graph, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        span = self._open = _Span(graph)
+        start = _clock()
+        results = call(*args)
+        span.outer = _clock() - start
+        self._open = None
+        return results
+
+    def _noting(self, graph: Graph, function: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(args: list[Any]) -> Any:
+            span = self._open or _Span(graph)
+            start = _clock()
+            results = function(args)
+            span.inner = max(0, _clock() - start - self._cost)
+            self._found.append(span)
+            return results
+
+        return noting
+
+
+def _time_of(spans: list[_Span], ops: dict[str, tuple[int, float]]) -> GraphTime:
+    graph = spans[0].graph
+    outer = statistics.median(max(0, span.outer - span.inner) for span in spans) / 1e3
+    return GraphTime(
+        around_us=None if graph.hindrances else outer,
+        program_us=statistics.median(span.inner for span in spans) / 1e3,
+        ops=ops,
+        hindrances=graph.hindrances,
+    )
+
+
+def _ops(call: Callable[[], object], graphs: int) -> dict[str, tuple[int, float]]:
+    """Return the library ops of a call of one graph: how many calls, and microseconds."""
+    if graphs != 1:
+        return {}
+    count = 20
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in range(count):
+            call()
+    found: dict[str, tuple[int, float]] = {}
+    for event in profile.events():
+        parent = event.cpu_parent
+        if event.name.startswith("aten::") and not (parent and parent.name.startswith("aten::")):
+            calls, us = found.get(event.name, (0, 0.0))
+            found[event.name] = calls + 1, us + event.cpu_time_total
+    return {name: (calls // count, us / count) for name, (calls, us) in found.items()}
+
+
+#: A frame that Dynamo has compiled: its locals, the position of the version that fits, the version.
+_Frame = tuple[dict[str, Any], int, Any]
+
+
+def _frames(call: Callable[[], object], codes: set[CodeType]) -> list[_Frame]:
+    """Return the compiled frames of a call, as their guards see them."""
+    entries = {
+        entry.code: (position, entry)
+        for code in codes
+        for position, entry in enumerate(cache_entries(code))
+    }
+    found: list[_Frame] = []
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code in entries:
+            found.append((dict(frame.f_locals), *entries[frame.f_code]))
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def _guards(frames: list[_Frame]) -> Iterator[Guard]:
+    """Time each guard of frames on its own."""
+    base = _us_of(bool, None)
+    for variables, _, entry in frames:
+        scope = {"L": variables, "G": entry.guard_manager.global_scope or {}}
+        for manager in _managers(entry.guard_manager.root):
+            source = manager.get_source()
+            try:
+                value = variables if source == "L" else eval(source, scope)
+            except Exception:
+                continue
+            # A guard on several values at once cannot be called with one.
+            for leaf in filter(callable, manager.get_leaf_guards()):
+                parts = (part.split("  #")[0].strip() for part in leaf.verbose_code_parts())
+                words = " and ".join(parts)
+                yield Guard(max(0.0, _us_of(leaf, value) - base), words)
+
+
+def _managers(manager: Any) -> Iterator[Any]:
+    yield manager
+    for child in manager.get_child_managers():
+        yield from _managers(child)
+
+
+def _us_of(function: Callable[[Any], object], value: object, count: int = 100) -> float:
+    """Return microseconds of a call, the least of some batches."""
+    best = float("inf")
+    for _ in range(5):
+        start = _clock()
+        for _ in range(count):
+            function(value)
+        best = min(best, (_clock() - start) / 1e3 / count)
+    return best
