@@ -13,7 +13,8 @@ Round an export and ahead-of-time compilation there are five modules:
 - ``dropped_facts`` keeps what Inductor drops on the way, and gives it back to the program.
 - ``output_code`` makes the module text that Inductor expects, stores in caches and executes.
 
-``capture`` and ``explain_call`` are imported on first use (PEP 562): ``torch.compile`` needs neither.
+``capture`` and ``explain_call`` are imported on first use (PEP 562): ``torch.compile`` needs
+neither.
 """
 
 from __future__ import annotations

@@ -328,8 +328,9 @@ def _guards(frames: list[_Frame]) -> Iterator[Guard]:
                 value = variables if source == "L" else eval(source, scope)
             except Exception:
                 continue
-            # A guard on several values at once cannot be called with one.
-            for leaf in filter(callable, manager.get_leaf_guards()):
+            for leaf in manager.get_leaf_guards():
+                if not callable(leaf):  # it compares several values at once
+                    continue
                 parts = (part.split("  #")[0].strip() for part in leaf.verbose_code_parts())
                 words = " and ".join(parts)
                 yield Guard(max(0.0, _us_of(leaf, value) - base), words)
