@@ -323,7 +323,7 @@ def _guards(frames: list[_Frame]) -> Iterator[Guard]:
     for variables, _, entry in frames:
         scope = {"L": variables, "G": entry.guard_manager.global_scope or {}}
         for manager in _managers(entry.guard_manager.root):
-            source = manager.get_source()
+            source = manager.get_source()  # an expression; Dynamo evaluates the same
             try:
                 value = variables if source == "L" else eval(source, scope)
             except Exception:
