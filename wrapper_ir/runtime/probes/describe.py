@@ -147,10 +147,7 @@ TOLERANCES: Final[dict[torch.dtype, tuple[float, float]]] = {
 def difference(got: Tensor, expected: Tensor, tolerance: tuple[float, float] | None = None) -> str:
     """Describe how ``got`` differs from ``expected``, or return an empty string. NaN equals NaN.
 
-    Args:
-        got: A tensor.
-        expected: The expected tensor.
-        tolerance: Relative and absolute, in place of the type's entry in ``TOLERANCES``.
+    The tolerance, relative and absolute, is by default the type's entry in ``TOLERANCES``.
     """
     if got.dtype is not expected.dtype or got.shape != expected.shape:
         return f"is {describe_layout(got)}, expected {describe_layout(expected)}"
