@@ -42,6 +42,7 @@ from wrapper_ir.lines.program import Program, Stage
 from wrapper_ir.lines.traits import shows
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.passes import legalisation_for, lowering_for, plan_memory
+from wrapper_ir.runtime.apart import span
 from wrapper_ir.testing.corpus import (
     corpus_files,
     corpus_inputs,
@@ -51,8 +52,7 @@ from wrapper_ir.testing.corpus import (
     wrong_inputs,
 )
 from wrapper_ir.testing.equivalence import assert_equivalent, assert_same, run_on_copies
-from wrapper_ir.testing.watched import WatchedPrograms, names_missing
-from wrapper_ir.testing.witnesses import poisoned
+from wrapper_ir.testing.watched import WatchedPrograms, names_missing, poisoned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -341,15 +341,6 @@ def _contents(values: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 def _overlaps(values: Sequence[object]) -> list[tuple[int, int]]:
     """Return the pairs of values, by position, whose memory overlaps."""
-    spans = enumerate(map(_span, values))
+    spans = enumerate(span(x) if isinstance(x, torch.Tensor) else (0, 0) for x in values)
     pairs = itertools.combinations(spans, 2)
     return [(a, b) for (a, one), (b, two) in pairs if max(one[0], two[0]) < min(one[1], two[1])]
-
-
-def _span(value: object) -> tuple[int, int]:
-    """Return the address range of a tensor's elements; it is empty for other values."""
-    if not isinstance(value, torch.Tensor) or not value.numel():
-        return 0, 0
-    steps = zip(value.shape, value.stride(), strict=True)
-    extent = 1 + sum((size - 1) * stride for size, stride in steps)
-    return value.data_ptr(), value.data_ptr() + extent * value.element_size()
