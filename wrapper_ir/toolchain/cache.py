@@ -132,10 +132,7 @@ class DiskCache:
     def made(self, key: str, kind: str, make: Callable[[Path], Path]) -> Path:
         """Return the file of an entry, made now if absent. Concurrent callers wait for the first.
 
-        Args:
-            key: The entry's key.
-            kind: The entry's kind.
-            make: Makes the file in an empty directory, and returns it.
+        ``make`` makes the file in an empty directory, and returns it.
         """
         file = self.get(key, kind)
         if file is None:
@@ -193,8 +190,7 @@ class DiskCache:
     def trim(self, max_bytes: int | None = None, *, keep: Path | None = None) -> int:
         """Remove the least recently used entries until at most ``max_bytes`` are left.
 
-        Returns:
-            The number of bytes removed.
+        Return the number of bytes removed.
         """
         bound = self.max_bytes if max_bytes is None else max_bytes
         self._remove_stale()

@@ -115,11 +115,7 @@ def _add_file(archive: zipfile.ZipFile, path: str, file: Path, *, aligned: bool)
 
 
 class Archive:
-    """An archive mapped into memory, copy-on-write.
-
-    Attributes:
-        file: The archive's path.
-    """
+    """An archive mapped into memory, copy-on-write."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

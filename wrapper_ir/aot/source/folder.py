@@ -8,6 +8,7 @@ each file. Several programs get a subfolder each.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,7 @@ from wrapper_ir.errors import OptionValueError, UnsupportedError
 from wrapper_ir.lines.args import BufferValue, Value
 from wrapper_ir.lines.control import BufferInput, Input
 from wrapper_ir.lines.kernels import CppKernel
-from wrapper_ir.lines.program import ConstantKind, GraphRole, Origin, Program
+from wrapper_ir.lines.program import ConstantKind, GraphRole, Program
 from wrapper_ir.outputs import INDEX, PROGRAM_FILE, beside
 from wrapper_ir.text.files import save
 
@@ -186,13 +187,9 @@ def _write_program(folder: Path, artifact: Artifact, options: BuildOptions, name
 
 def _portable(program: Program) -> Program:
     """Return a program without paths of this machine in its origins."""
-    origins = (
-        Origin(
-            each.nodes, each.ops, tuple(f.portable for f in each.frames), each.module, each.values
-        )
-        for each in program.origins
-    )
-    return program.replace(origins=tuple(origins))
+    frames = (tuple(frame.portable for frame in each.frames) for each in program.origins)
+    pairs = zip(program.origins, frames, strict=True)
+    return program.replace(origins=tuple(replace(o, frames=f, handle="") for o, f in pairs))
 
 
 def emitted(program: Program, target: str, options: Mapping[str, Any]) -> HasFiles:
