@@ -121,11 +121,9 @@ def _with_arguments(reference: str, value: object, args_reference: str | None) -
     if not 1 <= len(rest) <= 3:
         raise errors.NotAModelError(reference=reference, what=f"a tuple of {len(value)}")
     if not isinstance(rest[0], (tuple, list)):
-        raise errors.NotAModelError(
-            reference=reference,
-            what=f"arguments of type {type(rest[0]).__name__}",
-            hint="the arguments are a tuple, (x,) for a single one",
-        )
+        what = f"arguments of type {type(rest[0]).__name__}"
+        hint = "the arguments are a tuple, (x,) for a single one"
+        raise errors.NotAModelError(reference=reference, what=what, hint=hint)
     return Capturable(model, tuple(rest[0]), *rest[1:])
 
 

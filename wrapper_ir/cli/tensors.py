@@ -149,10 +149,9 @@ def _input(program: lines.Program, declared: lines.Input, value: object) -> Tens
 
 
 def _no_object(declared: lines.ObjectInput) -> InputsError:
-    return InputsError(
-        reason=f"{declared.object} is an object of class {declared.class_name}",
-        hint="objects can be neither read from a file nor made up: call the program from Python",
-    )
+    reason = f"{declared.object} is an object of class {declared.class_name}"
+    hint = "objects can be neither read from a file nor made up: call the program from Python"
+    return InputsError(reason=reason, hint=hint)
 
 
 def _pinned(program: lines.Program) -> dict[str, float]:

@@ -253,9 +253,8 @@ def check_symbol(
     left = "" if low is None else f"{low} <= "
     right = "" if high is None else f" <= {high}"
     found = f"{name} is {value}"
-    raise errors.SymbolError(
-        relation=f"{left}{name}{right}", values=f"{found} ({what})" if what else found
-    )
+    values = f"{found} ({what})" if what else found
+    raise errors.SymbolError(relation=f"{left}{name}{right}", values=values)
 
 
 def check_that(holds: bool, relation: str, **symbols: int) -> None:  # noqa: FBT001

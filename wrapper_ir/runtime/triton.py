@@ -111,9 +111,8 @@ class TritonKernels:
         for type_ in signature.values():
             plain = type_.removesuffix(":16")
             if not plain.startswith("*") and plain not in LETTERS:
-                raise triton.TritonKernelError(
-                    kernel=name, reason=f"{type_!r} cannot be passed to kernels"
-                )
+                reason = f"{type_!r} cannot be passed to kernels"
+                raise triton.TritonKernelError(kernel=name, reason=reason)
         kernel_log.info("Triton kernel %s:\n%s", name, code)
         launch = {"num_warps": num_warps, "num_stages": num_stages}
         self._sources[name] = triton.TritonSource(

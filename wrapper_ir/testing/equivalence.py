@@ -116,11 +116,9 @@ def _example(program: Program, item: Input) -> Any:  # noqa: ANN401 - whatever a
         case ScalarInput():
             return numbers[item.symbol]
         case ObjectInput():
-            raise UnsupportedError(
-                what=f"an object of class {item.class_name}",
-                where="example inputs",
-                hint="it has state that cannot be made up: give inputs of your own",
-            )
+            what = f"an object of class {item.class_name}"
+            hint = "it has state that cannot be made up: give inputs of your own"
+            raise UnsupportedError(what=what, where="example inputs", hint=hint)
 
 
 def _as_tuple(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:

@@ -329,8 +329,7 @@ def _make_private(directory: Path) -> None:
     if directory == _spare_dir() and mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise CacheDirError(directory=str(directory), reason="others may write to it")
     if os.getuid() not in (owner, 0) and owner != 0:
-        raise CacheDirError(
-            directory=str(directory), reason="it belongs to another user, whose code it may hold"
-        )
+        reason = "it belongs to another user, whose code it may hold"
+        raise CacheDirError(directory=str(directory), reason=reason)
     if not os.access(directory, os.W_OK | os.X_OK):
         raise CacheDirError(directory=str(directory), reason="it cannot be written")

@@ -53,17 +53,13 @@ def shippable(artifact: Artifact) -> CppSources:
     """Refuse artifacts that are not in C++, and what needs Python."""
     if not isinstance(artifact, CppSources):
         raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")
+    where = "a library that runs without Python"
     for level in artifact.manifest.levels:
         if level not in _LEVELS:
-            raise UnsupportedError(
-                what=f"a probe of level '{level}'",
-                where="a library that runs without Python",
-                hint=f"its probes may have the levels {', '.join(_LEVELS)}",
-            )
+            hint = f"its probes may have the levels {', '.join(_LEVELS)}"
+            raise UnsupportedError(what=f"a probe of level '{level}'", where=where, hint=hint)
     if has_users_queues(artifact.program):  # Python looks them up in each call
-        raise UnsupportedError(
-            what="a stream or an event of the user's", where="a library that runs without Python"
-        )
+        raise UnsupportedError(what="a stream or an event of the user's", where=where)
     return artifact
 
 

@@ -203,11 +203,9 @@ def _refuse_constants(program: Program) -> None:
     """Refuse constants that a Python module cannot read from a file."""
     packed = [n for n, each in program.constants.items() if each.kind is ConstantKind.PACKED]
     for name in (*program.objects, *packed, *program.folded):
-        raise UnsupportedError(
-            what=f"the constant '{name}', which is an object, packed by a library, or folded",
-            where="a folder of Python",
-            hint="export it as C++, which can create them",
-        )
+        what = f"the constant '{name}', which is an object, packed by a library, or folded"
+        where, hint = "a folder of Python", "export it as C++, which can create them"
+        raise UnsupportedError(what=what, where=where, hint=hint)
 
 
 def _about(program: Program, files: SourceFiles) -> dict[str, Any]:
@@ -323,9 +321,8 @@ def _interface(
         or not all(_may_be_same(*pair) for pair in pairs)
     ):
         value = [forward.name, backward.name]
-        raise OptionValueError(
-            option="programs", value=value, expected="a forward and its backward"
-        )
+        expected = "a forward and its backward"
+        raise OptionValueError(option="programs", value=value, expected=expected)
     last = taken[count:]
     strides = [layout.stride if layout and layout.is_static else None for layout in last]
     return results, dict(zip(backward.tangents, strides, strict=True))
