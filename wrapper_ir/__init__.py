@@ -87,12 +87,7 @@ _DEFINED_IN = {
     "aot.meanwhile": ("wait_for_builds",),
     "aot.package.loader": ("load_package",),
     "api": (
-        "compile",
-        "cuda_graph_status",
-        "emit",
-        "export",
-        "lower",
-        "prepare",
+        *("compile", "cuda_graph_status", "emit", "export", "lower", "prepare"),
         "release_kept_memory",
     ),
     "build": ("Builder",),
@@ -121,21 +116,8 @@ _RENAMED = {"keep_freed_memory": "keep_malloc_memory", "release": "release_kept_
 
 #: Submodules available as attributes without importing them first.
 _SUBMODULES = (
-    "build",
-    "debug_printer",
-    "debugging",
-    "devices",
-    "diffing",
-    "emitters",
-    "errors",
-    "frontends",
-    "interpreter",
-    "lines",
-    "passes",
-    "planning",
-    "runtime",
-    "testing",
-    "text",
+    *("build", "debug_printer", "debugging", "devices", "diffing", "emitters", "errors"),
+    *("frontends", "interpreter", "lines", "passes", "planning", "runtime", "testing", "text"),
 )
 
 #: The module whose ``__all__`` is also public here: Program, Layout and every line class.

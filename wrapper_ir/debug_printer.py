@@ -10,12 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wrapper_ir.options.declared import LEVEL_NAMES
-from wrapper_ir.passes.printer import (
-    OPERANDS,
-    DebugPrinter,
-    make_printer,
-    parse_level,
-)
+from wrapper_ir.passes.printer import OPERANDS, DebugPrinter, make_printer, parse_level
 from wrapper_ir.passes.probed import Call, NoCallMatchesWarning, Operands, calls_of, select
 from wrapper_ir.passes.probes import insert_probes, poison, remove_probes, with_debugging
 

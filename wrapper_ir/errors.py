@@ -36,13 +36,7 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = [
-    "OptionError",
-    "OptionValueError",
-    "UnsupportedError",
-    "WrapperIRError",
-    "nearest",
-]
+__all__ = ["OptionError", "OptionValueError", "UnsupportedError", "WrapperIRError", "nearest"]
 
 _CODE = re.compile(r"WIR\d{4}")
 
@@ -151,8 +145,6 @@ class OptionError(WrapperIRError):
         option: The unknown name.
         legal: All names that exist; listed in the message, the nearest one in the hint.
         owner: The owner of the options, such as ``emitter 'python'``.
-        path: As in the base class.
-        origin: As in the base class.
         hint: Replaces the hint made from the nearest legal name.
     """
 

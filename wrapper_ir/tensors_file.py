@@ -302,10 +302,7 @@ Opened: TypeAlias = Any
 
 
 class Reader:
-    """An open file of tensors. Its metadata is validated, since files are not trusted.
-
-    Args:
-        opened: The file as safetensors opens it.
+    """A file of tensors, opened by safetensors. Its metadata is validated: files are not trusted.
 
     Attributes:
         names: The names of the tensors.

@@ -105,7 +105,7 @@ def test_what_is_shipped_names_no_path_and_no_code_of_this_machine(
 def test_an_edited_kernel_is_compiled_alone(
     room: Path, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from wrapper_ir.toolchain import objects
+    from wrapper_ir.toolchain import compiler
 
     folder = wir.export(plus_one(extra=2), f"{room}/model/", target)
     x = torch.zeros(4)
@@ -114,9 +114,9 @@ def test_an_edited_kernel_is_compiled_alone(
         folder / "kernels/plus_1.cpp", "2.0f", f"10.0f /* {room.parent.name} */"
     )  # known to no cache
     started: list[str] = []
-    plain = objects.run
+    plain = compiler.run
     monkeypatch.setattr(
-        objects, "run", lambda c, *a, **k: (started.append(" ".join(c)), plain(c, *a, **k))
+        compiler, "run", lambda c, *a, **k: (started.append(" ".join(c)), plain(c, *a, **k))
     )
     assert loaded().run(x)[0].tolist() == [14.0] * 4
     assert sum(" -c " in command for command in started) == 1

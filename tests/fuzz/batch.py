@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.aot.build.library import build_loadable
 from wrapper_ir.aot.build.work import BuildOptions
-from wrapper_ir.aot.load import load_library, with_objects
+from wrapper_ir.aot.load import load_library, unboxed, with_objects
 from wrapper_ir.emitters.cpp.renderer import MAIN_FILE
 from wrapper_ir.toolchain.manifest import Manifest, Sources
 
@@ -55,13 +55,12 @@ def build(
 def load(library: Path, program: Program, number: int) -> Callable[..., tuple[Any, ...]]:
     """The function of one of a library's programs, on that program's constants."""
     constants = tuple(program.data[name] for name in program.constants)
-    function: Callable[..., tuple[Any, ...]]
-    function = load_library(library, constants, name=program.name, symbol=_symbol(number))
+    how: Any = {"name": program.name, "symbol": _symbol(number), "boxed": bool(program.objects)}
+    function: Callable[..., tuple[Any, ...]] = load_library(library, constants, **how)
     if not program.objects:
         return function
     objects = tuple(program.data[name] for name in program.objects)
-    function = with_objects(function, lambda: objects, len(program.inputs), boxed=False)
-    return function
+    return unboxed(with_objects(function, lambda: objects, len(program.inputs)), program.name)
 
 
 def _symbol(number: int) -> str:

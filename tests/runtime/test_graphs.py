@@ -449,9 +449,9 @@ def test_the_cache_drops_what_was_not_used_for_longest() -> None:
     cache: Cache[str] = Cache(2)
     cache.put(1, "a")
     cache.put(2, "b")
-    assert cache.get(1) == "a"
+    assert cache.recent(1) == "a"
     cache.put(3, "c")
-    assert [cache.get(key) for key in (1, 2, 3)] == ["a", None, "c"]
+    assert [cache.recent(key) for key in (1, 2, 3)] == ["a", None, "c"]
     assert cache.room() == "a"
     assert cache.room() is None
     assert len(cache) == 1

@@ -8,7 +8,7 @@ Regions use symbols from outside.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from wrapper_ir.analysis.kept import source_of
 from wrapper_ir.analysis.liveness import storages_of
@@ -19,7 +19,7 @@ from wrapper_ir.lines.effects import Effects, effects
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.memory import MemoryKind
-from wrapper_ir.lines.program import AnyLine, Program, SymbolKind
+from wrapper_ir.lines.program import AnyLine, Program, SymbolInfo, SymbolKind
 from wrapper_ir.lines.traits import (
     allocates,
     allocates_one,
@@ -205,23 +205,21 @@ def free_region_symbols(region: Region, program: Program) -> tuple[str, ...]:
     return tuple(sorted(used - bound))
 
 
-def example_symbols(program: Program) -> dict[str, str]:
-    """Return the symbols of a program's inputs, sorted, each with a valid value as Python text."""
+def example_symbols(program: Program) -> dict[str, int | float | None]:
+    """Return the symbols of a program's inputs, sorted, each with a valid value."""
     found: set[str] = set()
     for param in program.inputs:
         if isinstance(param, ScalarInput):
             found.add(param.symbol)
         elif isinstance(param, BufferInput):
             found |= program.layout(param.name).symbols
-    return {name: _example(program, name) for name in sorted(found)}
+    return {name: _example(program.symbols[name]) for name in sorted(found)}
 
 
-def _example(program: Program, name: str) -> str:
-    info = program.symbols[name]
-    if info.kind in _PLAIN_EXAMPLES:
-        return _PLAIN_EXAMPLES[info.kind]
+def _example(info: SymbolInfo) -> int | float | None:
+    if info.kind is SymbolKind.NONE:
+        return None
+    if info.kind is not SymbolKind.INT:
+        return 1.0 if info.kind is SymbolKind.FLOAT else True
     low = 2 if info.lower is None else max(info.lower, 2)
-    return str(info.hint if info.hint is not None else min(low, info.upper or low))
-
-
-_PLAIN_EXAMPLES: Final = {SymbolKind.BOOL: "True", SymbolKind.FLOAT: "1.0", SymbolKind.NONE: "None"}
+    return info.hint if info.hint is not None else min(low, info.upper or low)

@@ -66,13 +66,9 @@ def export(
     metadata: Mapping[str, str] | None = None,
     **options: Any,  # noqa: ANN401 - BuildOptions checks each
 ) -> Path:
-    """Write a program that is rendered; see :func:`write`.
+    """Write a program that is rendered, with the values in ``artifact.program.data``.
 
-    Args:
-        artifact: The program; ``artifact.program.data`` holds the constants' values.
-        path: The file or folder to write.
-        metadata: Further metadata for a ``.pt2`` package.
-        **options: The fields of ``BuildOptions``.
+    The options are the fields of ``BuildOptions``; see :func:`write`.
     """
     checked = check(path, metadata, **options)
     return write({MODEL_NAME: [artifact]}, path, checked, metadata)

@@ -11,7 +11,7 @@ therefore passed with each call, after the caller's inputs.
 from __future__ import annotations
 
 import threading
-from functools import partial
+from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
@@ -90,19 +90,17 @@ def _load(
     values = constant_values(program)
     constants = tuple(values[name] for name in program.constants)
     library = build_loadable(artifact, made_with(BuildOptions, options, owner="load"))
-    captures = artifact.graphs is not None and not program.objects
-    function = load_library(
-        library, constants, name=program.name, keep=num_runners, boxed=boxed or captures
-    )
-    if artifact.graphs is not None and captures:
+    is_wrapped = artifact.graphs is not None or bool(program.objects)
+    how: Any = {"keep": num_runners, "boxed": boxed or is_wrapped}
+    function = load_library(library, constants, name=program.name, **how)
+    if program.objects:
+        for name, item in program.objects.items():
+            check_object(program.data[name], name, item.class_name)
+        objects = tuple(values[name] for name in program.objects)
+        function = with_objects(function, lambda: objects, len(program.inputs))
+    elif artifact.graphs is not None:
         function = captured(function, artifact.graphs, values)
-        return function if boxed else unboxed(function, program.name)
-    if not program.objects:
-        return function
-    for name, item in program.objects.items():
-        check_object(program.data[name], name, item.class_name)
-    objects = tuple(values[name] for name in program.objects)
-    return with_objects(function, lambda: objects, len(program.inputs), boxed=boxed)
+    return unboxed(function, program.name) if is_wrapped and not boxed else function
 
 
 def _register_ops(parts: Collection[str]) -> None:
@@ -187,9 +185,7 @@ def boxed_call(  # noqa: PLR0913 - called by a module's text
         boxed=True,
     )
     if objects:
-        function = with_objects(
-            function, lambda: tuple(variables[each] for each in objects), inputs, boxed=True
-        )
+        function = with_objects(function, lambda: tuple(variables[n] for n in objects), inputs)
     return function
 
 
@@ -253,7 +249,7 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
 
 
 def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
-    """Return ``function(*inputs) -> tuple of results`` for a boxed one of :func:`captured`."""
+    """Return ``function(*inputs) -> tuple of results`` for a boxed one of the functions here."""
     boxed: Any = call
 
     def run(*inputs: object, out: Sequence[Any] | None = None) -> Any:  # noqa: ANN401 - results
@@ -266,37 +262,19 @@ def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
 
 
 def with_objects(
-    function: Any,  # noqa: ANN401 - a callable of one form or the other
-    objects: Callable[[], tuple[Any, ...]],
-    count: int,
-    *,
-    boxed: bool,
-) -> Any:  # noqa: ANN401 - likewise
-    """Return a library's function that passes objects after its ``count`` inputs.
+    function: Any, objects: Callable[[], tuple[Any, ...]], count: int  # noqa: ANN401 - a library's
+) -> BoxedCall:
+    """Return a boxed function that passes objects to a library's after its ``count`` inputs."""
 
-    ``function`` takes both, in one list, which is emptied, if ``boxed``, or one by one.
-    """
-
-    def run_boxed(inputs: list[Any], **options: object) -> tuple[Any, ...]:
-        _check(len(inputs))
+    def run(inputs: list[Any], out: object = None) -> tuple[Any, ...]:
+        if len(inputs) != count:
+            raise InputCountError(expected=count, got=len(inputs))
         inputs.extend(objects())
-        results: tuple[Any, ...] = function(inputs, **options)
+        results: tuple[Any, ...] = function(inputs, out=out)
         return results
 
-    def run(*inputs: object, **options: object) -> tuple[Any, ...]:
-        _check(len(inputs))
-        results: tuple[Any, ...] = function(*inputs, *objects(), **options)
-        return results
-
-    def _check(got: int) -> None:
-        if got != count:
-            raise InputCountError(expected=count, got=got)
-
-    wrapper: Any = run_boxed if boxed else run
-    wrapper.__name__ = wrapper.__qualname__ = function.__name__
-    wrapper.__doc__ = function.__doc__
-    wrapper.release = function.release
-    return wrapper
+    run.release = function.release  # type: ignore[attr-defined]
+    return update_wrapper(run, function)
 
 
 _MODULE: Final = Extension("wir_python", "python/python.cpp", ("include", "python"))

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from torch.export import ExportedProgram
 
-from wrapper_ir.cli.errors import (
-    BadReferenceError,
-    FileError,
-    MissingAttributeError,
-    ModuleImportError,
-    NotAModelError,
-    UserCodeError,
-)
+from wrapper_ir.cli import errors
 from wrapper_ir.errors import did_you_mean
 from wrapper_ir.outputs import reading as note_read
 
@@ -48,7 +41,7 @@ def find_model(reference: str, args_reference: str | None) -> Capturable:
         return Capturable(value, _arguments(args_reference) if args_reference else ())
     if isinstance(value, nn.Module):
         if args_reference is None:
-            raise NotAModelError(reference=reference, what="a module without its arguments")
+            raise errors.NotAModelError(reference=reference, what="a module without its arguments")
         return Capturable(value, _arguments(args_reference))
     return _with_arguments(reference, value, args_reference)
 
@@ -57,14 +50,14 @@ def look_up(reference: str) -> object:
     """Return the object that ``package.module:attribute`` or ``file.py:attribute`` names."""
     module_name, colon, attribute = reference.rpartition(":")
     if not colon or not module_name or not attribute:
-        raise BadReferenceError(text=reference)
+        raise errors.BadReferenceError(text=reference)
     value: object = _import(module_name)
     for part in attribute.split("."):
         try:
             value = getattr(value, part)
         except AttributeError as error:
             hint = did_you_mean(part, [name for name in dir(value) if not name.startswith("_")])
-            raise MissingAttributeError(
+            raise errors.MissingAttributeError(
                 module=module_name, attribute=attribute, hint=hint
             ) from error
     return value
@@ -75,7 +68,7 @@ def call_user_code(what: str, function: Callable[[], object]) -> object:
     try:
         return function()
     except Exception as error:
-        raise UserCodeError(what=what, reason=describe(error)) from error
+        raise errors.UserCodeError(what=what, reason=describe(error)) from error
 
 
 def describe(error: BaseException) -> str:
@@ -95,16 +88,16 @@ def _import(name: str) -> ModuleType:
         module = importlib.import_module(name)
         note_read(module.__file__ or os.devnull)
         return module
-    except FileError:
+    except errors.FileError:
         raise
     except (Exception, SystemExit) as error:
-        raise ModuleImportError(module=name, reason=describe(error)) from error
+        raise errors.ModuleImportError(module=name, reason=describe(error)) from error
 
 
 def import_file(path: Path) -> ModuleType:
     """Import a file as a top-level module, with its directory on the import path."""
     if not path.is_file():
-        raise FileError(verb="read", file=repr(str(path)), reason="No such file")
+        raise errors.FileError(verb="read", file=repr(str(path)), reason="No such file")
     spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
     assert spec is not None
     assert spec.loader is not None
@@ -121,18 +114,16 @@ def _with_arguments(reference: str, value: object, args_reference: str | None) -
         what = f"a value of type {type(value).__name__}"
         if isinstance(value, tuple):
             what = "a tuple that does not start with an nn.Module"
-        raise NotAModelError(reference=reference, what=what)
+        raise errors.NotAModelError(reference=reference, what=what)
     model, *rest = value
     if args_reference is not None:
         rest[:1] = [_arguments(args_reference)]
     if not 1 <= len(rest) <= 3:
-        raise NotAModelError(reference=reference, what=f"a tuple of {len(value)}")
+        raise errors.NotAModelError(reference=reference, what=f"a tuple of {len(value)}")
     if not isinstance(rest[0], (tuple, list)):
-        raise NotAModelError(
-            reference=reference,
-            what=f"arguments of type {type(rest[0]).__name__}",
-            hint="the arguments are a tuple, (x,) for a single one",
-        )
+        what = f"arguments of type {type(rest[0]).__name__}"
+        hint = "the arguments are a tuple, (x,) for a single one"
+        raise errors.NotAModelError(reference=reference, what=what, hint=hint)
     return Capturable(model, tuple(rest[0]), *rest[1:])
 
 

@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
+from wrapper_ir import lines
 from wrapper_ir.cli.errors import FileError, InputsError, file_errors
 from wrapper_ir.cli.files import replacing
-from wrapper_ir.lines import (
-    BufferInput,
-    Input,
-    Layout,
-    ObjectInput,
-    Program,
-    ScalarInput,
-    SymbolKind,
-    walk,
-)
 from wrapper_ir.lines.control import input_name
 from wrapper_ir.lines.expr import substitute
 from wrapper_ir.lines.traits import asserted
@@ -44,12 +35,12 @@ RESULTS: Final = Kind(
 INPUTS: Final = Kind("a file of inputs that we wrote", contains(_INPUTS_REMARK), made_up=True)
 
 
-def names_of_inputs(program: Program) -> tuple[str, ...]:
+def names_of_inputs(program: lines.Program) -> tuple[str, ...]:
     """Return the names of a program's inputs, in order."""
     return tuple(map(input_name, program.inputs))
 
 
-def read_inputs(program: Program, file: str) -> tuple[Any, ...]:
+def read_inputs(program: lines.Program, file: str) -> tuple[Any, ...]:
     """Read a program's inputs from a ``.safetensors`` or ``.pt`` file of plain data.
 
     A mapping holds them by name, a sequence in order.
@@ -70,7 +61,7 @@ def read_inputs(program: Program, file: str) -> tuple[Any, ...]:
     return tuple(_input(program, *each) for each in zip(program.inputs, values, strict=True))
 
 
-def made_up_inputs(program: Program, seed: int) -> tuple[Any, ...]:
+def made_up_inputs(program: lines.Program, seed: int) -> tuple[Any, ...]:
     """Make up inputs that fit a program's layouts.
 
     Floating point values are normally distributed; integers and truth values are 0 or 1. Symbolic
@@ -81,7 +72,7 @@ def made_up_inputs(program: Program, seed: int) -> tuple[Any, ...]:
     return tuple(
         (
             _made_up(program.layout(each.name), hints, generator)
-            if isinstance(each, BufferInput)
+            if isinstance(each, lines.BufferInput)
             else hints.get(input_name(each))
         )
         for each in program.inputs
@@ -142,14 +133,14 @@ def _read(file: str) -> dict[str, Any] | Sequence[Any]:
     return values if isinstance(values, (dict, list, tuple)) else [values]
 
 
-def _input(program: Program, declared: Input, value: object) -> Tensor | float | None:
-    if isinstance(declared, ObjectInput):
+def _input(program: lines.Program, declared: lines.Input, value: object) -> Tensor | float | None:
+    if isinstance(declared, lines.ObjectInput):
         raise _no_object(declared)
-    is_tensor = isinstance(declared, BufferInput)
+    is_tensor = isinstance(declared, lines.BufferInput)
     if isinstance(value, torch.Tensor) and (is_tensor or value.numel() == 1):
         return value if is_tensor else value.item()
-    if isinstance(declared, ScalarInput):
-        is_none = value is None and program.symbols[declared.symbol].kind is SymbolKind.NONE
+    if isinstance(declared, lines.ScalarInput):
+        is_none = value is None and program.symbols[declared.symbol].kind is lines.SymbolKind.NONE
         if is_none or isinstance(value, (bool, int, float)):
             return value  # type: ignore[return-value]  # None is what the program takes
     what = "a tensor" if is_tensor else "a number"
@@ -157,48 +148,49 @@ def _input(program: Program, declared: Input, value: object) -> Tensor | float |
     raise InputsError(reason=f"{input_name(declared)} is {what}, but {given} was given")
 
 
-def _no_object(declared: ObjectInput) -> InputsError:
-    return InputsError(
-        reason=f"{declared.object} is an object of class {declared.class_name}",
-        hint="objects can be neither read from a file nor made up: call the program from Python",
-    )
+def _no_object(declared: lines.ObjectInput) -> InputsError:
+    reason = f"{declared.object} is an object of class {declared.class_name}"
+    hint = "objects can be neither read from a file nor made up: call the program from Python"
+    return InputsError(reason=reason, hint=hint)
 
 
-def _pinned(program: Program) -> dict[str, float]:
+def _pinned(program: lines.Program) -> dict[str, float]:
     """Return the symbols that the program asserts to equal a number, with that number."""
     pinned = {}
-    for _, line in walk(program):
+    for _, line in lines.walk(program):
         condition = asserted(line)
         if isinstance(condition, sympy.Eq) and condition.rhs.is_number:
             pinned[str(condition.lhs)] = float(condition.rhs)
     return pinned
 
 
-def _typical(name: str, program: Program, pinned: dict[str, float]) -> float | None:
+def _typical(name: str, program: lines.Program, pinned: dict[str, float]) -> float | None:
     """Return a value that the program accepts for a symbol, or None if none is known."""
     info = program.symbols.get(name)
     if info is None:
         return None
-    if info.kind is SymbolKind.FLOAT:
+    if info.kind is lines.SymbolKind.FLOAT:
         return pinned.get(name, 1.0 if info.hint is None else float(info.hint))
-    if info.kind is SymbolKind.BOOL:
+    if info.kind is lines.SymbolKind.BOOL:
         return bool(pinned.get(name, 1 if info.hint is None else info.hint))
     return int(pinned[name]) if info.hint is None and name in pinned else info.hint
 
 
-def _hints(program: Program) -> dict[str, float]:
+def _hints(program: lines.Program) -> dict[str, float]:
     symbols: set[str] = set()
     for each in program.inputs:
-        if isinstance(each, ObjectInput):
+        if isinstance(each, lines.ObjectInput):
             raise _no_object(each)
         symbols |= (
-            {each.symbol} if isinstance(each, ScalarInput) else program.layout(each.name).symbols
+            {each.symbol}
+            if isinstance(each, lines.ScalarInput)
+            else program.layout(each.name).symbols
         )
     hints: dict[str, float] = {}
     pinned = _pinned(program)
     for name in sorted(symbols):
         info = program.symbols.get(name)
-        if info is not None and info.kind is SymbolKind.NONE:
+        if info is not None and info.kind is lines.SymbolKind.NONE:
             continue
         value = _typical(name, program, pinned)
         if value is None:
@@ -208,7 +200,7 @@ def _hints(program: Program) -> dict[str, float]:
     return hints
 
 
-def _made_up(layout: Layout, hints: dict[str, float], generator: torch.Generator) -> Tensor:
+def _made_up(layout: lines.Layout, hints: dict[str, float], generator: torch.Generator) -> Tensor:
     sizes = {name: int(value) for name, value in hints.items()}
     size = [int(substitute(extent, sizes)) for extent in layout.size]
     stride = [int(substitute(step, sizes)) for step in layout.stride]

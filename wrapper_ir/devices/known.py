@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from wrapper_ir.devices.kind import (
-    CppSide,
-    DeviceKind,
-    Doctor,
-    Inventory,
-    KernelLanguage,
-    Memory,
-    PythonSide,
-    Queues,
-    Unit,
-)
+from wrapper_ir.devices import kind
 
-CPP: Final = KernelLanguage("C++", "C++ kernels do not run on {device}", suffix=".cpp")
+CPP: Final = kind.KernelLanguage("C++", "C++ kernels do not run on {device}", suffix=".cpp")
 """C++: functions in this process."""
 
-TRITON: Final = KernelLanguage(
+TRITON: Final = kind.KernelLanguage(
     "Triton",
     "Triton kernels are only launched on GPUs",
     has_grid=True,
@@ -38,32 +28,34 @@ TRITON: Final = KernelLanguage(
 )
 """Triton, whose compiler is a Python package."""
 
-CPU: Final = DeviceKind(
+CPU: Final = kind.DeviceKind(
     type="cpu",
     noun="CPU",
     plural="the CPU",
     has_index=False,
     languages=(CPP,),
     # 64 bytes: a cache line, and the alignment of torch's own storages.
-    memory=Memory(alignment=64, on_host=True, keeps_arenas=True, keep_factor=1),
-    python=PythonSide(allocator="empty_strided_cpu", arena="KeptArena"),
-    cpp=CppSide(shim="cpu", runner="Cpu", library="libtorch_cpu.so", target="torch_cpu"),
+    memory=kind.Memory(alignment=64, on_host=True, keeps_arenas=True, keep_factor=1),
+    python=kind.PythonSide(allocator="empty_strided_cpu", arena="KeptArena"),
+    cpp=kind.CppSide(shim="cpu", runner="Cpu", library="libtorch_cpu.so", target="torch_cpu"),
 )
 """The CPU, whose memory is the host's."""
 
 
-def inventory(torch: Any) -> Inventory:  # noqa: ANN401 - torch itself
+def inventory(torch: Any) -> kind.Inventory:  # noqa: ANN401 - torch itself
     """Return the GPUs that torch sees and the CUDA version that it was built for."""
     version = torch.version.cuda
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     units = tuple(
-        Unit(torch.cuda.get_device_name(n), "{}.{}".format(*torch.cuda.get_device_capability(n)))
+        kind.Unit(
+            torch.cuda.get_device_name(n), "{}.{}".format(*torch.cuda.get_device_capability(n))
+        )
         for n in range(count)
     )
-    return Inventory(f"CUDA {version}" if version else "", units)
+    return kind.Inventory(f"CUDA {version}" if version else "", units)
 
 
-CUDA: Final = DeviceKind(
+CUDA: Final = kind.DeviceKind(
     type="cuda",
     noun="GPU",
     plural="NVIDIA GPUs",
@@ -71,15 +63,15 @@ CUDA: Final = DeviceKind(
     languages=(TRITON,),
     products=frozenset(("cublas",)),
     # The alignment of PyTorch's allocator. An allocation costs the host half a kernel launch.
-    memory=Memory(alignment=512, keeps_arenas=True, keep_factor=4),
-    python=PythonSide(
+    memory=kind.Memory(alignment=512, keeps_arenas=True, keep_factor=4),
+    python=kind.PythonSide(
         allocator="empty_strided_cuda",
         arena="KeptGpuArena",
         guard="on_device",
         range="shown_gpu_range",
         triton=("TritonKernels", "current_stream"),
     ),
-    cpp=CppSide(
+    cpp=kind.CppSide(
         library="libtorch_cuda.so",
         guard=("wir::GpuCall", "on_gpu"),
         queues="wir::GpuQueues",
@@ -93,13 +85,13 @@ CUDA: Final = DeviceKind(
         target="torch_cuda",
         triton="wir::GpuKernel",
     ),
-    doctor=Doctor(
+    doctor=kind.Doctor(
         driver="NVIDIA driver",
         driver_command=("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
         driver_file="/proc/driver/nvidia/version",
         inventory=inventory,
         tried=frozenset(("9.0",)),
     ),
-    queues=Queues(),
+    queues=kind.Queues(),
 )
 """GPUs that run CUDA."""

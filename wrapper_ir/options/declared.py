@@ -15,10 +15,7 @@ from wrapper_ir.options.schema import Exclusion, Option
 # Memory planning.
 
 ARENA: Final = Option(
-    "arena",
-    str,
-    "call",
-    "how long arenas last: for a call, or kept for the next one",
+    *("arena", str, "call", "how long arenas last: for a call, or kept for the next one"),
     choices=("call", "kept"),
     excludes=(
         Exclusion(
@@ -29,9 +26,7 @@ ARENA: Final = Option(
 )
 
 STRATEGY: Final = Option(
-    "strategy",
-    str,
-    None,
+    *("strategy", str, None),
     "how storage is planned: reuse freed storage (reuse), place storages in arenas (pool), or only"
     " free them early (none); the default is reuse, or pool for kept arenas",
     choices=("reuse", "pool", "none"),
@@ -45,18 +40,12 @@ ORIGINS: Final = Option(
 )
 
 CHECKS: Final = Option(
-    "checks",
-    str,
-    "always",
-    "when to check inputs and results of ops",
+    *("checks", str, "always", "when to check inputs and results of ops"),
     choices=("always", "first_call", "never"),
 )
 
 SCRATCH_BYTES: Final = Option(
-    "scratch_bytes",
-    int,
-    0,
-    "bytes of scratch memory kept between calls; 0 for none",
+    *("scratch_bytes", int, 0, "bytes of scratch memory kept between calls; 0 for none"),
     least=0,
     expected="a number of bytes",
     formerly="keep_buffers",
@@ -73,18 +62,13 @@ PROFILE: Final = Option(
 # The backend of torch.compile, and install().
 
 EMITTER: Final = Option(
-    "emitter",
-    str,
-    "python",
-    "the installed emitter that renders the program",
+    *("emitter", str, "python", "the installed emitter that renders the program"),
     expected="the name of an emitter",
     variable="WRAPPER_IR_EMITTER",
 )
 
 ON_UNSUPPORTED: Final = Option(
-    "on_unsupported",
-    str,
-    "raise",
+    *("on_unsupported", str, "raise"),
     "what to do with a graph that cannot be compiled here: raise an error, or use Inductor's own"
     " wrapper with a warning",
     choices=("raise", "stock"),
@@ -92,9 +76,7 @@ ON_UNSUPPORTED: Final = Option(
 )
 
 BUILD: Final = Option(
-    "build",
-    str,
-    "background",
+    *("build", str, "background"),
     "when the library of a program in C++ is built: beside the first calls, which emitted Python"
     " serves (background), or before the first call (wait)",
     choices=("background", "wait"),
@@ -102,9 +84,7 @@ BUILD: Final = Option(
 )
 
 MODE: Final = Option(
-    "mode",
-    str,
-    "default",
+    *("mode", str, "default"),
     "a mode of torch.compile: Inductor's options for it, with our CUDA graphs (`cuda_graph`)",
     choices=("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
 )
@@ -113,9 +93,7 @@ CPP_EMITTER: Final = "cpp"
 """The emitter that Inductor's ``cpp_wrapper`` means, and that libraries are built from."""
 
 CPP_WRAPPER: Final = Option(
-    "cpp_wrapper",
-    bool,
-    None,
+    *("cpp_wrapper", bool, None),
     "Inductor's option: emit C++ (`emitter` is \"cpp\"); by default Inductor's setting",
     excludes=(Exclusion(True, "emitter", (CPP_EMITTER,), "False with the emitter {}"),),
 )
@@ -154,10 +132,7 @@ def level_name(level: object) -> str | None:
 
 
 DEBUG: Final = Option(
-    "debug",
-    str | int,
-    "off",
-    "the values that the debug printer shows",
+    *("debug", str | int, "off", "the values that the debug printer shows"),
     choices=LEVEL_NAMES,
     expected=f"one of {', '.join(map(repr, LEVEL_NAMES))}, or one of Inductor's numbers 0 to 3",
     accepts=lambda level: level_name(level) is not None,
@@ -165,19 +140,14 @@ DEBUG: Final = Option(
 )
 
 DEBUG_FILTER: Final = Option(
-    "debug_filter",
-    str,
-    "*",
-    "pattern for the kernels and ops to show",
+    *("debug_filter", str, "*", "pattern for the kernels and ops to show"),
     expected="a pattern such as '*softmax*'",
     accepts=lambda pattern: isinstance(pattern, str) and bool(pattern),
     variable="WRAPPER_IR_DEBUG_FILTER",
 )
 
 DEBUG_POISON: Final = Option(
-    "debug_poison",
-    bool,
-    False,
+    *("debug_poison", bool, False),
     "fill new memory with NaN, to expose reads of uninitialised memory",
     variable="WRAPPER_IR_DEBUG_POISON",
 )
@@ -185,17 +155,12 @@ DEBUG_POISON: Final = Option(
 # Capturing and building.
 
 ISA: Final = Option(
-    "isa",
-    str,
-    "native",
-    "processors to build for: native, or a level such as x86-64-v3",
+    *("isa", str, "native", "processors to build for: native, or a level such as x86-64-v3"),
     choices=("native", "x86-64-v2", "x86-64-v3", "x86-64-v4"),
 )
 
 CONSTANTS: Final = Option(
-    "constants",
-    str,
-    "auto",
+    *("constants", str, "auto"),
     "where to put the values of constants: in the library, in a file beside it, or nowhere",
     choices=("auto", "embedded", "beside", "none"),
 )
@@ -205,10 +170,7 @@ DEBUG_INFO: Final = Option(
 )
 
 JOBS: Final = Option(
-    "jobs",
-    int | None,
-    None,
-    "how many compilers to run at once; by default one per processor",
+    *("jobs", int | None, None, "how many compilers to run at once; by default one per processor"),
     least=1,
     expected="a positive number",
 )
@@ -216,10 +178,7 @@ JOBS: Final = Option(
 # The cache on disk.
 
 CACHE_MAX_BYTES: Final = Option(
-    "cache_max_bytes",
-    int,
-    2 << 30,
-    "the maximum size of the cache on disk, in bytes",
+    *("cache_max_bytes", int, 2 << 30, "the maximum size of the cache on disk, in bytes"),
     least=0,
     expected="a number of bytes",
     variable="WRAPPER_IR_CACHE_MAX_BYTES",

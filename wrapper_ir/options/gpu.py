@@ -10,50 +10,37 @@ from wrapper_ir.options.schema import Option
 GRAPHS: Final = Option("cuda_graph", bool, False, "capture calls as CUDA graphs and replay them")
 
 GRAPH_LIMIT: Final = Option(
-    "cuda_graph_limit",
-    int,
-    8,
-    "how many graphs to keep, one for each set of sizes",
+    *("cuda_graph_limit", int, 8, "how many graphs to keep, one for each set of sizes"),
     least=1,
     expected="a number from 1",
 )
 
 GRAPH_BRANCHES: Final = Option(
-    "cuda_graph_branches",
-    int,
-    2,
+    *("cuda_graph_branches", int, 2),
     "how many branches a graph may have besides its main one, if that is faster",
     choices=tuple(range(9)),
 )
 
 GRAPH_CUTS: Final = Option(
-    "cuda_graph_cuts",
-    bool,
-    True,
+    *("cuda_graph_cuts", bool, True),
     "cut a program that cannot be captured as a whole, and capture the pieces",
 )
 
 GRAPH_RESULTS: Final = Option(
-    "cuda_graph_results",
-    str,
-    "fresh",
+    *("cuda_graph_results", str, "fresh"),
     "memory for the results of replayed calls: the caller's (fresh), or the graph's (shared)",
     choices=("fresh", "shared"),
 )
 
 MATMUL: Final = Option(
-    "gpu_matmul",
-    str,
-    "cublas",
+    *("gpu_matmul", str, "cublas"),
     "matrix products on a GPU: call cuBLAS directly, as PyTorch's ops do, or call these ops (aten)",
     choices=("aten", "cublas"),
     formerly="products",
 )
 
 ARCHITECTURES: Final = Option(
-    "gpu_arch",
-    str | tuple[str, ...],
-    (),
+    *("gpu_arch", str | tuple[str, ...], ()),
     "the GPU architectures to compile Triton kernels for; by default this machine's",
     expected="such as 'sm_90'",
     accepts=lambda names: (

@@ -104,11 +104,7 @@ _LATER = {
     "wrapper_ir.runtime.kept": ("Arena", "KeptArena", "KeptHeap", "Scratch"),
     "wrapper_ir.runtime.kernels": ("CppKernels", "load_kernels", "report_progress"),
     "wrapper_ir.runtime.main": (
-        "SourceFolder",
-        "SourceFolderError",
-        "make_constants",
-        "random_tensor",
-        "run_main",
+        *("SourceFolder", "SourceFolderError", "make_constants", "random_tensor", "run_main"),
     ),
     "wrapper_ir.runtime.probes": ("NonFiniteError", "debug_session", "make_probe"),
     "wrapper_ir.toolchain.source": ("CppSource",),

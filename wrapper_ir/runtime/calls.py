@@ -31,15 +31,9 @@ def plain_function(
     """Return ``function(*inputs) -> tuple of results`` for a call that takes a list and empties it.
 
     Autograd and autocast are off inside, since the program was made for fixed dtypes. Autograd is
-    told which inputs were written, so that using a stale saved value is an error.
-
-    Args:
-        boxed: The call.
-        name: The name of the program and of the function.
-        inputs: The number of inputs.
-        writes: Positions of inputs that are written.
-        takes_out: True if the call takes memory for results, as ``out``.
-        note: Called with the exception, if the call raises one.
+    told which inputs were written (those at the positions ``writes``), so that using a stale saved
+    value is an error. A call that ``takes_out`` takes memory for results, as ``out``. If the call
+    raises an exception, ``note`` is called with it.
     """
     is_grad_enabled = torch.is_grad_enabled
 
@@ -81,18 +75,13 @@ def differentiable(  # noqa: PLR0913 - all but two are named
     writes: Sequence[int] = (),
     once: bool = False,
 ) -> Callable[..., Values]:
-    """Return ``function(*inputs) -> tuple of results`` of two programs, for autograd.
+    """Return ``function(*inputs) -> tuple of results`` of the boxed calls of two programs.
 
-    Args:
-        forward: The boxed call of the forward. It returns its results, then saved values.
-        backward: The boxed call of the backward. It takes saved numbers, saved tensors and
-            gradients of results; it returns a gradient or None for each input of the forward.
-        name: The name of the function.
-        results: The number of results for the caller.
-        tangents: Positions of the results whose gradients the backward takes, each with the strides
-            that it requires; None for contiguous ones.
-        writes: Positions of inputs that the forward writes.
-        once: True if the backward consumes the saved values, so that it can run only once.
+    The forward returns its results, so many for the caller, then saved values. The backward takes
+    saved numbers, saved tensors and the gradients of the results at the positions ``tangents``, in
+    the strides that are given (None: contiguous); it returns a gradient or None for each input of
+    the forward. The forward writes the inputs at the positions ``writes``. If the backward consumes
+    the saved values, it can run only ``once``.
     """
 
     class Run(torch.autograd.Function):
@@ -160,13 +149,9 @@ def run_while(
 ) -> Values:
     """Run ``body`` while ``condition`` is true, and return the carried values.
 
-    Args:
-        condition: Takes carried and captured values, returns a tuple of one bool or tensor.
-        body: Takes the same, returns the new carried values.
-        carried: The initial carried values.
-        captured: Further arguments of both.
-        shared: Positions of results that may be among the given tensors. Others are new tensors
-            even if the body never ran.
+    Both take carried and captured values. The condition returns a tuple of one bool or tensor, the
+    body the new carried values. Results at the positions ``shared`` may be among the given tensors;
+    others are new tensors even if the body never ran.
     """
     values = carried
     while condition(*values, *captured)[0]:
@@ -228,12 +213,9 @@ def pass_by(
 ) -> Callable[[list[Any]], tuple[Any, ...]]:
     """Return a function that takes and returns values which its program does not see.
 
-    Args:
-        call: The program.
-        inputs: Positions of arguments that are not passed to the program, in ascending order.
-        results: Extra results that are such arguments: result position -> argument position.
-        constants: Extra results that are constants: result position -> name.
-        values: Values by name, looked up at call time, since a module gets its own after it runs.
+    Arguments at the positions ``inputs``, in ascending order, are not passed to the program. Extra
+    results, by position, are such arguments (``results``) or constants, whose names are looked up
+    in ``values`` at call time, since a module gets its own after it runs.
     """
 
     def call_without(args: list[Any]) -> tuple[Any, ...]:

@@ -47,10 +47,7 @@ class TensorSpec:
 
 
 class InputChecks:
-    """A check of all tensor inputs of a program at once.
-
-    Args:
-        specs: The specs in the order of the inputs.
+    """A check of all tensor inputs of a program at once, which has their specs in order.
 
     The first call, and each call with inputs of a new kind (another tensor subclass, inference
     mode, ``requires_grad``), compares every input in Python; later calls of that kind cost one call
@@ -108,17 +105,10 @@ def check_layout(
     size: tuple[int | None, ...],
     stride: tuple[int | None, ...],
 ) -> None:
-    """Return if a tensor has this dtype, device, size and stride.
+    """Return if a tensor, which errors call ``name``, has this dtype, device, size and stride.
 
-    Strides of dimensions of size 1, and of tensors without elements, are free.
-
-    Args:
-        tensor: The tensor.
-        name: Its name in errors.
-        dtype: Its element type.
-        device: Its device. One without an index stands for any of its type, None for any device.
-        size: Its sizes; None for a dimension of any size.
-        stride: Its strides in elements; None for any stride.
+    Strides, in elements, of dimensions of size 1 and of tensors without elements are free. None
+    stands for any device, size or stride, a device without an index for any of its type.
 
     Raises:
         InputLayoutError: It differs, or is not a tensor.
@@ -251,14 +241,9 @@ def _dimensions(tensor: torch.Tensor, spec: TensorSpec) -> str:
 def check_symbol(
     name: str, value: int, low: int | None = None, high: int | None = None, what: str = ""
 ) -> int:
-    """Return ``value`` if it lies between ``low`` and ``high``, both inclusive.
+    """Return the value of a symbol if it lies between ``low`` and ``high``, both inclusive.
 
-    Args:
-        name: The symbol.
-        value: Its value.
-        low: The least legal value.
-        high: The greatest legal value.
-        what: The source of the value, for the message: ``"size 0 of 'x'"``.
+    ``what`` is the source of the value, for the message: ``"size 0 of 'x'"``.
 
     Raises:
         SymbolError: It is out of range.
@@ -268,18 +253,12 @@ def check_symbol(
     left = "" if low is None else f"{low} <= "
     right = "" if high is None else f" <= {high}"
     found = f"{name} is {value}"
-    raise errors.SymbolError(
-        relation=f"{left}{name}{right}", values=f"{found} ({what})" if what else found
-    )
+    values = f"{found} ({what})" if what else found
+    raise errors.SymbolError(relation=f"{left}{name}{right}", values=values)
 
 
 def check_that(holds: bool, relation: str, **symbols: int) -> None:  # noqa: FBT001
-    """Return if a relation between symbols holds.
-
-    Args:
-        holds: True if it holds.
-        relation: The relation as text, such as ``"s0 % 8 == 0"``.
-        **symbols: The symbols in it, for the message.
+    """Return if a relation such as ``"s0 % 8 == 0"`` holds; the message gives its symbols.
 
     Raises:
         SymbolError: It does not hold.
@@ -307,13 +286,7 @@ def check_result(
 ) -> None:
     """Return if a result of an op has this layout; for results whose sizes vary.
 
-    Args:
-        tensor: The result.
-        op: The op's name in errors.
-        dtype: Its element type.
-        size: Its sizes.
-        stride: Its strides in elements; those of dimensions of size 1 are free.
-        device: Its device; None for any.
+    Strides, in elements, of dimensions of size 1 are free. None stands for any device.
 
     Raises:
         ResultLayoutError: It differs.
@@ -397,15 +370,10 @@ def check_number(
     *,
     optional: bool = False,
 ) -> None:
-    """Return if a scalar input is a number of the right type, within its range.
+    """Return if a scalar input is a number of the right type, within its range, both inclusive.
 
-    Args:
-        name: Its name in errors.
-        value: The input.
-        kind: ``int``, ``float`` (an int is accepted), ``bool``, or ``type(None)`` for no number.
-        low: The least legal value.
-        high: The greatest legal value.
-        optional: True to accept None, since nothing depends on the value.
+    ``kind`` is ``int``, ``float`` (an int is accepted), ``bool``, or ``type(None)`` for no number.
+    If it is ``optional``, None is accepted, since nothing depends on the value.
 
     Raises:
         InputLayoutError: It has another type.
@@ -459,12 +427,7 @@ def class_of(value: object) -> str:
 
 
 def check_object(value: object, name: str, class_name: str) -> None:
-    """Return if a value is an object of a custom class.
-
-    Args:
-        value: An input, or the value of a constant.
-        name: Its name in errors.
-        class_name: The class, ``namespace::Class``.
+    """Return if a value, which errors call ``name``, is of a custom class ``namespace::Class``.
 
     Raises:
         InputLayoutError: It is not.

@@ -153,9 +153,8 @@ def _load(
         raise ConstantsError(file=str(file), reason="there is no such file", hint=home) from error
     except TensorsFileError as error:
         hint = "the file belongs to another version of the module" if expected else None
-        raise ConstantsError(
-            file=str(file), reason=f"cannot be read: {error}", hint=hint
-        ) from error
+        reason = f"cannot be read: {error}"
+        raise ConstantsError(file=str(file), reason=reason, hint=hint) from error
     except (SafetensorError, OSError, ValueError, RuntimeError, TypeError) as error:
         raise ConstantsError(file=str(file), reason=f"cannot be read: {error}") from error
     return found

@@ -60,11 +60,8 @@ class OwnStream:
     """A stream that belongs to a program.
 
     Each thread that calls the program gets its own: a ``torch.Stream`` stores the stream that was
-    current on entry, so two threads in the same one would restore each other's stream.
-
-    Args:
-        device: Its device.
-        make: ``(device)``: returns a new stream; by default torch's class for the device type.
+    current on entry, so two threads in the same one would restore each other's stream. ``make``
+    returns a new stream of a device; by default it is torch's class for the device type.
     """
 
     def __init__(self, device: torch.device, make: _Call | None = None) -> None:
@@ -82,11 +79,7 @@ class OwnStream:
 
 
 class OwnMemoryPool:
-    """A memory pool that only a program allocates from.
-
-    Args:
-        device: Its GPU.
-    """
+    """A memory pool of a GPU that only a program allocates from."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

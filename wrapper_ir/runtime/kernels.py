@@ -89,13 +89,7 @@ def load_kernels(
     """Return one callable for each source, compiling those that are not on disk.
 
     Like ``wrapper_ir.toolchain.build_kernels``, with this PyTorch version's fastest access to a
-    tensor's data.
-
-    Args:
-        sources: The kernels.
-        cache: The cache of libraries; the default one if absent.
-        jobs: The number of compilers to run at once; by default one per processor.
-        device: The device type that they are called for, as in :class:`CppKernels`.
+    tensor's data. ``device`` is the type that they are called for, as in :class:`CppKernels`.
     """
     side = kind_of(device).cpp if device else None
     if any("amx" in source.isa for source in sources):

@@ -43,10 +43,7 @@ class SourceFolderError(WrapperIRError):
 
 
 class SourceFolder:
-    """The folder of a module.
-
-    Args:
-        file: The module's ``__file__``.
+    """The folder of a module, which passes its ``__file__``.
 
     Raises:
         SourceFolderError: The program cannot run here: it was made for another release of PyTorch,
@@ -82,12 +79,9 @@ class SourceFolder:
         specs: Sequence[TensorSpec],
         names: Mapping[str, str] | None = None,
     ) -> None:
-        """Set those constants of a module that have no value yet.
+        """Set those constants in a module's ``globals()`` that have no value yet.
 
-        Args:
-            module: The module's ``globals()``.
-            specs: Its constants, by variable name.
-            names: Names in the program, for constants whose variable is named differently.
+        ``names`` are those in the program of constants whose variable is named differently.
 
         Raises:
             ConstantsError: The file is missing or damaged, does not fit, or is not the one that
@@ -169,12 +163,8 @@ def random_tensor(
 def make_constants(module: dict[str, Any], specs: Sequence[TensorSpec]) -> None:
     """Set a module's constants from the file beside it; without one, to random values.
 
-    The file's name is the module file's name plus ``.safetensors``. Constants that have values keep
-    them.
-
-    Args:
-        module: The module's ``globals()``.
-        specs: Its constants.
+    The module passes its ``globals()``. The file's name is the module file's name plus
+    ``.safetensors``. Constants that have values keep them.
 
     Raises:
         ConstantsError: The file does not fit, or has other values than those that the module names.
@@ -195,12 +185,7 @@ def make_constants(module: dict[str, Any], specs: Sequence[TensorSpec]) -> None:
 
 
 def run_main(call: Callable[[list[Any]], tuple[Any, ...]], make: Callable[[], list[Any]]) -> None:
-    """Call a program on made-up inputs; print its results and the time of a call.
-
-    Args:
-        call: The program. It takes a list of inputs and empties it.
-        make: Returns a list of inputs.
-    """
+    """Call a program on lists of inputs that ``make`` returns; print its results and its time."""
     parser = argparse.ArgumentParser(description="run this program on random inputs and time it")
     parser.add_argument("--calls", type=int, default=100, help="calls in a batch")
     parser.add_argument("--batches", type=int, default=10, help="batches, the best of which counts")

@@ -68,13 +68,10 @@ class NoOutError(WrapperIRError, TypeError):
 def check_out(
     specs: Sequence[TensorSpec | None], out: Sequence[Tensor | None], others: Sequence[object] = ()
 ) -> tuple[Tensor | None, ...]:
-    """Return ``out`` as a tuple after checking it.
+    """Return ``out`` as a tuple after checking it with the spec of each result.
 
-    Args:
-        specs: The spec of each result; ``None`` for a result that is not a tensor. Sizes and
-            strides of ``None`` are checked later.
-        out: The argument.
-        others: Inputs and constants, which must not share memory with it.
+    The spec of a result that is not a tensor is ``None``. Sizes and strides of ``None`` are checked
+    later. ``others`` are inputs and constants, which must not share memory with it.
 
     Raises:
         OutCountError: It is not a list, or does not have one entry for each result.
@@ -104,13 +101,9 @@ def check_out(
 
 
 class Outputs:
-    """The results of a program whose callers may provide memory for them.
+    """The results of a program, with specs as in :func:`check_out`, and memory for them.
 
-    Args:
-        *specs: The spec of each result, as in :func:`check_out`.
-
-    Attributes:
-        fresh: The default argument: ``None`` for each result.
+    ``fresh`` is the default argument: ``None`` for each result.
     """
 
     def __init__(self, *specs: TensorSpec | None) -> None:

@@ -43,16 +43,10 @@ import torch
 
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.runtime._private import data_ptr_address, kernel_log
+from wrapper_ir.toolchain import triton
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.native import Extension
 from wrapper_ir.toolchain.processes import in_background
-from wrapper_ir.toolchain.triton import (
-    GpuBinary,
-    TritonKernelError,
-    TritonSource,
-    compiled_binary,
-    current_arch,
-)
 
 if TYPE_CHECKING:
 
@@ -82,7 +76,7 @@ class TritonKernels:
     def __init__(self, device: str | torch.device = "cuda", *, switches: bool = False) -> None:
         self._device = torch.device(device)
         self._switches = switches
-        self._sources: dict[str, TritonSource] = {}
+        self._sources: dict[str, triton.TritonSource] = {}
 
     def add(  # noqa: PLR0913 - each is one property of the kernel
         self,
@@ -113,16 +107,15 @@ class TritonKernels:
         """
         if name in self._sources:
             reason = "a kernel of that name was added before"
-            raise TritonKernelError(kernel=name, reason=reason)
+            raise triton.TritonKernelError(kernel=name, reason=reason)
         for type_ in signature.values():
             plain = type_.removesuffix(":16")
             if not plain.startswith("*") and plain not in LETTERS:
-                raise TritonKernelError(
-                    kernel=name, reason=f"{type_!r} cannot be passed to kernels"
-                )
+                reason = f"{type_!r} cannot be passed to kernels"
+                raise triton.TritonKernelError(kernel=name, reason=reason)
         kernel_log.info("Triton kernel %s:\n%s", name, code)
         launch = {"num_warps": num_warps, "num_stages": num_stages}
-        self._sources[name] = TritonSource(
+        self._sources[name] = triton.TritonSource(
             name,
             dict(signature),
             code,
@@ -176,7 +169,7 @@ def _native_launcher() -> Any:  # noqa: ANN401 - a module without types
 
 
 def load_binary(
-    name: str, types: str, binary: GpuBinary, device: torch.device, *, switches: bool
+    name: str, types: str, binary: triton.GpuBinary, device: torch.device, *, switches: bool
 ) -> Callable[..., None]:
     """Load machine code on a GPU; RuntimeError if the driver rejects it.
 
@@ -201,11 +194,13 @@ def load_binary(
     return _with_scratch(kernel, binary.scratch, device) if binary.scratch else kernel
 
 
-def _load(source: TritonSource, device: torch.device, *, switches: bool) -> Callable[..., None]:
-    arch = current_arch(device.index)
+def _load(
+    source: triton.TritonSource, device: torch.device, *, switches: bool
+) -> Callable[..., None]:
+    arch = triton.current_arch(device.index)
     if arch is None:
-        raise TritonKernelError(kernel=source.name, reason="there is no GPU")
-    binary = compiled_binary(source, arch, default_cache(), tuned=True)
+        raise triton.TritonKernelError(kernel=source.name, reason="there is no GPU")
+    binary = triton.compiled_binary(source, arch, default_cache(), tuned=True)
     types = "".join(_letter(type_) for type_ in source.signature.values())
     return load_binary(source.name, types, binary, device, switches=switches)
 
@@ -263,7 +258,7 @@ class MachineCode:
         """
         types = "".join(map(_letter_of, self.params))
         # The driver knows what the code is for.
-        binary = GpuBinary(
+        binary = triton.GpuBinary(
             0, self.code, self.symbol, self.threads, self.shared, 0, self.cooperative
         )
         return load_binary(self.name, types, binary, device, switches=True)

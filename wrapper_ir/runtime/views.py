@@ -43,14 +43,9 @@ class MisalignedViewError(WrapperIRError):
 def reinterpret_as(
     source: Tensor, dtype: torch.dtype, size: Sequence[int], stride: Sequence[int], offset: int
 ) -> Tensor:
-    """Return a view of a tensor's storage in another dtype.
+    """Return a view of a tensor's storage in another dtype, with strides in its elements.
 
-    Args:
-        source: The tensor.
-        dtype: Element type of the view.
-        size: Its sizes.
-        stride: Its strides in elements.
-        offset: Its start, in bytes from the start of ``source``.
+    ``offset`` is its start, in bytes from the start of ``source``.
 
     Raises:
         MisalignedViewError: The view would begin in the middle of an element.

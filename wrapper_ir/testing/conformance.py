@@ -42,17 +42,10 @@ from wrapper_ir.lines.program import Program, Stage
 from wrapper_ir.lines.traits import shows
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.passes import legalisation_for, lowering_for, plan_memory
-from wrapper_ir.testing.corpus import (
-    corpus_files,
-    corpus_inputs,
-    corpus_program,
-    logical_program,
-    obeying,
-    wrong_inputs,
-)
+from wrapper_ir.runtime.apart import span
+from wrapper_ir.testing import corpus
 from wrapper_ir.testing.equivalence import assert_equivalent, assert_same, run_on_copies
-from wrapper_ir.testing.watched import WatchedPrograms, names_missing
-from wrapper_ir.testing.witnesses import poisoned
+from wrapper_ir.testing.watched import WatchedPrograms, names_missing, poisoned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,7 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EmitterConformance"]
 
-NAMES: Final = tuple(corpus_files())
+NAMES: Final = tuple(corpus.corpus_files())
 
 _SHOWN: Final = 3000
 """Characters to show of another process's output."""
@@ -118,19 +111,19 @@ class EmitterConformance(WatchedPrograms):
     def test_results_are_the_interpreters(self, name: str, seed: int) -> None:
         """Results, layouts and written inputs have the same bits."""
         assert_equivalent(
-            corpus_program(name),
-            *corpus_inputs(name, seed=seed),
+            corpus.corpus_program(name),
+            *corpus.corpus_inputs(name, seed=seed),
             targets=(self.target,),
             options=self.options,
         )
 
     def test_calls_do_not_disturb_each_other(self, name: str) -> None:
         """A second call is correct and does not change the results of the first."""
-        program, reference = corpus_program(name), corpus_program(name)
+        program, reference = corpus.corpus_program(name), corpus.corpus_program(name)
         function = self._function(program)
         runs = []
         for seed in (0, 1):
-            inputs = corpus_inputs(name, seed=seed)
+            inputs = corpus.corpus_inputs(name, seed=seed)
             results = run_on_copies(function, inputs)
             assert_same(results, run_on_copies(partial(interpret, reference), inputs))
             runs.append((results, _contents(results)))
@@ -141,7 +134,7 @@ class EmitterConformance(WatchedPrograms):
         """Views are views, copies are copies, and the same random numbers are drawn."""
         outcomes = []
         for is_reference in (True, False):
-            program, inputs = corpus_program(name), corpus_inputs(name)
+            program, inputs = corpus.corpus_program(name), corpus.corpus_inputs(name)
             function = None if is_reference else self._function(program)
             torch.manual_seed(0)
             with torch.no_grad():
@@ -155,9 +148,9 @@ class EmitterConformance(WatchedPrograms):
 
     def test_calls_are_below_autograd(self, name: str) -> None:
         """Autograd and autocast are off inside, and autograd learns of writes to inputs."""
-        program, inputs = corpus_program(name), corpus_inputs(name)
+        program, inputs = corpus.corpus_program(name), corpus.corpus_inputs(name)
         expected = run_on_copies(self._function(program), inputs)
-        function, args = self._function(corpus_program(name)), corpus_inputs(name)
+        function, args = self._function(corpus.corpus_program(name)), corpus.corpus_inputs(name)
         tensors = [x for x in args if isinstance(x, torch.Tensor)]
         for tensor in tensors:
             tensor.requires_grad_(tensor.is_floating_point() or tensor.is_complex())
@@ -181,7 +174,7 @@ class EmitterConformance(WatchedPrograms):
 
     def test_constants_are_the_programs(self, name: str) -> None:
         """Constants are not copied: the next call sees a change to a tensor of ``Program.data``."""
-        program, inputs = corpus_program(name), corpus_inputs(name)
+        program, inputs = corpus.corpus_program(name), corpus.corpus_inputs(name)
         if not program.constants:
             pytest.skip("the program has no constants")
         function = self._function(program)
@@ -195,9 +188,9 @@ class EmitterConformance(WatchedPrograms):
 
     def test_boxed_calls_empty_their_list(self, name: str) -> None:
         """``load_boxed`` takes one list and empties it, so that inputs are freed early."""
-        inputs = corpus_inputs(name)
+        inputs = corpus.corpus_inputs(name)
         with torch.no_grad():
-            self._artifact(corpus_program(name)).load_boxed()(inputs)
+            self._artifact(corpus.corpus_program(name)).load_boxed()(inputs)
         assert inputs == []
 
     # Emitting.
@@ -205,7 +198,7 @@ class EmitterConformance(WatchedPrograms):
     @pytest.mark.parametrize("name", NAMES)
     def test_it_renders_or_refuses(self, name: str) -> None:
         """A program is rendered, or one error lists every line that cannot be."""
-        program = corpus_program(name)
+        program = corpus.corpus_program(name)
         if name not in self.refused:
             assert isinstance(self._artifact(program), Artifact)
             return
@@ -221,11 +214,11 @@ class EmitterConformance(WatchedPrograms):
     def test_emitting_is_pure(self, name: str) -> None:
         """The same program gives the same text, regardless of earlier ones."""
         folder, state = os.listdir(), torch.get_rng_state()
-        first = self._artifact(corpus_program(name)).source
+        first = self._artifact(corpus.corpus_program(name)).source
         assert os.listdir() == folder, "emitting leaves files behind"
         assert torch.equal(torch.get_rng_state(), state), "emitting draws random numbers"
-        self._artifact(corpus_program(next(n for n in NAMES if n not in self.refused)))
-        assert self._artifact(corpus_program(name)).source == first
+        self._artifact(corpus.corpus_program(next(n for n in NAMES if n not in self.refused)))
+        assert self._artifact(corpus.corpus_program(name)).source == first
 
     def test_text_does_not_depend_on_the_process(self, tmp_path: Path) -> None:
         """Other hash seeds and other folders give the same text."""
@@ -255,13 +248,13 @@ class EmitterConformance(WatchedPrograms):
 
     def test_text_defines_what_it_names(self, name: str) -> None:
         """Python text has no undefined names except constants, which ``load`` may set."""
-        program = corpus_program(name)
+        program = corpus.corpus_program(name)
         undefined = names_missing(self._artifact(program).source)
         assert len(undefined) <= len({**program.constants, **program.objects}), undefined
 
     def test_logical_programs_are_refused(self) -> None:
         """An emitter accepts planned programs only."""
-        programs = (corpus_program(name, planned=False) for name in NAMES)
+        programs = (corpus.corpus_program(name, planned=False) for name in NAMES)
         logical = next(program for program in programs if program.stage is Stage.LOGICAL)
         with pytest.raises(LogicalProgramError):
             make_emitter(self.target, dict(self.options)).emit(logical)
@@ -273,10 +266,10 @@ class EmitterConformance(WatchedPrograms):
         if not names_some and emitter.legal == Legal():
             pytest.skip("the emitter names no passes")
         for name in NAMES:
-            program = logical_program(name)
-            lowered = obeying(lowering_for(program, emitter), program)
+            program = corpus.logical_program(name)
+            lowered = corpus.obeying(lowering_for(program, emitter), program)
             planned = plan_memory(lowered, arena=emitter.arena)
-            legalised = obeying(legalisation_for(planned, emitter), planned)
+            legalised = corpus.obeying(legalisation_for(planned, emitter), planned)
             left = [] if name in self.refused else list(illegal(legalised, emitter.legal))
             assert not left, f"no pass makes it legal: {left[0][1]} at {left[0][0]}: {left[0][2]}"
 
@@ -289,10 +282,10 @@ class EmitterConformance(WatchedPrograms):
 
     def test_wrong_inputs_are_refused(self, name: str) -> None:
         """Wrong counts, types, devices and layouts and out-of-range numbers are errors."""
-        program, inputs = corpus_program(name), corpus_inputs(name)
+        program, inputs = corpus.corpus_program(name), corpus.corpus_inputs(name)
         function = self._function(program)
         accepted = []
-        for what, wrong in wrong_inputs(name, program, inputs):
+        for what, wrong in corpus.wrong_inputs(name, program, inputs):
             try:
                 function(*wrong)
             except (WrapperIRError, TypeError):
@@ -306,15 +299,15 @@ class EmitterConformance(WatchedPrograms):
         """Probes around every call do not change the results."""
         if not self.has_probes:
             pytest.skip("the emitter shows no values")
-        program = corpus_program(name)
+        program = corpus.corpus_program(name)
         if not any(type(line).__name__.endswith(("Call", "Kernel")) for _, line in walk(program)):
             pytest.skip("the program calls nothing")
         results, shown = [], []
         for is_reference in (True, False):
-            watched = insert_probes(corpus_program(name), DebugPrinter("print"))
+            watched = insert_probes(corpus.corpus_program(name), DebugPrinter("print"))
             run = partial(interpret, watched) if is_reference else self._probed(watched)
             capfd.readouterr()
-            results.append(run_on_copies(run, corpus_inputs(name)))
+            results.append(run_on_copies(run, corpus.corpus_inputs(name)))
             shown.append("".join(capfd.readouterr()))
         assert_same(results[1], results[0])
         assert shown[1] == shown[0], "probes show different output than in the interpreter"
@@ -341,15 +334,6 @@ def _contents(values: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 def _overlaps(values: Sequence[object]) -> list[tuple[int, int]]:
     """Return the pairs of values, by position, whose memory overlaps."""
-    spans = enumerate(map(_span, values))
+    spans = enumerate(span(x) if isinstance(x, torch.Tensor) else (0, 0) for x in values)
     pairs = itertools.combinations(spans, 2)
     return [(a, b) for (a, one), (b, two) in pairs if max(one[0], two[0]) < min(one[1], two[1])]
-
-
-def _span(value: object) -> tuple[int, int]:
-    """Return the address range of a tensor's elements; it is empty for other values."""
-    if not isinstance(value, torch.Tensor) or not value.numel():
-        return 0, 0
-    steps = zip(value.shape, value.stride(), strict=True)
-    extent = 1 + sum((size - 1) * stride for size, stride in steps)
-    return value.data_ptr(), value.data_ptr() + extent * value.element_size()

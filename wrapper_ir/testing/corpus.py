@@ -119,13 +119,7 @@ _BREAKS: Final[Mapping[str, Sequence[Mapping[str, float]]]] = {
 
 
 def wrong_inputs(name: str, program: Program, inputs: Sequence[Any]) -> Iterator[Wrong]:
-    """Yield inputs with one fault each. The given inputs are not modified.
-
-    Args:
-        name: The program's name in the corpus.
-        program: The program.
-        inputs: Valid inputs.
-    """
+    """Yield inputs with one fault each, from valid ones, which are not modified."""
     if inputs:
         yield "no inputs", []
         yield "one input too many", [*inputs, inputs[0]]

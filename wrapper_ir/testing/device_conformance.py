@@ -35,13 +35,7 @@ from wrapper_ir.lines.traits import calls_kernel, calls_op
 from wrapper_ir.lines.walk import walk
 from wrapper_ir.passes import legalisation_for, lowering_for, plan_memory
 from wrapper_ir.runtime.probes import difference
-from wrapper_ir.testing.corpus import (
-    corpus_files,
-    corpus_inputs,
-    corpus_program,
-    logical_program,
-    obeying,
-)
+from wrapper_ir.testing import corpus
 from wrapper_ir.testing.equivalence import copy_of, run_on_copies
 from wrapper_ir.text import parse
 
@@ -50,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-NAMES: Final = tuple(corpus_files())
+NAMES: Final = tuple(corpus.corpus_files())
 
 _SIZES: Final = ((), (1,), (7,), (0, 3), (33, 5), (129, 3, 2))
 _LONG: Final = 1 << 16
@@ -130,7 +124,7 @@ class DeviceConformance:
 
     def program(self, name: str) -> Program:
         """Return a program of the corpus on the device, after its passes, and planned."""
-        return plan_memory(on_device(logical_program(name), self.device))
+        return plan_memory(on_device(corpus.logical_program(name), self.device))
 
     # Programs.
 
@@ -139,12 +133,12 @@ class DeviceConformance:
         """Compiled and interpreted programs agree in results, layouts and written inputs."""
         program = self._running(name)
         function = compile_program(program, self.target)
-        reference = corpus_program(name)
+        reference = corpus.corpus_program(name)
         is_random = any(draws(reference, line) for _, line in walk(reference))
         calls_ops = any(calls_op(line) for _, line in walk(program))
         tolerance = self.op_tolerance if calls_ops else self.tolerance
         for seed in (0, 1):
-            inputs = corpus_inputs(name, seed=seed)
+            inputs = corpus.corpus_inputs(name, seed=seed)
             args = [copy_of(value, self.device) for value in inputs]
             expected = run_on_copies(partial(interpret, reference), inputs)
             actual = run_on_copies(function, args)
@@ -156,7 +150,7 @@ class DeviceConformance:
     def test_inputs_of_other_devices_are_refused(self, name: str) -> None:
         """Host tensors are rejected."""
         program = self._running(name)
-        inputs = corpus_inputs(name)
+        inputs = corpus.corpus_inputs(name)
         if not any(isinstance(value, torch.Tensor) for value in inputs):
             pytest.skip("the program takes no tensors")
         function = compile_program(program, self.target)
@@ -179,10 +173,10 @@ class DeviceConformance:
         if not (kind.lowering or kind.legalisation):
             pytest.skip("the device has no passes")
         for name in NAMES:
-            program = on_device(logical_program(name), self.device)
-            lowered = obeying(lowering_for(program), program)
+            program = on_device(corpus.logical_program(name), self.device)
+            lowered = corpus.obeying(lowering_for(program), program)
             planned = plan_memory(lowered)
-            obeying(legalisation_for(planned), planned)
+            corpus.obeying(legalisation_for(planned), planned)
 
     # Memory.
 
@@ -259,7 +253,7 @@ class DeviceConformance:
         """Return the reason to skip a corpus program on the device, or an empty string."""
         if name in self.refused:
             return "it is listed in `refused`"
-        program = corpus_program(name)
+        program = corpus.corpus_program(name)
         for _, line in walk(program):
             line_effects = effects(line, program)
             defines = set(line_effects.defines)

@@ -7,29 +7,27 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor
 
+from wrapper_ir.analysis.borders import example_symbols
 from wrapper_ir.api import compile as compile_program
 from wrapper_ir.debugging.bisect import bisect
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
-from wrapper_ir.lines.expr import free_symbols, substitute
+from wrapper_ir.lines.expr import substitute
 from wrapper_ir.lines.fields import as_program
-from wrapper_ir.lines.program import Program, SymbolKind
 from wrapper_ir.runtime.main import random_tensor
 from wrapper_ir.runtime.probes import difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import Program
+
 
 REFERENCE: Final = "python"
 """The target that others are compared with."""
 
 TARGETS: Final = (REFERENCE, "cpp", "fx")
-
-_UNKNOWN: Final = 4
-"""The example value of a symbol without a hint."""
 
 
 class NotEquivalentError(WrapperIRError, AssertionError):
@@ -104,41 +102,23 @@ def example_inputs(program: Program, *, seed: int = 0) -> list[Any]:
 
 
 def _example(program: Program, item: Input) -> Any:  # noqa: ANN401 - whatever a program takes
+    numbers = example_symbols(program)
     match item:
         case BufferInput():
-            return _example_tensor(program, program.layout(item.name))
-        case ScalarInput():
-            return _example_number(program, item.symbol)
-        case ObjectInput():
-            raise UnsupportedError(
-                what=f"an object of class {item.class_name}",
-                where="example inputs",
-                hint="it has state that cannot be made up: give inputs of your own",
+            layout = program.layout(item.name)
+            known = {name: int(number or 0) for name, number in numbers.items()}
+            size, stride = (
+                tuple(int(substitute(each, known)) for each in row)
+                for row in (layout.size, layout.stride)
             )
-
-
-def _example_tensor(program: Program, layout: Layout) -> Tensor:
-    def number(value: Any) -> int:  # noqa: ANN401 - an expression
-        symbols = {name: int(_example_number(program, name) or 0) for name in free_symbols(value)}
-        return int(substitute(value, symbols))
-
-    size, stride = tuple(map(number, layout.size)), tuple(map(number, layout.stride))
-    dtype: torch.dtype = getattr(torch, layout.dtype.torch_name)
-    return random_tensor(dtype, size, stride, str(layout.device))
-
-
-def _example_number(program: Program, symbol: str) -> int | float | bool | None:
-    info = program.symbols[symbol]
-    if info.kind is SymbolKind.NONE:
-        return None
-    if info.kind is SymbolKind.BOOL:
-        return True
-    if info.kind is SymbolKind.FLOAT:
-        return 1.0
-    if info.hint is not None:
-        return info.hint
-    low = _UNKNOWN if info.lower is None else max(info.lower, _UNKNOWN)
-    return low if info.upper is None else min(low, info.upper)
+            dtype: torch.dtype = getattr(torch, layout.dtype.torch_name)
+            return random_tensor(dtype, size, stride, str(layout.device))
+        case ScalarInput():
+            return numbers[item.symbol]
+        case ObjectInput():
+            what = f"an object of class {item.class_name}"
+            hint = "it has state that cannot be made up: give inputs of your own"
+            raise UnsupportedError(what=what, where="example inputs", hint=hint)
 
 
 def _as_tuple(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:

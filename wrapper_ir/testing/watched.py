@@ -1,14 +1,22 @@
-"""Conformance tests of behaviour that results do not show: memory, calls, undefined names."""
+"""Conformance tests of behaviour that results do not show: memory, calls, undefined names.
+
+The results of corpus programs cannot show that memory is freed early, that calls run with autograd
+off, or that a launch gets its grid in the right order. Witness programs do, through kernels and ops
+of the kit that record memory use, addresses, and the order and state of calls.
+"""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import contextlib
+import ctypes
 import gc
 import symtable
 import weakref
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pytest
@@ -16,27 +24,184 @@ import torch
 
 from wrapper_ir.api import compile as compile_program
 from wrapper_ir.api import emit
+from wrapper_ir.devices import KernelLanguage, accelerators, kind_of, register_device
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.traits import calls_kernel, calls_op
 from wrapper_ir.planning import plan_memory
-from wrapper_ir.testing import witnesses
 from wrapper_ir.testing.corpus_files import accelerator_files
 from wrapper_ir.testing.equivalence import assert_equivalent
 from wrapper_ir.text import parse
 from wrapper_ir.verify import VerificationError, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from torch import Tensor
 
     from wrapper_ir.lines.program import AnyLine, Program
 
-_SLACK = witnesses.BYTES // 8
+
+BYTES: Final = 4 << 20
+"""The size of the large buffers in these programs, too large for emitters to keep between calls."""
+
+_FOLDER: Final = Path(__file__).parent / "kit"
+"""The programs. Measuring ones take ``%w``, and the kernels write to it."""
+
+
+def witness(name: str) -> Program:
+    """Parse one of the programs; those for a GPU are for the first accelerator there is."""
+    text = (_FOLDER / f"{name}.wir").read_text("utf-8")
+    return parse(text.replace("@accelerator:", f"@{next(accelerators()).type}:"))
+
+
+# Memory of the process.
+
+
+def in_use() -> int:
+    """Return the number of bytes allocated on this process's heap."""
+    libc = _libc()
+    assert libc is not None
+    usage = libc.mallinfo2()
+    return int(usage.uordblks) + int(usage.hblkhd)
+
+
+def can_measure() -> bool:
+    """Return whether the C library reports allocated memory and can fill it."""
+    return _libc() is not None
+
+
+@contextlib.contextmanager
+def poisoned() -> Iterator[None]:
+    """Fill allocated and freed memory with garbage, if the C library supports that.
+
+    Then memory that should be zeroed is not zero by luck, and a use after free reads other values.
+    """
+    libc = _libc()
+    if libc is None:
+        yield
+        return
+    libc.mallopt(_M_PERTURB, 0x5A)
+    try:
+        yield
+    finally:
+        libc.mallopt(_M_PERTURB, 0)
+
+
+_M_PERTURB: Final = -6
+
+_FIELDS: Final = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+
+
+class _Mallinfo(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in _FIELDS.split()]
+
+
+@cache
+def _libc() -> ctypes.CDLL | None:
+    """Return the C library if it is glibc 2.33 or newer."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallinfo2"):
+        return None
+    libc.mallinfo2.restype = _Mallinfo
+    return libc
+
+
+# Ops of the kit.
+
+
+class Notes:
+    """Recorded calls of the op ``note``: number, tensor, autograd state, autocast state."""
+
+    found: list[tuple[int, list[float], bool, bool]] = []  # noqa: RUF012 - an op has no state
+
+
+@cache
+def declare_ops() -> object:
+    """Register the kit's ops with torch for the rest of the process."""
+    made: Any = torch.library.Library  # untyped
+    library = made("wrapper_ir_kit", "FRAGMENT")
+    library.define("note(Tensor x, int at) -> ()")
+    library.define("made(Tensor x, int n) -> Tensor")
+    library.impl("note", _note, "CompositeExplicitAutograd")
+    library.impl("made", _made, "CompositeExplicitAutograd")
+    return library
+
+
+def _note(x: Tensor, at: int) -> None:
+    # This kernel runs below autograd, so the tensor has to tell whether autograd was on.
+    autograd = torch.is_grad_enabled() or x.requires_grad
+    Notes.found.append((at, x.tolist(), autograd, torch.is_autocast_enabled("cpu")))
+
+
+#: The result of ``made`` by its number: the declared layout for 4, other layouts otherwise.
+LIES: Final[Mapping[int, Callable[[Tensor], Tensor]]] = {
+    4: lambda x: x.clone(),
+    5: lambda x: x.double(),
+    6: lambda x: x.t().clone(memory_format=torch.preserve_format),
+    7: lambda x: x.new_zeros((8, 4)),
+}
+
+
+def _made(x: Tensor, n: int) -> Tensor:
+    return LIES[n](x)
+
+
+# Launches of the kit.
+
+
+class Launches:
+    """A launcher for kernels in the kit's own language that only records the launches."""
+
+    found: list[tuple[object, ...]] = []  # noqa: RUF012 - the launcher is made by emitted text
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._names: list[tuple[str, tuple[str, ...], tuple[int, ...]]] = []
+
+    def add(
+        self,
+        name: str,
+        params: Sequence[str],
+        code: str,
+        *,
+        entry: str,
+        group: tuple[int, ...] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add a kernel."""
+        assert (code.strip(), options or {}) == ("nothing", {})
+        self._names.append((entry, tuple(params), tuple(group)))
+
+    def load(self) -> tuple[Callable[..., None], ...]:
+        """Return a callable for each kernel."""
+        return tuple(self._launch(name) for name in self._names)
+
+    def _launch(self, kernel: tuple[object, ...]) -> Callable[..., None]:
+        def launch(grid: tuple[int, ...], *args: object) -> None:
+            numbers = tuple(arg for arg in args if not isinstance(arg, torch.Tensor))
+            Launches.found.append((self._device.type, *kernel, tuple(grid), numbers))
+
+        return launch
+
+
+@contextlib.contextmanager
+def launcher_known() -> Iterator[None]:
+    """Register the kit's kernel language for the CPU within a block."""
+    language = KernelLanguage("wrapper_ir_kit", has_grid=True, launcher=f"{__name__}:Launches")
+    before = kind_of("cpu")
+    taught = replace(before, languages=(*before.languages, language))
+    register_device(taught, over=before)
+    try:
+        yield
+    finally:
+        register_device(before, over=taught)
+
+
+_SLACK = BYTES // 8
 """Bytes that other code may allocate during a measurement."""
 
-_MEASURES = pytest.mark.skipif(
-    not witnesses.can_measure(), reason="the C library does not report memory use"
-)
+_MEASURES = pytest.mark.skipif(not can_measure(), reason="the C library does not report memory use")
 
 
 class WatchedPrograms:
@@ -53,20 +218,20 @@ class WatchedPrograms:
         """A ``free`` releases the memory at once, not at the end of the call."""
         bytes_ = self._measured("frees", 8)
         used = [each - bytes_[0] for each in bytes_]
-        assert used[1] > witnesses.BYTES - _SLACK, "the buffer took no memory"
+        assert used[1] > BYTES - _SLACK, "the buffer took no memory"
         assert used[2] < _SLACK, "%a is in use after its end"
-        assert used[3] < witnesses.BYTES + _SLACK, "%a is in use beside %b"
+        assert used[3] < BYTES + _SLACK, "%a is in use beside %b"
 
     @_MEASURES
     def test_donated_inputs_are_freed_where_the_program_says(self) -> None:
         """A donated input is freed during the call."""
-        program, w = witnesses.witness("donated"), torch.zeros(4, dtype=torch.int64)
+        program, w = witness("donated"), torch.zeros(4, dtype=torch.int64)
         function = self._compiled(program, boxed=True)
         function([torch.ones(1 << 20), torch.zeros_like(w)])  # a first call may set things up
         inputs = [torch.ones(1 << 20), w]
         function(inputs)
         before, after = w.tolist()[:2]
-        assert before - after > witnesses.BYTES - _SLACK, "%x is in use after its end"
+        assert before - after > BYTES - _SLACK, "%x is in use after its end"
 
     @_MEASURES
     def test_reused_memory_is_the_donors(self) -> None:
@@ -80,15 +245,15 @@ class WatchedPrograms:
     def test_slices_are_in_their_pool(self) -> None:
         """Slices of a pool allocate nothing and have the right offsets."""
         before, first, second, within, after = self._measured("pooled", 8)[:5]
-        assert second - first == witnesses.BYTES, "the slices are not where their offsets say"
-        assert within - before < 2 * witnesses.BYTES + _SLACK, "slices took memory of their own"
+        assert second - first == BYTES, "the slices are not where their offsets say"
+        assert within - before < 2 * BYTES + _SLACK, "slices took memory of their own"
         assert after - before < _SLACK, "the pool is in use after its end"
 
     @_MEASURES
     def test_rounds_of_loops_leave_nothing(self) -> None:
         """After a loop, only its results are in use, and nothing else from its iterations."""
         before, after = self._measured("looped", 4)[:2]
-        assert after - before < witnesses.BYTES + _SLACK, "rounds of the loop left memory in use"
+        assert after - before < BYTES + _SLACK, "rounds of the loop left memory in use"
 
     def test_memory_is_aligned(self) -> None:
         """Allocations start at multiples of the device's alignment."""
@@ -98,20 +263,20 @@ class WatchedPrograms:
     @_MEASURES
     def test_calls_leave_nothing(self) -> None:
         """No allocation of a call outlives its results, even if the call raises."""
-        function = self._compiled(witnesses.witness("reused"))
+        function = self._compiled(witness("reused"))
         w = torch.zeros(8, dtype=torch.int64)
         function(w)
-        before = witnesses.in_use()
+        before = in_use()
         for _ in range(3):
             function(w)
             with pytest.raises((WrapperIRError, TypeError)):
                 function(w, w)
         gc.collect()
-        assert witnesses.in_use() - before < _SLACK, "calls leave memory in use"
+        assert in_use() - before < _SLACK, "calls leave memory in use"
 
     def test_what_callers_drop_dies(self) -> None:
         """Inputs and results die when the caller drops them after the call."""
-        function = self._compiled(witnesses.witness("aligned"))
+        function = self._compiled(witness("aligned"))
         w = torch.zeros(8, dtype=torch.int64)
         values = [w, *function(w)]
         storages = [weakref.ref(value.untyped_storage()) for value in values]
@@ -123,34 +288,34 @@ class WatchedPrograms:
 
     def test_numbers_arrive_whole(self) -> None:
         """Kernels get exact numbers: large, negative, and at the precision of their types."""
-        program = witnesses.witness("numbers")
+        program = witness("numbers")
         self._compiled(program)
         for n, z in ((1 << 40, 0.1), (-3, 1e300), (0, -0.0)):
             assert_equivalent(program, n, z, targets=(self.target,), options=self.options)
 
     def test_copies_are_made_in_order(self) -> None:
         """The later of two copies to the same buffer wins."""
-        program = witnesses.witness("copies")
+        program = witness("copies")
         self._compiled(program)
         assert_equivalent(program, targets=(self.target,), options=self.options)
 
     def test_ops_are_called_in_order_with_autograd_off(self) -> None:
         """Each op is called once, in program order, even if it only has side effects."""
-        witnesses.declare_ops()
-        function = self._compiled(witnesses.witness("notes"))
-        witnesses.Notes.found.clear()
+        declare_ops()
+        function = self._compiled(witness("notes"))
+        Notes.found.clear()
         x = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
         with torch.autocast("cpu", dtype=torch.bfloat16), torch.enable_grad():
             function(x)
         numbers = [[1.0, 2.0, 3.0, 4.0], [1.0, 4.0, 9.0, 16.0]]
         expected = [(1, numbers[0]), (2, numbers[1]), (3, numbers[0])]
-        assert [note[:2] for note in witnesses.Notes.found] == expected
-        assert not any(autocast for *_, autocast in witnesses.Notes.found), "autocast is on inside"
+        assert [note[:2] for note in Notes.found] == expected
+        assert not any(autocast for *_, autocast in Notes.found), "autocast is on inside"
 
     def test_results_of_ops_are_checked(self) -> None:
         """An op result that differs from the asserted layout is an error."""
-        witnesses.declare_ops()
-        function = self._compiled(witnesses.witness("lies"))
+        declare_ops()
+        function = self._compiled(witness("lies"))
         x = torch.randn(4, 4)
         assert torch.equal(function(4, x)[0], x)
         for n in (5, 6, 7):
@@ -159,18 +324,18 @@ class WatchedPrograms:
 
     def test_launches_are_as_written(self) -> None:
         """Kernels in third-party languages get their grid, group and arguments."""
-        with witnesses.launcher_known():
-            function = self._compiled(witnesses.witness("launches"))
-            witnesses.Launches.found.clear()
+        with launcher_known():
+            function = self._compiled(witness("launches"))
+            Launches.found.clear()
             function(5, torch.zeros(8))
         kernel = ("watched", ("inout f32", "i64"), (3, 5, 7))
-        assert witnesses.Launches.found == [("cpu", *kernel, (5, 11, 13), (7,))]
+        assert Launches.found == [("cpu", *kernel, (5, 11, 13), (7,))]
 
     # Devices.
 
     def test_memory_is_on_the_programs_device(self) -> None:
         """Memory of a program for another device is on that device."""
-        function = self._compiled(witnesses.witness("on_meta"))
+        function = self._compiled(witness("on_meta"))
         for result in function(torch.empty(4, 3, device="meta")):
             assert result.device.type == "meta"
         with pytest.raises((WrapperIRError, TypeError)):
@@ -183,7 +348,7 @@ class WatchedPrograms:
         Python text must have no undefined names. Nothing runs it here.
         """
         file = accelerator_files().get(name)
-        program = parse(file.read_text("utf-8")) if file else witnesses.witness(name)
+        program = parse(file.read_text("utf-8")) if file else witness(name)
         if program.stage.value == "logical":
             program = plan_memory(program)
         streams = program.streams
@@ -223,7 +388,7 @@ class WatchedPrograms:
 
     def _measured(self, name: str, count: int) -> list[int]:
         """Return the measurements in ``%w`` of the second call, since a first may set things up."""
-        program = witnesses.witness(name)
+        program = witness(name)
         function = self._compiled(program)
         others = [torch.tensor(0)] if len(program.inputs) > 1 else []
         function(*others, torch.zeros(count, dtype=torch.int64))

@@ -7,43 +7,48 @@ extension module of a library (``kernel_module.h``).
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable, Sequence
+import sysconfig
 from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.devices import CppSide
+from wrapper_ir.toolchain import compiler as cxx
 from wrapper_ir.toolchain import kernel_files
-from wrapper_ir.toolchain.compiler import NATIVE, compile_flags, run_linker
 from wrapper_ir.toolchain.errors import CompileError
-from wrapper_ir.toolchain.headers import PREFIX
+from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
 from wrapper_ir.toolchain.isa import Isa
 from wrapper_ir.toolchain.objects import Tools, Translation, compile_file
 from wrapper_ir.toolchain.processes import pool
 from wrapper_ir.toolchain.source import CppSource, CppUnit, Parameter, parameters
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from wrapper_ir.toolchain.cache import DiskCache
+
+
+PLAIN: Final = CppSide()
+"""The side of a device whose kernels are called as on the host, beside PyTorch alone."""
+
+#: Raise it when older cache entries must no longer be found.
+_FORMAT: Final = 2
+
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """The tools and flags for a set of kernels, and stand-ins for the libraries they need."""
+class Target:
+    """What kernels are compiled for; those of one target can share a library."""
 
-    tools: Tools
     isa: Isa
-    extra_flags: tuple[str, ...]
-    jobs: int
-    side: CppSide
-    beside: tuple[Path, ...]
+    extra_flags: tuple[str, ...] = ()
+    side: CppSide = PLAIN  #: the device's
 
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """Every compiler flag except include paths."""
-        return compile_flags(self.tools.compiler, self.isa) + self.extra_flags
-
-    def precompiled(self) -> Path | None:
-        """Return the precompiled header of kernels, made now if need be; None without one."""
-        return self.tools.headers[PREFIX].get(self.tools.compiler, self.flags)
+    def flags(self, compiler: cxx.Compiler) -> tuple[str, ...]:
+        """Return every compiler flag except include paths."""
+        return cxx.compile_flags(compiler, self.isa) + self.extra_flags
 
 
 def default_jobs() -> int:
@@ -51,101 +56,88 @@ def default_jobs() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@functools.cache
+def header_environment() -> str:
+    """Return the versions that every kernel and its precompiled header depend on, joined."""
+    soabi = str(sysconfig.get_config_var("SOABI"))
+    return "\0".join((str(_FORMAT), soabi, *cxx.versions()))
+
+
+def kernel_tools(cache: DiskCache) -> Tools:
+    """Return what kernels are compiled with."""
+    headers = {PREFIX: HeaderStore(cache, header_environment(), PREFIX)}
+    return Tools(cxx.find_compiler(cache), cache, headers)
+
+
 def build_library(
     kernels: Sequence[CppUnit],
-    recipe: Recipe,
-    module: str,
-    scratch: Path,
+    target: Target,
+    tools: Tools,
+    library: Path,
+    jobs: int,
     advance: Callable[[int], None],
-) -> Path:
-    """Compile kernels and link them into one extension module, in ``scratch``, an empty directory.
+) -> None:
+    """Compile kernels and link them into one extension module, in an empty directory.
 
     The module numbers kernels in this order. ``advance`` is called with the number of kernels each
-    time some have been compiled.
+    time some have been compiled. The kernels of a file that fails are compiled alone: the error
+    then names the right kernel, and kernels that only conflict with each other do compile.
 
     Raises:
         CompileError: A kernel does not compile; the error names the kernel.
         LinkError: The objects do not fit together.
     """
-    precompiled = (
-        any(map(kernel_files.includes_prefix, kernels)) and recipe.precompiled() is not None
-    )
-    work = _Work(recipe, scratch, precompiled, module_table(module, kernels), advance)
-    objects = work.compile(kernel_files.partition(kernels, recipe.jobs, precompiled=precompiled))
-    library = scratch / f"{module}.so"
+    flags, side = target.flags(tools.compiler), target.side
+    reads_prefix = any(map(kernel_files.includes_prefix, kernels))
+    precompiled = reads_prefix and tools.headers[PREFIX].get(tools.compiler, flags) is not None
+    units = kernel_files.partition(kernels, jobs, precompiled=precompiled)
+
+    def compiled(some: Sequence[CppUnit], name: str) -> Path:
+        table = module_table(library.stem, kernels) if some[0] is units[0][0] else ""
+        file = _file(some, target, flags, table)
+        file = replace(file, name=f"{name}.cpp", header=file.header if precompiled else "")
+        return compile_file(file, tools, library.parent)
+
+    objects: dict[int, list[Path]] = {}
+    with pool(jobs) as threads:
+        futures = {threads.submit(compiled, unit, f"u{n}"): n for n, unit in enumerate(units)}
+        for future in as_completed(futures):
+            index = futures[future]
+            try:
+                objects[index] = [future.result()]
+                advance(len(units[index]))
+            except CompileError:
+                objects[index] = []
+                for position, kernel in enumerate(units[index]):
+                    objects[index].append(compiled([kernel], f"a{index}_{position}"))
+                    advance(1)
     # PyTorch's libraries are recorded by name, without a path. They are in the process already, the
     # OpenMP runtime among them, so the loader takes those: there is one OpenMP runtime, and the
     # library stays valid when PyTorch moves.
-    beside = ["-Wl,--no-as-needed", *map(str, recipe.beside), "-Wl,-z,noexecstack"]
-    inputs = [*map(str, objects), *beside]
-    run_linker([*recipe.tools.compiler.command, "-shared", *inputs, "-o", str(library)])
-    return library
+    names = dict.fromkeys(("libtorch_cpu.so", side.library or "libtorch_cpu.so"))
+    beside = [cxx.stand_in(tools.cache, tools.compiler, name) for name in names]
+    inputs = [*(path for n in range(len(units)) for path in objects[n]), "-Wl,--no-as-needed"]
+    command = [*tools.compiler.command, "-shared", *inputs, *beside, "-Wl,-z,noexecstack"]
+    cxx.run_linker([*map(str, command), "-o", str(library)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """The compilation of one library's files."""
-
-    recipe: Recipe
-    scratch: Path
-    precompiled: bool
-    table: str
-    advance: Callable[[int], None]
-
-    def compile(self, units: Sequence[Sequence[CppUnit]]) -> list[Path]:
-        """Return the objects of all files. The kernels of a file that fails are compiled singly."""
-        objects: dict[int, list[Path]] = {}
-        with pool(self.recipe.jobs) as threads:
-            futures = {
-                threads.submit(self._object, unit, f"u{index}", with_table=index == 0): index
-                for index, unit in enumerate(units)
-            }
-            for future in as_completed(futures):
-                index = futures[future]
-                try:
-                    objects[index] = [future.result()]
-                    self.advance(len(units[index]))
-                except CompileError:
-                    objects[index] = self._apart(units[index], f"a{index}", with_table=index == 0)
-        return [path for index in range(len(units)) for path in objects[index]]
-
-    def _apart(self, kernels: Sequence[CppUnit], name: str, *, with_table: bool) -> list[Path]:
-        """Compile each kernel of a failed file alone.
-
-        The error then names the right kernel, and kernels that only conflict with each other do
-        compile.
-        """
-        objects = []
-        for position, kernel in enumerate(kernels):
-            first = with_table and position == 0
-            objects.append(self._object([kernel], f"{name}_{position}", with_table=first))
-            self.advance(1)
-        return objects
-
-    def _object(self, kernels: Sequence[CppUnit], name: str, *, with_table: bool) -> Path:
-        file = self._file(kernels, self.table if with_table else "")
-        return compile_file(replace(file, name=f"{name}.cpp"), self.recipe.tools, self.scratch)
-
-    def _file(self, kernels: Sequence[CppUnit], table: str) -> Translation:
-        """Return the file of some kernels: with their bindings, and perhaps the module's table."""
-        recipe, alone = self.recipe, kernel_files.is_solitary(kernels[0])
-        file = kernel_files.kernel_file(
-            kernels, recipe.flags, recipe.isa, alone=alone, shown=_shown
-        )
-        includes = (*recipe.side.headers, "python/kernel.h")
-        around = recipe.side.kernels
-        parts = ['#line 1 "bindings"\n', *(f'#include "{name}"\n' for name in includes)]
-        parts += [
-            binding(each, kernel_files.qualified(each, alone=alone), around) for each in kernels
-        ]
-        return replace(
-            file,
-            text=file.text + "".join((*parts, table)),
-            headers=tuple(recipe.side.headers.items()),
-            reads=HEADERS,
-            hints=dict(map(_hint, kernels)),
-            header=file.header if self.precompiled else "",
-        )
+def _file(
+    kernels: Sequence[CppUnit], target: Target, flags: tuple[str, ...], table: str
+) -> Translation:
+    """Return the file of some kernels: with their bindings, and perhaps the module's table."""
+    side, alone = target.side, kernel_files.is_solitary(kernels[0])
+    file = kernel_files.kernel_file(kernels, flags, target.isa, alone=alone, shown=_shown)
+    includes = (*side.headers, "python/kernel.h")
+    parts = ['#line 1 "bindings"\n', *(f'#include "{name}"\n' for name in includes)]
+    names = (kernel_files.qualified(each, alone=alone) for each in kernels)
+    parts += [binding(*pair, side.kernels) for pair in zip(kernels, names, strict=True)]
+    return replace(
+        file,
+        text=file.text + "".join((*parts, table)),
+        headers=tuple(side.headers.items()),
+        reads=HEADERS,
+        hints=dict(map(_hint, kernels)),
+    )
 
 
 def _shown(kernel: CppUnit) -> str:
@@ -158,7 +150,7 @@ def _hint(kernel: CppUnit) -> tuple[str, str]:
     return f"{call_label(kernel.source)}:", hint
 
 
-HEADERS: Final = (NATIVE / "python" / "kernel.h", NATIVE / "python" / "kernel_module.h")
+HEADERS: Final = (cxx.NATIVE / "python" / "kernel.h", cxx.NATIVE / "python" / "kernel_module.h")
 """The files that the text includes."""
 
 _BINDING: Final = """\

@@ -132,10 +132,7 @@ class DiskCache:
     def made(self, key: str, kind: str, make: Callable[[Path], Path]) -> Path:
         """Return the file of an entry, made now if absent. Concurrent callers wait for the first.
 
-        Args:
-            key: The entry's key.
-            kind: The entry's kind.
-            make: Makes the file in an empty directory, and returns it.
+        ``make`` makes the file in an empty directory, and returns it.
         """
         file = self.get(key, kind)
         if file is None:
@@ -193,8 +190,7 @@ class DiskCache:
     def trim(self, max_bytes: int | None = None, *, keep: Path | None = None) -> int:
         """Remove the least recently used entries until at most ``max_bytes`` are left.
 
-        Returns:
-            The number of bytes removed.
+        Return the number of bytes removed.
         """
         bound = self.max_bytes if max_bytes is None else max_bytes
         self._remove_stale()
@@ -333,8 +329,7 @@ def _make_private(directory: Path) -> None:
     if directory == _spare_dir() and mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise CacheDirError(directory=str(directory), reason="others may write to it")
     if os.getuid() not in (owner, 0) and owner != 0:
-        raise CacheDirError(
-            directory=str(directory), reason="it belongs to another user, whose code it may hold"
-        )
+        reason = "it belongs to another user, whose code it may hold"
+        raise CacheDirError(directory=str(directory), reason=reason)
     if not os.access(directory, os.W_OK | os.X_OK):
         raise CacheDirError(directory=str(directory), reason="it cannot be written")

@@ -135,9 +135,8 @@ def _version_text(words: tuple[str, ...], stamp: str, cache: DiskCache | None) -
             [*words, "-v"], capture_output=True, text=True, check=True, env=_plain_environment()
         )
     except (OSError, subprocess.CalledProcessError) as error:
-        raise errors.CompilerNotFoundError(
-            command=" ".join(words), reason=f"does not run: {error}"
-        ) from error
+        command, reason = " ".join(words), f"does not run: {error}"
+        raise errors.CompilerNotFoundError(command=command, reason=reason) from error
     text = done.stderr or done.stdout
     if cache is not None:
         cache.put(key, "txt", text.encode())

@@ -86,10 +86,7 @@ NONE = Isa("none", (), (), frozenset())
 #: Best first: ``detect`` takes the first that fits.
 _X86 = (
     Isa(
-        "avx512 avx512_vnni amx_tile",
-        ("CPU_CAPABILITY_AVX512",),
-        _AMX,
-        _NEEDS_AMX,
+        *("avx512 avx512_vnni amx_tile", ("CPU_CAPABILITY_AVX512",), _AMX, _NEEDS_AMX),
         optional=(_BF16, OptionalFlag("amx_fp16", "-mamx-fp16", gcc=13)),
     ),
     # Inductor leaves -mavx512bf16 out here, although it adds it to both neighbours.
@@ -101,16 +98,12 @@ _X86 = (
 #: The levels of the x86-64 psABI. Code for a level runs on any CPU of that level.
 _X86_LEVELS = (
     Isa(
-        "x86-64-v4",
-        ("CPU_CAPABILITY_AVX512",),
-        _AVX512,
+        *("x86-64-v4", ("CPU_CAPABILITY_AVX512",), _AVX512),
         _NEEDS_AVX512 | _NEEDS_AVX2 | {"avx512cd", "bmi1", "bmi2", "movbe"},
         march="x86-64-v4",
     ),
     Isa(
-        "x86-64-v3",
-        ("CPU_CAPABILITY_AVX2",),
-        ("-mavx2", "-mfma", "-mf16c"),
+        *("x86-64-v3", ("CPU_CAPABILITY_AVX2",), ("-mavx2", "-mfma", "-mf16c")),
         _NEEDS_AVX2 | {"bmi1", "bmi2", "movbe"},
         march="x86-64-v3",
     ),

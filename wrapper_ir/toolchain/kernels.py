@@ -12,21 +12,20 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import json
-import sysconfig
 import threading
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
-from wrapper_ir.devices import CppSide
-from wrapper_ir.toolchain.build import HEADERS, Recipe, build_library, default_jobs
+from wrapper_ir.toolchain import build
+from wrapper_ir.toolchain.build import Target, default_jobs, header_environment, kernel_tools
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import Compiler, compile_flags, find_compiler, stand_in, versions
+from wrapper_ir.toolchain.compiler import Compiler, find_compiler
 from wrapper_ir.toolchain.errors import LibraryLoadError
-from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
+from wrapper_ir.toolchain.headers import PREFIX
 from wrapper_ir.toolchain.isa import Isa, cpu_identity, resolve
 from wrapper_ir.toolchain.kernel_files import is_solitary
-from wrapper_ir.toolchain.objects import Tools, digest_of
+from wrapper_ir.toolchain.objects import digest_of
 from wrapper_ir.toolchain.processes import Steps, in_background
 from wrapper_ir.toolchain.source import CppSource, CppUnit, parameters
 
@@ -34,21 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-
-#: Raise it when older cache entries must no longer be found.
-_FORMAT = 2
-
-#: The side of a device whose kernels are called as on the host, beside PyTorch alone.
-_PLAIN = CppSide()
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """The instruction set and flags of a kernel; kernels of one target can share a library."""
-
-    isa: Isa
-    extra_flags: tuple[str, ...]
-    side: CppSide = _PLAIN
+    from wrapper_ir.devices import CppSide
 
 
 @dataclass(slots=True)
@@ -56,21 +41,12 @@ class _Session:
     """One call of ``build_kernels``."""
 
     cache: DiskCache
-    compiler: Compiler
     jobs: int
     address: int  #: of the C function that returns a tensor's data pointer, or 0
     steps: Steps
 
-    def recipe(self, target: _Target) -> Recipe:
-        """Return the tools and flags that compile kernels for a target."""
-        headers = {PREFIX: HeaderStore(self.cache, header_environment(), PREFIX)}
-        tools = Tools(self.compiler, self.cache, headers)
-        names = dict.fromkeys(("libtorch_cpu.so", target.side.library or "libtorch_cpu.so"))
-        beside = tuple(stand_in(self.cache, self.compiler, name) for name in names)
-        return Recipe(tools, target.isa, target.extra_flags, self.jobs, target.side, beside)
 
-
-_Wanted: TypeAlias = tuple[_Target, CppUnit]
+_Wanted: TypeAlias = tuple[Target, CppUnit]
 _Loaded: TypeAlias = tuple[ModuleType, int]  # an open library and a kernel's index in it
 
 
@@ -81,7 +57,7 @@ def build_kernels(
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     data_ptr_address: int = 0,
-    side: CppSide = _PLAIN,
+    side: CppSide = build.PLAIN,
 ) -> list[Callable[..., None]]:
     """Return one Python callable for each source, compiling those that are not on disk.
 
@@ -111,12 +87,12 @@ def build_kernels(
     if not sources:
         return []
     cache = cache or default_cache()
-    compiler, jobs = find_compiler(cache), jobs or default_jobs()
-    session = _Session(cache, compiler, jobs, data_ptr_address, Steps(len(sources), progress))
+    compiler, steps = find_compiler(cache), Steps(len(sources), progress)
+    session = _Session(cache, jobs or default_jobs(), data_ptr_address, steps)
     keys: list[str] = []
     kernels: dict[str, _Wanted] = {}
     for source in sources:
-        target = _Target(resolve(source.isa), source.extra_flags, side)
+        target = Target(resolve(source.isa), source.extra_flags, side)
         parameters(source)  # checks it
         key = kernel_key(source, target.isa, compiler, side)
         kernels[key] = target, CppUnit(f"wir_k_{key[:20]}", source)
@@ -126,7 +102,7 @@ def build_kernels(
     return [module.bind(index, source.name) for source, (module, index) in pairs]
 
 
-def kernel_key(source: CppSource, isa: Isa, compiler: Compiler, side: CppSide = _PLAIN) -> str:
+def kernel_key(source: CppSource, isa: Isa, compiler: Compiler, side: CppSide = build.PLAIN) -> str:
     """Return the digest of everything a kernel's machine code and binding depend on.
 
     Neither the source's name nor any path is part of it.
@@ -145,21 +121,14 @@ def kernel_key(source: CppSource, isa: Isa, compiler: Compiler, side: CppSide = 
 @functools.lru_cache(maxsize=64)
 def _target_part(isa: Isa, compiler: Compiler, extra_flags: tuple[str, ...]) -> str:
     cpu = cpu_identity() if isa.native else ""
-    flags = compile_flags(compiler, isa) + extra_flags
+    flags = Target(isa, extra_flags).flags(compiler)
     return "\0".join((environment(), compiler.version, isa.name, cpu, *flags))
 
 
 @functools.cache
 def environment() -> str:
     """Return what every kernel and its binding depend on, joined."""
-    return "\0".join((header_environment(), digest_of(HEADERS)))
-
-
-@functools.cache
-def header_environment() -> str:
-    """Return the versions that every kernel and its precompiled header depend on, joined."""
-    soabi = str(sysconfig.get_config_var("SOABI"))
-    return "\0".join((str(_FORMAT), soabi, *versions()))
+    return "\0".join((header_environment(), digest_of(build.HEADERS)))
 
 
 def prepare(isa: str = "", *, cache: DiskCache | None = None, wait: bool = False) -> None:
@@ -179,11 +148,10 @@ def prepare(isa: str = "", *, cache: DiskCache | None = None, wait: bool = False
     """
 
     def make() -> None:
-        chosen = cache or default_cache()
-        session = _Session(chosen, find_compiler(chosen), 1, 0, Steps(0, None))
-        recipe = session.recipe(_Target(resolve(isa), ()))
-        if not recipe.tools.headers[PREFIX].exists(recipe.tools.compiler, recipe.flags):
-            recipe.precompiled()
+        tools = kernel_tools(cache or default_cache())
+        flags = Target(resolve(isa)).flags(tools.compiler)
+        if not tools.headers[PREFIX].exists(tools.compiler, flags):
+            tools.headers[PREFIX].get(tools.compiler, flags)
 
     if wait:
         make()
@@ -220,24 +188,24 @@ def _find(session: _Session, keys: Iterable[str]) -> dict[str, _Loaded]:
     return loaded
 
 
-def _libraries(todo: Mapping[str, _Wanted]) -> dict[tuple[_Target, str], dict[str, CppUnit]]:
+def _libraries(todo: Mapping[str, _Wanted]) -> dict[tuple[Target, str], dict[str, CppUnit]]:
     """Return the kernels of each library: those of one target together, each solitary one alone.
 
     Kernels are in the order of their keys. A library is named after its kernels, so its name has to
     determine the index of each of them.
     """
-    groups: dict[tuple[_Target, str], dict[str, CppUnit]] = {}
+    groups: dict[tuple[Target, str], dict[str, CppUnit]] = {}
     for key, (target, kernel) in sorted(todo.items(), key=lambda item: item[0]):
         groups.setdefault((target, key if is_solitary(kernel) else ""), {})[key] = kernel
     return groups
 
 
-def _build(session: _Session, target: _Target, kernels: dict[str, CppUnit]) -> dict[str, _Loaded]:
-    cache, recipe = session.cache, session.recipe(target)
+def _build(session: _Session, target: Target, kernels: dict[str, CppUnit]) -> dict[str, _Loaded]:
+    cache, tools = session.cache, kernel_tools(session.cache)
     name = hashlib.sha256("".join(kernels).encode()).hexdigest()
     with cache.scratch() as scratch:
-        units = tuple(kernels.values())
-        library = build_library(units, recipe, _module_name(name), scratch, session.steps.advance)
+        library, units = scratch / f"{_module_name(name)}.so", tuple(kernels.values())
+        build.build_library(units, target, tools, library, session.jobs, session.steps.advance)
         file = cache.put(name, "so", library)
     module = _load(file, name, session.address)
     for index, (key, kernel) in enumerate(kernels.items()):

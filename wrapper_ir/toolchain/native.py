@@ -14,19 +14,12 @@ import sysconfig
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from wrapper_ir.toolchain import compiler as cxx
 from wrapper_ir.toolchain import objects
-from wrapper_ir.toolchain.build import default_jobs
+from wrapper_ir.toolchain.build import default_jobs, header_environment
 from wrapper_ir.toolchain.cache import DiskCache, default_cache
-from wrapper_ir.toolchain.compiler import (
-    NATIVE,
-    find_compiler,
-    link_flags,
-    native_flags,
-    run_linker,
-    versions,
-)
 from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
-from wrapper_ir.toolchain.kernels import header_environment, load_module
+from wrapper_ir.toolchain.kernels import load_module
 from wrapper_ir.toolchain.manifest import Part
 from wrapper_ir.toolchain.processes import pool
 
@@ -34,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
-    from wrapper_ir.toolchain.compiler import Compiler
 
 #: Names of the translation units of parts that consist of several files.
 _UNITS: Final = {Part.PROBES: "probes", Part.GRAPHS: "graphs"}
@@ -59,7 +51,7 @@ def precompiled(cache: DiskCache) -> dict[str, HeaderStore]:
 
 def runtime_objects(
     cache: DiskCache,
-    compiler: Compiler,
+    compiler: cxx.Compiler,
     parts: Collection[Part] = (Part.OPS,),
     *,
     extra_flags: Sequence[str] = (),
@@ -75,8 +67,8 @@ def runtime_objects(
             does not support.
         CacheDirError: The cache directory cannot be used.
     """
-    flags = (*native_flags(compiler), *extra_flags)
-    headers = (NATIVE / "src").glob("*.h")
+    flags = (*cxx.native_flags(compiler), *extra_flags)
+    headers = (cxx.NATIVE / "src").glob("*.h")
     files = [
         _unit(f"{name}_unit.cpp", members, flags, f"the runtime part ({name})", headers=headers)
         for name, members in native_units(parts).items()
@@ -109,7 +101,7 @@ def native_units(parts: Collection[Part]) -> dict[str, tuple[Path, ...]]:
     The files of a unit are compiled as one; one by one they take four times as long.
     """
     units: dict[str, list[Path]] = {"runtime": []}
-    for file in sorted((NATIVE / "src").glob("*.cpp")):
+    for file in sorted((cxx.NATIVE / "src").glob("*.cpp")):
         unit, required = _unit_of(file.stem)
         if required.issubset(parts):
             units.setdefault(unit, []).append(file)
@@ -137,7 +129,7 @@ def _unit(
     """Return the translation unit of some of our own files, which read headers beside them."""
     return objects.Translation(
         name=name,
-        text="".join(f'#include "{file.relative_to(NATIVE)}"\n' for file in files),
+        text="".join(f'#include "{file.relative_to(cxx.NATIVE)}"\n' for file in files),
         flags=flags,
         what=what,
         reads=(*files, *sorted(headers)),
@@ -176,31 +168,31 @@ class Extension:
             LinkError: It does not link.
             CacheDirError: The cache directory cannot be used.
         """
-        tools = objects.Tools(find_compiler(cache), cache)
+        tools = objects.Tools(cxx.find_compiler(cache), cache)
         unit = self._unit(tools.compiler)
 
         def make(folder: Path) -> Path:
             library = folder / f"{self.name}.so"
             command = [*tools.compiler.command, str(objects.compile_file(unit, tools, folder))]
-            run_linker([*command, "-o", str(library), *link_flags(), "-ldl", "-s"])
+            cxx.run_linker([*command, "-o", str(library), *cxx.link_flags(), "-ldl", "-s"])
             return library
 
         # Unlike an object's key, it has only those headers that are read: each process looks here.
-        parts = (*versions(), str(sysconfig.get_config_var("SOABI")), tools.compiler.version)
+        parts = (*cxx.versions(), str(sysconfig.get_config_var("SOABI")), tools.compiler.version)
         texts = (unit.name, *unit.flags, objects.digest_of(unit.reads))
         key = hashlib.sha256("\0".join((*parts, *texts)).encode()).hexdigest()
         return cache.made(key, "so", make)
 
-    def _unit(self, compiler: Compiler) -> objects.Translation:
-        source = NATIVE / self.source
+    def _unit(self, compiler: cxx.Compiler) -> objects.Translation:
+        source = cxx.NATIVE / self.source
         headers: list[Path] = []
-        for path in (NATIVE / each for each in self.more):
+        for path in (cxx.NATIVE / each for each in self.more):
             headers += path.rglob("*.h") if path.is_dir() else [path]
         return _unit(
             f"{self.name}_unit.cpp",
             (source,),
             # Without warnings, because it reads headers of PyTorch that have some.
-            (*native_flags(compiler), "-w"),
+            (*cxx.native_flags(compiler), "-w"),
             f"a part of wrapper_ir ({source.name})",
             headers=headers,
         )

@@ -17,16 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.toolchain import compiler as cxx
 from wrapper_ir.toolchain.cache import DiskCache
-from wrapper_ir.toolchain.compiler import (
-    NATIVE,
-    Compiler,
-    CompilerRunError,
-    include_flags,
-    run,
-    run_linker,
-    versions,
-)
 from wrapper_ir.toolchain.errors import CompileError, offending_lines
 from wrapper_ir.toolchain.headers import HeaderStore
 
@@ -65,14 +57,14 @@ class Translation:
     header: str = ""  #: the header that it reads and whose precompiled form helps, or empty
     processor: str = ""  #: an identifier of this processor if the flags depend on it
 
-    def key(self, compiler: Compiler) -> str:
+    def key(self, compiler: cxx.Compiler) -> str:
         """Return the digest of everything that the object depends on."""
         headers = (text for pair in self.headers for text in pair)
         parts = (*environment(), compiler.version, *self.flags, self.processor)
         texts = (self.name, self.text, *headers, digest_of(self.reads) if self.reads else "")
         return hashlib.sha256("\0".join((*parts, *texts)).encode()).hexdigest()
 
-    def explained(self, error: CompilerRunError) -> CompileError:
+    def explained(self, error: cxx.CompilerRunError) -> CompileError:
         """Return the user-facing error for a file that does not compile."""
         what, file, text = self.what, self.name, self.text
         for part, about in self.parts.items():
@@ -86,13 +78,13 @@ class Translation:
 @functools.cache
 def environment() -> tuple[str, ...]:
     """Return the versions and a digest of our headers, on which every object depends."""
-    return (str(_FORMAT), *versions(), digest_of(tuple((NATIVE / "include").rglob("*.h"))))
+    return (str(_FORMAT), *cxx.versions(), digest_of(tuple((cxx.NATIVE / "include").rglob("*.h"))))
 
 
 @functools.cache
 def digest_of(files: tuple[Path, ...]) -> str:
     """Return a digest of our own files: their paths and texts."""
-    pairs = ((str(file.relative_to(NATIVE)), file.read_text("utf-8")) for file in sorted(files))
+    pairs = ((str(file.relative_to(cxx.NATIVE)), file.read_text("utf-8")) for file in sorted(files))
     return hashlib.sha256("\0".join(part for pair in pairs for part in pair).encode()).hexdigest()
 
 
@@ -100,7 +92,7 @@ def digest_of(files: tuple[Path, ...]) -> str:
 class Tools:
     """The compiler, cache and precompiled headers, by header, that files are compiled with."""
 
-    compiler: Compiler
+    compiler: cxx.Compiler
     cache: DiskCache
     headers: Mapping[str, HeaderStore] = field(default_factory=dict)
 
@@ -125,13 +117,13 @@ def compile_file(file: Translation, tools: Tools, folder: Path | None = None) ->
         *file.flags,
         # Names that must be unique are derived from the seed, not from chance.
         f"-frandom-seed={file.key(tools.compiler)[:16]}",
-        *include_flags(),
+        *cxx.include_flags(),
         f"-ffile-prefix-map={folder}={_SOURCE_ROOT}",
         *("-c", file.name, "-o", str(target)),
     ]
     try:
         _run(command, file, tools, folder)
-    except CompilerRunError as error:
+    except cxx.CompilerRunError as error:
         raise file.explained(error) from error
     return folder / target
 
@@ -143,10 +135,10 @@ def _run(command: Sequence[str], file: Translation, tools: Tools, folder: Path) 
     if store is not None and "-g" not in file.flags:
         header = store.get(tools.compiler, file.flags)
     if header is not None:
-        with contextlib.suppress(CompilerRunError):
-            run([*command, "-include", str(header)], cwd=folder)
+        with contextlib.suppress(cxx.CompilerRunError):
+            cxx.run([*command, "-include", str(header)], cwd=folder)
             return
-    run(command, cwd=folder)
+    cxx.run(command, cwd=folder)
     if store is not None and header is not None:
         store.discard(tools.compiler, file.flags)
 
@@ -171,15 +163,15 @@ def compile_files(
     return [pool.submit(object_of, file) for file in files]
 
 
-def assemble(compiler: Compiler, file: Path) -> Path:
+def assemble(compiler: cxx.Compiler, file: Path) -> Path:
     """Assemble a ``.s`` file, which may include files beside it; return the object beside it."""
     target = file.with_suffix(".o")
-    run_linker([*compiler.command, "-c", file.name, "-o", target.name], cwd=file.parent)
+    cxx.run_linker([*compiler.command, "-c", file.name, "-o", target.name], cwd=file.parent)
     return target
 
 
 def link(
-    compiler: Compiler,
+    compiler: cxx.Compiler,
     objects: Sequence[Path],
     library: Path,
     *,
@@ -213,7 +205,7 @@ def link(
         *(() if keep_symbols else ("-Wl,--strip-all",)),
     ]
     try:
-        run_linker(command)
+        cxx.run_linker(command)
     finally:
         script.unlink()
 
@@ -229,4 +221,4 @@ def split_debug_information(library: Path, target: Path) -> None:
         ("objcopy", "--strip-all", f"--add-gnu-debuglink={target.name}", library.name),
     )
     for command in commands:
-        run_linker(command, cwd=library.parent)
+        cxx.run_linker(command, cwd=library.parent)

@@ -106,11 +106,9 @@ def parameters(source: CppSource) -> tuple[Parameter, ...]:
 def check_entry(source: CppSource) -> None:
     """Raise KernelSourceError unless a kernel's text mentions its entry function."""
     if not re.search(rf"\b{source.entry}\s*\(", source.code):
-        raise KernelSourceError(
-            kernel=source.name,
-            reason=f"its text defines no function {source.entry!r}",
-            hint="name the function to call with entry=",
-        )
+        reason = f"its text defines no function {source.entry!r}"
+        hint = "name the function to call with entry="
+        raise KernelSourceError(kernel=source.name, reason=reason, hint=hint)
 
 
 def _parameter(source: CppSource, text: str) -> Parameter:
@@ -122,8 +120,6 @@ def _parameter(source: CppSource, text: str) -> Parameter:
         return Parameter(plain, "integer")
     if plain in _FLOATS:
         return Parameter(plain, "floating")
-    raise KernelSourceError(
-        kernel=source.name,
-        reason=f"an argument of type {text!r} cannot be passed from Python",
-        hint="use a pointer to pass a tensor, an integer type, float or double",
-    )
+    reason = f"an argument of type {text!r} cannot be passed from Python"
+    hint = "use a pointer to pass a tensor, an integer type, float or double"
+    raise KernelSourceError(kernel=source.name, reason=reason, hint=hint)

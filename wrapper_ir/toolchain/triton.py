@@ -267,9 +267,8 @@ def jit_function(source: TritonSource) -> Any:  # noqa: ANN401 - Triton's
     try:
         importlib.import_module("triton")
     except ImportError as error:
-        raise TritonKernelError(
-            kernel=source.name, reason="Triton is not installed", hint="install the package triton"
-        ) from error
+        reason, hint = "Triton is not installed", "install the package triton"
+        raise TritonKernelError(kernel=source.name, reason=reason, hint=hint) from error
     function = getattr(_module(source), source.entry, None)
     if getattr(function, "arg_names", None) is None:
         reason = f"its text defines no Triton function '{source.entry}'"
@@ -300,9 +299,8 @@ def _signature(
     for position, name in enumerate(names):
         type_ = source.signature.get(name, "")
         if not type_ and name not in source.constants:
-            raise TritonKernelError(
-                kernel=source.name, reason=f"its parameter '{name}' has neither type nor value"
-            )
+            reason = f"its parameter '{name}' has neither type nor value"
+            raise TritonKernelError(kernel=source.name, reason=reason)
         signature[name] = type_.removesuffix(":16") or "constexpr"
         if type_.endswith(":16"):
             attributes[(position,)] = [["tt.divisibility", 16]]

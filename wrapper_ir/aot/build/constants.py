@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from wrapper_ir.aot.errors import ConstantValueError
 from wrapper_ir.runtime import InputLayoutError, check_object
@@ -33,9 +33,6 @@ EMBED_LIMIT: Final = 1 << 30
 Tensor: TypeAlias = Any
 """A ``torch.Tensor``. Annotations must not import torch."""
 
-Digest: TypeAlias = Any
-"""A digest of hashlib, which has no public type for it."""
-
 _BLOCK: Final = 1 << 24
 
 
@@ -44,11 +41,6 @@ class Place(NamedTuple):
 
     offset: int
     size: int
-
-    @property
-    def end(self) -> int:
-        """The offset just past them."""
-        return self.offset + self.size
 
 
 class Blob(NamedTuple):
@@ -70,7 +62,7 @@ def blob_of(program: Program) -> Blob:
     end = table.size
     for archive in archives:
         places.append(Place(aligned(end), len(archive)))
-        end = places[-1].end
+        end = sum(places[-1])
     return Blob(table, archives, tuple(places), end)
 
 
@@ -85,13 +77,18 @@ def write_blob(program: Program, blob: Blob, file: Path, *, trailer: bool) -> st
     """
     digest = hashlib.sha256()
     with file.open("wb") as out:
+
+        def put(content: bytes | memoryview, position: int) -> None:
+            for each in (bytes(position - out.tell()), content):
+                digest.update(each)
+                out.write(each)
+
         for root, value in group_bytes(program, blob.table):
-            _pad(out, digest, root.data_offset)
-            _append(out, digest, value)
+            with memory_of(value) as view:
+                for start in range(0, len(view), _BLOCK):
+                    put(view[start : start + _BLOCK], root.data_offset + start)
         for archive, place in zip(blob.archives, blob.places, strict=True):
-            _pad(out, digest, place.offset)
-            digest.update(archive)
-            out.write(archive)
+            put(archive, place.offset)
         if trailer:
             out.write(constants_trailer(out.tell(), digest.digest()))
     return digest.hexdigest()
@@ -117,20 +114,6 @@ def memory_of(tensor: Tensor) -> memoryview:
     """Return the bytes of a dense CPU tensor, which must outlive the view."""
     size = tensor.numel() * tensor.element_size()
     return memoryview((ctypes.c_char * size).from_address(tensor.data_ptr())).cast("B")
-
-
-def _pad(out: BinaryIO, digest: Digest, position: int) -> None:
-    padding = b"\0" * (position - out.tell())
-    digest.update(padding)
-    out.write(padding)
-
-
-def _append(out: BinaryIO, digest: Digest, tensor: Tensor) -> None:
-    with memory_of(tensor) as view:
-        for start in range(0, len(view), _BLOCK):
-            block = view[start : start + _BLOCK]
-            digest.update(block)
-            out.write(block)
 
 
 def _bytes_of(program: Program, root: ConstantEntry, members: list[ConstantEntry]) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.aot.build.constants import NO_STACK, asciz
 from wrapper_ir.errors import WrapperIRError
@@ -58,15 +58,7 @@ def chosen_archs(kernels: Sequence[triton.GpuUnit], names: str | Iterable[str]) 
     return (current,)
 
 
-class NamesArchs(Protocol):
-    """The build option that names architectures."""
-
-    @property
-    def gpu_arch(self) -> str | tuple[str, ...]:
-        """Architectures; empty for that of this machine's GPU."""
-
-
-def check_archs(options: NamesArchs) -> None:
+def check_archs(options: Any) -> None:  # noqa: ANN401 - BuildOptions
     """Raise OptionValueError if an architecture does not exist."""
     chosen_archs((), options.gpu_arch)
 
@@ -79,7 +71,7 @@ class DeviceCode:
     archs: tuple[int, ...]  #: the compute capabilities that each is compiled for
 
     @classmethod
-    def of(cls, artifact: Sources, options: NamesArchs) -> DeviceCode:
+    def of(cls, artifact: Sources, options: Any) -> DeviceCode:  # noqa: ANN401 - BuildOptions
         """Return the code of an artifact's kernels for the architectures that options name."""
         return cls(artifact.gpu_kernels, chosen_archs(artifact.gpu_kernels, options.gpu_arch))
 

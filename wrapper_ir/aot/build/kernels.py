@@ -52,7 +52,7 @@ def kernel_translations(
         groups.setdefault((isa, kernel.source.extra_flags, alone), []).append(kernel)
     files: list[tuple[float, Translation]] = []
     # Unless apart, not shown under the kernel's own name, which differs between programs.
-    shown = _own_file if apart else _common_file
+    shown = (lambda each: each.file) if apart else (lambda each: f"{each.symbol}.cpp")
     for (isa, own_flags, symbol), members in groups.items():
         flags, is_alone = (*compile_flags(compiler, isa), *own_flags, *extra_flags), bool(symbol)
         for some in kernel_files.dealt(members, _count(members)):
@@ -73,14 +73,6 @@ def _count(kernels: Sequence[CppUnit]) -> int:
 
 def _total(kernels: Iterable[CppUnit]) -> float:
     return sum(map(kernel_files.cost, kernels))
-
-
-def _own_file(kernel: CppUnit) -> str:
-    return kernel.file
-
-
-def _common_file(kernel: CppUnit) -> str:
-    return f"{kernel.symbol}.cpp"
 
 
 # The instructions that a library may use, and the function with which it rejects other processors.

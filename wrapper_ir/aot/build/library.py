@@ -26,7 +26,13 @@ from wrapper_ir.aot.build.kernels import (
 from wrapper_ir.aot.build.work import BuildOptions, Work
 from wrapper_ir.aot.errors import TooLargeError
 from wrapper_ir.errors import UnsupportedError
-from wrapper_ir.toolchain.objects import EXPORTS, assemble, link, split_debug_information
+from wrapper_ir.toolchain.objects import (
+    EXPORTS,
+    assemble,
+    compile_files,
+    link,
+    split_debug_information,
+)
 from wrapper_ir.toolchain.processes import Steps
 
 if TYPE_CHECKING:
@@ -86,7 +92,7 @@ def build(
     files.append(work.plain("cpu.cpp", check_text(features, options.isa)))
     steps = Steps(len(files) + 3, options.progress)
     with work.running(folder) as (pool, scratch):
-        compiling = work.compile(files, pool, steps)
+        compiling = compile_files(files, work.tools, pool, steps.advance)
         data = (artifact.program, content, scratch / name, where)
         storing = pool.submit(_constants, work, *data)
         launched = pool.submit(code.objects, work.tools, scratch)
@@ -171,7 +177,7 @@ def build_loadable(
     def make(folder: Path) -> Path:
         library = folder / "program.so"
         with work.running(folder) as (pool, scratch):
-            compiling = work.compile(files, pool, steps)
+            compiling = compile_files(files, work.tools, pool, steps.advance)
             launched = pool.submit(code.objects, work.tools, scratch, tuned=True)
             objects = [*runtime, *(each.result() for each in compiling), *launched.result()]
             objects += work.torch(artifact.manifest)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wrapper_ir.aot.build.gpu_kernels import check_archs
 from wrapper_ir.options import declared as take
@@ -18,11 +17,8 @@ from wrapper_ir.toolchain.cache import DiskCache, default_cache
 from wrapper_ir.toolchain.compiler import find_compiler, generated_flags, stand_in
 from wrapper_ir.toolchain.manifest import Manifest, needed_parts
 from wrapper_ir.toolchain.native import GENERATED, precompiled, runtime_objects
-from wrapper_ir.toolchain.objects import Tools, Translation, compile_files
-from wrapper_ir.toolchain.processes import Pool, Steps, pool
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
+from wrapper_ir.toolchain.objects import Tools, Translation
+from wrapper_ir.toolchain.processes import Pool, pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +59,6 @@ class Work:
         parts = needed_parts(manifest.parts, alone=alone)
         cache, compiler = self.tools.cache, self.tools.compiler
         return runtime_objects(cache, compiler, parts, extra_flags=self.flags, jobs=self.jobs)
-
-    def compile(self, files: Sequence[Translation], pool: Pool, steps: Steps) -> list[Future[Path]]:
-        """Start to compile files; see :func:`compile_files`."""
-        return compile_files(files, self.tools, pool, steps.advance)
 
     @contextlib.contextmanager
     def running(self, folder: Path) -> Iterator[tuple[Pool, Path]]:

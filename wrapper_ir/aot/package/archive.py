@@ -115,11 +115,7 @@ def _add_file(archive: zipfile.ZipFile, path: str, file: Path, *, aligned: bool)
 
 
 class Archive:
-    """An archive mapped into memory, copy-on-write.
-
-    Attributes:
-        file: The archive's path.
-    """
+    """An archive mapped into memory, copy-on-write."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -277,10 +273,9 @@ def models_of(archive: Archive) -> dict[str, list[Model]]:
 def _model(archive: Archive, folder: str) -> Model:
     path = f"{folder}/{INDEX}"
     if path not in archive.members:
-        archive.refuse(
-            f"its model in {folder} was not made by wrapper_ir",
-            "torch._inductor.aoti_load_package loads the packages of AOTInductor",
-        )
+        problem = f"its model in {folder} was not made by wrapper_ir"
+        hint = "torch._inductor.aoti_load_package loads the packages of AOTInductor"
+        archive.refuse(problem, hint)
     try:
         about = json.loads(bytes(archive.bytes_of(path)))
         version_found = about["format"]
@@ -289,10 +284,9 @@ def _model(archive: Archive, folder: str) -> Model:
     except (ValueError, TypeError, KeyError):
         archive.refuse(f"{path} is damaged")
     if version_found != FORMAT:
-        archive.refuse(
-            f"{path} has format {version_found}, and this wrapper_ir reads {FORMAT}",
-            "load it with the version of wrapper_ir that made it, or export it again",
-        )
+        problem = f"{path} has format {version_found}, and this wrapper_ir reads {FORMAT}"
+        hint = "load it with the version of wrapper_ir that made it, or export it again"
+        archive.refuse(problem, hint)
     return Model(archive, folder, about)
 
 

@@ -101,10 +101,8 @@ class Library:
     def about(self, container: ctypes.c_void_p) -> dict[str, Any]:
         """Return the names of inputs, results and tensors, in the form of a package's index."""
         names, count = ctypes.POINTER(ctypes.c_char_p)(), ctypes.c_size_t()
-        self.call(
-            "WrapperIRModelContainerGetUnreadNames",
-            *(container, ctypes.byref(names), ctypes.byref(count)),
-        )
+        found = ctypes.byref(names), ctypes.byref(count)
+        self.call("WrapperIRModelContainerGetUnreadNames", container, *found)
 
         def rows(what: str, **functions: str) -> list[dict[str, str]]:
             count = ctypes.c_size_t()

@@ -186,11 +186,9 @@ class PackagedModel:
     ``torch._inductor.aoti_load_package`` returns. Numbers and strings among arguments are fixed;
     numbers that may vary are passed as tensors of one element.
 
-    Args:
-        library: The library.
-        container: The container that the library made.
-        about: The package's index, or the names that a library knows.
-        metadata: A function that returns the package's metadata as JSON.
+    Attributes:
+        about: The package's index of the model, as ``wrapper-ir inspect --json`` prints it. For a
+            library, the names of its inputs, results and constants.
     """
 
     def __init__(
@@ -201,7 +199,7 @@ class PackagedModel:
         metadata: Callable[[], bytes | memoryview] = lambda: b"{}",
     ) -> None:
         self._library, self._container = library, container
-        self._about, self._metadata = about, metadata
+        self.about, self._metadata = about, metadata
         weakref.finalize(self, library.call, "AOTInductorModelContainerDelete", container)
         in_spec, out_spec = ctypes.c_char_p(), ctypes.c_char_p()
         specs = ctypes.byref(in_spec), ctypes.byref(out_spec)
@@ -235,7 +233,7 @@ class PackagedModel:
         Raises:
             PackageCallError: The library rejects the inputs, or the call fails.
         """
-        given, results = len(inputs), len(self._about["results"])
+        given, results = len(inputs), len(self.about["results"])
         taken = (ctypes.c_void_p * given)(*private.new_handles(inputs))
         outputs = (ctypes.c_void_p * results)()
         failed = self._library.run(self._container, taken, given, outputs, results, None, None)
@@ -246,14 +244,6 @@ class PackagedModel:
         tensors = iter(private.take_handles([handle for handle in outputs if handle]))
         return [next(tensors) if handle else None for handle in outputs]
 
-    @property
-    def about(self) -> Mapping[str, Any]:
-        """The package's index of the model, as ``wrapper-ir inspect --json`` prints it.
-
-        For a library, the names of its inputs, results and constants.
-        """
-        return self._about
-
     def get_metadata(self) -> dict[str, str]:
         """Return the package's metadata, including the entries that torch's loaders need."""
         metadata: dict[str, str] = json.loads(bytes(self._metadata()))
@@ -261,7 +251,7 @@ class PackagedModel:
 
     def get_constant_fqns(self) -> list[str]:
         """Return the names that the constants have in the model."""
-        return [row["model_name"] for row in self._about["constants"]]
+        return [row["model_name"] for row in self.about["constants"]]
 
     @property
     def constants(self) -> dict[str, Tensor]:
@@ -301,7 +291,7 @@ class PackagedModel:
         Raises:
             PackageCallError: They do not match the model's constants; then nothing is changed.
         """
-        names = {row["model_name"]: row["name"] for row in self._about["constants"]}
+        names = {row["model_name"]: row["name"] for row in self.about["constants"]}
         values = {names.get(name, name): value for name, value in constants_map.items()}
         kind = "UserManaged" if user_managed else ""
         update = f"AOTInductorModelContainerUpdate{kind}ConstantBufferPairs"

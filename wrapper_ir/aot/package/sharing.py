@@ -48,11 +48,9 @@ def with_shared_constants(programs: Sequence[Program]) -> list[Program]:
     """
     for program in programs:
         if program.objects:
-            raise UnsupportedError(
-                what=f"the object '{next(iter(program.objects))}' of program {program.name!r}",
-                where="a package of several programs",
-                hint="export it into a package of its own",
-            )
+            what = f"the object '{next(iter(program.objects))}' of program {program.name!r}"
+            where, hint = "a package of several programs", "export it into a package of its own"
+            raise UnsupportedError(what=what, where=where, hint=hint)
     own = [_roots(program) for program in programs]
     values: dict[_Key, Any] = {}
     for roots in own:
@@ -152,9 +150,8 @@ def _check_several(
 ) -> None:
     """Refuse paths and options that do not support several programs."""
     if path.suffix != ".pt2":
-        raise ExportPathError(
-            target=str(path), reason="several programs need a package (.pt2) or a folder"
-        )
+        reason = "several programs need a package (.pt2) or a folder"
+        raise ExportPathError(target=str(path), reason=reason)
     for option, value in (("constants", "embedded"), ("debug_info", True)):
         if getattr(options, option) == value:
             expected = "another value for several programs"

@@ -53,11 +53,8 @@ def given_weights(weights: Weights | None) -> Given | None:
         models = [variants[0] for variants in models_of(opened(path)).values()]
         pairs = [pair for model in reversed(models) for pair in _mapped(model)]
         return Given({row["model_name"]: value for row, value in pairs}, is_package=True)
-    raise OptionValueError(
-        option="weights",
-        value=weights,
-        expected="tensors by name, .safetensors or .pt2 files, or an index of such files",
-    )
+    expected = "tensors by name, .safetensors or .pt2 files, or an index of such files"
+    raise OptionValueError(option="weights", value=weights, expected=expected)
 
 
 def _files_of(index: Path) -> list[str]:
@@ -76,9 +73,8 @@ def _of_safetensors(path: Path) -> dict[str, Tensor]:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
-        raise PackageError(
-            file=str(path), problem=f"its weights cannot be read: {error}"
-        ) from error
+        problem = f"its weights cannot be read: {error}"
+        raise PackageError(file=str(path), problem=problem) from error
 
 
 # The names of what is given, against those of the model.
@@ -95,12 +91,10 @@ def check_names(file: Path, given: Given, names: Collection[str]) -> None:
     """Refuse names that no model of the file has."""
     unknown = [name for name in given.tensors if name not in names]
     if unknown and not given.is_package:
-        raise PackageError(
-            file=str(file),
-            problem=f"its model has no {_listed(unknown)}",
-            hint=did_you_mean(unknown[0], names)
-            or "weights have the names of the model's state_dict",
-        )
+        problem = f"its model has no {_listed(unknown)}"
+        general = "weights have the names of the model's state_dict"
+        hint = did_you_mean(unknown[0], names) or general
+        raise PackageError(file=str(file), problem=problem, hint=hint)
 
 
 def check_missing(
@@ -115,12 +109,11 @@ def check_missing(
     }
     missing = [name for place, name in wanted.items() if place not in covered]
     if missing and not partial:
-        raise PackageError(
-            file=str(file),
-            problem=f"the weights lack {_listed([*reversed(missing)])}",
-            hint="pass all parameters of the model, or partial=True to take the others from the "
-            "package",
+        problem = f"the weights lack {_listed([*reversed(missing)])}"
+        hint = (
+            "pass all parameters of the model, or partial=True to take the others from the package"
         )
+        raise PackageError(file=str(file), problem=problem, hint=hint)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -152,10 +145,8 @@ def all_values(model: Model, weights: Mapping[str, Tensor]) -> dict[str, Tensor]
         values |= {row["name"]: stored[row["name"]] for row in rest if row["name"] in stored}
     missing = [row["model_name"] for row in rest if row["name"] not in values]
     if missing:
-        model.archive.refuse(
-            f"it has no weights, and none were given for {_listed(missing)}",
-            "load it with weights=, such as the model's state_dict()",
-        )
+        problem = f"it has no weights, and none were given for {_listed(missing)}"
+        model.archive.refuse(problem, "load it with weights=, such as the model's state_dict()")
     return values
 
 

@@ -16,16 +16,7 @@ from wrapper_ir.analysis.ordering import has_users_queues
 from wrapper_ir.aot.build.gpu_kernels import DeviceCode
 from wrapper_ir.aot.build.kernels import NATIVE
 from wrapper_ir.aot.build.library import CONSTANTS_ENDING, Library, build
-from wrapper_ir.aot.package.archive import (
-    CONSTANTS,
-    FORMAT,
-    MODEL_NAME,
-    MODELS,
-    VARIANTS,
-    row_of,
-    torch_version,
-    write_archive,
-)
+from wrapper_ir.aot.package import archive as archives
 from wrapper_ir.emitters.cpp.constants import ConstantEntry, constant_table
 from wrapper_ir.emitters.cpp.renderer import CppSources
 from wrapper_ir.errors import UnsupportedError
@@ -62,17 +53,13 @@ def shippable(artifact: Artifact) -> CppSources:
     """Refuse artifacts that are not in C++, and what needs Python."""
     if not isinstance(artifact, CppSources):
         raise UnsupportedError(what=f"a {type(artifact).__name__}", where="export")
+    where = "a library that runs without Python"
     for level in artifact.manifest.levels:
         if level not in _LEVELS:
-            raise UnsupportedError(
-                what=f"a probe of level '{level}'",
-                where="a library that runs without Python",
-                hint=f"its probes may have the levels {', '.join(_LEVELS)}",
-            )
+            hint = f"its probes may have the levels {', '.join(_LEVELS)}"
+            raise UnsupportedError(what=f"a probe of level '{level}'", where=where, hint=hint)
     if has_users_queues(artifact.program):  # Python looks them up in each call
-        raise UnsupportedError(
-            what="a stream or an event of the user's", where="a library that runs without Python"
-        )
+        raise UnsupportedError(what="a stream or an event of the user's", where=where)
     return artifact
 
 
@@ -98,7 +85,7 @@ def write_parts(
     sources = shippable(artifact)
     if packaged and options.constants == "auto" and not sources.program.objects:
         options = dataclasses.replace(options, constants="beside")
-    name = name or MODEL_NAME
+    name = name or archives.MODEL_NAME
     library = build(sources, folder, options, name=name)
     stem = f"{name}.wrapper"
     text, about = folder / f"{stem}.cpp", folder / f"{stem}_metadata.json"
@@ -152,17 +139,21 @@ def write_package(
     several = sum(map(len, models.values())) > 1
     for name, variants in models.items():
         for number, artifact in enumerate(variants):
-            folder = f"{VARIANTS}/{name}/{number}" if number else f"{MODELS}/{name}"
+            folder = (
+                f"{archives.VARIANTS}/{name}/{number}" if number else f"{archives.MODELS}/{name}"
+            )
             (scratch / folder).mkdir(parents=True)
             parts, symbols = write_parts(scratch / folder, artifact, options, metadata)
             for part in parts:
                 if several and part.suffix == CONSTANTS_ENDING:
-                    first = members.setdefault(f"{CONSTANTS}/{part.name}", part)
+                    first = members.setdefault(f"{archives.CONSTANTS}/{part.name}", part)
                     if first is not part:
                         part.unlink()  # all models have the same file
                 else:
                     members[f"{folder}/{part.name}"] = part
-    write_archive(archive, members, mapped=[m for m in members if m.endswith(CONSTANTS_ENDING)])
+    archives.write_archive(
+        archive, members, mapped=[m for m in members if m.endswith(CONSTANTS_ENDING)]
+    )
     if symbols is not None:
         put(symbols, target.with_name(f"{target.name}.debug"), DEBUG)
     put(archive, target, PACKAGE)
@@ -195,11 +186,11 @@ def index_of(
     program = artifact.program
     library = next(file for file in files if file.suffix == ".so")
     return {
-        "format": FORMAT,
+        "format": archives.FORMAT,
         "program": program.name,
-        "made by": {"wrapper_ir": version("wrapper-ir"), "torch": torch_version()},
+        "made by": {"wrapper_ir": version("wrapper-ir"), "torch": archives.torch_version()},
         "needs": {
-            "torch": torch_version(),
+            "torch": archives.torch_version(),
             "platform": sys.platform,
             "machine": platform.machine(),
             "device": artifact.manifest.device.type,
@@ -214,7 +205,7 @@ def index_of(
         },
         "library": library.name,
         "weights": _weights(program, constants),
-        "files": {file.name: row_of(file) for file in files},
+        "files": {file.name: archives.row_of(file) for file in files},
         **_interface(program),
         "constants": _constants(program),
         "unread": list(program.unread),

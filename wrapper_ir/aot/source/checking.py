@@ -7,6 +7,7 @@ text, and with the line or kernel of the program there.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -24,10 +25,13 @@ from wrapper_ir.text.printer import print_line
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from wrapper_ir.emitters.writer import SourceMap
     from wrapper_ir.lines.program import Program
+
+    #: Describes the first to the last of some lines of an original text.
+    _Words = Callable[[int, int], str]
 
 __all__ = ["Edit", "NotExportedError", "check_folder"]
 
@@ -146,36 +150,32 @@ def _compared(
         if not isinstance(each.source, TorchOp)
     }
     for name, text in texts.items():
-        where = _Places(program, files.maps.get(name), kernels.get(text))
+        where = _words_of(program, files.maps.get(name), kernels.get(text))
         yield name, list(_text_edits(folder / name, name, text, where))
 
 
-class _Places:
-    """Descriptions of places in a text by the program's lines, or by its kernel, where known."""
+def _words_of(program: Program, lines: SourceMap | None, kernel: str | None) -> _Words:
+    """Return what describes places in a text by the program's lines, or by its kernel."""
 
-    def __init__(self, program: Program, lines: SourceMap | None, kernel: str | None) -> None:
-        self._lines = lines
-        self._kernel = kernel
-        self._program = program
-        self._texts: dict[str, str] | None = None
+    @functools.cache
+    def texts() -> dict[str, str]:
+        return {str(path): print_line(line, program) for path, line in walk(program)}
 
-    def words(self, first: int, last: int) -> str:
-        """Return a description of the original text's lines ``first`` to ``last``."""
-        if self._kernel is not None:
-            return f"kernel @{self._kernel} was edited"
-        mapped = () if self._lines is None else self._lines.paths[first - 1 : last]
+    def words(first: int, last: int) -> str:
+        if kernel is not None:
+            return f"kernel @{kernel} was edited"
+        mapped = () if lines is None else lines.paths[first - 1 : last]
         paths = [*dict.fromkeys(str(path) for path in mapped if path is not None)]
         if not paths:
             return "the text around the program's lines was edited"
-        if self._texts is None:
-            walked = walk(self._program)
-            self._texts = {str(path): print_line(line, self._program) for path, line in walked}
         more = f" and {len(paths) - 1} more" if paths[1:] else ""
-        return f"{paths[0]} was edited, {self._texts.get(paths[0], '').strip()}{more}"
+        return f"{paths[0]} was edited, {texts().get(paths[0], '').strip()}{more}"
+
+    return words
 
 
 def _text_edits(
-    file: Path, name: str, expected: str, places: _Places | None = None
+    file: Path, name: str, expected: str, words: _Words = lambda *_: "was edited"
 ) -> Iterator[Edit]:
     """Yield the edits of one file."""
     try:
@@ -196,7 +196,7 @@ def _text_edits(
         # Deleted lines are located by the one before them.
         around = was[i:j] or was[max(i - 1, 0) : i] or [1]
         line = now[k] if k < len(now) else text.count("\n") or 1
-        where = "was edited" if places is None else places.words(around[0], around[-1])
+        where = words(around[0], around[-1])
         removed, added = (tuple(map(str.strip, part)) for part in (old[i:j], new[k:end]))
         yield Edit(name, line, where, removed, added)
 

@@ -8,6 +8,7 @@ each file. Several programs get a subfolder each.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,7 @@ from wrapper_ir.errors import OptionValueError, UnsupportedError
 from wrapper_ir.lines.args import BufferValue, Value
 from wrapper_ir.lines.control import BufferInput, Input
 from wrapper_ir.lines.kernels import CppKernel
-from wrapper_ir.lines.program import ConstantKind, GraphRole, Origin, Program
+from wrapper_ir.lines.program import ConstantKind, GraphRole, Program
 from wrapper_ir.outputs import INDEX, PROGRAM_FILE, beside
 from wrapper_ir.text.files import save
 
@@ -186,13 +187,9 @@ def _write_program(folder: Path, artifact: Artifact, options: BuildOptions, name
 
 def _portable(program: Program) -> Program:
     """Return a program without paths of this machine in its origins."""
-    origins = (
-        Origin(
-            each.nodes, each.ops, tuple(f.portable for f in each.frames), each.module, each.values
-        )
-        for each in program.origins
-    )
-    return program.replace(origins=tuple(origins))
+    frames = (tuple(frame.portable for frame in each.frames) for each in program.origins)
+    pairs = zip(program.origins, frames, strict=True)
+    return program.replace(origins=tuple(replace(o, frames=f, handle="") for o, f in pairs))
 
 
 def emitted(program: Program, target: str, options: Mapping[str, Any]) -> HasFiles:
@@ -206,11 +203,9 @@ def _refuse_constants(program: Program) -> None:
     """Refuse constants that a Python module cannot read from a file."""
     packed = [n for n, each in program.constants.items() if each.kind is ConstantKind.PACKED]
     for name in (*program.objects, *packed, *program.folded):
-        raise UnsupportedError(
-            what=f"the constant '{name}', which is an object, packed by a library, or folded",
-            where="a folder of Python",
-            hint="export it as C++, which can create them",
-        )
+        what = f"the constant '{name}', which is an object, packed by a library, or folded"
+        where, hint = "a folder of Python", "export it as C++, which can create them"
+        raise UnsupportedError(what=what, where=where, hint=hint)
 
 
 def _about(program: Program, files: SourceFiles) -> dict[str, Any]:
@@ -326,9 +321,8 @@ def _interface(
         or not all(_may_be_same(*pair) for pair in pairs)
     ):
         value = [forward.name, backward.name]
-        raise OptionValueError(
-            option="programs", value=value, expected="a forward and its backward"
-        )
+        expected = "a forward and its backward"
+        raise OptionValueError(option="programs", value=value, expected=expected)
     last = taken[count:]
     strides = [layout.stride if layout and layout.is_static else None for layout in last]
     return results, dict(zip(backward.tangents, strides, strict=True))

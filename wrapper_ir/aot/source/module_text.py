@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.analysis.borders import example_symbols
 from wrapper_ir.aot.build.gpu_kernels import VARIABLE
@@ -23,10 +23,9 @@ from wrapper_ir.lines.layout import CPU, Layout
 
 if TYPE_CHECKING:
 
-    from _typeshed import DataclassInstance
-
     from wrapper_ir.emitters.cpp.renderer import CppSources
     from wrapper_ir.lines.program import Program
+    from wrapper_ir.toolchain.source import KernelUnit
 
 
 def module_text(
@@ -38,7 +37,7 @@ def module_text(
     before the first call. If ``apart``, it is part of an exported folder, with texts and constants
     in files beside it. The module ``meanwhile`` serves calls while the library is built.
     """
-    program, (kernels, launched) = artifact.program, _kernels(artifact)
+    program, launched = artifact.program, artifact.gpu_kernels
     texts = {name: _text(name, text, apart=apart) for name, text in artifact.sources.items()}
     lines = [
         f'"""{_quoted(program.name)}: a program in C++, built and called by wrapper_ir."""',
@@ -52,14 +51,14 @@ def module_text(
         "",
         *(_ROWS if apart else ()),
         "_kernels = [",
-        *(_kernel_literal(*kernel, apart=apart) for kernel in kernels),
+        *(_kernel_literal(kernel, apart=apart) for kernel in artifact.kernels),
         "]",
         "",
         *(_specs(program) if apart else [f"_constants = {_value([*program.constants])}"]),
         "",
     ]
     if launched:
-        rows = (_kernel_literal(*kernel, apart=apart) for kernel in launched)
+        rows = (_kernel_literal(kernel, apart=apart) for kernel in launched)
         lines += [f"{VARIABLE} = [", *rows, "]", ""]
     made = _calls(artifact, apart=apart)
     if meanwhile is not None:
@@ -106,20 +105,10 @@ def _served(made: Sequence[str], meanwhile: ModuleText, launched: str) -> list[s
     ]
 
 
-_Kernel: TypeAlias = "tuple[str, str, Any]"  # file, symbol and source
-
-
-def _kernels(artifact: CppSources) -> tuple[list[_Kernel], list[_Kernel]]:
-    """Return the C++ kernels, which are called, and the Triton kernels, which are launched."""
-    both = (artifact.kernels, artifact.gpu_kernels)
-    called, launched = ([(k.file, k.symbol, k.source) for k in kernels] for kernels in both)
-    return called, launched
-
-
 def kernel_files(artifact: CppSources) -> dict[str, str]:
     """Return the text of each kernel by its path in a program's folder."""
-    called, launched = _kernels(artifact)
-    return {file: source.code for file, _, source in (*called, *launched)}
+    every: Iterable[KernelUnit[Any]] = (*artifact.kernels, *artifact.gpu_kernels)
+    return {each.file: each.source.code for each in every}
 
 
 def _imports(artifact: CppSources, *, apart: bool, served: bool) -> list[str]:
@@ -180,7 +169,7 @@ def _specs(program: Program) -> list[str]:
 def _main(program: Program) -> list[str]:
     """Return the lines that run the program on random inputs."""
     numbers = example_symbols(program)
-    known = {name: int(word) for name, word in numbers.items() if word.isdigit()}
+    known = {name: n for name, n in numbers.items() if type(n) is int}
     rows = []
     for each in program.inputs:
         if isinstance(each, BufferInput):
@@ -211,13 +200,13 @@ def _like(layout: Layout, size: Iterable[object], stride: Iterable[object]) -> s
     return text if layout.device == CPU else f"{text}, torch.device({_value(str(layout.device))})"
 
 
-def _kernel_literal(file: str, symbol: str, source: DataclassInstance, *, apart: bool) -> str:
+def _kernel_literal(kernel: KernelUnit[Any], *, apart: bool) -> str:
     """Return a kernel as a tuple of its symbol and the fields of its source."""
-    values = [_value(symbol)]
-    for field in dataclasses.fields(source):
-        value = getattr(source, field.name)
+    values = [_value(kernel.symbol)]
+    for field in dataclasses.fields(kernel.source):
+        value = getattr(kernel.source, field.name)
         is_text = field.name == "code"
-        values.append(_text(file, value, apart=apart) if is_text else _value(value))
+        values.append(_text(kernel.file, value, apart=apart) if is_text else _value(value))
     if apart:
         rows = (row for value in values for row in _broken(value))
         return "\n".join(["    (", *(f"        {row}" for row in rows), "    ),"])

@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from wrapper_ir.cli import command as cli
-from wrapper_ir.cli.files import (
-    PICTURE,
-    STREAM,
-    TABLE,
-    check_target,
-    read_program,
-    read_text,
-    save_program,
-    write_text,
-)
+from wrapper_ir.cli import files as io
 from wrapper_ir.cli.terminal import duration, err, human, out, table_of
 from wrapper_ir.options.declared import ARENA, STRATEGY
 
@@ -51,7 +42,7 @@ wrapper-ir lower program.wir --target python --planned
 @_target
 @cli.emitter_options
 @click.option("--planned", is_flag=True, help="Plan it, too: show what the target renders.")
-@cli.output_option("Write the program (- is stdout).", default=STREAM)
+@cli.output_option("Write the program (- is stdout).", default=io.STREAM)
 @cli.force_option
 def lower(
     file: str, target: str | None, options: tuple[str, ...], planned: bool, output: str
@@ -65,12 +56,12 @@ def lower(
     from wrapper_ir.passes import pipeline_for, run_passes
 
     emitter = _emitter(target, options)
-    program = read_program(file, data=output != STREAM)
+    program = io.read_program(file, data=output != io.STREAM)
     if planned:
         program = run_passes(program, pipeline_for(program, emitter))
     else:
         program = lowered(program, emitter)
-    save_program(program, output)
+    io.save_program(program, output)
 
 
 def _emitter(target: str | None, options: tuple[str, ...]) -> Emitter | None:
@@ -78,7 +69,7 @@ def _emitter(target: str | None, options: tuple[str, ...]) -> Emitter | None:
 
     if target is None and options:
         raise click.UsageError("-O needs --target")
-    return None if target is None else make_emitter(target, check_target(target, options))
+    return None if target is None else make_emitter(target, io.check_target(target, options))
 
 
 @cli.command("""
@@ -135,7 +126,7 @@ def plan(  # noqa: PLR0913 - one parameter per option
     from wrapper_ir.planning import plan as plan_program
 
     emitter = _emitter(target, options)
-    program = lower(read_program(file, data=output not in (None, "-")), emitter)
+    program = lower(io.read_program(file, data=output not in (None, "-")), emitter)
     if emitter is not None and arena == ARENA.default:
         arena = emitter.arena
     done = plan_program(program, strategy, arena=arena)
@@ -143,9 +134,9 @@ def plan(  # noqa: PLR0913 - one parameter per option
     program = run_passes(done.program, last, verify_each=verify_each)
     done = dataclasses.replace(done, program=program)
     if svg is not None:
-        write_text(svg, picture(done.program), PICTURE)
+        io.write_text(svg, picture(done.program), io.PICTURE)
     if output is not None:
-        save_program(done.program, output)
+        io.save_program(done.program, output)
     to_stderr = "-" in (output, svg)
     if as_json:
         data = dataclasses.asdict(done.report) | {"hints": dict(done.report.hints)}
@@ -274,12 +265,12 @@ def plan_csv(
     """
     from wrapper_ir.planning import assign_offsets, read_intervals, write_intervals
 
-    table = read_intervals(read_text(file), "<stdin>" if file == "-" else file)
+    table = read_intervals(io.read_text(file), "<stdin>" if file == "-" else file)
     start = time.perf_counter()
     progress = None if as_json else lambda text: click.echo(f"  {text}", err=True)
     plan = assign_offsets(table.intervals, alignment, progress=progress)
     seconds = time.perf_counter() - start
-    write_text(output, write_intervals(table, plan.offsets), TABLE)
+    io.write_text(output, write_intervals(table, plan.offsets), io.TABLE)
     _tell_offsets(plan, len(table.rows), seconds, as_json=as_json)
     if capacity is not None and plan.height > capacity:
         click.echo(f"{plan.height:,} bytes exceed the capacity of {capacity:,}", err=True)

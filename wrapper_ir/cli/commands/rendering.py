@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wrapper_ir.cli import command as cli
-from wrapper_ir.cli.files import (
-    MODULE,
-    check_output,
-    check_target,
-    read_pairs,
-    read_program,
-    render,
-    replacing,
-    save_program,
-    write_module,
-)
+from wrapper_ir.cli import files as io
 from wrapper_ir.cli.terminal import bar, out, step
 from wrapper_ir.options.declared import ISA
 
@@ -80,22 +70,22 @@ def capture(  # noqa: PLR0913 - one parameter per option
 
     if options and emit_to is None:
         raise click.UsageError("-O needs --emit PATH")
-    chosen = check_target(target, options) if emit_to is not None else {}
+    chosen = io.check_target(target, options) if emit_to is not None else {}
     with step("importing the model"):
         model = find_model(reference, args_reference)
-    check_output(output)
-    check_output(emit_to, MODULE)
+    io.check_output(output)
+    io.check_output(emit_to, io.MODULE)
     with step("capturing"):
         program = _captured(model, frontend, isa, freeze=freeze)
     if emit_to is not None:
         from wrapper_ir.emitters import TakesConstants
 
         with step(f"emitting {target}"):
-            artifact = render(program, target, chosen)
+            artifact = io.render(program, target, chosen)
         beside = emit_to != "-" and isinstance(artifact, TakesConstants)
-        write_module(artifact, target, emit_to, constants=beside)
+        io.write_module(artifact, target, emit_to, constants=beside)
     if output is not None or emit_to is None:
-        save_program(program, output or "-")
+        io.save_program(program, output or "-")
 
 
 def _captured(model: Capturable, frontend: str, isa: str, *, freeze: bool | None) -> Program:
@@ -149,9 +139,9 @@ def emit(file: str, target: str, options: tuple[str, ...], output: str, constant
     beside = constants == "beside"
     if beside and "-" in (file, output):
         raise click.UsageError("--constants beside needs files, not standard input and output")
-    chosen = check_target(target, options)
-    program = read_program(file, data=beside)
-    write_module(render(program, target, chosen), target, output, constants=beside)
+    chosen = io.check_target(target, options)
+    program = io.read_program(file, data=beside)
+    io.write_module(io.render(program, target, chosen), target, output, constants=beside)
 
 
 # ``wrapper-ir export``: build a program into a library that runs without wrapper_ir.
@@ -210,11 +200,11 @@ def export(  # noqa: PLR0913 - one parameter per option
     if output == "-":
         raise click.UsageError("the output goes to a file or folder, not to standard output")
     printer = probes.printer("off")
-    pairs, chosen = read_pairs(metadata), check_target(target, options)
+    pairs, chosen = io.read_pairs(metadata), io.check_target(target, options)
     check(output, pairs, target, **how.options)
     models: dict[str, list[Any]] = {}
     for name, file in map(_named, files):
-        models.setdefault(name, []).append(read_program(file, data=True))
+        models.setdefault(name, []).append(io.read_program(file, data=True))
     is_plain = len(files) == 1 and _named(files[0])[1] == files[0]
     programs = next(iter(models.values())) if is_plain else models
     with bar(f"building {output}") as progress:
@@ -279,10 +269,10 @@ def run(  # noqa: PLR0913 - one parameter per option
     from wrapper_ir.interpreter import interpret
     from wrapper_ir.passes import InsertProbes, PlanMemory, run_passes
 
-    chosen = check_target(target, options)
-    program = read_program(file, data=True)
+    chosen = io.check_target(target, options)
+    program = io.read_program(file, data=True)
     arguments = given.read(program)
-    check_output(output, RESULTS)
+    io.check_output(output, RESULTS)
     printer = probes.printer(None)
     function: Callable[..., Sequence[Any]]
     if interpreted:
@@ -294,7 +284,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     with faults_of(emitter_class(target), "its program was called"):
         results = _call(function, arguments)
     if output is not None:
-        with replacing(output, RESULTS) as temporary:
+        with io.replacing(output, RESULTS) as temporary:
             write_results(temporary, results)
     _show([summary(value) for value in results], as_json)
 

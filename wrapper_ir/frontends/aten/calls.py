@@ -180,7 +180,9 @@ class _Call:
         """Return the device to run on: that of the results, or else that of the arguments."""
         leaves = pytree.tree_leaves(self._expected.value)
         devices = [ops.to_device(leaf.device) for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        return next(iter((*devices, *map(self._state.device, self._bound.buffers))), lines.CPU)
+        buffers = self._state.draft.buffers
+        devices += [buffers[name].device for name in self._bound.buffers]
+        return next(iter(devices), lines.CPU)
 
 
 # Writing ops in functional graphs, which torch wraps to work on copies.

@@ -13,18 +13,10 @@ from torch.fx import GraphModule
 
 from wrapper_ir.build.draft import Equation, ProgramDraft, bind_given, metadata_of, range_checks
 from wrapper_ir.frontends.aten import sources
+from wrapper_ir.frontends.aten import state as aten
 from wrapper_ir.frontends.aten.control import to_value
 from wrapper_ir.frontends.aten.graph import constant, convert_node
 from wrapper_ir.frontends.aten.numbers import kind_of
-from wrapper_ir.frontends.aten.state import (
-    POISON,
-    GraphWalk,
-    NotAModelError,
-    Ref,
-    State,
-    UnsupportedGraphError,
-    UnsupportedNodeError,
-)
 from wrapper_ir.frontends.common.exported import Range, tied, with_apart_inputs, with_other_names
 from wrapper_ir.frontends.common.expressions import bound_of, is_about_layout
 from wrapper_ir.frontends.common.ops import SYMBOLIC
@@ -80,7 +72,7 @@ def from_fx(
             exported = sources.export_module(model, example_inputs, dynamic_shapes)
             source = sources.source_of_export(exported)
     else:
-        raise NotAModelError(kind=type(model).__name__)
+        raise aten.NotAModelError(kind=type(model).__name__)
     program = _Conversion(source).program(name)
     if source.copies:  # the graph is functional
         program = with_apart_inputs(program)
@@ -117,54 +109,135 @@ class _Conversion:
 
     def __init__(self, source: sources.Source) -> None:
         self._source = source
+        kind = sources.PlaceKind.CONSTANT
+        self._constants = [place for place in source.places if place.kind is kind]
+        #: The model's names for torch's symbols that are arguments.
+        self._names: dict[str, str] = {}
+        #: Sizes and strides with their sources, to be bound once all inputs are defined.
+        self._equations: list[Equation] = []
+        #: Checks of numbers that sizes determine.
+        self._late: list[AssertSymbol] = []
         ranges, hints = _symbols(source)
-        self._state = State(ranges=ranges, hints=hints)
-        self._walk = GraphWalk(self._state, source.module, convert_node)
+        self._state = aten.State(ranges=ranges, hints=hints)
+        self._draft = self._state.draft
+        self._walk = aten.GraphWalk(self._state, source.module, convert_node)
 
     def program(self, name: str) -> Program:
         state = self._state
         results: tuple[Value, ...] = ()
-        beginning = Beginning(state, self._source.places)
-        for line in guards_of(self._source.module, state):
-            self._walk.emit(line)
-        outputs = self._walk.run(self._given(beginning))
+        outputs = self._walk.run(self._given())
         if not state.problems:
             results = self._results(list(outputs))
         if state.problems:
-            raise UnsupportedGraphError(problems=tuple(state.problems))
+            raise aten.UnsupportedGraphError(problems=tuple(state.problems))
         program = state.draft.program(name, results)
         program = program.replace(in_spec=self._source.in_spec, out_spec=self._source.out_spec)
-        program = with_symbols_named(program, free_names(program, beginning.names))
+        program = with_symbols_named(program, free_names(program, self._names))
         program = _finished(program, state.draft)
         return with_other_names(program, *self._tensors())
 
-    def _given(self, beginning: Beginning) -> list[Any]:
-        """Return the value of each placeholder."""
-        places, values = self._source.places, beginning.values
-        constants = (place for place in places if place.kind is sources.PlaceKind.CONSTANT)
-        values |= {place.node.name: self._constant(place) for place in constants}
-        return [values[place.node.name] for place in places]
+    # The beginning: inputs, the symbols that their shapes bind, and checks.
 
-    def _constant(self, place: sources.Place) -> Any:
+    def _given(self) -> list[Any]:
+        """Return the value of each placeholder, after the lines that precede those of the nodes."""
+        state, places = self._state, self._source.places
+        inputs = (place for place in places if place.kind is not sources.PlaceKind.CONSTANT)
+        values = {place.node: self._value(place) for place in inputs}
+        self._bind()
+        for item in state.draft.inputs:
+            if isinstance(item, BufferInput):
+                self._walk.emit(AssertLayout(item.name))
+        for line in guards_of(self._source.module, state):
+            self._walk.emit(line)
+        values |= {place.node: self._value(place) for place in self._constants}
+        return [values[place.node] for place in places]
+
+    def _value(self, place: sources.Place) -> Any:
+        """Define an input or a constant, and return its value."""
+        known, is_constant = place.node.meta.get("val"), place.kind is sources.PlaceKind.CONSTANT
         try:
-            return Ref(constant(self._state, place.name, place.value, place.constant))
-        except UnsupportedNodeError as error:
-            if place.node.users:
+            if is_constant:
+                return aten.Ref(constant(self._state, place.name, place.value, place.constant))
+            if place.kind is sources.PlaceKind.FIXED:
+                return self._fixed(place)
+            if isinstance(known, torch.Tensor):
+                return self._tensor(place, known)
+            return self._number(place, known)
+        except aten.UnsupportedNodeError as error:
+            if place.node.users or not is_constant:
                 self._state.report(place.node, str(error))
-            return POISON
+            return aten.POISON
+
+    def _tensor(self, place: sources.Place, known: torch.Tensor) -> aten.Ref:
+        state = self._state
+        name = state.define(place.name, known)
+        origin = state.origin(place.node)
+        self._draft.inputs.append(BufferInput(name))
+        metadata = metadata_of(name, state.draft.buffers[name])
+        self._equations += [Equation(value, source, origin) for value, source in metadata]
+        return aten.Ref(name)
+
+    def _number(self, place: sources.Place, known: Any) -> Any:
+        state = self._state
+        if isinstance(known, SYMBOLIC):
+            kind, expr = kind_of(known), state.scalar(known)
+            if isinstance(expr, sympy.Symbol) and expr.name not in state.draft.bound:
+                self._draft.inputs.append(ScalarInput(state.bind(expr.name, kind)))
+                self._names[expr.name] = place.name
+                return expr
+            number = self._fresh_input(place, kind)
+            check = AssertSymbol(sympy.Eq(number, expr), f"{number} is not {expr}")
+            if state.is_bound(expr):
+                self._draft.emit(check)
+            else:
+                self._equations.append(Equation(expr, number.name))
+                self._late.append(check)
+            return number
+        return self._fixed(place)
+
+    def _fixed(self, place: sources.Place) -> Any:
+        """Convert an argument with a fixed value. A number is checked, anything else dropped."""
+        value = place.value
+        if not isinstance(value, (bool, int, float)):
+            return value
+        kinds = {bool: SymbolKind.BOOL, int: SymbolKind.INT, float: SymbolKind.FLOAT}
+        number = self._fresh_input(place, kinds[type(value)])
+        message = f"{number} is not {value}, for which the program was made"
+        if isinstance(value, bool):
+            self._draft.emit(AssertSymbol(number if value else sympy.Not(number), message))
+        elif value == value:  # a NaN equals nothing
+            self._draft.emit(AssertSymbol(sympy.Eq(number, value), message))
+        return value
+
+    def _fresh_input(self, place: sources.Place, kind: SymbolKind) -> sympy.Symbol:
+        name = self._state.bind_fresh(place.name, kind)
+        self._draft.inputs.append(ScalarInput(name))
+        return self._draft.symbol(name)
+
+    def _bind(self) -> None:
+        """Bind the symbols that sizes and strides give; check the ranges of those computed."""
+        draft = self._draft
+        for line in bind_given(draft, self._equations, self._state.bind):
+            draft.emit(line)
+            if isinstance(line, ComputeSymbol):
+                info, number = draft.symbols[line.symbol], draft.symbol(line.symbol)
+                limits = info.lower, info.upper
+                for check in range_checks(number, *limits, line.symbol, line.origin):
+                    draft.emit(check)
+        for check in self._late:
+            draft.emit(check)
+
+    # The end.
 
     def _tensors(self) -> tuple[dict[str, Any], dict[str, ConstantKind]]:
         """Return the model's tensors by name, and the kinds of its parameters and buffers."""
-        module, places = self._source.module, self._source.places
+        module, constants = self._source.module, self._constants
         parameters = dict(module.named_parameters(remove_duplicate=False))
         buffers = dict(module.named_buffers(remove_duplicate=False))
-        constants = [place for place in places if place.kind is sources.PlaceKind.CONSTANT]
         values = {place.name: place.value for place in constants} | buffers | parameters
         kinds = {place.name: place.constant for place in constants}
         kinds |= dict.fromkeys(buffers, ConstantKind.BUFFER)
         return values, kinds | dict.fromkeys(parameters, ConstantKind.PARAMETER)
-
-    # The end.
 
     def _results(self, outputs: list[Any]) -> tuple[Value, ...]:
         """Copy updates back to constants and inputs, and return the caller's results."""
@@ -184,18 +257,18 @@ class _Conversion:
         for position in source.results:
             try:
                 found.append(to_value(updated.get(nodes[position], outputs[position])))
-            except UnsupportedNodeError as error:
+            except aten.UnsupportedNodeError as error:
                 state.report(output, f"result {position}: {error}")
         return tuple(found)
 
-    def _separate(self, outputs: list[Any], targets: Mapping[int, Ref]) -> None:
+    def _separate(self, outputs: list[Any], targets: Mapping[int, aten.Ref]) -> None:
         """Copy each output that an earlier copy-back would overwrite."""
-        roots = self._state.draft.roots
+        roots = self._draft.roots
         earlier: set[str] = set()
         for position, target in targets.items():
             value = outputs[position]
-            if isinstance(value, Ref) and roots(value.name) & earlier and value != target:
-                outputs[position] = Ref(copied(self._state.draft, value.name))
+            if isinstance(value, aten.Ref) and roots(value.name) & earlier and value != target:
+                outputs[position] = aten.Ref(copied(self._draft, value.name))
             earlier |= roots(target.name)
 
 
@@ -240,104 +313,6 @@ def _finished(program: Program, draft: ProgramDraft) -> Program:
     )
 
 
-# The beginning of a program: its inputs, the symbols that their shapes bind, and checks.
-
-
-class Beginning:
-    """Converter of a graph's placeholders to inputs, lines that bind symbols, and checks."""
-
-    def __init__(self, state: State, places: Sequence[sources.Place]) -> None:
-        self._state = state
-        self._draft = state.draft
-        #: The value of each placeholder, by the node's name.
-        self.values: dict[str, Any] = {}
-        #: The model's names for torch's symbols that are arguments.
-        self.names: dict[str, str] = {}
-        #: Sizes and strides with their sources, to be bound once all inputs are defined.
-        self._equations: list[Equation] = []
-        #: Checks of numbers that sizes determine.
-        self._late: list[AssertSymbol] = []
-        for place in places:
-            if place.kind is sources.PlaceKind.CONSTANT:
-                continue
-            try:
-                self.values[place.node.name] = self._input(place)
-            except UnsupportedNodeError as error:
-                self.values[place.node.name] = POISON
-                state.report(place.node, str(error))
-        self._bind()
-        for item in self._draft.inputs:
-            if isinstance(item, BufferInput):
-                self._draft.emit(AssertLayout(item.name))
-
-    def _input(self, place: sources.Place) -> Any:
-        known = place.node.meta.get("val")
-        if place.kind is sources.PlaceKind.FIXED:
-            return self._fixed(place)
-        if isinstance(known, torch.Tensor):
-            return self._tensor(place, known)
-        return self._number(place, known)
-
-    def _tensor(self, place: sources.Place, known: torch.Tensor) -> Ref:
-        state = self._state
-        name = state.define(place.name, known)
-        origin = state.origin(place.node)
-        self._draft.inputs.append(BufferInput(name))
-        metadata = metadata_of(name, state.draft.buffers[name])
-        self._equations += [Equation(value, source, origin) for value, source in metadata]
-        return Ref(name)
-
-    def _number(self, place: sources.Place, known: Any) -> Any:
-        state = self._state
-        if isinstance(known, SYMBOLIC):
-            kind, expr = kind_of(known), state.scalar(known)
-            if isinstance(expr, sympy.Symbol) and expr.name not in state.draft.bound:
-                self._draft.inputs.append(ScalarInput(state.bind(expr.name, kind)))
-                self.names[expr.name] = place.name
-                return expr
-            number = self._fresh_input(place, kind)
-            check = AssertSymbol(sympy.Eq(number, expr), f"{number} is not {expr}")
-            if state.is_bound(expr):
-                self._draft.emit(check)
-            else:
-                self._equations.append(Equation(expr, number.name))
-                self._late.append(check)
-            return number
-        return self._fixed(place)
-
-    def _fixed(self, place: sources.Place) -> Any:
-        """Convert an argument with a fixed value. A number is checked, anything else dropped."""
-        value = place.value
-        if not isinstance(value, (bool, int, float)):
-            return value
-        kinds = {bool: SymbolKind.BOOL, int: SymbolKind.INT, float: SymbolKind.FLOAT}
-        number = self._fresh_input(place, kinds[type(value)])
-        message = f"{number} is not {value}, for which the program was made"
-        if isinstance(value, bool):
-            self._draft.emit(AssertSymbol(number if value else sympy.Not(number), message))
-        elif value == value:  # a NaN equals nothing
-            self._draft.emit(AssertSymbol(sympy.Eq(number, value), message))
-        return value
-
-    def _fresh_input(self, place: sources.Place, kind: SymbolKind) -> sympy.Symbol:
-        name = self._state.bind_fresh(place.name, kind)
-        self._draft.inputs.append(ScalarInput(name))
-        return self._draft.symbol(name)
-
-    def _bind(self) -> None:
-        """Bind the symbols that sizes and strides give; check the ranges of those computed."""
-        draft = self._draft
-        for line in bind_given(draft, self._equations, self._state.bind):
-            draft.emit(line)
-            if isinstance(line, ComputeSymbol):
-                info, number = draft.symbols[line.symbol], draft.symbol(line.symbol)
-                limits = info.lower, info.upper
-                for check in range_checks(number, *limits, line.symbol, line.origin):
-                    draft.emit(check)
-        for check in self._late:
-            draft.emit(check)
-
-
 # Guards on relations of sizes, which become checks.
 #
 # A graph is traced with example sizes. If tracing depended on a relation of sizes (a size is even,
@@ -345,7 +320,7 @@ class Beginning:
 # guard causes another trace. Here there is only one graph, so a failing check raises an error.
 
 
-def guards_of(module: torch.fx.GraphModule, state: State) -> Iterator[AssertSymbol]:
+def guards_of(module: torch.fx.GraphModule, state: aten.State) -> Iterator[AssertSymbol]:
     """Yield a check for each relation that the inputs' sizes must satisfy."""
     seen = set()
     for guard in _recorded_guards(module):

@@ -10,6 +10,7 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
+from wrapper_ir import lines
 from wrapper_ir.build.draft import range_checks
 from wrapper_ir.frontends.aten import numbers
 from wrapper_ir.frontends.aten.calls import Expected, call_op, emit_call
@@ -17,12 +18,7 @@ from wrapper_ir.frontends.aten.control import HIGHER_ORDER
 from wrapper_ir.frontends.aten.numbers import bind_item, bind_metadata
 from wrapper_ir.frontends.aten.state import Ref, UnsupportedNodeError, elements, is_guard
 from wrapper_ir.frontends.common.ops import SYMBOLIC, is_op
-from wrapper_ir.lines.args import Relation
-from wrapper_ir.lines.expr import dim, is_relation
-from wrapper_ir.lines.layout import Layout
-from wrapper_ir.lines.memory import Allocate, MemoryKind, Reinterpret
-from wrapper_ir.lines.program import Constant, ConstantKind
-from wrapper_ir.lines.symbols import AssertSymbol
+from wrapper_ir.lines.expr import is_relation
 
 if TYPE_CHECKING:
     from wrapper_ir.frontends.aten.state import GraphWalk, State
@@ -87,7 +83,7 @@ def _attribute(walk: GraphWalk, node: Node) -> Any:
 
 
 def constant(
-    state: State, qualified: str, tensor: torch.Tensor, kind: ConstantKind | None = None
+    state: State, qualified: str, tensor: torch.Tensor, kind: lines.ConstantKind | None = None
 ) -> str:
     """Return the constant for a tensor of the model, defined on first use."""
     draft = state.draft
@@ -100,9 +96,9 @@ def constant(
         raise UnsupportedNodeError(f"a constant of type {kind_name} is not supported")
     if kind is None:
         is_parameter = isinstance(tensor, torch.nn.Parameter)
-        kind = ConstantKind.PARAMETER if is_parameter else ConstantKind.TENSOR
+        kind = lines.ConstantKind.PARAMETER if is_parameter else lines.ConstantKind.TENSOR
     name = state.define(qualified, tensor)
-    draft.constants[name] = Constant(qualified, kind)
+    draft.constants[name] = lines.Constant(qualified, kind)
     draft.hold(name, tensor)
     return name
 
@@ -126,7 +122,7 @@ def _assert_scalar(walk: GraphWalk, node: Node) -> None:
     condition, *rest = walk.value(node.args)
     message = rest[0] if rest else node.kwargs.get("assert_msg", "")
     holds = condition if is_relation(condition) else sympy.Ne(condition, 0)
-    walk.emit(AssertSymbol(holds, str(message), origin=walk.state.origin(node)))
+    walk.emit(lines.AssertSymbol(holds, str(message), origin=walk.state.origin(node)))
 
 
 def _constrain_range(walk: GraphWalk, node: Node) -> None:
@@ -146,9 +142,9 @@ def _empty(walk: GraphWalk, node: Node) -> Any:
     if not isinstance(value, torch.Tensor):
         return call_op(walk, node)
     pinned = bool(node.kwargs.get("pin_memory"))
-    memory = MemoryKind.PINNED if pinned else MemoryKind.DEFAULT
+    memory = lines.MemoryKind.PINNED if pinned else lines.MemoryKind.DEFAULT
     name = walk.state.define(node.name, value)
-    walk.emit(Allocate(name, memory, origin=walk.state.origin(node)))
+    walk.emit(lines.Allocate(name, memory, origin=walk.state.origin(node)))
     return Ref(name)
 
 
@@ -169,12 +165,12 @@ def _as_strided(walk: GraphWalk, node: Node) -> Any:
     if offset is None:
         begin = have.offset
     else:
-        begin = dim(offset - elements(state.starts.get(source.name, 0), found.dtype.itemsize))
-    layout = Layout(found.dtype, found.device, found.size, found.stride, begin)
-    name = state.define_view(node.name, value, Relation.ALIAS, (source.name,))
+        begin = lines.dim(offset - elements(state.starts.get(source.name, 0), found.dtype.itemsize))
+    layout = lines.Layout(found.dtype, found.device, found.size, found.stride, begin)
+    name = state.define_view(node.name, value, lines.Relation.ALIAS, (source.name,))
     state.draft.buffers[name] = layout
     owner = source.name if offset is None else min(state.draft.roots(source.name))
-    walk.emit(Reinterpret(name, owner, origin=state.origin(node)))
+    walk.emit(lines.Reinterpret(name, owner, origin=state.origin(node)))
     return Ref(name)
 
 

@@ -20,8 +20,8 @@ from wrapper_ir.frontends.common.origins import origin_of
 from wrapper_ir.frontends.common.symbols import UnknownWayError
 from wrapper_ir.lines.args import Relation
 from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, quotient, scalar
-from wrapper_ir.lines.layout import Device, DType, Layout
-from wrapper_ir.lines.program import AnyLine, SymbolInfo, SymbolKind
+from wrapper_ir.lines.layout import DType, Layout
+from wrapper_ir.lines.program import SymbolInfo, SymbolKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +163,6 @@ class State:
         size, stride = (tuple(map(self.dim, each)) for each in (tensor.shape, tensor.stride()))
         return Layout(to_dtype(tensor.dtype), to_device(tensor.device), size, stride)
 
-    def device(self, name: str) -> Device:
-        """Return the device of a buffer."""
-        return self.draft.buffers[name].device
-
     def start_of(self, tensor: torch.Tensor) -> Dim:
         """Return a tensor's storage offset in bytes."""
         return dim(self.dim(tensor.storage_offset()) * tensor.element_size())
@@ -237,6 +233,7 @@ class GraphWalk:
         self.state = state
         self.module = module
         self.values: dict[Node, Any] = {}
+        self.emit = state.draft.emit
         self._convert = convert
 
     def run(self, given: Sequence[Any]) -> Any:
@@ -258,10 +255,6 @@ class GraphWalk:
     def value(self, arg: Any) -> Any:
         """Return an argument, or all arguments, with nodes replaced by their values."""
         return torch.fx.node.map_arg(arg, lambda node: self.values[node])
-
-    def emit(self, line: AnyLine) -> None:
-        """Append a line."""
-        self.state.draft.emit(line)
 
     def inline(self, module: Any, given: Sequence[Any]) -> Any:
         """Convert a graph that a node calls, inlined into this one."""

@@ -12,30 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import sympy
 import torch
 
+from wrapper_ir import lines
 from wrapper_ir.analysis.ops import OVERWRITING, is_torchs
-from wrapper_ir.lines.args import (
-    Access,
-    Arg,
-    DeviceArg,
-    EnumArg,
-    EnumKind,
-    ListArg,
-    NamedArg,
-    NoneArg,
-    Relation,
-    StringArg,
-    buffers_in,
-)
+from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.effects import handed_over
-from wrapper_ir.lines.kernels import ExternKernel, TorchOp
-from wrapper_ir.lines.layout import Device
-from wrapper_ir.lines.schema import OpSchema, SchemaArg, parse_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wrapper_ir.build.draft import ProgramDraft
-    from wrapper_ir.lines.args import OpResult
 
 SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 """Torch's symbolic numbers."""
@@ -75,43 +60,43 @@ class MisfitError(Exception):
     """An argument does not fit the schema of an op. Never leaves a front end."""
 
 
-def to_device(device: torch.device) -> Device:
+def to_device(device: torch.device) -> lines.Device:
     """Convert a device. A CPU has no index."""
-    return Device(device.type, None if device.type == "cpu" else device.index)
+    return lines.Device(device.type, None if device.type == "cpu" else device.index)
 
 
-def plain_argument(value: Any) -> Arg | None:
+def plain_argument(value: Any) -> lines.Arg | None:
     """Convert a string, device, layout or memory format; None for any other value."""
     match value:
         case str():
-            return StringArg(value)
+            return lines.StringArg(value)
         case torch.device():
-            return DeviceArg(to_device(value))
+            return lines.DeviceArg(to_device(value))
         case torch.layout():
-            return EnumArg(EnumKind.LAYOUT, str(value).removeprefix("torch."))
+            return lines.EnumArg(lines.EnumKind.LAYOUT, str(value).removeprefix("torch."))
         case torch.memory_format():
-            return EnumArg(EnumKind.MEMORY_FORMAT, str(value).removeprefix("torch."))
+            return lines.EnumArg(lines.EnumKind.MEMORY_FORMAT, str(value).removeprefix("torch."))
         case _:
             return None
 
 
-def source_of(op: Any) -> TorchOp:
+def source_of(op: Any) -> lines.TorchOp:
     """Return the declaration of an op, or of a method that carries its own."""
-    own: TorchOp | None = getattr(op, "source", None)
-    return own or TorchOp(str(op._schema))  # noqa: SLF001 - its only text
+    own: lines.TorchOp | None = getattr(op, "source", None)
+    return own or lines.TorchOp(str(op._schema))  # noqa: SLF001 - its only text
 
 
 def call_of(
     draft: ProgramDraft,
     op: Any,
-    args: tuple[Arg, ...],
-    kwargs: tuple[NamedArg, ...] = (),
-    results: tuple[OpResult, ...] = (),
+    args: tuple[lines.Arg, ...],
+    kwargs: tuple[lines.NamedArg, ...] = (),
+    results: tuple[lines.OpResult, ...] = (),
     **where: Any,
-) -> ExternKernel:
+) -> lines.ExternKernel:
     """Return a call of an op, declared if necessary; ``where`` may hold its device and origin."""
     name = draft.declare(str(op.name()), source_of(op))
-    return ExternKernel(name, args, kwargs, results, **where)
+    return lines.ExternKernel(name, args, kwargs, results, **where)
 
 
 def is_op(target: object) -> bool:
@@ -124,9 +109,9 @@ class Bound:
     """An op with its arguments bound to its schema."""
 
     op: Any  #: the overload that takes the arguments
-    schema: OpSchema
-    args: tuple[Arg, ...]
-    kwargs: tuple[NamedArg, ...]
+    schema: lines.OpSchema
+    args: tuple[lines.Arg, ...]
+    kwargs: tuple[lines.NamedArg, ...]
 
     @property
     def name(self) -> str:
@@ -139,27 +124,31 @@ class Bound:
         given = (*self.args, *(value for _, value in self.kwargs))
         return [each.buffer for each in buffers_in(given)]
 
-    def relation(self, path: Path) -> tuple[Relation, tuple[str, ...]]:
+    def relation(self, path: Path) -> tuple[lines.Relation, tuple[str, ...]]:
         """Return the relation of the result at a path to the arguments, and the buffers in it."""
         position = handed_over(self.schema.name)
         if position is not None:
-            return Relation.ALIAS, tuple(each.buffer for each in buffers_in([self.args[position]]))
+            return lines.Relation.ALIAS, tuple(
+                each.buffer for each in buffers_in([self.args[position]])
+            )
         given = self.schema.given(self.args, self.kwargs)
         type_ = self.schema.type_at(path)
         sets = type_.alias_sets if type_ is not None else frozenset()
-        relation = Relation.MAY_ALIAS if self.name in _MAY_COPY or not sets else Relation.ALIAS
+        relation = (
+            lines.Relation.MAY_ALIAS if self.name in _MAY_COPY or not sets else lines.Relation.ALIAS
+        )
         tags = getattr(self.op, "tags", ())
         if not sets and (self.name in _MAY_ALIAS or torch.Tag.maybe_aliasing_or_mutating in tags):
             sets = frozenset("*")
         found = dict.fromkeys(b.buffer for b in buffers_in(self.schema.sharing(sets, given)))
-        return (relation, tuple(found)) if found else (Relation.FRESH, ())
+        return (relation, tuple(found)) if found else (lines.Relation.FRESH, ())
 
 
 def bind_arguments(
     op: Any,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    convert: Callable[[Any, SchemaArg, Access], Arg],
+    convert: Callable[[Any, lines.SchemaArg, lines.Access], lines.Arg],
 ) -> Bound:
     """Bind the arguments of a call to the op's schema.
 
@@ -175,7 +164,7 @@ def bind_arguments(
     op = _number_overload(op, args)
     if torch.Tag.inplace_view in getattr(op, "tags", ()) and not is_torchs(str(op.name())):
         raise MisfitError("it changes the shape or the storage of the tensor that it is given")
-    schema = parse_schema(source_of(op).schema)
+    schema = lines.parse_schema(source_of(op).schema)
     positional, given = schema.positional, _given(schema, args, kwargs)
     named = [a for a in schema.args if a.keyword_only and a.name in given]
     last = max((i for i, p in enumerate(positional) if p.name in given), default=-1)
@@ -183,17 +172,23 @@ def bind_arguments(
         theirs = op._schema.arguments  # noqa: SLF001 - the only source of the defaults' values
         given = {**{each.name: each.default_value for each in theirs}, **given}
 
-    def converted(declared: SchemaArg, value: Any) -> Arg:
+    def converted(declared: lines.SchemaArg, value: Any) -> lines.Arg:
         if isinstance(value, (list, tuple)):
-            return ListArg(tuple(converted(declared, item) for item in value))
+            return lines.ListArg(tuple(converted(declared, item) for item in value))
         value = _typed(value, declared.type.base)
-        return NoneArg() if value is None else convert(value, declared, _access(schema, declared))
+        return (
+            lines.NoneArg()
+            if value is None
+            else convert(value, declared, _access(schema, declared))
+        )
 
     ordered = tuple(converted(each, given[each.name]) for each in positional[: last + 1])
     return Bound(op, schema, ordered, tuple((a.name, converted(a, given[a.name])) for a in named))
 
 
-def _given(schema: OpSchema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _given(
+    schema: lines.OpSchema, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the values of a call by the names of their arguments."""
     positional = schema.positional
     if len(args) > len(positional):
@@ -215,12 +210,12 @@ def _typed(value: Any, base: str) -> Any:
     return bool(value) if isinstance(value, int) and base in ("bool", "SymBool") else value
 
 
-def _access(schema: OpSchema, declared: SchemaArg) -> Access:
+def _access(schema: lines.OpSchema, declared: lines.SchemaArg) -> lines.Access:
     """Return an op's access to an argument. ``out`` arguments are overwritten."""
     if not declared.type.writes:
-        return Access.READ
+        return lines.Access.READ
     overwrites = declared.keyword_only or schema.name.partition(".")[0] in OVERWRITING
-    return Access.WRITE if overwrites else Access.READ_WRITE
+    return lines.Access.WRITE if overwrites else lines.Access.READ_WRITE
 
 
 def _number_overload(op: Any, args: Sequence[Any]) -> Any:

@@ -19,15 +19,9 @@ import torch
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.common import exported
+from wrapper_ir.frontends.inductor import compat, export_guards
 from wrapper_ir.frontends.inductor import dropped_facts as facts
-from wrapper_ir.frontends.inductor import export_guards
 from wrapper_ir.frontends.inductor import session as sessions
-from wrapper_ir.frontends.inductor.compat import (
-    InductorError,
-    cache_dir,
-    compile_lock,
-    inductor_config,
-)
 from wrapper_ir.frontends.inductor.errors import CaptureError, UnsupportedLineError
 from wrapper_ir.frontends.inductor.folding import folding_apart, inner_compiler, with_folding
 from wrapper_ir.frontends.inductor.identity import is_bisected_away
@@ -91,7 +85,7 @@ def lower_graph(
             warnings.simplefilter("ignore")
             folding = stack.enter_context(folding_apart(wanted=fold))
             product = run({**_CONFIG, "freezing": freeze})
-    except InductorError as error:
+    except compat.InductorError as error:
         inner = getattr(error, "inner_exception", None)
         if isinstance(inner, WrapperIRError):
             if isinstance(inner, UnsupportedLineError):
@@ -199,7 +193,7 @@ def with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
             delivery, options = delivery_of(config_patches or {})
             settings = _settings(session.settings, options)
             capturing = replace(session, settings=settings, capture=True, hold=None)
-            with compile_lock, sessions.use_session(capturing):
+            with compat.compile_lock, sessions.use_session(capturing):
                 examples = facts.take_strings(model_, example_inputs_)
                 how = settings, delivery
                 program, graph = _program(model_, lambda config: run(config, examples), *how)
@@ -235,7 +229,7 @@ def _program(
 ) -> tuple[Program, torch.fx.GraphModule]:
     """Return the program of a graph that takes and returns leaves, and Inductor's graph."""
     patches = dict(settings.inductor)
-    freeze = bool(patches.get("freezing", inductor_config.freezing))
+    freeze = bool(patches.get("freezing", compat.inductor_config.freezing))
     inputs = [node.name for node in model.graph.find_nodes(op="placeholder")]
     free = export_guards.free_sizes(model.graph, inputs)
     env = export_guards.shape_env_of(model.graph)
@@ -280,7 +274,7 @@ def _files(program: Program, settings: Settings, delivery: Delivery) -> list[Any
     target = Path(delivery.target)
     if target.suffix == ".so" and not delivery.is_package:
         return str(shipping.export(artifact, target, **delivery.build))
-    root = Path(cache_dir()) / (target if delivery.target else "wrapper_ir")
+    root = Path(compat.cache_dir()) / (target if delivery.target else "wrapper_ir")
     root.mkdir(parents=True, exist_ok=True)
     options = shipping.check(root / "model.so", delivery.metadata, **delivery.build)
     with tempfile.TemporaryDirectory(dir=root) as scratch:

@@ -19,15 +19,9 @@ from wrapper_ir.frontends.common.exported import (
     with_apart_inputs,
 )
 from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
+from wrapper_ir.frontends.inductor import compat, export_guards
 from wrapper_ir.frontends.inductor import dropped_facts as facts
-from wrapper_ir.frontends.inductor import export_guards
 from wrapper_ir.frontends.inductor.aot_compile import lower_graph, read_names, with_values
-from wrapper_ir.frontends.inductor.compat import (
-    aot_compile,
-    compile_lock,
-    forget_last_trace,
-    inductor_config,
-)
 from wrapper_ir.frontends.inductor.errors import CaptureError
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
@@ -85,13 +79,13 @@ def capture(
         CaptureError: The model cannot be exported, or Inductor cannot lower it.
         UnsupportedLineError: Something in its wrapper has no typed form.
     """
-    with compile_lock, compiling_for(isa):
+    with compat.compile_lock, compiling_for(isa):
         exported, examples = _export(model, args, kwargs, dynamic_shapes)
         try:
-            frozen = inductor_config.freezing if freeze is None else freeze
+            frozen = compat.inductor_config.freezing if freeze is None else freeze
             program, graph = _compile(exported, examples, freeze=frozen)
         finally:
-            forget_last_trace()
+            compat.forget_last_trace()
     for recorder in open_recorders():
         recorder.add(program, graph)
     return program
@@ -151,9 +145,9 @@ def _compile(
     session = _session(exported)
 
     def run(config: dict[str, Any]) -> Any:
-        return aot_compile(_flattened(module), inputs, options=config)
+        return compat.aot_compile(_flattened(module), inputs, options=config)
 
-    fold = bool(inductor_config.aot_inductor.use_runtime_constant_folding)
+    fold = bool(compat.inductor_config.aot_inductor.use_runtime_constant_folding)
     with registered(session):
         lowered = lower_graph(run, freeze=freeze, fold=fold)
     program = facts.with_truth_values(facts.with_numbers(lowered.program, numbers), examples)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import sympy
 import torch
 
+from wrapper_ir import lines
 from wrapper_ir.build.draft import range_checks
 from wrapper_ir.frontends.common.exported import PLAIN, Range, memory_key, unused
 from wrapper_ir.frontends.common.expressions import is_about_layout, to_scalar
@@ -20,19 +21,7 @@ from wrapper_ir.frontends.inductor.compat import ConstantFolder
 from wrapper_ir.frontends.inductor.convert.values import tensor_layout
 from wrapper_ir.frontends.inductor.errors import CaptureError
 from wrapper_ir.lines import expr as ours
-from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg, ScalarArg, ScalarValue
-from wrapper_ir.lines.control import BufferInput, ScalarInput
-from wrapper_ir.lines.program import (
-    PACKING_OPS,
-    AnyLine,
-    Constant,
-    ConstantKind,
-    FrozenMap,
-    Packing,
-    Program,
-    SymbolKind,
-)
-from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol, ComputeSymbol
+from wrapper_ir.lines.program import PACKING_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -98,23 +87,25 @@ def take_numbers(module: torch.fx.GraphModule) -> dict[int, float]:
     return floats
 
 
-def with_truth_values(program: Program, examples: Sequence[Any]) -> Program:
+def with_truth_values(program: lines.Program, examples: Sequence[Any]) -> lines.Program:
     """Return the program with boolean inputs where the examples have booleans, not integers.
 
     Their values are part of the export: each is asserted to equal the example's.
     """
     symbols = dict(program.symbols)
     for item, value in zip(program.inputs, examples, strict=True):
-        if isinstance(value, bool) and isinstance(item, ScalarInput):
-            symbols[item.symbol] = replace(symbols[item.symbol], kind=SymbolKind.BOOL)
-    return program.replace(symbols=FrozenMap(symbols))
+        if isinstance(value, bool) and isinstance(item, lines.ScalarInput):
+            symbols[item.symbol] = replace(symbols[item.symbol], kind=lines.SymbolKind.BOOL)
+    return program.replace(symbols=lines.FrozenMap(symbols))
 
 
-def with_numbers(program: Program, numbers: Mapping[int, float]) -> Program:
+def with_numbers(program: lines.Program, numbers: Mapping[int, float]) -> lines.Program:
     """Return the program with the numbers back at the positions that ``take_numbers`` removed."""
     results = enumerate(program.results)
     return program.replace(
-        results=tuple(ScalarValue(numbers[i]) if i in numbers else value for i, value in results)
+        results=tuple(
+            lines.ScalarValue(numbers[i]) if i in numbers else value for i, value in results
+        )
     )
 
 
@@ -144,56 +135,56 @@ def _named(expr: Any, names: Mapping[str, str]) -> Any:
     return expr.xreplace({each: sympy.Symbol(names[each.name]) for each in symbols})
 
 
-def with_guards(program: Program, guards: Sequence[Guard]) -> Program:
+def with_guards(program: lines.Program, guards: Sequence[Guard]) -> lines.Program:
     """Return the program with a check for each condition, placed where sizes are first known."""
     distinct = reversed(dict(reversed(guards)).items())
-    checks = [AssertSymbol(*guard) for guard in distinct if guard[0] is not True]
+    checks = [lines.AssertSymbol(*guard) for guard in distinct if guard[0] is not True]
     at = _after_sizes(program)
     return program.replace(body=(*program.body[:at], *checks, *program.body[at:]))
 
 
-def _after_sizes(program: Program) -> int:
+def _after_sizes(program: lines.Program) -> int:
     """Return the index of the first line after those that find the symbols in the inputs' sizes."""
     body = program.body
     at = max((index + 1 for index, _ in _sizes(program)), default=0)
-    while at < len(body) and isinstance(body[at], (AssertSymbol, ComputeSymbol)):
+    while at < len(body) and isinstance(body[at], (lines.AssertSymbol, lines.ComputeSymbol)):
         at += 1
     return at
 
 
-def _sizes(program: Program) -> Iterator[tuple[int, BindSymbol]]:
+def _sizes(program: lines.Program) -> Iterator[tuple[int, lines.BindSymbol]]:
     """Yield the lines that bind a symbol to a size or a stride of an input, with their indices."""
-    inputs = {value.name for value in program.inputs if isinstance(value, BufferInput)}
+    inputs = {value.name for value in program.inputs if isinstance(value, lines.BufferInput)}
     for index, line in enumerate(program.body):
-        if isinstance(line, BindSymbol) and line.source.buffer in inputs:
+        if isinstance(line, lines.BindSymbol) and line.source.buffer in inputs:
             yield index, line
 
 
 def with_exported_ranges(
-    program: Program, ranges: Mapping[str, Range], least: Mapping[str, int]
-) -> Program:
+    program: lines.Program, ranges: Mapping[str, Range], least: Mapping[str, int]
+) -> lines.Program:
     """Return the program with the ranges of the export, from the ``least`` values on if given.
 
     Those of symbols that sizes are get checked with the sizes, those that are computed from sizes
     here.
     """
     symbols = dict(program.symbols)
-    checks: dict[str, list[AssertSymbol]] = {}
+    checks: dict[str, list[lines.AssertSymbol]] = {}
     for name, (lower, upper) in ranges.items():
         if name in symbols:
             lower = max(lower or 0, least[name]) if name in least else lower
             symbols[name] = replace(symbols[name], lower=lower, upper=upper)
             checks[name] = range_checks(ours.symbol(name), lower, upper, name)
     at = _after_sizes(program)
-    body: list[AnyLine] = []
+    body: list[lines.AnyLine] = []
     for line in program.body[:at]:
         body.append(line)
-        if isinstance(line, ComputeSymbol):
+        if isinstance(line, lines.ComputeSymbol):
             body += checks.get(line.symbol, ())
-    return program.replace(symbols=FrozenMap(symbols), body=(*body, *program.body[at:]))
+    return program.replace(symbols=lines.FrozenMap(symbols), body=(*body, *program.body[at:]))
 
 
-def without_bounds(program: Program, *, lower: bool, upper: bool) -> Program:
+def without_bounds(program: lines.Program, *, lower: bool, upper: bool) -> lines.Program:
     """Return the program with sizes and strides of inputs that may be smaller, or larger.
 
     Nothing checks a bound that a program does not have, and nothing relies on it.
@@ -203,7 +194,7 @@ def without_bounds(program: Program, *, lower: bool, upper: bool) -> Program:
         info = symbols[line.symbol]
         least = 0 if lower and info.lower is not None else info.lower
         symbols[line.symbol] = replace(info, lower=least, upper=None if upper else info.upper)
-    return program.replace(symbols=FrozenMap(symbols))
+    return program.replace(symbols=lines.FrozenMap(symbols))
 
 
 # Frozen parameters: recipes for the packed ones, so that another machine can make them again.
@@ -248,45 +239,47 @@ def noted_packing() -> Iterator[dict[int, PackedBy]]:
         folder.run_node = original
 
 
-def with_packing(program: Program, noted: Mapping[int, PackedBy]) -> Program:
+def with_packing(program: lines.Program, noted: Mapping[int, PackedBy]) -> lines.Program:
     """Return the program with a recipe for each packed constant that any machine can repeat.
 
     The plain tensors that are packed become constants as well, unless they are already; the packed
     ones come last.
     """
     own = {memory_key(v): n for n, v in program.data.items() if n in program.constants}
-    plain: dict[str, Constant] = {}
-    packed: dict[str, Constant] = {}
+    plain: dict[str, lines.Constant] = {}
+    packed: dict[str, lines.Constant] = {}
     buffers, data = dict(program.buffers), dict(program.data)
 
     def add_plain(name: str, value: torch.Tensor) -> str:
         new = unused(f"{name}_plain", program, buffers)
         qualified = program.constants[name].qualified_name
         is_taken = any(constant.qualified_name == qualified for constant in plain.values())
-        plain[new] = Constant(new if is_taken else qualified, ConstantKind.TENSOR)
+        plain[new] = lines.Constant(new if is_taken else qualified, lines.ConstantKind.TENSOR)
         buffers[new], data[new] = tensor_layout(value), value.detach()
         return new
 
-    def to_arg(name: str, value: Any) -> Arg:
+    def to_arg(name: str, value: Any) -> lines.Arg:
         if isinstance(value, torch.Tensor):
-            return BufferArg(own.get(memory_key(value)) or add_plain(name, value))
+            return lines.BufferArg(own.get(memory_key(value)) or add_plain(name, value))
         if value is None:
-            return NoneArg()
+            return lines.NoneArg()
         if isinstance(value, (list, tuple)):
-            return ListArg(tuple(ScalarArg(int(each)) for each in value))
-        return ScalarArg(value)
+            return lines.ListArg(tuple(lines.ScalarArg(int(each)) for each in value))
+        return lines.ScalarArg(value)
 
     for name, constant in program.constants.items():
         by = noted.get(id(program.data.get(name)))
-        if constant.kind is not ConstantKind.PACKED or by is None:
+        if constant.kind is not lines.ConstantKind.PACKED or by is None:
             continue
         if by.op in PACKING_OPS and all(map(_is_repeatable, by.args)):
-            packing = Packing(by.op, tuple(to_arg(name, arg) for arg in by.args), by.position)
+            packing = lines.Packing(by.op, tuple(to_arg(name, arg) for arg in by.args), by.position)
             qualified = f"{constant.qualified_name}.packed"
             packed[name] = replace(constant, qualified_name=qualified, packing=packing)
     kept = {n: constant for n, constant in program.constants.items() if n not in packed}
     return program.replace(
-        constants=FrozenMap({**kept, **plain, **packed}), buffers=FrozenMap(buffers), data=data
+        constants=lines.FrozenMap({**kept, **plain, **packed}),
+        buffers=lines.FrozenMap(buffers),
+        data=data,
     )
 
 

@@ -102,13 +102,10 @@ def split(module: GraphModule, found: Folding) -> GraphModule | None:
 
 def _part(module: GraphModule, results: Sequence[Node]) -> GraphModule:
     """Return the graph of some nodes and all that they depend on."""
-    needed: set[Node] = set()
-    todo = list(results)
-    while todo:
-        node = todo.pop()
-        if node not in needed:
-            needed.add(node)
-            todo += node.all_input_nodes
+    needed = {*results}
+    for node in reversed(module.graph.nodes):  # users come after what they use
+        if node in needed:
+            needed.update(node.all_input_nodes)
     graph = torch.fx.Graph()
     copies: dict[Node, Node] = {}
     for node in module.graph.nodes:

@@ -81,9 +81,8 @@ class TritonNote:
     entry: str  #: the function's name: ``name``, or the user's name for it
     buffers: Mapping[str, BufferNote]  #: that this call passes, by parameter
     nodes: tuple[Any, ...]  #: the IR nodes that the kernel computes
-    touched: tuple[
-        compat.MemoryDep, ...
-    ] = ()  #: accesses to memory in it, as far as Inductor knows them
+    #: Accesses to memory in it, as far as Inductor knows them.
+    touched: tuple[compat.MemoryDep, ...] = ()
     bodies: tuple[Any, ...] = ()  #: Inductor's loop bodies in it, in order
     #: Name of a buffer in loop bodies -> name of the buffer that has the memory.
     real: Mapping[str, str] = field(default_factory=dict)

@@ -29,21 +29,10 @@ from typing import Any
 
 from wrapper_ir.devices import is_registered
 from wrapper_ir.errors import OptionValueError, WrapperIRError
-from wrapper_ir.frontends.inductor import compat, devices, overlaps, straight
+from wrapper_ir.frontends.inductor import compat, devices, errors, identity, overlaps, straight
 from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.choices import with_free_choices
 from wrapper_ir.frontends.inductor.compat import V, codegen_common, inductor_entry
-from wrapper_ir.frontends.inductor.errors import (
-    InstallOrderError,
-    UnsupportedConfigError,
-    UnsupportedDeviceError,
-)
-from wrapper_ir.frontends.inductor.identity import (
-    IdentityPass,
-    Scripts,
-    is_bisected_away,
-    package_keys,
-)
 from wrapper_ir.frontends.inductor.settings import Settings
 
 
@@ -205,10 +194,10 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (compat.CachedResult, "wrap_post_compile", overlaps.noting_metadata),
     (compat.RuntimeWrapper, "post_compile", straight.noting_graph),
     (compat.AOTDispatchAutograd, "process_runtime_tangent", overlaps.with_plain_gradients),
-    (compat.CompilePackage, "source_id_from_fn", package_keys),
+    (compat.CompilePackage, "source_id_from_fn", identity.package_keys),
     (compat.SerializedFxCompile, "serialize_compile", partial(sessions.with_context, registered)),
     (compat.ShapeEnv, "evaluate_expr", with_free_choices),
-    *((module, "extra_imports", Scripts) for module in compat.repro_writers),
+    *((module, "extra_imports", identity.Scripts) for module in compat.repro_writers),
 )
 
 #: The replacements in effect: place, name, their function, and ours.
@@ -231,7 +220,7 @@ def _register() -> None:
             _entry(device, codegen.wrapper_codegen),
             _entry(device, codegen.cpp_wrapper_codegen, "cpp_wrapper"),
             _fx_entry(device, codegen.fx_wrapper_codegen),
-            IdentityPass(device, previous.custom_pass),
+            identity.IdentityPass(device, previous.custom_pass),
             previous.custom_config,
         )
         previous.ours = codegen_common.device_codegens[device]
@@ -283,7 +272,7 @@ def _is_stock(
     if is_subgraph:
         return not hasattr(parent, "session")
     graph: Any = V.graph
-    return is_bisected_away(session, graph.module.graph)
+    return identity.is_bisected_away(session, graph.module.graph)
 
 
 def _is_ours(device: str) -> bool:
@@ -293,8 +282,8 @@ def _is_ours(device: str) -> bool:
 def _refusal(device: str, setting: str | None) -> WrapperIRError | None:
     """Return the error with which our contexts refuse a slot, or None if they do not."""
     if not is_registered(device):
-        return UnsupportedDeviceError(device=device)
-    return None if setting is None else UnsupportedConfigError(setting=setting)
+        return errors.UnsupportedDeviceError(device=device)
+    return None if setting is None else errors.UnsupportedConfigError(setting=setting)
 
 
 # ``install``: in its block every compilation by Inductor is ours, whoever starts it.
@@ -372,5 +361,5 @@ def uninstall() -> None:
     """
     installations = _stack.get()
     if not installations:
-        raise InstallOrderError
+        raise errors.InstallOrderError
     installations[-1].uninstall()

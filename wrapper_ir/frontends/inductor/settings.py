@@ -15,12 +15,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
 from wrapper_ir.errors import OptionError, OptionValueError, nearest
-from wrapper_ir.frontends.inductor.compat import (
-    inductor_config,
-    list_mode_options,
-    pick_vec_isa,
-    processor,
-)
+from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.devices import ABOUT_GRAPHS, CAPTURES
 from wrapper_ir.frontends.inductor.errors import UnsupportedConfigError
 from wrapper_ir.options import declared as take
@@ -140,7 +135,7 @@ def _asked_for(passed: Mapping[str, Any]) -> Iterator[str]:
     """Yield the emitter options that Inductor's settings, or the options passed to it, turn on."""
 
     def said(name: str) -> bool:
-        return bool(passed.get(name, getattr(inductor_config, name, False)))
+        return bool(passed.get(name, getattr(compat.inductor_config, name, False)))
 
     is_shown = said("trace.provenance_tracking_to_timeline")
     if is_shown or said("cpp.enable_kernel_profile"):
@@ -156,7 +151,7 @@ def with_cpp_wrapper(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """
     values = with_underscores(options)
     is_set = "cpp_wrapper" in values
-    cpp_wrapper: object = values.pop("cpp_wrapper", bool(inductor_config.cpp_wrapper))
+    cpp_wrapper: object = values.pop("cpp_wrapper", bool(compat.inductor_config.cpp_wrapper))
     take.CPP_WRAPPER.check(cpp_wrapper)
     if not cpp_wrapper or values.setdefault("emitter", take.CPP_EMITTER) == take.CPP_EMITTER:
         return values
@@ -204,7 +199,7 @@ def compiling_for(isa: str) -> Iterator[None]:
     width = {"cpp.simdlen": _WIDTHS[isa]} if isa in _WIDTHS else {}
     token = _LEVEL.set(isa if width else "")
     try:
-        with inductor_config.patch({**pinned_settings(), **width}):
+        with compat.inductor_config.patch({**pinned_settings(), **width}):
             yield
     finally:
         _LEVEL.reset(token)
@@ -212,7 +207,7 @@ def compiling_for(isa: str) -> Iterator[None]:
 
 def kernel_flags() -> tuple[str, tuple[str, ...]]:
     """Return the name of the instruction set, and the flags that follow the toolchain's own."""
-    cpp = inductor_config.cpp
+    cpp = compat.inductor_config.cpp
     flags = []
     if cpp.enable_unsafe_math_opt_flag:
         flags.append("-funsafe-math-optimizations")
@@ -222,9 +217,9 @@ def kernel_flags() -> tuple[str, tuple[str, ...]]:
     level = _LEVEL.get()
     if level:
         return level, tuple(flags)
-    if processor():
-        flags.append(f"-march={processor()}")
-    return str(pick_vec_isa()), tuple(flags)
+    if compat.processor():
+        flags.append(f"-march={compat.processor()}")
+    return str(compat.pick_vec_isa()), tuple(flags)
 
 
 # Modes of torch.compile and options of Inductor: passed on, mapped to ours, or refused.
@@ -312,7 +307,7 @@ def delivery_of(options: Mapping[str, Any]) -> tuple[Delivery, dict[str, Any]]:
     """Return the request that options and Inductor's settings describe, and the other options."""
     remaining = with_underscores(options)
     remaining.pop("cpp_wrapper", None)
-    config: Any = inductor_config
+    config: Any = compat.inductor_config
     settings: dict[str, Any] = {}
     for name in sorted(set(fates()) & set(config._config)):
         if name.startswith(_LIBRARIES):
@@ -353,7 +348,7 @@ def changed_wrapper_settings() -> Iterator[tuple[str, Any, Fate]]:
     Settings for libraries are left out, and so are those for CUDA graphs: without an option of ours
     Inductor captures calls itself, even around our functions.
     """
-    config: Any = inductor_config
+    config: Any = compat.inductor_config
     for name, fate in fates().items():
         entry = config._config.get(name)
         is_elsewhere = name.startswith(_LIBRARIES) or ABOUT_GRAPHS in name or "_wrapper" in name
@@ -371,7 +366,7 @@ def with_mode(options: Mapping[str, Any]) -> dict[str, Any]:
     explicit = dict(options)
     mode = explicit.pop("mode", take.MODE.default)
     take.MODE.check(mode)
-    modes: Mapping[str, Mapping[str, Any]] = list_mode_options()
+    modes: Mapping[str, Mapping[str, Any]] = compat.list_mode_options()
     if mode not in modes:  # 2.11 lacks one
         expected = f"one of {', '.join(map(repr, modes))}"
         raise OptionValueError(option="mode", value=mode, expected=expected)
@@ -392,7 +387,7 @@ def split_options(
         OptionError: Neither we nor Inductor have an option of that name.
         OptionValueError: A value has another type than Inductor's, or has no meaning here.
     """
-    config: Any = inductor_config
+    config: Any = compat.inductor_config
     known = config._config  # aliases among them, which a copy leaves out
     kept: dict[str, Any] = {name: value for name, value in options.items() if name in ours}
     passed: dict[str, Any] = {}

@@ -6,14 +6,8 @@ import ast
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.frontends.inductor import notes
 from wrapper_ir.frontends.inductor.compat import MemoryDep, Mixin, Placeholder, V, ir
-from wrapper_ir.frontends.inductor.notes import (
-    BufferNote,
-    PartNote,
-    TritonNote,
-    buffers_of,
-    nodes_of,
-)
 from wrapper_ir.lines.args import Access
 
 if TYPE_CHECKING:
@@ -61,13 +55,13 @@ class _Parts(list[Any]):
                 if isinstance(buffer.get_output_spec(), ir.NonOwningLayout):
                     wrapper.codegen_allocation(buffer)  # which Inductor forgets before 2.15
                 where = self._workspace.outer_name, position, self._rows, self._columns
-                wrapper.writing_part = PartNote(part.buffer_name, part.reduction_type, *where)
+                wrapper.writing_part = notes.PartNote(part.buffer_name, part.reduction_type, *where)
                 yield part
         finally:
             wrapper.writing_part = None
 
 
-def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> TritonNote:
+def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> notes.TritonNote:
     code = src_code.replace(str(Placeholder.DESCRIPTIVE_NAME), name)
     code = code.replace(str(Placeholder.KERNEL_NAME), name).replace("#pragma CMT", "#")
     nodes = [node for node in schedule if hasattr(node, "get_buffer_names")]
@@ -78,7 +72,7 @@ def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> Tri
     changed = {name for output in outputs for name in output.get_mutations()}
     changed |= {real.get(name, name) for name in changed}
     buffers = {}
-    for note in buffers_of(kernel.args, produced):
+    for note in notes.buffers_of(kernel.args, produced):
         written_elsewhere = note.buffer in kernel.args.output_buffers
         if note.access is Access.READ and note.buffer in changed and not written_elsewhere:
             # A template may write to its listed inputs, such as the sums of attention.
@@ -86,13 +80,13 @@ def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> Tri
         buffers[note.param] = note
     for workspace in getattr(kernel.args, "workspace_args", ()):
         param, buffer = workspace.inner_name, workspace.outer_name
-        buffers[param] = BufferNote(param, buffer, workspace.dtype, Access.READ_WRITE)
+        buffers[param] = notes.BufferNote(param, buffer, workspace.dtype, Access.READ_WRITE)
     accesses = (at for node in nodes for at in node.read_writes.reads_and_writes())
     # Each is by the name of the buffer that has the memory.
     touched = tuple(at.rename(real) for at in accesses if isinstance(at, MemoryDep))
     parts = (getattr(part, "_body", None) for node in nodes for part in node.get_nodes())
     bodies = tuple(body for body in parts if body is not None)  # templates have none
-    return TritonNote(name, code, name, buffers, nodes_of(nodes), touched, bodies, real)
+    return notes.TritonNote(name, code, name, buffers, notes.nodes_of(nodes), touched, bodies, real)
 
 
 def hint_for_export(error: Exception) -> str | None:
@@ -102,7 +96,7 @@ def hint_for_export(error: Exception) -> str | None:
     return "kernels of Triton are exported through torch.library.wrap_triton" if is_kernel else None
 
 
-def note_of_users_kernel(name: str, definition: str, args: Mapping[str, Any]) -> TritonNote:
+def note_of_users_kernel(name: str, definition: str, args: Mapping[str, Any]) -> notes.TritonNote:
     """Return the note on a user's kernel and its arguments (by parameter) in the current node.
 
     ``definition`` is the Python expression with which Inductor defines it.
@@ -110,7 +104,7 @@ def note_of_users_kernel(name: str, definition: str, args: Mapping[str, Any]) ->
     call: Any = ast.parse(definition.strip(), mode="eval").body
     entry, code = (ast.literal_eval(argument) for argument in call.args[:2])
     current: Any = V.graph.scheduler.current_node
-    nodes = nodes_of([current])
+    nodes = notes.nodes_of([current])
     user = next(node for node in nodes if isinstance(node, ir.UserDefinedTritonKernel))
     changed = {name for output in user.get_outputs() for name in output.get_mutation_names()}
     buffers = {}
@@ -119,5 +113,5 @@ def note_of_users_kernel(name: str, definition: str, args: Mapping[str, Any]) ->
             # Fusion may have made the kernel write another buffer than the one that was passed.
             original: Any = user.kwargs[param]
             access = Access.READ_WRITE if original.get_name() in changed else Access.READ
-            buffers[param] = BufferNote(param, value.get_name(), value.get_dtype(), access)
-    return TritonNote(name, code.strip() + "\n", entry, buffers, nodes)
+            buffers[param] = notes.BufferNote(param, value.get_name(), value.get_dtype(), access)
+    return notes.TritonNote(name, code.strip() + "\n", entry, buffers, nodes)

@@ -18,11 +18,6 @@ import torch
 
 from wrapper_ir.emitters.triton import source_of
 from wrapper_ir.frontends.inductor import compat
-from wrapper_ir.frontends.inductor.compat import (
-    MultiKernelCall,
-    SizeHintMultiKernelCall,
-    dynamo_timed,
-)
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError, UnsupportedTorchError
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.triton import binary_of_files, keep_binary
@@ -86,7 +81,7 @@ def pin(
         UnsupportedLineError: It needs an unknown kind of launch.
     """
     if len(tuner.launchers) > 1 and examples is not None:
-        timed = dynamo_timed("wrapper_ir.tune", log_pt2_compile_event=True)
+        timed = compat.dynamo_timed("wrapper_ir.tune", log_pt2_compile_event=True)
         with torch.cuda.device(device), timed:
             tuner.autotune_to_one_config(*examples())
     launcher, *_ = tuner.launchers
@@ -254,7 +249,7 @@ class Tuners:
             self._begun[note.code] = _compiling(note)
         tuner = self._begun[note.code]
         if hasattr(tuner, "result"):
-            with dynamo_timed("wrapper_ir.wait_for_kernel", log_pt2_compile_event=True):
+            with compat.dynamo_timed("wrapper_ir.wait_for_kernel", log_pt2_compile_event=True):
                 tuner = self._begun[note.code] = tuner.result()
         try:
             _ = tuner.launchers, tuner._create_compile_meta, tuner._create_compile_options
@@ -301,12 +296,12 @@ def fastest(
     makes the arguments of a call to try them with; without, it is the first.
     """
     all_args = {number: [slice(None)] for number in range(len(tuners))}
-    make: Any = MultiKernelCall
+    make: Any = compat.MultiKernelCall
     call = make(note.name, list(tuners), all_args)
     if call.picked_kernel is None and examples is None:
         return 0
     if call.picked_kernel is None and examples is not None:
-        with dynamo_timed("wrapper_ir.tune", log_pt2_compile_event=True):
+        with compat.dynamo_timed("wrapper_ir.tune", log_pt2_compile_event=True):
             durations = times(call, device, examples)
         call.picked_kernel = durations.index(min(durations))
         if not call.disable_cache:
@@ -324,6 +319,6 @@ def times(call: Any, device: torch.device, examples: Callable[[], Sequence[Any]]
 
 def nearest(note: AlternativesNote, shapes: Sequence[tuple[int, ...]]) -> int:
     """Return the index of the kernel that was tuned for the shapes nearest to the given ones."""
-    measure: Any = SizeHintMultiKernelCall._dist_heuristic
+    measure: Any = compat.SizeHintMultiKernelCall._dist_heuristic
     distances = [measure(None, shapes, tuned_for) for tuned_for in note.shapes or ()]
     return distances.index(min(distances))

@@ -14,7 +14,8 @@ from __future__ import annotations
 import functools
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,7 +28,7 @@ from wrapper_ir.runtime.cuda_graphs.status import GraphStatus, Journal, everythi
 from wrapper_ir.runtime.living import register
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
 
 _Call: TypeAlias = "Callable[..., tuple[Any, ...]]"
@@ -47,45 +48,28 @@ _PATIENCE: Final = 64
 V = TypeVar("V")
 
 
-class Cache(Generic[V]):
-    """An LRU cache.
-
-    Args:
-        limit: The most values to keep.
-    """
+class Cache(OrderedDict[Hashable, V]):
+    """An LRU cache of at most ``limit`` values."""
 
     def __init__(self, limit: int) -> None:
+        super().__init__()
         self._limit = limit
-        self._items: OrderedDict[Hashable, V] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __iter__(self) -> Iterator[V]:
-        return iter(self._items.values())
-
-    def get(self, key: Hashable) -> V | None:
+    def recent(self, key: Hashable) -> V | None:
         """Return the value of a key, and make it the most recently used."""
-        found = self._items.get(key)
-        if found is not None:
-            self._items.move_to_end(key)
-        return found
+        if key in self:
+            self.move_to_end(key)
+        return self.get(key)
 
     def room(self) -> V | None:
         """Make room for one more value; return the evicted one."""
-        if len(self._items) < self._limit:
-            return None
-        return self._items.popitem(last=False)[1]
+        return None if len(self) < self._limit else self.popitem(last=False)[1]
 
     def put(self, key: Hashable, value: V) -> None:
         """Store a value; evict the least recently used one if there are too many."""
-        self._items.pop(key, None)
+        self.pop(key, None)
         self.room()
-        self._items[key] = value
-
-    def pop(self, key: Hashable) -> V | None:
-        """Drop a key; return its value."""
-        return self._items.pop(key, None)
+        self[key] = value
 
 
 class _Warm(NamedTuple):
@@ -180,7 +164,7 @@ class CudaGraphs:
     def release(self) -> int:
         """Drop the graphs; return the bytes of their input buffers. Later calls capture again."""
         with self._lock:
-            graphs = list(self._graphs)
+            graphs = list(self._graphs.values())
             self._drop(*graphs)
             return sum(extent(place) for graph in graphs for place in graph.places)
 
@@ -213,7 +197,7 @@ class CudaGraphs:
             self._journal.ran(reason)
             return call(args)
         key = _key(args)
-        graph = self._graphs.get(key)
+        graph = self._graphs.recent(key)
         if graph is not None:
             self._latest = graph
             return self._replay(call, graph, args)
@@ -224,12 +208,12 @@ class CudaGraphs:
 
     def _warmth(self, key: Hashable) -> _Warm | None:
         """Return the warm-up record of a kind of call, if this thread has made one."""
-        warm = self._warm.get(key)
+        warm = self._warm.recent(key)
         return warm if warm is not None and threading.get_ident() in warm.threads else None
 
     def _warm_up(self, call: _Call, key: Hashable, args: list[Any]) -> tuple[Any, ...]:
         """Run the program, so that this thread may capture the next call of this kind."""
-        warm, thread = self._warm.get(key), threading.get_ident()
+        warm, thread = self._warm.recent(key), threading.get_ident()
         threads = {thread} if warm is None else warm.threads | {thread}
         pointers = {n: arg.data_ptr() for n, arg in enumerate(args) if isinstance(arg, Tensor)}
         self._journal.ran()
@@ -309,7 +293,7 @@ class CudaGraphs:
         tensors = {n: arg for n, arg in enumerate(given) if isinstance(arg, Tensor)}
         constants = self._constants()
         shared = range(len(captured)) if self._is_shared else self._shared
-        results = memory.Results(captured, tensors, constants, recorder.device, shared=shared)
+        planner = memory.Planner(captured, tensors, constants, recorder.device, shared=shared)
         checked = [
             n for n in tensors if self._checks or not isinstance(args[n], torch.nn.Parameter)
         ]
@@ -325,7 +309,7 @@ class CudaGraphs:
         return _Graph(
             key,
             recording,
-            results,
+            memory.Results(planner),
             tensor_guard(originals, shapes, strides),
             tuple(checked),
             tuple((n, arg) for n, arg in enumerate(args) if n not in tensors),
@@ -343,7 +327,7 @@ class CudaGraphs:
         """Run the program in this call and in all later ones."""
         self._journal.refused = (reason,)  # and no call will be captured any more
         self._journal.ran(reason)
-        self._drop(*self._graphs)
+        self._drop(*self._graphs.values())
         return call(args)
 
     def _drop(self, *graphs: _Graph) -> None:
@@ -352,7 +336,7 @@ class CudaGraphs:
             self._recorder.wait()
         self._latest = None
         for graph in graphs:
-            self._graphs.pop(graph.key)
+            self._graphs.pop(graph.key, None)
 
     # Replaying.
 

@@ -31,14 +31,8 @@ if TYPE_CHECKING:
 class CutGraphs:
     """A decorator that captures the pieces of a function and makes its calls take turns.
 
-    Args:
-        program: The program's name.
-        device: Its GPU.
-        limit: The most graphs to keep for a piece: one for each set of sizes and numbers.
-        checks: True to compare layouts of parameters in every call too.
-        recorder: Returns a new recorder for a piece.
-
-    The function takes the list of inputs and empties it.
+    The function takes the list of inputs and empties it. The arguments are those of
+    :class:`CudaGraphs`, for each piece; ``recorder`` returns a new recorder for one.
     """
 
     def __init__(
@@ -66,15 +60,11 @@ class CutGraphs:
         shared: Sequence[int] = (),
         constants: Callable[[], list[Tensor]] = list,
     ) -> CudaGraphs:
-        """Return the decorator that captures the function of one piece.
+        """Return the decorator that captures the function of one piece, which is at ``place``.
 
-        Args:
-            place: Its position in the program.
-            writes: Positions of inputs that it writes to.
-            settled: Positions of inputs that come from other pieces, whose addresses are fixed
-                once those are captured.
-            shared: Positions of results that no caller sees.
-            constants: Returns its current constants on the GPU.
+        The other arguments are those of :class:`CudaGraphs`: ``settled`` inputs come from other
+        pieces, whose addresses are fixed once those are captured, and no caller sees ``shared``
+        results.
         """
         made = CudaGraphs(
             f"{self._program} at {place}",

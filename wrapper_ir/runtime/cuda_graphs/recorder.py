@@ -20,7 +20,7 @@ import torch
 from wrapper_ir.runtime._private_cuda import clear_workspaces, current_stream, mend_capture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 _one_at_a_time: Final = threading.RLock()
 """PyTorch supports one capture at a time in a process."""
@@ -69,7 +69,12 @@ class CudaRecorder:
             self._capturing = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         graph = torch.cuda.CUDAGraph()
         how = {"pool": self._pool, "stream": self._capturing, "capture_error_mode": "thread_local"}
-        with _one_at_a_time, torch.cuda.device(self.device), _no_collection(), _own_workspaces():
+        with _one_at_a_time, torch.cuda.device(self.device), contextlib.ExitStack() as after:
+            if gc.isenabled():  # a collection could free memory that must stay during a capture
+                gc.disable()
+                after.callback(gc.enable)
+            clear_workspaces()  # so that cuBLAS allocates them from the graph's pool
+            after.callback(clear_workspaces)
             before = torch.cuda.current_stream()
             try:
                 with torch.cuda.graph(graph, **how):
@@ -101,28 +106,6 @@ class CudaRecorder:
             self._stream.synchronize()
 
 
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Disable garbage collection, which could free memory that must stay during a capture."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@contextlib.contextmanager
-def _own_workspaces() -> Iterator[None]:
-    """Make cuBLAS allocate its workspaces from the graph's pool, and drop them afterwards."""
-    clear_workspaces()
-    try:
-        yield
-    finally:
-        clear_workspaces()
-
-
 _NON_BLOCKING: Final = 1
 """``CU_STREAM_NON_BLOCKING``: no implicit synchronization with the legacy default stream."""
 
@@ -132,13 +115,10 @@ _RELAXED: Final = 2
 
 
 class BranchStream:
-    """A stream for a branch of captured calls.
+    """A stream of a GPU for a branch of captured calls.
 
     It does not come from PyTorch's shared pool: work that others put on such a stream during a
     capture would become part of the graph.
-
-    Args:
-        device: Its GPU.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -8,6 +8,7 @@ share it. A result that is a view of an input or a constant is returned as a vie
 from __future__ import annotations
 
 import functools
+import itertools
 import struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -52,30 +53,17 @@ def _view_of(base: _Recipe, view: _View) -> _Recipe:
 class Results:
     """The results of replays of a captured call.
 
-    ``args`` are its tensor inputs by position; for copied inputs, their buffers. Results at
-    ``shared`` positions are in memory that the next replay overwrites.
-
     Raises:
         UncopiedError: A result is on another device.
     """
 
-    def __init__(
-        self,
-        captured: Sequence[Any],
-        args: Mapping[int, Tensor],
-        constants: Sequence[Tensor],
-        device: torch.device,
-        *,
-        shared: Container[int] = (),
-    ) -> None:
-        planner = _Planner(captured, args, constants, device, shared=shared)
-        self._plan = [planner.plan(number, result) for number, result in enumerate(captured)]
+    def __init__(self, planner: Planner) -> None:
+        self._plan = list(itertools.starmap(planner.plan, enumerate(planner.captured)))
         self._sources = planner.sources
         self._like = [(tuple(s.shape), tuple(s.stride()), s.dtype) for s in planner.sources]
-        self._empty = _allocator(device)
-        self._is_single = len(captured) == len(self._sources) == 1 and (
-            self._sources[0] is captured[0]
-        )
+        self._empty = _allocator(planner.device)
+        are_equal = len(planner.captured) == len(self._sources) == 1
+        self._is_single = are_equal and self._sources[0] is planner.captured[0]
 
     def give(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """Return the results of a call that was just replayed with ``args``."""
@@ -87,8 +75,12 @@ class Results:
         return tuple([recipe(args, fresh) for recipe in self._plan])
 
 
-class _Planner:
-    """A builder of recipes for results. It holds inputs, so it must be short-lived."""
+class Planner:
+    """A builder of recipes for results. It holds inputs, so it must be short-lived.
+
+    ``args`` are the call's tensor inputs by position; for copied inputs, their buffers. Results at
+    ``shared`` positions are in memory that the next replay overwrites.
+    """
 
     def __init__(
         self,
@@ -99,11 +91,12 @@ class _Planner:
         *,
         shared: Container[int],
     ) -> None:
+        self.captured, self.device = captured, device
         self.sources: list[Tensor] = []
         self._args = args
         self._inputs = {_storage(tensor): position for position, tensor in args.items()}
         self._constants = {_storage(tensor): tensor for tensor in constants}
-        self._device, self._shared = device, shared
+        self._shared = shared
         self._groups: dict[int, list[Tensor]] = {}
         for result in captured:
             if isinstance(result, Tensor) and result.numel():
@@ -124,7 +117,7 @@ class _Planner:
         if result.numel() and storage in self._constants:
             constant = self._constants[storage]
             return _same(constant) if result is constant else _another(result)
-        if result.device != self._device:
+        if result.device != self.device:
             raise UncopiedError(f"result {number} is on {result.device}")
         if number in self._shared:
             return _another(result)

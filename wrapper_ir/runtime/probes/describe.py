@@ -147,10 +147,7 @@ TOLERANCES: Final[dict[torch.dtype, tuple[float, float]]] = {
 def difference(got: Tensor, expected: Tensor, tolerance: tuple[float, float] | None = None) -> str:
     """Describe how ``got`` differs from ``expected``, or return an empty string. NaN equals NaN.
 
-    Args:
-        got: A tensor.
-        expected: The expected tensor.
-        tolerance: Relative and absolute, in place of the type's entry in ``TOLERANCES``.
+    The tolerance, relative and absolute, is by default the type's entry in ``TOLERANCES``.
     """
     if got.dtype is not expected.dtype or got.shape != expected.shape:
         return f"is {describe_layout(got)}, expected {describe_layout(expected)}"
@@ -212,13 +209,8 @@ SHORT_DTYPES: Final[dict[torch.dtype, str]] = {
 
 #: Wider types that torch can compute with and that represent all values exactly.
 _WIDER: Final[dict[str, torch.dtype]] = {
-    "f8e4m3fn": torch.float32,
-    "f8e4m3fnuz": torch.float32,
-    "f8e5m2": torch.float32,
-    "f8e5m2fnuz": torch.float32,
-    "f8e8m0fnu": torch.float32,
-    "u16": torch.int64,
-    "u32": torch.int64,
+    **dict.fromkeys(("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0fnu"), torch.float32),
+    **dict.fromkeys(("u16", "u32"), torch.int64),
     "c32": torch.complex64,
 }
 

@@ -56,16 +56,12 @@ def make_probe(
     scalars: Sequence[str] = (),
     source: str = "",
 ) -> ProbeCall:
-    """Return the function that emitted code calls at a probe.
+    """Return the function that emitted code calls at a probe ``before`` or ``after`` a call.
 
-    Args:
-        label: The number and the name of the call.
-        when: ``before`` or ``after``.
-        level: ``names``, ``print``, ``save``, ``check``, ``check_nan``, ``stats``, ``compare`` or
-            ``hook``.
-        buffers: The names of the buffers, in the order in which they will be passed.
-        scalars: The names of the scalars, likewise.
-        source: The model's source line and module of the call.
+    The label is the number and the name of the call. The levels are ``names``, ``print``, ``save``,
+    ``check``, ``check_nan``, ``stats``, ``compare`` and ``hook``. The names of buffers, and of
+    scalars after them, are in the order in which these will be passed. ``source`` is the model's
+    source line and module of the call.
     """
     if level == "names":
         return line_writer(f"{label} {when}")
@@ -149,22 +145,15 @@ class _Probe:
         Raises:
             NonFiniteError: A tensor holds such a value.
         """
-        if self.when == "before":
-            tensors = self._tensors(values)
-            ranges = value_ranges([tensor for _, tensor in tensors])
-            words = [
-                _range_words(name, tensor, stats)
-                for (name, tensor), stats in zip(tensors, ranges, strict=True)
-            ]
-            session.inputs.of = (self.label, words)
-            return
-        tensors = [
-            (name, tensor)
-            for name, tensor in self._tensors(values)
-            if tensor.is_floating_point() or tensor.is_complex()
-        ]
+        tensors = self._tensors(values)
+        if self.when != "before":
+            tensors = [(n, t) for n, t in tensors if t.is_floating_point() or t.is_complex()]
         ranges = value_ranges([tensor for _, tensor in tensors])
-        for (name, _), stats in zip(tensors, ranges, strict=True):
+        found = [(*pair, stats) for pair, stats in zip(tensors, ranges, strict=True)]
+        if self.when == "before":
+            session.inputs.of = (self.label, [_range_words(*each) for each in found])
+            return
+        for name, _, stats in found:
             if stats.nan or (stats.inf and not allow_inf):
                 raise self._non_finite(session, name, stats)
 

@@ -33,14 +33,10 @@ _DEFAULT_LIMIT: Final = 1 << 30
 
 
 class DebugSession:
-    """The files and the output of one run.
+    """The files and the output of one run, with the arguments of :func:`debug_session`.
 
-    Args:
-        directory: The directory for saved tensors and statistics. It is created on the first write.
-        reference: A directory with the saved tensors of another run.
-        output: A file to append lines to, or ``stderr`` or ``stdout``.
-        limit: The maximum number of bytes in lines and files, or 0 for no limit. Lines of the level
-            ``names`` do not count, since the last one must never be missing.
+    The directory is created on the first write. Lines of the level ``names`` do not count for the
+    limit, since the last one must never be missing.
 
     Raises:
         OptionValueError: The limit is not a number of bytes.

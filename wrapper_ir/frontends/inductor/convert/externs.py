@@ -14,12 +14,7 @@ from torch.utils._pytree import tree_leaves
 from wrapper_ir.frontends.common.ops import Bound, Path, call_of, to_device
 from wrapper_ir.frontends.common.symbols import Binding, UnknownWayError, bind_along, bindings_of
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
-from wrapper_ir.frontends.inductor.convert import operators
-from wrapper_ir.frontends.inductor.convert.streams import (
-    convert_stream_op,
-    host_waits,
-    is_stream_op,
-)
+from wrapper_ir.frontends.inductor.convert import operators, streams
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
     Arg,
@@ -100,10 +95,10 @@ class ExternConverter:
         op = node.op_overload
         if op in _HIGHER_ORDER:
             _HIGHER_ORDER[op](self, node, *args, **kwargs)
-        elif is_stream_op(op):
+        elif streams.is_stream_op(op):
             queues, is_region = self._scope.shared.queues, self._scope.is_region
             values, origin = (*args, *kwargs.values()), self._scope.origin(node)
-            convert_stream_op(queues, op, values, origin, is_region=is_region)
+            streams.convert_stream_op(queues, op, values, origin, is_region=is_region)
         else:
             self.call(node, node_op(node), args, kwargs, self._results(node))
 
@@ -368,7 +363,7 @@ def bind_unbacked(scope: Scope, line: Any) -> None:
 
 def bind_item(scope: Scope, line: Any) -> None:
     """Convert a ``DynamicScalarLine``: read the only element of a tensor on the host."""
-    host_waits(scope.shared.queues)
+    streams.host_waits(scope.shared.queues)
     node = line.node
     (data,) = node.inputs
     item = ItemOf(scope.reference(data, scope.origin(node)))

@@ -110,9 +110,7 @@ class _OnZeros(compat.DefaultHandler):
         self._touch(name, index)
         self._stored[name] = value if mode is None else ValueRanges.unknown()
 
-    def store_reduction(self, name: str, index: Any, value: Any) -> None:
-        """Remember the range of a reduction's result."""
-        self.store(name, index, value)
+    store_reduction = store
 
     def reduction(self, dtype: Any, src_dtype: Any, reduction_type: str, value: Any) -> Any:
         """Return an unknown range for each result of a reduction."""
