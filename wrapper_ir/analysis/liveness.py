@@ -94,13 +94,7 @@ class Life:
 
 @dataclass(slots=True, eq=False)
 class _Work:
-    """Work that goes on after the line that starts it.
-
-    Attributes:
-        start: That line.
-        read: What it reads.
-        end: The last line that waits for it; ``None`` if there is none.
-    """
+    """Work that goes on after the line that starts it, until ``end``, the last to wait for it."""
 
     start: int
     read: tuple[Life, ...]

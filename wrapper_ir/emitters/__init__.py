@@ -23,6 +23,7 @@ from wrapper_ir.emitters.base import (
     Unsupported,
     faults_of,
 )
+from wrapper_ir.emitters.functions import constant_values
 from wrapper_ir.emitters.registry import (
     DuplicateEmitterError,
     EmitterLoadError,
@@ -35,37 +36,12 @@ from wrapper_ir.emitters.registry import (
     register_emitter,
     unregister_emitter,
 )
-from wrapper_ir.emitters.values import constant_values
 from wrapper_ir.options.declared import Legal
 from wrapper_ir.options.schema import Option, check_options, options_of
 
-__all__ = [
-    "Artifact",
-    "ArtifactError",
-    "DuplicateEmitterError",
-    "EmitError",
-    "Emitter",
-    "EmitterFaultError",
-    "EmitterLoadError",
-    "HasModule",
-    "Legal",
-    "LogicalProgramError",
-    "ModuleText",
-    "NamesConstants",
-    "NotAnEmitterError",
-    "Option",
-    "Problems",
-    "TakesConstants",
-    "UnknownEmitterError",
-    "Unsupported",
-    "check_options",
-    "constant_values",
-    "emitter_class",
-    "emitter_names",
-    "faults_of",
-    "make_emitter",
-    "option_names",
-    "options_of",
-    "register_emitter",
-    "unregister_emitter",
-]
+__all__ = ["Artifact", "ArtifactError", "DuplicateEmitterError", "EmitError", "Emitter"]
+__all__ += ["EmitterFaultError", "EmitterLoadError", "HasModule", "Legal", "LogicalProgramError"]
+__all__ += ["ModuleText", "NamesConstants", "NotAnEmitterError", "Option", "Problems"]
+__all__ += ["TakesConstants", "UnknownEmitterError", "Unsupported", "check_options"]
+__all__ += ["constant_values", "emitter_class", "emitter_names", "faults_of", "make_emitter"]
+__all__ += ["option_names", "options_of", "register_emitter", "unregister_emitter"]

@@ -37,32 +37,8 @@ from wrapper_ir.passes.textual import (
     parse_pipeline,
 )
 
-__all__ = [
-    "PASSES",
-    "Branch",
-    "CheckResults",
-    "Checked",
-    "FunctionPass",
-    "InsertFrees",
-    "InsertProbes",
-    "KeepStorage",
-    "Legalise",
-    "Pass",
-    "PassFaultError",
-    "PassLoadError",
-    "PassOutputError",
-    "PassSpellingError",
-    "PlanExterns",
-    "PlanMemory",
-    "PrepareCapture",
-    "ReuseInPlace",
-    "StripComments",
-    "legalisation_for",
-    "lower",
-    "lowering_for",
-    "parse_pass",
-    "parse_pipeline",
-    "pipeline_for",
-    "plan_memory",
-    "run_passes",
-]
+__all__ = ["PASSES", "Branch", "CheckResults", "Checked", "FunctionPass", "InsertFrees"]
+__all__ += ["InsertProbes", "KeepStorage", "Legalise", "Pass", "PassFaultError", "PassLoadError"]
+__all__ += ["PassOutputError", "PassSpellingError", "PlanExterns", "PlanMemory", "PrepareCapture"]
+__all__ += ["ReuseInPlace", "StripComments", "legalisation_for", "lower", "lowering_for"]
+__all__ += ["parse_pass", "parse_pipeline", "pipeline_for", "plan_memory", "run_passes"]

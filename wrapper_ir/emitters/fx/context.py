@@ -255,13 +255,9 @@ class Context(Run):
     """One run of the emitter.
 
     Attributes:
-        touched_inputs: The buffer inputs that the program uses.
         asserted: The buffers whose layouts the program checks.
-        checks: True to check inputs and results.
-        values: The values of nodes.
         places: The module attribute of each constant and object.
         ops: The ops of the C++ kernels that can be rendered, by name.
-        launched: The kernels that are launched over a grid, by name.
     """
 
     def __init__(self, program: Program, problems: Problems, *, checks: bool, values: bool) -> None:
