@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import SourceMap  # noqa: TC004
     from wrapper_ir.lines.program import Program
 
+__all__ = ["Artifact", "HasModule", "ModuleText", "NamesConstants", "TakesConstants"]
+
 
 @runtime_checkable
 class Artifact(Protocol):

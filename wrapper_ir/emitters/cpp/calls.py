@@ -6,13 +6,7 @@ from typing_extensions import override
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import FIXED_WRITERS, schema_of
-from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.arguments import (
-    NotPassableError,
-    bound_arguments,
-    dispatcher_argument,
-    shim_arguments,
-)
+from wrapper_ir.emitters.cpp import arguments, literals
 from wrapper_ir.emitters.cpp.exprs import CType, parameter_type
 from wrapper_ir.emitters.cpp.kernels import Shim, shim_of
 from wrapper_ir.emitters.cpp.literals import call, device_index
@@ -102,7 +96,7 @@ class CallLines(RegionBase):
         try:
             if shim is None or not self._call_shim(line, shim, schema):
                 self._call_by_schema(line, schema)
-        except NotPassableError as error:
+        except arguments.NotPassableError as error:
             self.unsupported(line, str(error))
         if line.op not in FIXED_WRITERS:
             for name in ir.effects(line, self.context.program).writes:
@@ -140,7 +134,7 @@ class CallLines(RegionBase):
 
     def _call_shim(self, line: ir.ExternKernel, shim: Shim, schema: ir.OpSchema) -> bool:
         """Call a C shim function if it does exactly what the op does; return whether it does."""
-        given = bound_arguments(line, schema)
+        given = arguments.bound_arguments(line, schema)
         targets: dict[int, str] = {}
         same: list[tuple[ir.ResultBuffer, str]] = []
         fresh: list[ir.ResultBuffer] = []
@@ -157,8 +151,8 @@ class CallLines(RegionBase):
                     return False
                 same.append((result, written))
         try:
-            args = shim_arguments(self, shim, schema, given, targets)
-        except NotPassableError:
+            args = arguments.shim_arguments(self, shim, schema, given, targets)
+        except arguments.NotPassableError:
             return False
         for result in fresh:
             self._declare(result)
@@ -169,9 +163,13 @@ class CallLines(RegionBase):
         return True
 
     def _call_by_schema(self, line: ir.ExternKernel, schema: ir.OpSchema) -> None:
-        given = bound_arguments(line, schema)
+        given = arguments.bound_arguments(line, schema)
         args = [
-            dispatcher_argument(self, d, given[d.name]) if d.name in given else "wir::unset"
+            (
+                arguments.dispatcher_argument(self, d, given[d.name])
+                if d.name in given
+                else "wir::unset"
+            )
             for d in schema.args
         ]
         while args and args[-1] == "wir::unset":

@@ -13,15 +13,6 @@ from wrapper_ir.analysis.ordering import needs_queues
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CppExprs
-from wrapper_ir.emitters.cpp.literals import (
-    ANYWHERE,
-    UNIT,
-    device_index,
-    device_parts,
-    device_type,
-    side_of,
-    statement,
-)
 from wrapper_ir.emitters.cpp.products import product_of
 from wrapper_ir.emitters.names import NamePlan
 from wrapper_ir.emitters.regions import Key, TextRun, wanted_names
@@ -101,7 +92,7 @@ class ProbeRow:
 
 
 class Context(TextRun):
-    """What one run of the emitter knows (see ``kernels.Run``).
+    """What one run of the emitter knows (see ``kernels.CppRun``).
 
     Attributes:
         kept: Memory and views that last from call to call.
@@ -130,7 +121,7 @@ class Context(TextRun):
     ) -> None:
         names = make_names(program)
         super().__init__(
-            program, problems, names, unit=UNIT, takes_out=takes_out, profiles=profiles
+            program, problems, names, unit=literals.UNIT, takes_out=takes_out, profiles=profiles
         )
         self.kept = kept
         #: Symbols that something depends on. A number that is passed in and is not among them may
@@ -149,7 +140,7 @@ class Context(TextRun):
         self.exprs = self.printer("")
         devices = accelerators_of(program)
         self.accelerator = devices[0] if devices else None
-        self.side = None if self.accelerator is None else side_of(self.accelerator)
+        self.side = None if self.accelerator is None else literals.side_of(self.accelerator)
         #: Headers of the runtime that the files include, and its parts that they use.
         self.headers: set[str] = {"generated"}
         self.parts: set[Part] = set()
@@ -197,7 +188,7 @@ class Context(TextRun):
         if self.accelerator is None or self.side is None or not all(self.side.guard):
             return []
         type_, name = self.side.guard
-        return [f"const {type_} {name}(call, {device_index(self.accelerator)});"]
+        return [f"const {type_} {name}(call, {literals.device_index(self.accelerator)});"]
 
     def _need_what_is_known(self) -> None:
         """Record the headers and parts that the files need whatever their lines are."""
@@ -248,7 +239,7 @@ class Context(TextRun):
         if key not in self._options:
             preferred = f"{layout.device.type}_{layout.dtype.torch_name}"
             name = self._options[key] = self.names.fresh(preferred)
-            where = f"{device_type(layout.device)}, {device_index(layout.device)}"
+            where = f"{literals.device_type(layout.device)}, {literals.device_index(layout.device)}"
             self._constant(f"wir::Options {name}{{{literals.dtype(layout.dtype)}, {where}}};")
         return self._options[key]
 
@@ -269,7 +260,7 @@ class Context(TextRun):
         """
         if not dims:
             dims = (str(layout.rank), *map(self.spec_array, (layout.size, layout.stride)))
-        device = ANYWHERE if anywhere else device_parts(layout.device)
+        device = literals.ANYWHERE if anywhere else literals.device_parts(layout.device)
         parts = (literals.dtype(layout.dtype), *device, *dims, *(["true"] if plain else ()))
         return f"{{{', '.join(parts)}}}"
 
@@ -308,7 +299,7 @@ class Context(TextRun):
     @staticmethod
     def put(writer: CodeWriter, text: str) -> None:
         """Write a statement, broken over lines if it is long."""
-        writer.lines(*statement(text, writer.width))
+        writer.lines(*literals.statement(text, writer.width))
 
 
 _DYNAMIC = -(2**63)

@@ -20,7 +20,7 @@ from wrapper_ir.emitters.regions import find_beginning
 from wrapper_ir.lines.expr import free_symbols
 
 if TYPE_CHECKING:
-    from wrapper_ir.emitters.cpp.kernels import Run
+    from wrapper_ir.emitters.cpp.kernels import CppRun
     from wrapper_ir.emitters.cpp.lines import RegionRenderer
 
 
@@ -33,7 +33,7 @@ class Entry:
     The beginning declares, remarks, and binds symbols to the inputs' metadata.
     """
 
-    def __init__(self, context: Run, renderer: RegionRenderer) -> None:
+    def __init__(self, context: CppRun, renderer: RegionRenderer) -> None:
         self._context = context
         self._renderer = renderer
         self._program = program = context.program

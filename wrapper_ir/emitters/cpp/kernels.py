@@ -152,7 +152,7 @@ def _symbol_of(source: CppSource) -> str:
     return f"wir_k_{digest[:20]}"
 
 
-class Run(Context):
+class CppRun(Context):
     """One run of the emitter, and what its files declare when a line first needs it."""
 
     @cached_property

@@ -25,7 +25,7 @@ from wrapper_ir.toolchain.manifest import Part
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wrapper_ir.emitters.cpp.kernels import Run
+    from wrapper_ir.emitters.cpp.kernels import CppRun
 
 
 LONG: Final = 400
@@ -53,13 +53,13 @@ _PART: Final = (
 )
 
 
-def render_files(context: Run, *, origins: bool) -> dict[str, CodeWriter]:
+def render_files(context: CppRun, *, origins: bool) -> dict[str, CodeWriter]:
     """Return the files of a program in reading order."""
     return _Module(context, origins=origins).files()
 
 
 class _Module:
-    def __init__(self, context: Run, *, origins: bool) -> None:
+    def __init__(self, context: CppRun, *, origins: bool) -> None:
         self._context = context
         self._open = f'namespace [[gnu::visibility("hidden")]] {context.namespace} {{'
         self._close = f"}}  // namespace {context.namespace}"
@@ -332,7 +332,7 @@ def _indented(writer: CodeWriter) -> CodeWriter:
 # The title.
 
 
-def _title(context: Run) -> list[str]:
+def _title(context: CppRun) -> list[str]:
     title = header_title(context.program, literals.prose)
     text = [title, "Written by wrapper_ir, to be read and edited."]
     text += header_lines(context.program, literals.prose, "  ", context.inputs)

@@ -25,11 +25,11 @@ from wrapper_ir.emitters.regions import Storages, TextWalker
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wrapper_ir.emitters.cpp.kernels import Run
+    from wrapper_ir.emitters.cpp.kernels import CppRun
     from wrapper_ir.emitters.writer import CodeWriter
 
 
-class RegionBase(TextWalker["Run"]):
+class RegionBase(TextWalker["CppRun"]):
     """Base of the renderers of all lines: writing, and the place of each buffer.
 
     ``last`` is the last line that touches each buffer. The variables of ``framed`` regions live in
@@ -40,7 +40,7 @@ class RegionBase(TextWalker["Run"]):
 
     def __init__(
         self,
-        context: Run,
+        context: CppRun,
         region: ir.Region,
         writer: CodeWriter,
         last: Mapping[str, int],

@@ -12,7 +12,7 @@ from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
 from wrapper_ir.analysis.kept import kept_in_state
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.cpp.context import FOLDING
-from wrapper_ir.emitters.cpp.kernels import Run
+from wrapper_ir.emitters.cpp.kernels import CppRun
 from wrapper_ir.emitters.cpp.module import render_files
 from wrapper_ir.emitters.regions import capture_facts
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
@@ -92,13 +92,13 @@ class CppRenderer(Captures):
             graphs=context.graphs,
         )
 
-    def _folding(self, program: ir.Program, problems: Problems) -> Run:
+    def _folding(self, program: ir.Program, problems: Problems) -> CppRun:
         """Return the state of a run for the program that computes folded constants.
 
         It runs once for each set of constants, so it keeps nothing and is not captured.
         """
         _refuse_devices(program, problems)
-        return Run(
+        return CppRun(
             program,
             kept_in_state(program),
             problems,
@@ -110,11 +110,11 @@ class CppRenderer(Captures):
             unit=FOLDING,
         )
 
-    def _context(self, program: ir.Program, problems: Problems) -> Run:
+    def _context(self, program: ir.Program, problems: Problems) -> CppRun:
         """Return the state of a run."""
         is_one, options = is_on_one_stream(program), self.graphs
         found = {} if options is None else pieces(program, options)
-        return Run(
+        return CppRun(
             program,
             kept_in_state(program, keep_arenas=self.arena == "kept", accelerated=is_one),
             problems,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
-    from wrapper_ir.emitters.cpp.kernels import Run
+    from wrapper_ir.emitters.cpp.kernels import CppRun
     from wrapper_ir.emitters.writer import CodeWriter
 
 
@@ -121,7 +121,7 @@ _WEAK = '[[gnu::weak, gnu::visibility("hidden")]] extern'
 class Tables:
     """The tables of a program, written once all of it is rendered."""
 
-    def __init__(self, context: Run) -> None:
+    def __init__(self, context: CppRun) -> None:
         self._context = context
         self._program = context.program
         self._constants = constant_table(context.program)

@@ -15,6 +15,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from typing_extensions import override
 
 import wrapper_ir.lines as ir
+from wrapper_ir import runtime
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.devices import named
@@ -27,13 +28,6 @@ from wrapper_ir.emitters.fx.kernels import KERNELS, KernelForm, KernelSet, form_
 from wrapper_ir.emitters.fx.library import unpack
 from wrapper_ir.emitters.fx.triton import PinnedKernel, described, launched
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
-from wrapper_ir.runtime import (
-    check_layout,
-    check_length,
-    check_object,
-    current_stream,
-    empty_strided_cpu,
-)
 from wrapper_ir.runtime._private import registered_op
 
 # Direct calls for graphs that only run.
@@ -61,7 +55,7 @@ def shorten(graph: fx.Graph, device: ir.Device | None = None) -> None:
 
     ``device`` is the only accelerator that the graph uses, if it uses exactly one.
     """
-    makers = {torch.device("cpu"): empty_strided_cpu}
+    makers = {torch.device("cpu"): runtime.empty_strided_cpu}
     if device is not None and device.index is not None:
         if device.kind.python.allocator:
             makers[torch.device(str(device))] = named(device.kind.python.allocator)
@@ -107,7 +101,7 @@ def _check_lengths(graph: fx.Graph, node: fx.Node, op: str) -> None:
     if parts:
         positions: list[Any] = [part.args[1] for part in parts]
         with graph.inserting_after(node):
-            graph.call_function(check_length, (node, 1 + max(positions), op))
+            graph.call_function(runtime.check_length, (node, 1 + max(positions), op))
     for part in parts:
         _check_lengths(graph, part, op)
 
@@ -144,7 +138,7 @@ def _shorten_launches(graph: fx.Graph, index: int) -> None:
     if not launches:
         return
     with graph.inserting_before(launches[0][0]):
-        stream = graph.call_function(current_stream, (index,))
+        stream = graph.call_function(runtime.current_stream, (index,))
     for node, kernel in launches:
         _shorten_launch(node, kernel, index, stream)
 
@@ -397,7 +391,7 @@ class FxArtifact:
 
         def checked(values: list[Any]) -> tuple[Any, ...]:
             for position, item in objects:
-                check_object(values[position], item.object, item.class_name)
+                runtime.check_object(values[position], item.object, item.class_name)
             return call(values)
 
         return as_function(checked if objects else call, self.program)
@@ -429,4 +423,4 @@ def _check_constants(program: ir.Program) -> None:
         if constant.kind is ir.ConstantKind.PACKED:
             continue
         (spec,) = specs_of(json.dumps([spec_of(name, program.layout(name))]))
-        check_layout(program.data[name], name, spec.dtype, spec.device, spec.size, spec.stride)
+        spec.check(program.data[name])

@@ -12,14 +12,6 @@ from typing_extensions import override
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ordering import is_branched, stream_of
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.literals import (
-    LINE_LENGTH,
-    Node,
-    assignment,
-    call,
-    statement,
-    tuple_of,
-)
 from wrapper_ir.emitters.regions import Storages, TextWalker
 from wrapper_ir.lines.traits import ends, shows, takes_memory, works
 
@@ -70,7 +62,11 @@ class RegionBase(TextWalker["Context"]):
     def returned(self) -> None:
         """Write the return statement."""
         values = [self.value(v) for v in self.region.results]
-        value = call("outputs.put", "outs", *values) if self.takes_out else tuple_of(values)
+        value = (
+            literals.call("outputs.put", "outs", *values)
+            if self.takes_out
+            else literals.tuple_of(values)
+        )
         self.put(value, head="return ")
 
     def value(self, value: ir.Value) -> str:
@@ -86,16 +82,16 @@ class RegionBase(TextWalker["Context"]):
     def check_out(self, position: int, layout: ir.Layout) -> None:
         """Write the check of memory provided for a result whose layout depends on symbols."""
         size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
-        check = call("outputs.check", "outs", str(position), size, stride)
+        check = literals.call("outputs.check", "outs", str(position), size, stride)
         self.put(check)
 
-    def put(self, value: Node, *, head: str = "", tail: str = "") -> None:
+    def put(self, value: literals.Node, *, head: str = "", tail: str = "") -> None:
         """Write a statement: a value, with text before and after it."""
-        self.writer.lines(*statement(value, self.writer.width, head=head, tail=tail))
+        self.writer.lines(*literals.statement(value, self.writer.width, head=head, tail=tail))
 
-    def unpack(self, targets: Sequence[str], value: Node) -> None:
+    def unpack(self, targets: Sequence[str], value: literals.Node) -> None:
         """Write an assignment of the items of a value."""
-        self.writer.lines(*assignment(targets, value, self.writer.width, unpack=True))
+        self.writer.lines(*literals.assignment(targets, value, self.writer.width, unpack=True))
 
     @contextlib.contextmanager
     def profiled(self, line: ir.AnyLine, name: str) -> Iterator[None]:
@@ -110,7 +106,7 @@ class RegionBase(TextWalker["Context"]):
         with self.writer.indent():
             yield
 
-    def assign(self, name: str, value: Node, sources: Sequence[str] = ()) -> None:
+    def assign(self, name: str, value: literals.Node, sources: Sequence[str] = ()) -> None:
         """Write an assignment to a buffer's variable."""
         target = self.context.buffer(name)
         self.put(value, head=f"{target} = ")
@@ -133,7 +129,7 @@ class RegionBase(TextWalker["Context"]):
             ended += [self._pools.pop(key) for key in sorted(self._pools) if key[0] == name]
         if not ended:
             return
-        room = LINE_LENGTH - self.writer.width - len("del ")
+        room = literals.LINE_LENGTH - self.writer.width - len("del ")
         for row in wrap(", ".join(ended) + ",", room + 1, break_long_words=False):
             self.writer.line(f"del {row.removesuffix(',')}")
 
