@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from wrapper_ir.analysis.kept import source_of
 from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.analysis.ops import PRODUCTS, may_drop, reads_otherwise, schema_of
+from wrapper_ir.lines import traits
 from wrapper_ir.lines.args import BufferArg, BufferValue, ResultBuffer
 from wrapper_ir.lines.control import BufferInput, Region, RegionLine, ScalarInput
 from wrapper_ir.lines.effects import Effects, effects
@@ -20,16 +21,6 @@ from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.layout import CPU, Layout
 from wrapper_ir.lines.memory import MemoryKind
 from wrapper_ir.lines.program import AnyLine, Program, SymbolInfo, SymbolKind
-from wrapper_ir.lines.traits import (
-    allocates,
-    allocates_one,
-    calls_kernel,
-    calls_op,
-    is_view,
-    lines_in,
-    op_of,
-    retakes,
-)
 from wrapper_ir.lines.walk import regions_of, walk
 
 if TYPE_CHECKING:
@@ -57,7 +48,7 @@ def spent_inputs(program: Program) -> dict[int, list[str]]:
 
 
 def _may_allocate(line: AnyLine) -> bool:
-    return allocates(line) or calls_op(line) or bool(regions_of(line))
+    return traits.allocates(line) or traits.calls_op(line) or bool(regions_of(line))
 
 
 def placed_results(program: Program) -> dict[str, int]:
@@ -68,8 +59,10 @@ def placed_results(program: Program) -> dict[str, int]:
     between, the storage may have other views and names. Symbols of the result's layout are bound
     by then.
     """
-    allocations = {line.out: line for line in program.body if allocates_one(line)}
-    views = {line.out: line for line in program.body if is_view(line) or retakes(line)}
+    allocations = {line.out: line for line in program.body if traits.allocates_one(line)}
+    views = {
+        line.out: line for line in program.body if traits.is_view(line) or traits.retakes(line)
+    }
     found: dict[str, int] = {}
     for position, value in enumerate(program.results):
         if not isinstance(value, BufferValue):
@@ -125,10 +118,10 @@ def stored_inputs(program: Program) -> frozenset[str]:
 
 def _read_as_stored(line: AnyLine, found: Effects, program: Program) -> list[str]:
     """Return the buffers whose memory a line reads or writes as it is."""
-    inner = [each for _, region in regions_of(line) for each in lines_in(region.body)]
+    inner = [each for _, region in regions_of(line) for each in traits.lines_in(region.body)]
     if any(_read_as_stored(each, effects(each, program), program) for each in inner):
         return found.touched
-    if calls_kernel(line) or op_of(line) in PRODUCTS:
+    if traits.calls_kernel(line) or traits.op_of(line) in PRODUCTS:
         return [*found.reads, *found.writes]
     if found.takes:
         return found.takes
@@ -153,10 +146,10 @@ def random_states(program: Program) -> frozenset[str]:
     passed: set[str] = set()
     lines = [line for _, line in walk(program)]
     for line in lines:
-        if calls_op(line) and may_drop(schema_of(program, line.op)):
+        if traits.calls_op(line) and may_drop(schema_of(program, line.op)):
             made = effects(line, program).defines
             found.update(name for name in made if _may_be_a_state(program.layout(name)))
-        elif calls_kernel(line):
+        elif traits.calls_kernel(line):
             passed.update(arg.buffer for arg in line.args if isinstance(arg, BufferArg))
     known = 0
     while known < len(found):  # a region's results have other names outside

@@ -10,33 +10,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.analysis.liveness import Life, storages_of
 from wrapper_ir.analysis.ops import draws, drops
 from wrapper_ir.analysis.ordering import needs_streams
-from wrapper_ir.lines.args import BufferArg, BufferValue, ScalarArg
 from wrapper_ir.lines.base import Runs
-from wrapper_ir.lines.control import ObjectInput, Region
-from wrapper_ir.lines.effects import Effects, effects
-from wrapper_ir.lines.kernels import CppKernel, DeviceKernel
-from wrapper_ir.lines.program import AnyLine, GraphRole, Program
 from wrapper_ir.lines.schema import GENERATOR
-from wrapper_ir.lines.symbols import StorageOffsetOf
 from wrapper_ir.lines.traits import binds, calls, calls_kernel, calls_op, chooses, op_of, shows
-from wrapper_ir.lines.walk import regions_of, walk
 from wrapper_ir.options.gpu import Captures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
 
 
 _MOST: Final = 3
 """The most reasons that are reported."""
 
 
-def why_not_captured(program: Program) -> tuple[str, ...]:
+def why_not_captured(program: ir.Program) -> tuple[str, ...]:
     """Return the reasons that prevent capturing a program, as far as known before it runs."""
     devices = {layout.device for layout in program.buffers.values()}
     gpus = sorted(str(device) for device in devices if device.kind.captures)
@@ -45,7 +37,7 @@ def why_not_captured(program: Program) -> tuple[str, ...]:
     if len(gpus) > 1:
         return (_several(gpus),)
     obstacles = Obstacles(program)
-    found = ((path, line, obstacles.of(line)) for path, line in walk(program))
+    found = ((path, line, obstacles.of(line)) for path, line in ir.walk(program))
     reasons = (
         reason if shows(line) else f"{path}: {reason}" for path, line, reason in found if reason
     )
@@ -62,21 +54,21 @@ def _several(gpus: Sequence[str]) -> str:
 class Obstacles:
     """The obstacles to capturing a program, line by line."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self._program = program
         self._unbacked = {name for name, info in program.symbols.items() if info.unbacked}
-        classes = {each.class_name for each in program.inputs if isinstance(each, ObjectInput)}
+        classes = {each.class_name for each in program.inputs if isinstance(each, ir.ObjectInput)}
         classes |= {each.class_name for each in program.objects.values()}
         self._has_generators = GENERATOR in classes
 
-    def of(self, line: AnyLine) -> str:
+    def of(self, line: ir.AnyLine) -> str:
         """Return why a line cannot be captured, regions aside; "" if it can."""
-        if regions_of(line):
+        if ir.regions_of(line):
             is_choice = piece_of(line) is None
             return f"'{line.mnemonic}' decides on the host what runs" if is_choice else ""
         if shows(line):
             return "it shows values while it runs"
-        found = effects(line, self._program)
+        found = ir.effects(line, self._program)
         if line.runs is Runs.HOST:
             reason = _of_host(line, found)
         else:
@@ -86,7 +78,7 @@ class Obstacles:
         reason = needs_streams(line, self._program)
         return f"{reason}, and a graph is captured on one stream" if reason else ""
 
-    def _of_call(self, line: KernelCall | ExternKernel, found: Effects) -> str:
+    def _of_call(self, line: ir.KernelCall | ir.ExternKernel, found: ir.Effects) -> str:
         """Return why a call cannot be captured; "" if it can."""
         program, unbacked = self._program, self._unbacked
         name = _name_of(line)
@@ -94,7 +86,7 @@ class Obstacles:
             return f"'{name}' may change an object, which a replay does not"
         if calls_kernel(line) and (why := _of_kernel(program.kernels[name])):
             return why
-        is_trained = program.role is not GraphRole.INFERENCE
+        is_trained = program.role is not ir.GraphRole.INFERENCE
         # A captured backward may follow a forward that was not captured, or vice versa; the op
         # would then read the state from the wrong memory.
         if is_trained and calls_op(line) and drops(program, line):
@@ -110,7 +102,7 @@ class Obstacles:
                 return f"'{name}' decides on the GPU how large '{buffer}' is"
         return ""
 
-    def _of_memory(self, line: AnyLine, found: Effects) -> str:
+    def _of_memory(self, line: ir.AnyLine, found: ir.Effects) -> str:
         """Return which memory of the host a line works on; "" for none."""
         results = found.defines if calls(line) else ()
         for buffer in dict.fromkeys((*found.reads, *found.writes, *results)):
@@ -119,25 +111,25 @@ class Obstacles:
         return ""
 
 
-def _of_host(line: AnyLine, found: Effects) -> str:
+def _of_host(line: ir.AnyLine, found: ir.Effects) -> str:
     """Return why what the host does differs from call to call; "" if sizes alone decide it."""
     for name in (*found.reads, *found.writes):
         return f"the host reads '{name}'"
-    if binds(line) and isinstance(line.source, StorageOffsetOf):
+    if binds(line) and isinstance(line.source, ir.StorageOffsetOf):
         return f"it depends on where '{line.source.buffer}' begins in its storage"
     return ""
 
 
-def _name_of(line: AnyLine) -> str:
+def _name_of(line: ir.AnyLine) -> str:
     """Return the kernel or op that a line calls, or else what the line is called."""
     return line.kernel if calls_kernel(line) else op_of(line) or line.mnemonic
 
 
-def piece_of(line: AnyLine) -> Region | None:
+def piece_of(line: ir.AnyLine) -> ir.Region | None:
     """Return the region of a switch with a single case, which decides nothing; else None."""
     if not chooses(line) or len(line.cases) != 1:
         return None
-    return line.cases[0] if isinstance(line.selector, ScalarArg) else None
+    return line.cases[0] if isinstance(line.selector, ir.ScalarArg) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +148,7 @@ class Piece:
         limit: How many graphs are kept of it.
     """
 
-    region: Region
+    region: ir.Region
     place: str
     writes: tuple[int, ...]
     settled: tuple[int, ...]
@@ -166,7 +158,7 @@ class Piece:
     limit: int
 
 
-def pieces(program: Program, options: Captures | None = None) -> dict[int, Piece]:
+def pieces(program: ir.Program, options: Captures | None = None) -> dict[int, Piece]:
     """Return the pieces of a program, by the position of their switches in its body.
 
     There are none if the whole program can be captured, or if it runs on several GPUs.
@@ -176,19 +168,21 @@ def pieces(program: Program, options: Captures | None = None) -> dict[int, Piece
         return {}
     obstacles = Obstacles(program)
     lives = storages_of(program).lives
-    results = [value.buffer for value in program.results if isinstance(value, BufferValue)]
+    results = [value.buffer for value in program.results if isinstance(value, ir.BufferValue)]
     given = {life.first for name in results for life in lives.of(name)}
     limit = (options or Captures()).cuda_graph_limit
     found: dict[int, Piece] = {}
     made: set[Life] = set()
     for position, region in regions.items():
-        if any(obstacles.of(line) or regions_of(line) for line in region.body):
+        if any(obstacles.of(line) or ir.regions_of(line) for line in region.body):
             continue
         switch = program.body[position]
         assert chooses(switch)
-        operands = [(n, arg) for n, arg in enumerate(switch.operands) if isinstance(arg, BufferArg)]
-        touched = {name for line in region.body for name in effects(line, program).touched}
-        defined = [lives.of(name) for name in effects(switch, program).defines]
+        operands = [
+            (n, arg) for n, arg in enumerate(switch.operands) if isinstance(arg, ir.BufferArg)
+        ]
+        touched = {name for line in region.body for name in ir.effects(line, program).touched}
+        defined = [lives.of(name) for name in ir.effects(switch, program).defines]
         found[position] = Piece(
             region,
             f"body[{position}]",
@@ -209,10 +203,10 @@ def pieces(program: Program, options: Captures | None = None) -> dict[int, Piece
     return found
 
 
-def _of_kernel(kernel: KernelDefinition) -> str:
+def _of_kernel(kernel: ir.KernelDefinition) -> str:
     """Return why launches of a kernel cannot be captured; "" if they can."""
-    if isinstance(kernel.source, CppKernel):
+    if isinstance(kernel.source, ir.CppKernel):
         return f"the kernel '{kernel.name}' runs on the CPU"
-    if isinstance(kernel.source, DeviceKernel):
+    if isinstance(kernel.source, ir.DeviceKernel):
         return f"kernel '{kernel.name}' is not declared capturable"
     return ""

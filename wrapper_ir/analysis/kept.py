@@ -9,22 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import Liveness, StorageMap, storages_of
 from wrapper_ir.lines.base import Runs, Trait
-from wrapper_ir.lines.control import BufferInput
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.layout import CPU
-from wrapper_ir.lines.memory import USUAL, AllocateFromPool, Reinterpret, Reuse
-from wrapper_ir.lines.program import GraphRole
 from wrapper_ir.lines.traits import allocates, is_slice, is_view, retakes
-from wrapper_ir.lines.walk import regions_of, walk
 
-if TYPE_CHECKING:
-    from wrapper_ir.lines import Device, Layout, Place, Program
-
-View: TypeAlias = Reinterpret | Reuse | AllocateFromPool
+View: TypeAlias = ir.Reinterpret | ir.Reuse | ir.AllocateFromPool
 """A line that gives memory another name, of another layout."""
 
 _MUCH: Final = 128 * 1024
@@ -60,14 +52,11 @@ class Kept:
         return name in self.views or name in self.buffers
 
 
-def kept_around_calls(program: Program, *, arena: str = "call", is_checked: bool = True) -> Kept:
-    """Return what is kept of memory that calls take and give back.
+def kept_around_calls(program: ir.Program, *, arena: str = "call", is_checked: bool = True) -> Kept:
+    """Return what is kept of memory that calls of a planned program take and give back.
 
-    Args:
-        program: A planned program, whose marks say what may be kept.
-        arena: ``kept`` if pools outlive a call.
-        is_checked: Whether inputs are checked in every call. Unchecked inputs may make ops resize
-            their outputs.
+    Pools outlive a call if ``arena`` is ``kept``. Inputs that are not checked in every call may
+    make ops resize their outputs.
     """
     storages, is_kept = storages_of(program), arena == "kept"
     unsteady = storages.resizable if is_checked else storages.written_by_ops
@@ -81,7 +70,9 @@ def kept_around_calls(program: Program, *, arena: str = "call", is_checked: bool
     )
 
 
-def kept_in_state(program: Program, *, keep_arenas: bool = False, accelerated: bool = True) -> Kept:
+def kept_in_state(
+    program: ir.Program, *, keep_arenas: bool = False, accelerated: bool = True
+) -> Kept:
     """Return what is kept by a state, with memory that never leaves a call.
 
     Constants and kept memory stay in place as long as the state lives. Every view of them with a
@@ -123,12 +114,12 @@ def kept_in_state(program: Program, *, keep_arenas: bool = False, accelerated: b
 # Memory.
 
 
-def can_keep(device: Device, place: Place) -> bool:
+def can_keep(device: ir.Device, place: ir.Place) -> bool:
     """Return whether arenas at a place can be kept between calls."""
-    return device.kind.memory.keeps_arenas and place == USUAL
+    return device.kind.memory.keeps_arenas and place == ir.USUAL
 
 
-def kept_pools(program: Program, liveness: Liveness | None = None) -> tuple[str, ...]:
+def kept_pools(program: ir.Program, liveness: Liveness | None = None) -> tuple[str, ...]:
     """Return the pools of a planned program that can be kept between calls, in order.
 
     A pool with a result in it, or with a slice that escapes, cannot be kept.
@@ -149,7 +140,7 @@ def kept_pools(program: Program, liveness: Liveness | None = None) -> tuple[str,
     )
 
 
-def kept_buffers(program: Program, *, arenas: bool = False) -> tuple[str, ...]:
+def kept_buffers(program: ir.Program, *, arenas: bool = False) -> tuple[str, ...]:
     """Return the allocations and pools whose memory is kept for the next call, in order.
 
     These are the marked ones, except those that an op may resize for good; an op cannot resize
@@ -160,7 +151,7 @@ def kept_buffers(program: Program, *, arenas: bool = False) -> tuple[str, ...]:
     resized = storages.with_pools(storages.lives.storages(storages.resizable))
     found: list[str] = []
     for line in program.body:
-        if not allocates(line) or not line.kept or line.place != USUAL:
+        if not allocates(line) or not line.kept or line.place != ir.USUAL:
             continue
         is_arena = arenas and Trait.POOL in line.traits and line.out not in storages.handled
         if is_arena or storages.lives.storages((line.out,)).isdisjoint(resized):
@@ -168,7 +159,7 @@ def kept_buffers(program: Program, *, arenas: bool = False) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _on_host(program: Program, arenas: Collection[str]) -> tuple[str, ...]:
+def _on_host(program: ir.Program, arenas: Collection[str]) -> tuple[str, ...]:
     """Return the kept buffers in host memory: torch's allocator keeps accelerator memory."""
     return tuple(
         name
@@ -179,17 +170,17 @@ def _on_host(program: Program, arenas: Collection[str]) -> tuple[str, ...]:
     )
 
 
-def allocates_much(program: Program, kept: Collection[str]) -> bool:
+def allocates_much(program: ir.Program, kept: Collection[str]) -> bool:
     """Return whether a call allocates a lot of CPU memory outside of ``kept`` pools.
 
     It may do so for results, in ops, or in regions.
     """
-    for _, line in walk(program):
-        if line.runs in (Runs.STREAM, Runs.CALLER) and not regions_of(line):
-            for name in effects(line, program).defines:
+    for _, line in ir.walk(program):
+        if line.runs in (Runs.STREAM, Runs.CALLER) and not ir.regions_of(line):
+            for name in ir.effects(line, program).defines:
                 nbytes = program.layout(name).nbytes
                 is_small = isinstance(nbytes, int) and nbytes < _MUCH
-                if not is_small and name not in kept and program.layout(name).device == CPU:
+                if not is_small and name not in kept and program.layout(name).device == ir.CPU:
                     return True
     return False
 
@@ -208,7 +199,7 @@ def source_of(line: View) -> str:
 
 
 def _views(
-    program: Program,
+    program: ir.Program,
     borrowed: Collection[str],
     owned: Collection[str],
     holds: Callable[[View, str], bool],
@@ -235,15 +226,15 @@ def _views(
     return found
 
 
-def _views_of_given(program: Program) -> dict[str, View]:
+def _views_of_given(program: ir.Program) -> dict[str, View]:
     """Return static views of inputs and constants that neither escape nor are written through.
 
     A backward graph has none: apart from the weights, of which it takes few views, its inputs are
     new tensors in every call.
     """
-    if program.role is GraphRole.BACKWARD:
+    if program.role is ir.GraphRole.BACKWARD:
         return {}
-    given = {i.name for i in program.inputs if isinstance(i, BufferInput) and not i.donated}
+    given = {i.name for i in program.inputs if isinstance(i, ir.BufferInput) and not i.donated}
     given |= set(program.constants)
     written = storages_of(program).written
 
@@ -255,7 +246,7 @@ def _views_of_given(program: Program) -> dict[str, View]:
 
 
 def _arenas(
-    program: Program, lives: Liveness, unsteady: Collection[str]
+    program: ir.Program, lives: Liveness, unsteady: Collection[str]
 ) -> dict[str, dict[str, int]]:
     """Return the pools that are kept from call to call, with the views that are kept with each.
 
@@ -268,7 +259,7 @@ def _arenas(
         if allocates(line)
         and Trait.POOL in line.traits
         and line.kept
-        and line.place == USUAL
+        and line.place == ir.USUAL
         and program.layout(line.out).device.kind.python.arena
     }
     steady = {name: views for name, views in found.items() if program.layout(name).is_static}
@@ -289,7 +280,7 @@ def _arenas(
     return found
 
 
-def _start(layout: Layout, base: int) -> int | None:
+def _start(layout: ir.Layout, base: int) -> int | None:
     """Return where a view begins, in bytes from the start of its pool; None if that varies."""
     if not layout.is_static or not isinstance(layout.offset, int):
         return None

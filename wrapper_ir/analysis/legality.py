@@ -9,23 +9,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.analysis.ops import PRODUCTS, begins_work, reads_otherwise
+from wrapper_ir.lines import traits
 from wrapper_ir.lines.args import BufferArg, BufferValue, buffers_in
 from wrapper_ir.lines.control import BufferInput, Region, While
 from wrapper_ir.lines.effects import effects, handed_over
 from wrapper_ir.lines.layout import DType, Layout, LayoutKind
 from wrapper_ir.lines.memory import USUAL, AllocateFromPool, Place, Reuse
-from wrapper_ir.lines.traits import (
-    allocates,
-    allocates_one,
-    calls_kernel,
-    calls_op,
-    is_slice,
-    lines_in,
-    loops,
-    op_of,
-    regions_of,
-    retakes,
-)
 from wrapper_ir.lines.walk import Path, walk_regions
 
 if TYPE_CHECKING:
@@ -88,12 +77,14 @@ class Memories:
         for name in found.defines:
             own = Memory(name, self._program.layout(name).dtype, is_whole=False)
             source = sources.get(name, ())
-            if retakes(line):
+            if traits.retakes(line):
                 self._found[name] = self._retaken(line)
-            elif is_slice(line):
+            elif traits.is_slice(line):
                 self._found[name] = self._found[line.pool]._replace(owner=name, is_whole=False)
-            elif allocates(line):
-                stream, mempool = (line.stream, line.mempool) if allocates_one(line) else (0, 0)
+            elif traits.allocates(line):
+                stream, mempool = (
+                    (line.stream, line.mempool) if traits.allocates_one(line) else (0, 0)
+                )
                 self._found[name] = Memory(
                     name, own.dtype, is_whole=True, place=line.place, stream=stream, mempool=mempool
                 )
@@ -120,14 +111,14 @@ WITH_GAPS: Final = "as a whole, which is not provably without gaps"
 
 def is_mixed(line: AnyLine, program: Program) -> TypeGuard[AllocateFromPool]:
     """Return whether a line cuts a slice of another element type than its pool's."""
-    if not is_slice(line):
+    if not traits.is_slice(line):
         return False
     return program.layout(line.out).dtype is not program.layout(line.pool).dtype
 
 
 def is_retyped(line: AnyLine, program: Program, memories: Memories) -> TypeGuard[Reuse]:
     """Return whether a line reuses memory as another element type than the memory's."""
-    if not retakes(line):
+    if not traits.retakes(line):
         return False
     return program.layout(line.out).dtype is not memories.of(line.donor).dtype
 
@@ -140,7 +131,7 @@ def illegal_writes(
     A line whose work goes on after it is legal. A copy would be copied back too early, and nobody
     makes such ops functional.
     """
-    if begins_work(line) or handed_over(op_of(line)) is not None:
+    if begins_work(line) or handed_over(traits.op_of(line)) is not None:
         return {}
     found: dict[str, str] = {}
     for arg in _written(line):
@@ -157,9 +148,9 @@ def illegal_writes(
 
 def _written(line: AnyLine) -> Iterator[BufferArg]:
     """Yield the arguments that a call of a kernel or op writes."""
-    if calls_op(line):
+    if traits.calls_op(line):
         args = (*line.args, *(value for _, value in line.kwargs))
-    elif calls_kernel(line):
+    elif traits.calls_kernel(line):
         args = line.args
     else:
         return
@@ -167,14 +158,14 @@ def _written(line: AnyLine) -> Iterator[BufferArg]:
 
 
 def _may_retype(line: AnyLine, program: Program, legal: Legal) -> bool:
-    if legal.retyped_writes == "kernels" and calls_kernel(line):
+    if legal.retyped_writes == "kernels" and traits.calls_kernel(line):
         language = program.kernels[line.kernel].source.language
         return language is None or not language.has_grid
     return legal.retyped_writes == "all"
 
 
 def _may_have_gaps(line: AnyLine, layout: Layout) -> bool:
-    if not calls_op(line) or line.op == _LAYING_OUT or layout.extent == layout.numel:
+    if not traits.calls_op(line) or line.op == _LAYING_OUT or layout.extent == layout.numel:
         return False
     return not (line.op in PRODUCTS and layout.is_contiguous)
 
@@ -183,12 +174,16 @@ def illegal(program: Program, legal: Legal) -> Iterator[tuple[Path, AnyLine, str
     """Yield the lines that are not legal, with their paths and the reasons."""
     for holder, name, region in walk_regions(program):
         memories = Memories(region, program)
-        has_loops = not legal.shared_loops and any(map(loops, region.body))
+        has_loops = not legal.shared_loops and any(map(traits.loops, region.body))
         lives = Liveness(region, program) if has_loops else None
         for index, line in enumerate(region.body):
             for reason in _reasons(line, program, memories, legal):
                 yield holder.then(name, index), line, reason
-            if lives is not None and loops(line) and shares(line, index, region, lives, program):
+            if (
+                lives is not None
+                and traits.loops(line)
+                and shares(line, index, region, lives, program)
+            ):
                 yield holder.then(name, index), line, "what it carries shares memory"
             memories.learn(line)
 
@@ -235,8 +230,8 @@ def _lives(lives: Liveness, names: Iterable[str]) -> set[Life]:
 def shared_carried(line: While, lives: Liveness, program: Program) -> list[int]:
     """Return the positions of what a loop carries in the same memory as another operand."""
     taken = [arg.buffer for arg in line.captured if isinstance(arg, BufferArg)]
-    for _, region in regions_of(line):
-        inner = (effects(each, program) for each in lines_in(region.body))
+    for _, region in traits.regions_of(line):
+        inner = (effects(each, program) for each in traits.lines_in(region.body))
         taken += [name for found in inner for name in found.touched if name in program.constants]
     owners = _memory(lives, taken)
     positions = []

@@ -7,18 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.ops import FIXED_WRITERS, begins_work, escapes_to, waits_for_work
-from wrapper_ir.lines import USUAL, BufferInput, BufferValue, Place, effects, regions_of
+from wrapper_ir.lines import USUAL, BufferInput, BufferValue, Place, effects, regions_of, traits
 from wrapper_ir.lines.base import Role, Runs, Trait
 from wrapper_ir.lines.program import Beside
-from wrapper_ir.lines.traits import (
-    allocates,
-    allocates_one,
-    calls_op,
-    is_slice,
-    own_roles,
-    takes_memory,
-    works,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -94,13 +85,7 @@ class Life:
 
 @dataclass(slots=True, eq=False)
 class _Work:
-    """Work that goes on after the line that starts it.
-
-    Attributes:
-        start: That line.
-        read: What it reads.
-        end: The last line that waits for it; ``None`` if there is none.
-    """
+    """Work that goes on after the line that starts it, until ``end``, the last to wait for it."""
 
     start: int
     read: tuple[Life, ...]
@@ -219,13 +204,13 @@ class Liveness:
             elif name in aliased:
                 self._by_name[name] = tuple(aliased[name])
             else:
-                life = Life(name, position, position, is_allocation=allocates_one(line))
-                if allocates(line):
+                life = Life(name, position, position, is_allocation=traits.allocates_one(line))
+                if traits.allocates(line):
                     life.place = line.place
                     life.is_pool = Trait.POOL in line.traits
-                elif is_slice(line):
+                elif traits.is_slice(line):
                     life.pool = next(iter(self.of(line.pool)), None)
-                if takes_memory(line):
+                if traits.takes_memory(line):
                     life.stream, life.mempool = line.stream, line.mempool
                 self._add(name, life)
 
@@ -257,11 +242,11 @@ class Liveness:
 
 def streams_of(line: AnyLine) -> frozenset[int]:
     """Return the streams on which a line, or a line in its regions, has work or memory."""
-    if works(line):
+    if traits.works(line):
         return frozenset((line.stream,))
     regions = regions_of(line)
     if not regions:
-        is_work = line.runs is Runs.CALLER and not allocates(line)
+        is_work = line.runs is Runs.CALLER and not traits.allocates(line)
         return _CALLERS if is_work else _NO_STREAMS
     return _NO_STREAMS.union(*(streams_of(inner) for _, region in regions for inner in region.body))
 
@@ -351,13 +336,13 @@ class StorageMap:
         touched = _touched(found)
         self.last.update(dict.fromkeys((*touched, *found.kills), index))
         self.touched.update(touched)
-        if not is_slice(line):
+        if not traits.is_slice(line):
             self.handled.update(touched)
         self.written.update(found.writes)
-        if found.aliases and Role.VIEW not in own_roles(line):
+        if found.aliases and Role.VIEW not in traits.own_roles(line):
             for name, source, _ in found.aliases:
                 self._returned_for.setdefault(name, []).append(source)
-        if calls_op(line):
+        if traits.calls_op(line):
             self.written_by_ops.update(found.writes)
             if line.op not in FIXED_WRITERS:
                 self.resizable.update(found.writes)

@@ -12,18 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from wrapper_ir.lines.args import BufferArg, ScalarArg
-from wrapper_ir.lines.effects import Effects, handed_over
-from wrapper_ir.lines.kernels import ExternKernel, TorchOp
-from wrapper_ir.lines.schema import OpSchema, parse_schema
+import wrapper_ir.lines as ir
+from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.traits import calls_op, op_of
-from wrapper_ir.lines.walk import regions_of
-
-if TYPE_CHECKING:
-    from wrapper_ir.lines.expr import Dim
-    from wrapper_ir.lines.program import AnyLine, Program
 
 PRODUCTS: Final = frozenset(
     ("aten::mm.out", "aten::addmm.out", "aten::bmm.out", "aten::baddbmm.out")
@@ -91,17 +84,17 @@ _DROPOUT: Final = "dropout_p"
 """The parameter of attention ops with the dropout probability."""
 
 
-def schema_of(program: Program, op: str) -> OpSchema:
+def schema_of(program: ir.Program, op: str) -> ir.OpSchema:
     """Return the schema that a program declares for an op."""
     source = program.kernels[op].source
-    assert isinstance(source, TorchOp)
-    return parse_schema(source.schema)
+    assert isinstance(source, ir.TorchOp)
+    return ir.parse_schema(source.schema)
 
 
-def is_method(program: Program, op: str) -> bool:
+def is_method(program: ir.Program, op: str) -> bool:
     """Return whether an op of a program is a method of a custom class."""
     source = program.kernels[op].source
-    return isinstance(source, TorchOp) and source.is_method
+    return isinstance(source, ir.TorchOp) and source.is_method
 
 
 def is_torchs(op: str) -> bool:
@@ -109,7 +102,7 @@ def is_torchs(op: str) -> bool:
     return op.startswith(_TORCHS)
 
 
-def fits_product(program: Program, line: ExternKernel) -> bool:
+def fits_product(program: ir.Program, line: ir.ExternKernel) -> bool:
     """Return whether a call is a matrix product into a buffer that certainly has its layout.
 
     This says of the commonest calls what else only torch's meta functions tell.
@@ -119,7 +112,7 @@ def fits_product(program: Program, line: ExternKernel) -> bool:
     schema = schema_of(program, line.op)
     given = schema.given(line.args, line.kwargs)
     tensors = [given.get(arg.name) for arg in schema.args if arg.type.base == "Tensor"]
-    layouts = [program.layout(arg.buffer) for arg in tensors if isinstance(arg, BufferArg)]
+    layouts = [program.layout(arg.buffer) for arg in tensors if isinstance(arg, ir.BufferArg)]
     if len(layouts) < len(tensors) or len({(x.dtype, x.device, x.kind) for x in layouts}) > 1:
         return False
     *added, left, right, out = layouts
@@ -133,7 +126,7 @@ def fits_product(program: Program, line: ExternKernel) -> bool:
     )
 
 
-def _broadcasts(size: tuple[Dim, ...], to: tuple[Dim, ...]) -> bool:
+def _broadcasts(size: tuple[ir.Dim, ...], to: tuple[ir.Dim, ...]) -> bool:
     pairs = zip(reversed(size), reversed(to), strict=False)
     return len(size) <= len(to) and all(have in (1, want) for have, want in pairs)
 
@@ -141,17 +134,17 @@ def _broadcasts(size: tuple[Dim, ...], to: tuple[Dim, ...]) -> bool:
 # Memory.
 
 
-def escapes_to(line: AnyLine, found: Effects) -> bool:
+def escapes_to(line: ir.AnyLine, found: ir.Effects) -> bool:
     """Return whether the buffers that a line touches may be kept by someone.
 
     Regions, ops other than torch's own, and lines that use objects may keep them.
     """
-    if found.objects or found.defines_objects or regions_of(line):
+    if found.objects or found.defines_objects or ir.regions_of(line):
         return True
     return calls_op(line) and not line.op.startswith(_KNOWN)
 
 
-def overwritten(found: Effects) -> list[str]:
+def overwritten(found: ir.Effects) -> list[str]:
     """Return the buffers that a call overwrites unread: its first argument, or nothing."""
     overwrites = any(name.partition(".")[0] in OVERWRITING for name in found.calls)
     return found.writes[:1] if overwrites else []
@@ -165,7 +158,7 @@ def changes_tensor(op: str) -> bool:
     return op in _table().reshaping and handed_over(op) is None
 
 
-def reads_otherwise(line: AnyLine) -> bool:
+def reads_otherwise(line: ir.AnyLine) -> bool:
     """Return whether results of a line may read the memory of its arguments differently.
 
     They conjugate or negate it, or no longer do. Views of them have to be taken of them.
@@ -177,22 +170,22 @@ def reads_otherwise(line: AnyLine) -> bool:
 # op's arguments and writes its results and in-place arguments. Schemas do not say so.
 
 
-def begins_work(line: AnyLine) -> bool:
+def begins_work(line: ir.AnyLine) -> bool:
     """Return whether a line starts work that goes on after it."""
     return op_of(line).startswith(_STARTERS)
 
 
-def ignores_strides(line: AnyLine) -> bool:
+def ignores_strides(line: ir.AnyLine) -> bool:
     """Return whether a line works on the memory of what it writes as one piece."""
     return op_of(line) in _STRIDELESS
 
 
-def waits_for_work(line: AnyLine) -> bool:
+def waits_for_work(line: ir.AnyLine) -> bool:
     """Return whether a line waits for the work on its arguments."""
     return op_of(line).startswith(WAIT)
 
 
-def is_collective(line: AnyLine) -> bool:
+def is_collective(line: ir.AnyLine) -> bool:
     """Return whether work on a line's arguments may go on after it returns."""
     return op_of(line).startswith(_COLLECTIVES)
 
@@ -200,7 +193,7 @@ def is_collective(line: AnyLine) -> bool:
 # Random numbers.
 
 
-def may_drop(schema: OpSchema) -> bool:
+def may_drop(schema: ir.OpSchema) -> bool:
     """Return whether an op has a dropout probability, as attention ops have.
 
     The forward op returns the random state, on the GPU while a graph is captured and on the host
@@ -209,19 +202,19 @@ def may_drop(schema: OpSchema) -> bool:
     return schema.arg(_DROPOUT) is not None
 
 
-def drops(program: Program, line: ExternKernel) -> bool:
+def drops(program: ir.Program, line: ir.ExternKernel) -> bool:
     """Return whether a call has a dropout probability other than 0."""
     schema = schema_of(program, line.op)
     if not may_drop(schema):
         return False
     return schema.given(line.args, line.kwargs).get(_DROPOUT) not in (
         None,
-        ScalarArg(0),
-        ScalarArg(0.0),
+        ir.ScalarArg(0),
+        ir.ScalarArg(0.0),
     )
 
 
-def draws(program: Program, line: AnyLine) -> bool:
+def draws(program: ir.Program, line: ir.AnyLine) -> bool:
     """Return whether a line may draw random numbers. An unknown op may do anything."""
     if not calls_op(line):
         return False
@@ -284,7 +277,7 @@ def _table() -> _Table:
     for line in lines:
         op, _, out = line.removeprefix(_POINTWISE).partition(" | ")
         if out:
-            parsed = parse_schema(out)
+            parsed = ir.parse_schema(out)
             outs = tuple(a.name for a in parsed.args if a.keyword_only and a.type.writes)
             by_schema[op] = OutOp(parsed.name, out, outs)
             if line.startswith(_POINTWISE):

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from wrapper_ir.lines import (
-    ExternKernel,
-    PartialLineVisitor,
-    RecordEvent,
-    ScalarArg,
-    Synchronize,
-    WaitEvent,
-)
+import wrapper_ir.lines as ir
 from wrapper_ir.lines.base import Runs
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.layout import CPU
 from wrapper_ir.lines.traits import ends, has_event, takes_memory, works
 
-if TYPE_CHECKING:
-    from wrapper_ir.lines.program import AnyLine, Program
 
-
-def needs_streams(line: AnyLine, program: Program) -> str:
+def needs_streams(line: ir.AnyLine, program: ir.Program) -> str:
     """Return why a line needs more than the caller's stream; "" if it does not.
 
     In calls that are not captured, branches of a graph are the caller's stream.
@@ -37,7 +25,7 @@ def needs_streams(line: AnyLine, program: Program) -> str:
     return ""
 
 
-def users_object(line: AnyLine, program: Program) -> str:
+def users_object(line: ir.AnyLine, program: ir.Program) -> str:
     """Return which stream, event or memory pool of the user a line depends on; "" for none."""
     stream = line.stream if works(line) or has_event(line) else 0
     if stream and program.streams[stream - 1].user_object is not None:
@@ -47,46 +35,46 @@ def users_object(line: AnyLine, program: Program) -> str:
     return pool_of(line)
 
 
-def pool_of(line: AnyLine) -> str:
+def pool_of(line: ir.AnyLine) -> str:
     """Return the memory pool that a line allocates from; "" for none."""
     pool = line.mempool if takes_memory(line) else 0
     return f"its memory is from memory pool {pool}" if pool else ""
 
 
-def has_users_queues(program: Program) -> bool:
+def has_users_queues(program: ir.Program) -> bool:
     """Return whether a program uses streams or events of the user's."""
     streams = (stream.user_object for stream in program.streams)
     events = (event.user_object for event in program.events)
     return any(number is not None for number in (*streams, *events))
 
 
-def stream_of(line: AnyLine) -> int | None:
+def stream_of(line: ir.AnyLine) -> int | None:
     """Return the stream that a line must run on; None if it runs nothing on a stream."""
     if works(line):
         return line.stream
     if line.runs is Runs.HOST:  # what the host reads, the caller's stream has computed
-        found = effects(line)
+        found = ir.effects(line)
         return 0 if found.reads or found.writes else None
     return 0 if line.runs is Runs.CALLER else None
 
 
-def is_branched(program: Program) -> bool:
+def is_branched(program: ir.Program) -> bool:
     """Return whether there are streams besides the caller's, all of them captured."""
     return bool(program.streams) and all(stream.captured for stream in program.streams)
 
 
-def needs_queues(program: Program) -> bool:
+def needs_queues(program: ir.Program) -> bool:
     """Return whether a program has streams or events, or waits for all streams of a device."""
     if program.streams or program.events:
         return True
     return any(line.runs is Runs.WAIT for line in program.body)
 
 
-def _is_on_branches(line: AnyLine, program: Program) -> bool:
+def _is_on_branches(line: ir.AnyLine, program: ir.Program) -> bool:
     """Return whether a line runs on a branch of a captured graph, or only orders branches."""
     if (works(line) or has_event(line)) and line.stream:
         return program.streams[line.stream - 1].captured
-    return has_event(line) and line.device != CPU and is_branched(program)
+    return has_event(line) and line.device != ir.CPU and is_branched(program)
 
 
 # Happens-before order among streams, as established by events and waits.
@@ -120,9 +108,9 @@ class Touch(NamedTuple):
     made: tuple[str, ...]
 
 
-def touch(line: AnyLine, program: Program) -> Touch:
+def touch(line: ir.AnyLine, program: ir.Program) -> Touch:
     """Return the uses of device memory by a line."""
-    found = effects(line, program)
+    found = ir.effects(line, program)
     views = {alias.name for alias in found.aliases}
     viewed = {alias.source for alias in found.aliases}
     fresh = () if found.takes else (name for name in found.defines if name not in views)
@@ -134,19 +122,19 @@ def touch(line: AnyLine, program: Program) -> Touch:
     )
 
 
-def _on_device(name: str, program: Program) -> bool:
+def _on_device(name: str, program: ir.Program) -> bool:
     """Return whether a buffer is in device memory, which streams work on."""
     layout = program.buffers.get(name)
-    return layout is not None and layout.device != CPU
+    return layout is not None and layout.device != ir.CPU
 
 
-class Clocks(PartialLineVisitor[None]):
+class Clocks(ir.PartialLineVisitor[None]):
     """Vector clocks of a program's streams.
 
     :meth:`step` advances over its lines.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self._streams = program.streams
         self._layouts = program.buffers
         self._seen: dict[int, dict[int, int]] = {HOST: {}, CALLER: {}}
@@ -167,42 +155,42 @@ class Clocks(PartialLineVisitor[None]):
         """Return whether an event has been recorded so far."""
         return event in self._events
 
-    def step(self, line: AnyLine, position: int) -> None:
+    def step(self, line: ir.AnyLine, position: int) -> None:
         """Advance over a line of the body."""
         self._position = position
         self.visit(line)
 
-    def visit_unsupported(self, line: AnyLine) -> None:
+    def visit_unsupported(self, line: ir.AnyLine) -> None:
         """Let the host wait for what a line of its own reads. Others order nothing."""
         assert not line.runs.orders, f"nobody says what '{line.mnemonic}' orders"
-        if line.runs is Runs.HOST and effects(line).reads:
+        if line.runs is Runs.HOST and ir.effects(line).reads:
             self._learn(HOST, self._at(CALLER, self._position))
 
-    def visit_record_event(self, line: RecordEvent) -> None:
+    def visit_record_event(self, line: ir.RecordEvent) -> None:
         self._events[line.event] = self._at(line.stream, self._position)
 
-    def visit_wait_event(self, line: WaitEvent) -> None:
-        waiting = HOST if line.device == CPU else line.stream
+    def visit_wait_event(self, line: ir.WaitEvent) -> None:
+        waiting = HOST if line.device == ir.CPU else line.stream
         self._learn(waiting, self._events.get(line.event, {}))
 
-    def visit_synchronize(self, line: Synchronize) -> None:
+    def visit_synchronize(self, line: ir.Synchronize) -> None:
         self._learn(HOST, self._at(CALLER, self._position))
         for number, stream in enumerate(self._streams, start=1):
             if stream.device == line.device:
                 self._learn(HOST, self._at(number, self._position))
 
-    def visit_extern_kernel(self, line: ExternKernel) -> None:
+    def visit_extern_kernel(self, line: ir.ExternKernel) -> None:
         if self._comes_back(line):
             self._learn(HOST, self._at(line.stream, self._position))
 
-    def _comes_back(self, line: ExternKernel) -> bool:
+    def _comes_back(self, line: ir.ExternKernel) -> bool:
         """Return whether a call is a blocking copy to the host."""
-        written = effects(line).written
+        written = ir.effects(line).written
         on_host = any(
-            name in self._layouts and self._layouts[name].device == CPU for name in written
+            name in self._layouts and self._layouts[name].device == ir.CPU for name in written
         )
         flags = (*line.args, *(value for _, value in line.kwargs))
-        return line.device != CPU and on_host and ScalarArg(value=True) not in flags
+        return line.device != ir.CPU and on_host and ir.ScalarArg(value=True) not in flags
 
     def _at(self, stream: int, position: int) -> dict[int, int]:
         """Return the clock of a stream once it has reached a position."""

@@ -82,7 +82,7 @@ def _load(
     from wrapper_ir.analysis.schemas import refuse_differences  # noqa: PLC0415
     from wrapper_ir.aot.build.library import build_loadable  # noqa: PLC0415
     from wrapper_ir.aot.build.work import BuildOptions  # noqa: PLC0415
-    from wrapper_ir.emitters.values import constant_values  # noqa: PLC0415
+    from wrapper_ir.emitters.functions import constant_values  # noqa: PLC0415
 
     program = artifact.program
     _register_ops(artifact.manifest.parts)

@@ -24,6 +24,10 @@ from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import dims
 from wrapper_ir.lines.schema import CLASS_NAME
 
+__all__ = ["ArgumentError", "Buffer", "BuildError", "ForeignValueError", "IllegalNameError"]
+__all__ += ["Kernel", "LayoutError", "NameTakenError", "Object", "Result", "ResultError"]
+__all__ += ["UnfinishedError"]
+
 # Mistakes that are detected at the offending call. The verifier finds the rest at the end.
 
 

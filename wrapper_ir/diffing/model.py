@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+__all__ = ["FieldChange", "Figures", "ItemChange", "KernelChange", "Kind", "LineChange"]
+__all__ += ["ProgramDiff", "RegionChange", "SourceChange", "SourceDiff", "TextChange"]
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -4,68 +4,19 @@ Emitters are found through the entry point group ``wrapper_ir.emitters`` and imp
 so importing this package loads none of them. :func:`register_emitter` adds others to one process.
 """
 
+# ruff: noqa: F403 - what a module lists in its __all__ is public here
+
 from __future__ import annotations
 
-from wrapper_ir.emitters.artifact import (
-    Artifact,
-    HasModule,
-    ModuleText,
-    NamesConstants,
-    TakesConstants,
-)
-from wrapper_ir.emitters.base import (
-    ArtifactError,
-    EmitError,
-    Emitter,
-    EmitterFaultError,
-    LogicalProgramError,
-    Problems,
-    Unsupported,
-    faults_of,
-)
-from wrapper_ir.emitters.registry import (
-    DuplicateEmitterError,
-    EmitterLoadError,
-    NotAnEmitterError,
-    UnknownEmitterError,
-    emitter_class,
-    emitter_names,
-    make_emitter,
-    option_names,
-    register_emitter,
-    unregister_emitter,
-)
-from wrapper_ir.emitters.values import constant_values
+from wrapper_ir.emitters import artifact, base, registry
+from wrapper_ir.emitters.artifact import *
+from wrapper_ir.emitters.base import *
+from wrapper_ir.emitters.functions import constant_values
+from wrapper_ir.emitters.registry import *
 from wrapper_ir.options.declared import Legal
 from wrapper_ir.options.schema import Option, check_options, options_of
 
-__all__ = [
-    "Artifact",
-    "ArtifactError",
-    "DuplicateEmitterError",
-    "EmitError",
-    "Emitter",
-    "EmitterFaultError",
-    "EmitterLoadError",
-    "HasModule",
-    "Legal",
-    "LogicalProgramError",
-    "ModuleText",
-    "NamesConstants",
-    "NotAnEmitterError",
-    "Option",
-    "Problems",
-    "TakesConstants",
-    "UnknownEmitterError",
-    "Unsupported",
-    "check_options",
-    "constant_values",
-    "emitter_class",
-    "emitter_names",
-    "faults_of",
-    "make_emitter",
-    "option_names",
-    "options_of",
-    "register_emitter",
-    "unregister_emitter",
-]
+__all__ = ["Legal", "Option", "check_options", "constant_values", "options_of"]
+__all__ += artifact.__all__
+__all__ += base.__all__
+__all__ += registry.__all__

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import SourceMap  # noqa: TC004
     from wrapper_ir.lines.program import Program
 
+__all__ = ["Artifact", "HasModule", "ModuleText", "NamesConstants", "TakesConstants"]
+
 
 @runtime_checkable
 class Artifact(Protocol):
@@ -90,11 +92,7 @@ class HasModule(Artifact, Protocol):
 
 @runtime_checkable
 class TakesLong(HasModule, Protocol):
-    """An artifact that takes long to build: another module can serve calls meanwhile.
-
-    Attributes:
-        stand_in: The emitter whose modules can do so.
-    """
+    """An artifact that takes long to build; modules of another emitter, ``stand_in``, can serve."""
 
     stand_in: ClassVar[str]
 
@@ -113,13 +111,10 @@ CONSTANTS_FILE: Final = beside(File(PROGRAM_FILE)).name
 
 @dataclass(frozen=True, slots=True)
 class SourceFiles:
-    """A program's text as files, with one file per kernel.
+    """A program's text as files, with one file per kernel, and the emitter that wrote them.
 
-    Attributes:
-        texts: The text of each file, by its path in the folder.
-        maps: The source maps of the files that have one, by path.
-        target: The emitter that wrote them.
-        options: Its options that are not at their defaults.
+    ``texts`` and ``maps`` are by path in the folder; a file may have no source map. ``options`` are
+    those that are not at their defaults.
     """
 
     texts: Mapping[str, str]

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from wrapper_ir.lines.program import AnyLine, Program  # noqa: TC004
     from wrapper_ir.lines.walk import Path  # noqa: TC004
 
+__all__ = ["ArtifactError", "EmitError", "Emitter", "EmitterFaultError", "LogicalProgramError"]
+__all__ += ["Problems", "Unsupported", "faults_of"]
+
 
 # Blame for failing emitters.
 #

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.borders import free_region_symbols, random_states
 from wrapper_ir.analysis.cuda_graphs import why_not_captured
 from wrapper_ir.analysis.devices import only_accelerator
@@ -18,27 +19,13 @@ from wrapper_ir.analysis.ops import draws
 from wrapper_ir.analysis.ordering import needs_streams
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.writer import CodeWriter
-from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, RegionLine, ScalarInput
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.kernels import KernelCall, KernelDefinition, TorchOp
-from wrapper_ir.lines.program import AnyLine, GraphRole, Origin, Program
-from wrapper_ir.lines.symbols import (
-    AssertLayout,
-    AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
-    ItemOf,
-    dims_of,
-)
-from wrapper_ir.lines.trace import Comment
-from wrapper_ir.lines.visitor import LineVisitor
-from wrapper_ir.lines.walk import Path, regions_of, walk
+from wrapper_ir.lines.symbols import dims_of
 from wrapper_ir.toolchain.manifest import CaptureFacts
 
 if TYPE_CHECKING:
 
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.lines.layout import Device, Layout
     from wrapper_ir.options.gpu import Captures
 
 
@@ -54,18 +41,16 @@ _HANDLE: Final = "[Provenance debug handles]"
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The first lines of a program.
+    """The first lines of a program, up to ``end``.
 
     Attributes:
-        program: The program.
-        end: Index of the first line that is not part of the beginning.
         symbols: Symbols that have values by then.
         binds: The symbol that each size or stride binds, by buffer, ``size`` or ``stride``, and
             dimension.
         bound: The symbols that metadata binds, in program order.
     """
 
-    program: Program
+    program: ir.Program
     end: int
     symbols: frozenset[str]
     binds: Mapping[tuple[str, str, int], str]
@@ -99,10 +84,10 @@ class Beginning:
         ]
 
 
-def find_beginning(program: Program) -> Beginning:
+def find_beginning(program: ir.Program) -> Beginning:
     """Return the lines that a program begins with."""
-    inputs = {param.name for param in program.inputs if isinstance(param, BufferInput)}
-    symbols = {param.symbol for param in program.inputs if isinstance(param, ScalarInput)}
+    inputs = {param.name for param in program.inputs if isinstance(param, ir.BufferInput)}
+    symbols = {param.symbol for param in program.inputs if isinstance(param, ir.ScalarInput)}
     binds: dict[tuple[str, str, int], str] = {}
     bound: list[str] = []
     end = len(program.body)
@@ -110,21 +95,21 @@ def find_beginning(program: Program) -> Beginning:
         if not _is_beginning(line, inputs):
             end = index
             break
-        if isinstance(line, BindSymbol):
+        if isinstance(line, ir.BindSymbol):
             bound.append(line.symbol)
             for dim in dims_of(line.source):
                 binds[line.source.buffer, line.source.method, dim] = line.symbol
-        if isinstance(line, (BindSymbol, ComputeSymbol)):
+        if isinstance(line, (ir.BindSymbol, ir.ComputeSymbol)):
             symbols.add(line.symbol)
     return Beginning(program, end, frozenset(symbols), binds, tuple(bound))
 
 
-def _is_beginning(line: AnyLine, inputs: set[str]) -> bool:
-    if isinstance(line, BindSymbol):
-        return not isinstance(line.source, ItemOf) and line.source.buffer in inputs
-    if isinstance(line, AssertLayout):
+def _is_beginning(line: ir.AnyLine, inputs: set[str]) -> bool:
+    if isinstance(line, ir.BindSymbol):
+        return not isinstance(line.source, ir.ItemOf) and line.source.buffer in inputs
+    if isinstance(line, ir.AssertLayout):
         return line.buffer in inputs
-    return isinstance(line, (KernelDefinition, Comment, ComputeSymbol, AssertSymbol))
+    return isinstance(line, (ir.KernelDefinition, ir.Comment, ir.ComputeSymbol, ir.AssertSymbol))
 
 
 # State of a renderer during its walk over a region, for any target.
@@ -133,11 +118,8 @@ def _is_beginning(line: AnyLine, inputs: set[str]) -> bool:
 class Storages:
     """Buffers of one function, grouped by the storage that they share or may share.
 
-    A storage ends with the last reference to it, so ending it means ending all its buffers.
-
-    Args:
-        last: The last line that touches each buffer of the region.
-        lasting: Buffers that no line ends.
+    A storage ends with the last reference to it, so ending it means ending all its buffers, except
+    ``lasting`` ones. ``last`` is the last line that touches each buffer of the region.
     """
 
     def __init__(self, last: Mapping[str, int], lasting: frozenset[str] = frozenset()) -> None:
@@ -177,18 +159,18 @@ Key = tuple[str, str]
 """The kind of a name (``buffer``, ``symbol``, ``kernel``, ``op``), and the IR's name."""
 
 
-def wanted_names(program: Program, spell: Callable[[str], str]) -> list[tuple[Key, str]]:
+def wanted_names(program: ir.Program, spell: Callable[[str], str]) -> list[tuple[Key, str]]:
     """Return everything that has a name, with its preferred identifier, made by ``spell``.
 
     Constants come first, because users set them by name.
     """
-    given = (i.object for i in program.inputs if isinstance(i, ObjectInput))
+    given = (i.object for i in program.inputs if isinstance(i, ir.ObjectInput))
     made = storages_of(program).made_objects
     buffers = (*program.constants, *program.objects, *given, *program.buffers, *made)
     wanted = [(("buffer", name), spell(name)) for name in buffers]
     wanted += [(("symbol", name), spell(name)) for name in program.symbols]
     for name, definition in program.kernels.items():
-        is_op = isinstance(definition.source, TorchOp)
+        is_op = isinstance(definition.source, ir.TorchOp)
         spelled = spell(as_identifier(name) if is_op else name)
         wanted.append((("op" if is_op else "kernel", name), spelled))
     return wanted
@@ -197,7 +179,7 @@ def wanted_names(program: Program, spell: Callable[[str], str]) -> list[tuple[Ke
 class Run:
     """One run of an emitter: the program to render, and the lines that cannot be rendered."""
 
-    def __init__(self, program: Program, problems: Problems) -> None:
+    def __init__(self, program: ir.Program, problems: Problems) -> None:
         self.program = program
         self.problems = problems
 
@@ -207,11 +189,11 @@ class Run:
         return random_states(self.program)
 
     @cached_property
-    def launches(self) -> dict[str, dict[Device, None]]:
+    def launches(self) -> dict[str, dict[ir.Device, None]]:
         """The devices that each kernel is launched on, in order of first launch."""
-        launches: dict[str, dict[Device, None]] = {}
-        for _, line in walk(self.program):
-            if isinstance(line, KernelCall):
+        launches: dict[str, dict[ir.Device, None]] = {}
+        for _, line in ir.walk(self.program):
+            if isinstance(line, ir.KernelCall):
                 launches.setdefault(line.kernel, {})[line.device] = None
         return launches
 
@@ -228,7 +210,7 @@ class TextRun(Run):
 
     def __init__(
         self,
-        program: Program,
+        program: ir.Program,
         problems: Problems,
         names: NamePlan[Key],
         *,
@@ -255,7 +237,7 @@ class TextRun(Run):
         """Return the identifier of a symbol."""
         return self.names["symbol", name]
 
-    def range_of(self, line: AnyLine, name: str) -> str:
+    def range_of(self, line: ir.AnyLine, name: str) -> str:
         """Return a line's name in the profiler: its Inductor provenance handle, or ``name``."""
         origin = self.program.origin_of(line)
         return name if origin is None else origin.handle or name
@@ -265,47 +247,47 @@ R = TypeVar("R", bound=Run)
 T = TypeVar("T", bound=TextRun)
 
 
-class RegionWalker(LineVisitor[None], Generic[R]):
+class RegionWalker(ir.LineVisitor[None], Generic[R]):
     """A walk over the lines of a region, in order."""
 
-    def __init__(self, context: R, region: Region) -> None:
+    def __init__(self, context: R, region: ir.Region) -> None:
         self.context = context
         self.region = region
-        self.path = Path()
+        self.path = ir.Path()
         self.index = 0
 
-    def render(self, index: int, path: Path) -> None:
+    def render(self, index: int, path: ir.Path) -> None:
         """Render the line at a position of the region."""
         self.index, self.path = index, path
         self.render_line(self.region.body[index])
 
-    def render_line(self, line: AnyLine) -> None:
+    def render_line(self, line: ir.AnyLine) -> None:
         """Render a line; targets override this to add text before and after it."""
         self.visit(line)
 
-    def refuse_streams(self, line: AnyLine, subject: str) -> None:
+    def refuse_streams(self, line: ir.AnyLine, subject: str) -> None:
         """Record a line that needs more than the caller's stream, for targets without others."""
         reason = needs_streams(line, self.context.program)
         if reason:
             self.unsupported(line, f"{reason}; {subject} on the caller's stream alone")
 
-    def unsupported(self, line: AnyLine, reason: str) -> None:
+    def unsupported(self, line: ir.AnyLine, reason: str) -> None:
         """Record that a line cannot be rendered."""
         self.context.problems.add(line, self.path, reason)
 
-    def layout(self, name: str) -> Layout:
+    def layout(self, name: str) -> ir.Layout:
         """Return the layout of a buffer."""
         return self.context.program.layout(name)
 
-    def function_name(self, line: RegionLine, step: str) -> str:
+    def function_name(self, line: ir.RegionLine, step: str) -> str:
         """Return the preferred name for the function or graph of a line's region."""
         label = "_".join(str(each.position) for each in self.path)
         return f"{line.mnemonic}_{label}_{step}"
 
-    def symbols_of(self, line: RegionLine) -> list[str]:
+    def symbols_of(self, line: ir.RegionLine) -> list[str]:
         """Return the symbols that any region of a line needs from outside, sorted."""
         program = self.context.program
-        found = (free_region_symbols(region, program) for _, region in regions_of(line))
+        found = (free_region_symbols(region, program) for _, region in ir.regions_of(line))
         return sorted({symbol for symbols in found for symbol in symbols})
 
 
@@ -315,7 +297,7 @@ class TextWalker(RegionWalker[T]):
     comment: Callable[[str], list[str]]
     """Formats a text as comment lines."""
 
-    def __init__(self, context: T, region: Region, writer: CodeWriter) -> None:
+    def __init__(self, context: T, region: ir.Region, writer: CodeWriter) -> None:
         super().__init__(context, region)
         self.writer = writer
         #: Inputs whose layout was checked on entry.
@@ -326,7 +308,7 @@ class TextWalker(RegionWalker[T]):
         self._shown_origin: int | None = None
 
     @override
-    def render(self, index: int, path: Path) -> None:
+    def render(self, index: int, path: ir.Path) -> None:
         with self.writer.at(path):
             if index in self.spent:
                 self.end(*self.spent[index])
@@ -338,7 +320,7 @@ class TextWalker(RegionWalker[T]):
     def end(self, *names: str) -> None:
         """Write the end of storages, each under one of its names."""
 
-    def _show_origin(self, line: AnyLine) -> None:
+    def _show_origin(self, line: ir.AnyLine) -> None:
         """Write where in the model a line comes from, once for a run of lines with one origin."""
         origin = self.context.program.origin_of(line)
         if origin is None or line.origin == self._shown_origin:
@@ -352,23 +334,23 @@ class TextWalker(RegionWalker[T]):
             self.writer.lines(*self.comment(text.strip()))
         if origin.handle:
             self.writer.lines(*self.comment(f"{_HANDLE} {origin.handle}"))
-            if not isinstance(line, KernelCall):
+            if not isinstance(line, ir.KernelCall):
                 # tlparse looks for the handle's name in the next line; our op calls lack it.
                 self.writer.lines(*self.comment(origin.handle.partition(":")[0]))
 
-    def shown_place(self, origin: Origin) -> str:
+    def shown_place(self, origin: ir.Origin) -> str:
         """Return the place in the model's source to show for an origin."""
         return origin.place
 
     @override
-    def visit_comment(self, line: Comment) -> None:
+    def visit_comment(self, line: ir.Comment) -> None:
         self.writer.lines(*self.comment(line.text))
 
 
 # The facts that text or a library needs to capture a program's calls as CUDA graphs.
 
 
-def capture_facts(program: Program, options: Captures) -> CaptureFacts:
+def capture_facts(program: ir.Program, options: Captures) -> CaptureFacts:
     """Return the facts about a program that capturing its calls depends on."""
     reasons = why_not_captured(program)
     if reasons:
@@ -376,7 +358,7 @@ def capture_facts(program: Program, options: Captures) -> CaptureFacts:
     device = only_accelerator(program)
     constants = [name for name in program.constants if program.layout(name).device == device]
     # What a forward saves must last until its backward, and gradients until they are used.
-    is_inference = program.role is GraphRole.INFERENCE
+    is_inference = program.role is ir.GraphRole.INFERENCE
     return CaptureFacts(
         program.name,
         str(device),
@@ -384,6 +366,6 @@ def capture_facts(program: Program, options: Captures) -> CaptureFacts:
         tuple(constants),
         options.cuda_graph_limit,
         options.cuda_graph_results if is_inference else "fresh",
-        is_random=any(draws(program, line) for _, line in walk(program)),
+        is_random=any(draws(program, line) for _, line in ir.walk(program)),
         has_branches=any(stream.captured for stream in program.streams),
     )

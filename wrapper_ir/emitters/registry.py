@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.metadata import EntryPoint
 
+__all__ = ["DuplicateEmitterError", "EmitterLoadError", "NotAnEmitterError", "UnknownEmitterError"]
+__all__ += ["emitter_class", "emitter_names", "make_emitter", "option_names", "register_emitter"]
+__all__ += ["unregister_emitter"]
+
 
 class UnknownEmitterError(WrapperIRError):
     """No installed package registers an emitter of that name."""

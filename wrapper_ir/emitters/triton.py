@@ -34,11 +34,7 @@ def problem_of_tuned(
 ) -> str | None:
     """Return why a kernel cannot be launched on a device that supports Triton; None if it can.
 
-    Args:
-        language: The kernel's language; kernels in other languages have no problem here.
-        device: The device of the call.
-        launchers: Whether the emitter calls vendors' launcher classes.
-        in_cpp: Whether the emitter writes C++.
+    Kernels in other languages have no problem here. For the other arguments see ``launch_problem``.
     """
     if language is not TRITON:
         return None

@@ -13,10 +13,9 @@ from wrapper_ir.devices import DeviceKind, KernelLanguage, named
 from wrapper_ir.emitters.kernel_types import cpp_source, declared_type, launch_problem
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.interpreter import memory as mem
-from wrapper_ir.interpreter.frame import Buffer, Frame, dtype_of
+from wrapper_ir.interpreter.frame import Buffer, Frame, device_of, dtype_of
 from wrapper_ir.lines.traits import calls_kernel
 from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_of
-from wrapper_ir.runtime.checks import check_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -354,26 +353,14 @@ def guarded(name: str, tensor: Tensor) -> tuple[mem.Storage, Tensor]:
     return mem.Storage(name, mem.Kind.OWNED, made, start, nbytes, block), made
 
 
-def check_constant(program: ir.Program, name: str) -> None:
-    """Check the value of a constant against its layout."""
+def check_fixed(program: ir.Program, name: str, value: Tensor) -> None:
+    """Check a tensor against the numbers in its layout. :func:`settle` checks the symbols."""
     layout = program.layout(name)
-    size = tuple(n for n in layout.size if isinstance(n, int))  # constants are of fixed size
-    stride = tuple(n for n in layout.stride if isinstance(n, int))
-    device = torch.device(str(layout.device))
-    check_layout(program.data[name], name, dtype_of(layout), device, size, stride)
-
-
-def check_input(frame: Frame, name: str, value: Tensor, *, plain: bool) -> None:
-    """Check an input against the numbers in its layout. :func:`settle` checks the symbols.
-
-    With ``plain``, the program reads its memory as it is, complex or not.
-    """
-    layout = frame.program.layout(name)
-    size = tuple(n if isinstance(n, int) else None for n in layout.size)
-    stride = tuple(n if isinstance(n, int) else None for n in layout.stride)
-    device = torch.device(str(layout.device))
-    check_layout(value, name, dtype_of(layout), device, size, stride)
-    check_form(value, name, plain=plain)
+    size, stride = (
+        tuple(n if isinstance(n, int) else None for n in dims)
+        for dims in (layout.size, layout.stride)
+    )
+    check_layout(value, name, dtype_of(layout), device_of(layout), size, stride)
 
 
 def settle(frame: Frame, buffer: Buffer) -> None:
@@ -382,10 +369,8 @@ def settle(frame: Frame, buffer: Buffer) -> None:
     if not buffer.is_new or not layout.symbols <= frame.symbols.keys():
         return
     buffer.is_new = False
-    size, stride = tuple(frame.dims(layout.size)), tuple(frame.dims(layout.stride))
     try:
-        device = torch.device(str(layout.device))
-        check_layout(buffer.tensor, buffer.name, dtype_of(layout), device, size, stride)
+        frame.check(buffer.name, buffer.tensor)
     except InputLayoutError as error:
         if not buffer.maker:
             raise

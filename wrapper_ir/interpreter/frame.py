@@ -19,6 +19,7 @@ from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.expr import PYTHON_FUNCTIONS, Dim
 from wrapper_ir.lines.expr_printer import ordered_args
 from wrapper_ir.lines.program import Program, SymbolKind
+from wrapper_ir.runtime import check_layout
 
 if TYPE_CHECKING:
 
@@ -99,6 +100,11 @@ def dtype_of(layout: Layout) -> torch.dtype:
     return dtype
 
 
+def device_of(layout: Layout) -> torch.device:
+    """Return torch's device of a layout."""
+    return torch.device(str(layout.device))
+
+
 @dataclass(eq=False)
 class Buffer:
     """A name, its tensor, and the storages that it views or may view."""
@@ -165,6 +171,12 @@ class Frame:
     def dims(self, values: tuple[Dim, ...]) -> list[int]:
         """Return the values of sizes or strides."""
         return [self.dim(value) for value in values]
+
+    def check(self, name: str, tensor: Tensor) -> None:
+        """Check a tensor against the layout of a name, whose symbols all have values."""
+        layout = self.program.layout(name)
+        size, stride = tuple(self.dims(layout.size)), tuple(self.dims(layout.stride))
+        check_layout(tensor, name, dtype_of(layout), device_of(layout), size, stride)
 
     def bind(self, symbol: str, value: object) -> None:
         """Set the value of a symbol.

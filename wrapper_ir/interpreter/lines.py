@@ -13,7 +13,7 @@ from wrapper_ir.devices import named
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.interpreter.calls import Launch, Watch, bind_results, find_op, settle, value_of
-from wrapper_ir.interpreter.frame import Buffer, Frame, dtype_of
+from wrapper_ir.interpreter.frame import Buffer, Frame, device_of, dtype_of
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.memory import own_memory
@@ -99,7 +99,7 @@ class LineRunner(ir.LineVisitor[None]):
                 return self._opaque(line.out, layout, allocator)
         at = self.frame.dim(layout.offset) * layout.dtype.itemsize
         nbytes = at + self.frame.nbytes(layout)
-        block = mem.Block(nbytes, torch.device(str(layout.device)), allocator)
+        block = mem.Block(nbytes, device_of(layout), allocator)
         size = block.bytes.numel()
         storage = mem.Storage(line.out, mem.Kind.OWNED, block.bytes, block.start, size, block)
         self.frame.own(self.enter(storage), self.frame.place(line.out, storage, layout))
@@ -245,8 +245,7 @@ class LineRunner(ir.LineVisitor[None]):
     def visit_assert_layout(self, line: ir.AssertLayout) -> None:
         layout, tensor = self.program.layout(line.buffer), self.frame.find(line.buffer).tensor
         size, stride = tuple(self.frame.dims(layout.size)), tuple(self.frame.dims(layout.stride))
-        device = torch.device(str(layout.device))
-        check_result(tensor, line.subject, dtype_of(layout), size, stride, device)
+        check_result(tensor, line.subject, dtype_of(layout), size, stride, device_of(layout))
         if line.alignment and tensor.data_ptr() % line.alignment:
             refuse_misaligned(tensor, line.buffer, line.alignment)
 

@@ -16,6 +16,10 @@ from wrapper_ir.runtime.views import reinterpret_as
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+__all__ = ["BrokenPromiseError", "CallFailedError", "DeadBufferError", "LeakError"]
+__all__ += ["MissingValueError", "OutOfBoundsError", "RedZoneError", "StrayWriteError"]
+__all__ += ["SymbolValueError", "UndefinedBufferError", "WrongEndError"]
+
 # Errors of the interpreter. Each carries the line's path and origin.
 
 

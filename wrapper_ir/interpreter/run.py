@@ -19,7 +19,7 @@ from wrapper_ir.interpreter.lines import LineRunner
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import no_autocast, registered_op
-from wrapper_ir.runtime.checks import check_number
+from wrapper_ir.runtime.checks import check_form, check_number
 from wrapper_ir.verify import verify as verify_program
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def _constants(program: ir.Program) -> dict[str, Buffer]:
     constants: dict[str, Buffer] = {}
     for name, constant in program.constants.items():
         if constant.kind is not ir.ConstantKind.PACKED:
-            calls.check_constant(program, name)
+            calls.check_fixed(program, name, program.data[name])
         tensor: Tensor = program.data[name].detach()
         storage = calls.borrowed(name, mem.Kind.CONSTANT, tensor)
         storage.writable = constant.mutable
@@ -349,7 +349,8 @@ def _take_inputs(program: ir.Program, frame: Frame, inputs: Sequence[Any]) -> No
             is_used = item.name in used
             tensor = value if isinstance(value, Tensor) or is_used else torch.empty(0)
             if is_used:
-                calls.check_input(frame, item.name, tensor, plain=item.name in stored)
+                calls.check_fixed(program, item.name, tensor)
+                check_form(tensor, item.name, plain=item.name in stored)
             storage = calls.borrowed(item.name, mem.Kind.INPUT, tensor)
             frame.define(Buffer(item.name, tensor, (storage,), owns=True, is_new=is_used))
         elif isinstance(item, ir.ScalarInput) and value is not None:  # None: the number is unused

@@ -11,6 +11,11 @@ from wrapper_ir.lines.base import DefObject, DefSymbol, Read, Role, RoleIf, UseO
 from wrapper_ir.lines.expr import ByScalars, Scalar, scalar
 from wrapper_ir.lines.layout import Device, DType
 
+__all__ = ["Access", "Arg", "BufferArg", "BufferValue", "CallResult", "DTypeArg", "DeviceArg"]
+__all__ += ["EnumArg", "EnumKind", "ListArg", "NamedArg", "NoneArg", "NoneValue", "ObjectArg"]
+__all__ += ["OpResult", "Relation", "ResultBuffer", "ResultObject", "ResultSymbol", "ScalarArg"]
+__all__ += ["ScalarValue", "StringArg", "Value"]
+
 
 class Access(enum.Enum):
     """Access of a call to the contents of a buffer argument."""

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, ClassVar, TypeAlias
 
+__all__ = ["Line", "OriginId", "Role"]
+
 
 class Role(enum.Enum):
     """The effect of a line on the buffer, symbol, object or kernel that a field names."""

@@ -21,6 +21,9 @@ from wrapper_ir.lines.args import (
 from wrapper_ir.lines.base import Block, Def, DefObject, DefSymbol, Line, Runs, Trait
 from wrapper_ir.lines.layout import DType
 
+__all__ = ["SELECTOR_TYPES", "AnyLine", "BufferInput", "Cond", "Input", "ObjectInput", "Region"]
+__all__ += ["RegionLine", "ScalarInput", "Switch", "While", "passed_to_regions"]
+
 
 @dataclass(frozen=True, slots=True)
 class BufferInput:

@@ -19,6 +19,8 @@ from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.traits import NAMED_FIELDS, NameField, PerClass, decisive
 
+__all__ = ["Alias", "Effects", "effects"]
+
 
 class Alias(NamedTuple):
     """``name`` is a view of the storage of ``source``, or with ``may`` possibly one."""

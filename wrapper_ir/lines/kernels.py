@@ -13,6 +13,10 @@ from wrapper_ir.lines.base import Callee, Line, OpCallee, Role, RoleIf, Runs, Tr
 from wrapper_ir.lines.expr import ByScalars, Dim, Scalar, dims
 from wrapper_ir.lines.layout import CPU, Device, DType
 
+__all__ = ["BufferParam", "CppKernel", "DeviceKernel", "Event", "ExternKernel", "KernelCall"]
+__all__ += ["KernelDefinition", "KernelSource", "MemoryPool", "Param", "RecordEvent", "ScalarParam"]
+__all__ += ["ScalarType", "Stream", "Synchronize", "TorchOp", "TritonKernel", "WaitEvent"]
+
 
 class ScalarType(enum.Enum):
     """The machine type of a scalar kernel parameter."""

@@ -12,6 +12,9 @@ import sympy
 from wrapper_ir.devices import DeviceKind, kind_of
 from wrapper_ir.lines.expr import Dim, dim, dims, free_symbols, product
 
+__all__ = ["CPU", "DTYPE_BY_SHORT_NAME", "DType", "Device", "Layout", "LayoutKind", "OpaqueKind"]
+__all__ += ["contiguous_strides"]
+
 # Element types.
 
 

@@ -14,6 +14,9 @@ from wrapper_ir.lines.layout import Layout, OpaqueKind
 if TYPE_CHECKING:
     from wrapper_ir.devices import DeviceKind, MemorySpace, OpaqueLayout
 
+__all__ = ["USUAL", "Allocate", "AllocateFromPool", "AllocatePool", "Free", "MemoryKind", "Place"]
+__all__ += ["Reinterpret", "Reuse"]
+
 
 class MemoryKind(enum.Enum):
     """Kind of memory that a buffer lives in."""

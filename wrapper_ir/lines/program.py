@@ -22,6 +22,9 @@ from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.trace import Probe
 from wrapper_ir.lines.traits import declares, lines_in
 
+__all__ = ["SCHEMA_VERSION", "Constant", "ConstantKind", "Frame", "FrozenMap", "GraphRole"]
+__all__ += ["ObjectConstant", "Origin", "Packing", "Program", "Stage", "SymbolInfo", "SymbolKind"]
+
 # Origins of lines in the model.
 
 #: Paths of torch's own modules, wherever it is installed.

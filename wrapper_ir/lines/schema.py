@@ -18,6 +18,8 @@ from wrapper_ir.errors import WrapperIRError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+__all__ = ["OpSchema", "SchemaArg", "SchemaError", "SchemaType", "parse_schema"]
+
 T = TypeVar("T")
 
 QUALIFIED_OP_NAME = re.compile(

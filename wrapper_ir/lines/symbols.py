@@ -9,6 +9,9 @@ from typing import ClassVar, TypeAlias, final
 from wrapper_ir.lines.base import DefSymbol, Line, Read, Runs, Trait, Use
 from wrapper_ir.lines.expr import ByScalars, Scalar, scalar
 
+__all__ = ["AssertApart", "AssertLayout", "AssertSymbol", "BindSymbol", "ComputeSymbol", "ItemOf"]
+__all__ += ["SizeOf", "StorageOffsetOf", "StrideOf", "SymbolSource"]
+
 
 @dataclass(frozen=True, slots=True)
 class SizeOf:

@@ -10,6 +10,8 @@ from typing import ClassVar, final
 from wrapper_ir.lines.base import Line, Peek, Runs, Trait
 from wrapper_ir.lines.expr import ByScalars, Scalar, scalar
 
+__all__ = ["Comment", "Probe", "ProbeLevel", "When"]
+
 
 @final
 @dataclass(frozen=True, slots=True)

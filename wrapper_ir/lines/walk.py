@@ -21,6 +21,9 @@ from wrapper_ir.lines.program import AnyLine, FrozenMap, Program
 from wrapper_ir.lines.traits import NAMED_FIELDS, REGION_FIELDS, NameField
 from wrapper_ir.lines.traits import regions_of as regions_of  # re-exported for walkers
 
+__all__ = ["FOLDING", "Path", "Step", "line_at", "map_regions", "rewrite_lines", "walk"]
+__all__ += ["walk_regions"]
+
 
 class Step(NamedTuple):
     """One step of a path: the region's name and the line's index in it."""

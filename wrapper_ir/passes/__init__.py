@@ -6,63 +6,21 @@ library are frozen dataclasses whose fields are their options. Kinds of devices 
 passes of their own (docs/adr/0019).
 """
 
+# ruff: noqa: F403 - what a module lists in its __all__ is public here
+
+from wrapper_ir.passes import pipeline, plan, textual
 from wrapper_ir.passes.base import Checked, Pass, PassFaultError, PassOutputError
 from wrapper_ir.passes.branch import Branch
 from wrapper_ir.passes.cut import PrepareCapture
 from wrapper_ir.passes.keep import KeepStorage
 from wrapper_ir.passes.legalise import Legalise
-from wrapper_ir.passes.pipeline import (
-    legalisation_for,
-    lower,
-    lowering_for,
-    pipeline_for,
-    plan_memory,
-    run_passes,
-)
-from wrapper_ir.passes.plan import (
-    CheckResults,
-    InsertFrees,
-    PlanExterns,
-    PlanMemory,
-    ReuseInPlace,
-    StripComments,
-)
+from wrapper_ir.passes.pipeline import *
+from wrapper_ir.passes.plan import *
 from wrapper_ir.passes.probes import InsertProbes
-from wrapper_ir.passes.textual import (
-    PASSES,
-    FunctionPass,
-    PassLoadError,
-    PassSpellingError,
-    parse_pass,
-    parse_pipeline,
-)
+from wrapper_ir.passes.textual import *
 
-__all__ = [
-    "PASSES",
-    "Branch",
-    "CheckResults",
-    "Checked",
-    "FunctionPass",
-    "InsertFrees",
-    "InsertProbes",
-    "KeepStorage",
-    "Legalise",
-    "Pass",
-    "PassFaultError",
-    "PassLoadError",
-    "PassOutputError",
-    "PassSpellingError",
-    "PlanExterns",
-    "PlanMemory",
-    "PrepareCapture",
-    "ReuseInPlace",
-    "StripComments",
-    "legalisation_for",
-    "lower",
-    "lowering_for",
-    "parse_pass",
-    "parse_pipeline",
-    "pipeline_for",
-    "plan_memory",
-    "run_passes",
-]
+__all__ = ["Branch", "Checked", "InsertProbes", "KeepStorage", "Legalise", "Pass", "PassFaultError"]
+__all__ += ["PassOutputError", "PrepareCapture"]
+__all__ += pipeline.__all__
+__all__ += plan.__all__
+__all__ += textual.__all__

@@ -27,25 +27,10 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.analysis.ops import PRODUCTS
 from wrapper_ir.analysis.ordering import touch
-from wrapper_ir.lines import (
-    AnyLine,
-    BufferArg,
-    Device,
-    Dim,
-    Event,
-    ExternKernel,
-    KernelCall,
-    Program,
-    RecordEvent,
-    Scalar,
-    Stream,
-    WaitEvent,
-    effects,
-    regions_of,
-)
 from wrapper_ir.lines.traits import allocates_one, calls, calls_kernel, calls_op, ends, shows
 from wrapper_ir.options.gpu import GRAPH_BRANCHES
 
@@ -89,7 +74,7 @@ _MAIN: Final = 0
 _NEVER: Final = -2
 """A position before -1, which stands for the start of the program."""
 
-_Call: TypeAlias = "KernelCall | ExternKernel"
+_Call: TypeAlias = "ir.KernelCall | ir.ExternKernel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +86,16 @@ class Branch:
     limit: int = GRAPH_BRANCHES.field()
     """The maximum number of branches besides the caller's stream."""
 
-    def __call__(self, program: Program) -> Program:
+    def __call__(self, program: ir.Program) -> ir.Program:
         """Return the program with streams and events added, if that is faster."""
         return branch(program, self.limit)
 
 
-def branch(program: Program, limit: int) -> Program:
-    """Put independent work on separate streams, for calls that are captured.
+def branch(program: ir.Program, limit: int) -> ir.Program:
+    """Put independent work on at most ``limit`` separate streams, for calls that are captured.
 
-    Args:
-        program: A logical program. One with streams of its own, several GPUs, regions or probes
-            stays as it is.
-        limit: The most streams to add to the caller's.
-
-    Returns:
-        The program with streams, events and waits; the same object if nothing is gained.
+    A program with streams of its own, several GPUs, regions or probes stays as it is, and so does
+    one where nothing is gained: the result is the same object.
     """
     device = _device(program)
     if device is None or limit < 1:
@@ -126,7 +106,7 @@ def branch(program: Program, limit: int) -> Program:
     return scheduler.finish(device)
 
 
-def _device(program: Program) -> Device | None:
+def _device(program: ir.Program) -> ir.Device | None:
     """Return the GPU of a program whose work can be put on streams; ``None`` for others."""
     if program.streams or program.events or program.mempools or program.objects:
         return None
@@ -137,11 +117,11 @@ def _device(program: Program) -> Device | None:
     return device if device.kind.captures else None
 
 
-def _disturbs(line: AnyLine) -> bool:
+def _disturbs(line: ir.AnyLine) -> bool:
     """Return whether a line has regions, orders streams, or reads contents without a call."""
-    found = effects(line)
+    found = ir.effects(line)
     seen = {*found.peeks, *found.reads, *found.writes} - {alias.source for alias in found.aliases}
-    is_other = line.runs.orders or shows(line) or bool(regions_of(line))
+    is_other = line.runs.orders or shows(line) or bool(ir.regions_of(line))
     return is_other or (bool(seen) and not calls(line))
 
 
@@ -168,7 +148,7 @@ class _Scheduler:
     Positions are indices of lines of the given program.
     """
 
-    def __init__(self, program: Program, limit: int) -> None:
+    def __init__(self, program: ir.Program, limit: int) -> None:
         self._program = program
         self._costs = _Costs(program)
         self._lives = Liveness(program.region, program)
@@ -186,15 +166,16 @@ class _Scheduler:
         self._memory_at = 0.0
         self._first = next((n for n, each in enumerate(program.body) if calls(each)), 0)
         self._last_symbol = max(
-            (n for n, each in enumerate(program.body) if effects(each).defines_symbols), default=-1
+            (n for n, each in enumerate(program.body) if ir.effects(each).defines_symbols),
+            default=-1,
         )
         self._events: dict[tuple[int, int], int] = {}
-        self._waits: defaultdict[int, list[WaitEvent]] = defaultdict(list)
+        self._waits: defaultdict[int, list[ir.WaitEvent]] = defaultdict(list)
         self._early: defaultdict[int, list[int]] = defaultdict(list)
 
     # Lines.
 
-    def step(self, position: int, line: AnyLine) -> None:
+    def step(self, position: int, line: ir.AnyLine) -> None:
         """Process the next line."""
         if calls(line):
             self._place(position, line)
@@ -203,7 +184,7 @@ class _Scheduler:
         at = self._seen[self._on(position)]
         self._after.append({**at, self._on(position): position})
 
-    def _pass(self, position: int, line: AnyLine) -> None:
+    def _pass(self, position: int, line: ir.AnyLine) -> None:
         """Process a line that puts no work on a stream."""
         if allocates_one(line):
             uses = self._uses[self._storage(line.out)[0]]
@@ -334,7 +315,7 @@ class _Scheduler:
             other = self._on(need)
             event = self._events.setdefault((other, need), len(self._events) + 1)
             device = self._costs.device
-            self._waits[position].append(WaitEvent(event=event, device=device, stream=stream))
+            self._waits[position].append(ir.WaitEvent(event=event, device=device, stream=stream))
             known = self._after[need] if need >= 0 else {_MAIN: need}
             for each, at in known.items():
                 if each != stream:
@@ -342,7 +323,7 @@ class _Scheduler:
 
     # The result.
 
-    def finish(self, device: Device) -> Program:
+    def finish(self, device: ir.Device) -> ir.Program:
         """Return the program, with all streams joined at the end."""
         body = self._program.body
         used = sorted({stream for stream in self._stream_of.values() if stream != _MAIN})
@@ -352,12 +333,12 @@ class _Scheduler:
         self._wait(len(body), _MAIN, {last[stream] for stream in used})
         numbers = {_MAIN: _MAIN, **{stream: n for n, stream in enumerate(used, start=1)}}
         events = dict(sorted(self._events.items(), key=lambda item: item[1]))
-        records: defaultdict[int, list[RecordEvent]] = defaultdict(list)
+        records: defaultdict[int, list[ir.RecordEvent]] = defaultdict(list)
         for (stream, at), event in events.items():
-            record = RecordEvent(event=event, device=device, stream=numbers[stream])
+            record = ir.RecordEvent(event=event, device=device, stream=numbers[stream])
             records[at].append(record)
         moved = {n for early in self._early.values() for n in early}
-        lines: list[AnyLine] = [*(body[n] for n in self._early[-1]), *records[-1]]
+        lines: list[ir.AnyLine] = [*(body[n] for n in self._early[-1]), *records[-1]]
         for position, line in enumerate(body):
             lines += self._waits_at(position, numbers)
             if position not in moved:
@@ -367,12 +348,12 @@ class _Scheduler:
             lines += [body[n] for n in self._early[position]]
             lines += records[position]
         lines += self._waits_at(len(body), numbers)
-        streams = tuple(Stream(device, captured=True) for _ in used)
+        streams = tuple(ir.Stream(device, captured=True) for _ in used)
         return self._program.replace(
-            body=tuple(lines), streams=streams, events=tuple(Event() for _ in events)
+            body=tuple(lines), streams=streams, events=tuple(ir.Event() for _ in events)
         )
 
-    def _waits_at(self, position: int, numbers: dict[int, int]) -> list[WaitEvent]:
+    def _waits_at(self, position: int, numbers: dict[int, int]) -> list[ir.WaitEvent]:
         return [
             dataclasses.replace(wait, stream=numbers[wait.stream]) for wait in self._waits[position]
         ]
@@ -381,7 +362,7 @@ class _Scheduler:
 class _Costs:
     """Rough costs of calls, and the calls that may run beside others."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self._program = program
         from wrapper_ir.planning.sizes import Sizes  # noqa: PLC0415 - the planner is large
 
@@ -391,7 +372,7 @@ class _Costs:
 
     def of(self, line: _Call) -> tuple[float, float]:
         """Return a call's fixed cost and its traffic or arithmetic time, in microseconds."""
-        found = effects(line, self._program)
+        found = ir.effects(line, self._program)
         moved = sum(map(self.bytes_of, {*found.reads, *found.written}))
         if calls_kernel(line):
             moved = min(moved, self._blocks(line) * _BLOCK_BYTES)
@@ -413,27 +394,27 @@ class _Costs:
         *batch, rows, columns = self._numbers(self._out(line)) or (0, 0)
         return prod(batch) * -(-rows // _TILE) * -(-columns // _TILE) > _FULL
 
-    def _is_cooperative(self, line: KernelCall) -> bool:
+    def _is_cooperative(self, line: ir.KernelCall) -> bool:
         source = self._program.kernels[line.kernel].source
         options: tuple[tuple[str, object], ...] = getattr(source, "options", ())
         return bool(dict(options).get("launch_cooperative_grid"))
 
-    def _blocks(self, line: KernelCall) -> int:
+    def _blocks(self, line: ir.KernelCall) -> int:
         return prod(self._numbers(line.grid))
 
-    def _numbers(self, sizes: Iterable[Scalar]) -> list[int]:
+    def _numbers(self, sizes: Iterable[ir.Scalar]) -> list[int]:
         """Evaluate sizes at the hints."""
         return [self._sizes.scalar(size) or 1 for size in sizes]
 
-    def _out(self, line: _Call) -> tuple[Dim, ...]:
+    def _out(self, line: _Call) -> tuple[ir.Dim, ...]:
         """Return the size of a product's output; empty for other calls."""
         out = dict(line.kwargs).get("out") if calls_op(line) and line.op in PRODUCTS else None
-        return self._program.layout(out.buffer).size if isinstance(out, BufferArg) else ()
+        return self._program.layout(out.buffer).size if isinstance(out, ir.BufferArg) else ()
 
     def _operations(self, line: _Call) -> int:
         """Return the number of multiplications and additions of a product."""
         out = self._numbers(self._out(line))
-        buffers = [arg.buffer for arg in line.args if isinstance(arg, BufferArg)] if out else []
+        buffers = [arg.buffer for arg in line.args if isinstance(arg, ir.BufferArg)] if out else []
         # The rows of the last operand, in mm(a, b) as in addmm(c, a, b).
         depth = self._numbers(self._program.layout(n).size[-2] for n in buffers[-1:])
         return 2 * prod((*depth, *out)) if out else 0

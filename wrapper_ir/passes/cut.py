@@ -17,23 +17,18 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.cuda_graphs import Obstacles, why_not_captured
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.analysis.liveness import Liveness
-from wrapper_ir.lines.args import Access, BufferArg, BufferValue, ResultBuffer, ScalarArg
 from wrapper_ir.lines.base import Runs, Trait
-from wrapper_ir.lines.control import BufferInput, Region, Switch
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.program import AnyLine, FrozenMap, Program, Stage
-from wrapper_ir.lines.traits import calls, declares, is_view, regions_of
+from wrapper_ir.lines.traits import calls, declares, is_view
 from wrapper_ir.lines.walk import Renaming
 from wrapper_ir.options.gpu import GRAPH_BRANCHES, GRAPH_CUTS
 from wrapper_ir.passes.branch import Branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from wrapper_ir.lines.layout import Layout
 
 
 _FEWEST: Final = 3
@@ -57,21 +52,20 @@ class PrepareCapture:
     cuts: bool = GRAPH_CUTS.field()
     """Cut a program that cannot be captured as a whole."""
 
-    def __call__(self, program: Program) -> Program:
+    def __call__(self, program: ir.Program) -> ir.Program:
         """Return the prepared program; a planned program is returned unchanged."""
-        if program.stage is Stage.PLANNED:
+        if program.stage is ir.Stage.PLANNED:
             return program
         if why_not_captured(program):
             return cut(program) if self.cuts else program
         return Branch(self.branches)(program)
 
 
-def cut(program: Program) -> Program:
+def cut(program: ir.Program) -> ir.Program:
     """Put lines that can be captured into pieces, each the only case of a switch.
 
-    Returns:
-        The program with its pieces. The same object if there are none: the program uses several
-        GPUs, streams, objects or memory pools, or has too few capturable lines in a row.
+    Programs without any stay as they are, the same object: those that use several GPUs, streams,
+    objects or memory pools, or have too few capturable lines in a row.
     """
     gpu = only_accelerator(program)
     if gpu is None or program.streams or program.events or program.mempools or program.objects:
@@ -81,17 +75,17 @@ def cut(program: Program) -> Program:
     return _Cutter(program.replace(body=(*definitions, *others))).result() or program
 
 
-def _fits(line: AnyLine) -> bool:
+def _fits(line: ir.AnyLine) -> bool:
     """Return whether a line may be in a piece, as far as its class goes."""
-    return line.runs in _INSIDE and Trait.POOL not in line.traits and not regions_of(line)
+    return line.runs in _INSIDE and Trait.POOL not in line.traits and not ir.regions_of(line)
 
 
 class _Cutter:
     """Cuts one program. Positions are indices of its lines."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self._program = program
-        self._effects = [effects(line, program) for line in program.body]
+        self._effects = [ir.effects(line, program) for line in program.body]
         self._lives = Liveness(program.region, program)
         self._defined = {n: at for at, found in enumerate(self._effects) for n in found.defines}
         self._users: dict[str, list[int]] = {}
@@ -103,12 +97,12 @@ class _Cutter:
         #: How many lines up to each one cannot be captured. Lines of one piece agree in this.
         self._stretch = [*accumulate(not each for each in capturable)]
         self._is_capturable = capturable
-        self._given = {v.buffer for v in program.results if isinstance(v, BufferValue)}
-        self._layouts: dict[str, Layout] = dict(program.buffers)
-        self._body: list[AnyLine] = []
+        self._given = {v.buffer for v in program.results if isinstance(v, ir.BufferValue)}
+        self._layouts: dict[str, ir.Layout] = dict(program.buffers)
+        self._body: list[ir.AnyLine] = []
         self._count = 0
 
-    def result(self) -> Program | None:
+    def result(self) -> ir.Program | None:
         """Return the program with its pieces; None if there are none."""
         program = self._program
         inside = [self._may_be_inside(at) for at in range(len(program.body))]
@@ -120,7 +114,7 @@ class _Cutter:
                 self._add(pieces[at])
         if not self._count:
             return None
-        return program.replace(body=tuple(self._body), buffers=FrozenMap(self._layouts))
+        return program.replace(body=tuple(self._body), buffers=ir.FrozenMap(self._layouts))
 
     # Choosing lines.
 
@@ -181,18 +175,18 @@ class _Cutter:
         renamed = {n: self._fresh(n) for n in (*params, *results, *again)}
         names = Renaming(lambda n: renamed.get(n, n), str, str)
         body = tuple(names.value(self._program.body[at]) for at in lines)
-        region = Region(
-            tuple(BufferInput(renamed[n]) for n in params),
+        region = ir.Region(
+            tuple(ir.BufferInput(renamed[n]) for n in params),
             body,
-            tuple(BufferValue(renamed[n]) for n in results),
+            tuple(ir.BufferValue(renamed[n]) for n in results),
         )
-        found = tuple(ResultBuffer(n, (k,)) for k, n in enumerate(results))
-        operands = tuple(BufferArg(n, access) for n, access in params.items())
-        self._body.append(Switch(found, ScalarArg(0), operands, (region,)))
+        found = tuple(ir.ResultBuffer(n, (k,)) for k, n in enumerate(results))
+        operands = tuple(ir.BufferArg(n, access) for n, access in params.items())
+        self._body.append(ir.Switch(found, ir.ScalarArg(0), operands, (region,)))
         self._body += [self._program.body[self._defined[n]] for n in again]
         self._count += 1
 
-    def _params(self, lines: list[int], defined: set[str]) -> dict[str, Access]:
+    def _params(self, lines: list[int], defined: set[str]) -> dict[str, ir.Access]:
         """Return the outer buffers that a piece touches, each with the access to its storage."""
         touched = dict.fromkeys(n for at in lines for n in self._effects[at].touched)
         written = {
@@ -201,12 +195,12 @@ class _Cutter:
             for n in self._effects[at].writes
             for life in self._lives.of(n)
         }
-        found: dict[str, Access] = {}
+        found: dict[str, ir.Access] = {}
         for name in touched:
             if name in defined or name in self._program.constants:
                 continue
             is_written = any(life.first in written for life in self._lives.of(name))
-            found[name] = Access.READ_WRITE if is_written else Access.READ
+            found[name] = ir.Access.READ_WRITE if is_written else ir.Access.READ
         return found
 
     def _goes_out(self, name: str, inside: set[int]) -> bool:

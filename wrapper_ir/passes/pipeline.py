@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from wrapper_ir.devices import DeviceKind
     from wrapper_ir.passes.printer import DebugPrinter
 
+__all__ = ["legalisation_for", "lower", "lowering_for", "pipeline_for", "plan_memory", "run_passes"]
+
 
 _OF_CALLS: Final = (Branch, PrepareCapture, InsertProbes, KeepStorage)
 """Passes about calls. What computes folded constants runs once, when they are loaded."""

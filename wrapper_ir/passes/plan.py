@@ -16,6 +16,9 @@ from wrapper_ir.options import declared as take
 if TYPE_CHECKING:
     from wrapper_ir.interpreter.fake import FakeCalls
 
+__all__ = ["CheckResults", "InsertFrees", "PlanExterns", "PlanMemory", "ReuseInPlace"]
+__all__ += ["StripComments"]
+
 
 @dataclass(frozen=True, slots=True)
 class InsertFrees:

@@ -11,21 +11,14 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import sympy
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.analysis.ops import overwritten
-from wrapper_ir.lines.base import Role
-from wrapper_ir.lines.effects import Effects, effects
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall
 from wrapper_ir.lines.traits import allocates_one, calls_op, is_slice, own_roles
-from wrapper_ir.lines.walk import Path, walk, walk_regions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.expr import Dim
-    from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.passes.printer import DebugPrinter
 
 
@@ -40,22 +33,22 @@ if TYPE_CHECKING:
 class Operands:
     """The buffers that each call of a program reads and writes."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self._program = program
-        self._unseen: dict[tuple[Path, str], set[str]] = {}
-        for path, name, region in walk_regions(program):
+        self._unseen: dict[tuple[ir.Path, str], set[str]] = {}
+        for path, name, region in ir.walk_regions(program):
             _Walk(program, region, self._unseen).learn(region, path, name)
 
-    def reads(self, path: Path, line: AnyLine) -> list[str]:
+    def reads(self, path: ir.Path, line: ir.AnyLine) -> list[str]:
         """Return the initialized buffers that a call reads, without duplicates."""
-        call_effects = effects(line, self._program)
+        call_effects = ir.effects(line, self._program)
         unseen = {*self._unseen.get((path, "before"), ()), *overwritten(call_effects)}
         return list(dict.fromkeys(name for name in call_effects.reads if name not in unseen))
 
-    def writes(self, path: Path, line: AnyLine) -> list[str]:
+    def writes(self, path: ir.Path, line: ir.AnyLine) -> list[str]:
         """Return the buffers that a call writes or returns, if they are initialized after it."""
         unseen = self._unseen.get((path, "after"), ())
-        names = effects(line, self._program).written
+        names = ir.effects(line, self._program).written
         return [name for name in names if name not in unseen]
 
 
@@ -63,7 +56,7 @@ class _Walk:
     """A walk over one region that tracks which part of each storage has been written."""
 
     def __init__(
-        self, program: Program, region: Region, unseen: dict[tuple[Path, str], set[str]]
+        self, program: ir.Program, region: ir.Region, unseen: dict[tuple[ir.Path, str], set[str]]
     ) -> None:
         self._program = program
         self._unseen = unseen
@@ -71,10 +64,10 @@ class _Walk:
         self._written: dict[Life, Written] = {}
         """Storages that begin in this region; all others count as written."""
 
-    def learn(self, region: Region, path: Path, name: str) -> None:
+    def learn(self, region: ir.Region, path: ir.Path, name: str) -> None:
         """Record the uninitialized operands of each call in a region."""
         for index, line in enumerate(region.body):
-            line_effects = effects(line, self._program)
+            line_effects = ir.effects(line, self._program)
             at = path.then(name, index)
             if line_effects.calls:
                 self._note(at, "before", line_effects.reads)
@@ -82,7 +75,7 @@ class _Walk:
             if line_effects.calls:
                 self._note(at, "after", line_effects.writes)
 
-    def _note(self, path: Path, when: str, names: list[str]) -> None:
+    def _note(self, path: ir.Path, when: str, names: list[str]) -> None:
         unseen = {name for name in names if not self._is_written(name)}
         if unseen:
             self._unseen[path, when] = unseen
@@ -91,18 +84,18 @@ class _Walk:
         layout = self._program.layout(name)
         return all(written.covers(layout) for written in self._of(name))
 
-    def _follow(self, line: AnyLine, line_effects: Effects) -> None:
+    def _follow(self, line: ir.AnyLine, line_effects: ir.Effects) -> None:
         if allocates_one(line) or is_slice(line):  # slices are tracked apart from their pool
             is_zeroed = allocates_one(line) and line.zeroed
             written = Written(self._program.layout(line.out), all_=is_zeroed)
             self._written.update(dict.fromkeys(self._lives.of(line.out), written))
         elif line_effects.calls:
             self._follow_writes(line_effects)
-        elif Role.DEFINE not in own_roles(line):
+        elif ir.Role.DEFINE not in own_roles(line):
             for life in self._lives.storages((*line_effects.writes, *line_effects.uses)):
                 self._written.pop(life, None)
 
-    def _follow_writes(self, call_effects: Effects) -> None:
+    def _follow_writes(self, call_effects: ir.Effects) -> None:
         """Record a call's writes.
 
         An operand that the call also reads may be updated in part only, so it counts as written
@@ -126,12 +119,12 @@ class Written:
     With ``all_``, all of it is written from the start.
     """
 
-    def __init__(self, layout: Layout, *, all_: bool = False) -> None:
+    def __init__(self, layout: ir.Layout, *, all_: bool = False) -> None:
         self._layout = layout
         self._all = all_
         self._runs: list[tuple[int, int]] = []
         """Contiguous written ranges, as sorted and disjoint pairs of start and end in bytes."""
-        self._others: set[Layout] = set()
+        self._others: set[ir.Layout] = set()
         """Written views with gaps or with unknown sizes."""
 
     @property
@@ -139,14 +132,14 @@ class Written:
         """True if not a single byte is written."""
         return not (self._all or self._runs or self._others)
 
-    def covers(self, layout: Layout) -> bool:
+    def covers(self, layout: ir.Layout) -> bool:
         """Return whether a view is completely written."""
         if self._all or layout in self._others:
             return True
         run = _run(layout)
         return run is not None and any(a <= run[0] and run[1] <= b for a, b in self._runs)
 
-    def write(self, layout: Layout) -> None:
+    def write(self, layout: ir.Layout) -> None:
         """Record that a view is completely written."""
         if self._all:
             return
@@ -163,12 +156,12 @@ class Written:
         return bool(sympy.expand(sum(parts) - self._layout.nbytes) == 0)
 
 
-def _bytes(layout: Layout) -> Dim:
+def _bytes(layout: ir.Layout) -> ir.Dim:
     """Return the size of a view's elements in bytes, without gaps."""
     return layout.numel * layout.dtype.itemsize
 
 
-def _run(layout: Layout) -> tuple[int, int] | None:
+def _run(layout: ir.Layout) -> tuple[int, int] | None:
     """Return the start and end of a view in bytes, if it is contiguous and of known size."""
     if not layout.is_static or layout.extent != layout.numel:
         return None
@@ -192,22 +185,16 @@ class NoCallMatchesWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call to a kernel or op.
-
-    Attributes:
-        number: The position among all calls of the program in text order, from 0.
-        path: The address of the line.
-        line: The line.
-    """
+    """A call to a kernel or op; ``number`` is its position among all in text order, from 0."""
 
     number: int
-    path: Path
-    line: KernelCall | ExternKernel
+    path: ir.Path
+    line: ir.KernelCall | ir.ExternKernel
 
     @property
     def name(self) -> str:
         """The name of the kernel, or the qualified name of the op."""
-        (name,) = effects(self.line).calls
+        (name,) = ir.effects(self.line).calls
         return name
 
     @property
@@ -221,21 +208,21 @@ class Call:
         return f"{self.number:04d} {self.name}"
 
 
-def is_call(line: AnyLine) -> TypeGuard[KernelCall | ExternKernel]:
+def is_call(line: ir.AnyLine) -> TypeGuard[ir.KernelCall | ir.ExternKernel]:
     """Return whether a line calls a kernel or an op."""
-    return bool(effects(line).calls)
+    return bool(ir.effects(line).calls)
 
 
-def calls_of(program: Program) -> Iterator[Call]:
+def calls_of(program: ir.Program) -> Iterator[Call]:
     """Yield every call of a program, including those in regions."""
     number = 0
-    for path, line in walk(program):
+    for path, line in ir.walk(program):
         if is_call(line):
             yield Call(number, path, line)
             number += 1
 
 
-def select(program: Program, printer: DebugPrinter) -> tuple[Call, ...]:
+def select(program: ir.Program, printer: DebugPrinter) -> tuple[Call, ...]:
     """Return the calls that a debug printer selects; warn if there are none.
 
     Warns:
@@ -264,7 +251,7 @@ def matches(pattern: str, names: Iterable[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, glob) for name in names for glob in globs)
 
 
-def _is_chosen(call: Call, program: Program, printer: DebugPrinter) -> bool:
+def _is_chosen(call: Call, program: ir.Program, printer: DebugPrinter) -> bool:
     return (
         printer.has_call(call.number)
         and matches(printer.kernels, _names(call))
@@ -286,13 +273,13 @@ def _names(call: Call) -> list[str]:
     return names
 
 
-def _ops(call: Call, program: Program) -> list[str]:
+def _ops(call: Call, program: ir.Program) -> list[str]:
     origin = program.origin_of(call.line)
     own = _names(call) if call.is_op else []
     return [*own, *(origin.ops if origin is not None else ())]
 
 
-def _places(call: Call, program: Program) -> list[str]:
+def _places(call: Call, program: ir.Program) -> list[str]:
     """Return the module path, and ``file.py:12`` of each frame with and without folder and line."""
     origin = program.origin_of(call.line)
     places = []
@@ -304,7 +291,7 @@ def _places(call: Call, program: Program) -> list[str]:
     return places
 
 
-def _explain(calls: tuple[Call, ...], program: Program, printer: DebugPrinter) -> str:
+def _explain(calls: tuple[Call, ...], program: ir.Program, printer: DebugPrinter) -> str:
     conditions = [
         (option, pattern, names)
         for option, pattern, names in (

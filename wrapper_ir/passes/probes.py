@@ -8,24 +8,17 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
+import wrapper_ir.lines as ir
 from wrapper_ir.build.rewriting import Draft
 from wrapper_ir.errors import OptionValueError
-from wrapper_ir.lines.args import Access, BufferArg, ListArg, ScalarArg
-from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.fields import as_program
-from wrapper_ir.lines.layout import DType, LayoutKind
-from wrapper_ir.lines.trace import Probe, ProbeLevel, When
 from wrapper_ir.lines.traits import allocates_one, is_slice, retakes, shows
-from wrapper_ir.lines.walk import Path, rewrite_lines, rewrite_paths
+from wrapper_ir.lines.walk import rewrite_paths
 from wrapper_ir.passes.printer import DebugPrinter
 from wrapper_ir.passes.probed import Call, Operands, matches, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.expr import Scalar
-    from wrapper_ir.lines.program import AnyLine, Program
 
 
 # Poison new memory, so that a read before the first write becomes visible.
@@ -41,7 +34,7 @@ _FLOATS: Final = ("f64", "f32", "f16", "bf16", "c64", "c128")
 _INTEGERS: Final = {"i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1}
 
 
-def poison(program: Program, number: float = math.nan) -> Program:
+def poison(program: ir.Program, number: float = math.nan) -> ir.Program:
     """Fill every buffer that a planned program allocates, before its first write.
 
     The results of a correct program do not change, since it never reads uninitialized memory.
@@ -58,33 +51,35 @@ def poison(program: Program, number: float = math.nan) -> Program:
     return draft.rewritten(lambda region: _filled(region, draft, number))
 
 
-def _filled(region: Region, draft: Draft, number: float) -> Iterator[AnyLine]:
+def _filled(region: ir.Region, draft: Draft, number: float) -> Iterator[ir.AnyLine]:
     for index, line in enumerate(region.body):
         yield line
         for name in _new_memory(line, region.body, index, draft.program):
             layout = draft.layout(name)
             value = _value(layout.dtype, number)
             if value is not None:
-                args = (BufferArg(name, Access.READ_WRITE), ScalarArg(value))
+                args = (ir.BufferArg(name, ir.Access.READ_WRITE), ir.ScalarArg(value))
                 yield draft.call(_FILL, args, device=layout.device)
 
 
 def _new_memory(
-    line: AnyLine, body: tuple[AnyLine, ...], index: int, program: Program
+    line: ir.AnyLine, body: tuple[ir.AnyLine, ...], index: int, program: ir.Program
 ) -> list[str]:
     """Return the buffers that a line defines over uninitialized memory."""
-    defines = effects(line, program).defines
+    defines = ir.effects(line, program).defines
     if retakes(line):
         return [name for name in defines if not _is_read_first(name, body, index, program)]
     is_unset = allocates_one(line) and not line.zeroed
     return defines if is_unset or is_slice(line) else []
 
 
-def _is_read_first(name: str, body: tuple[AnyLine, ...], index: int, program: Program) -> bool:
+def _is_read_first(
+    name: str, body: tuple[ir.AnyLine, ...], index: int, program: ir.Program
+) -> bool:
     """Return whether a buffer is read before it is written, so that its contents matter."""
     names = {name}
     for line in itertools.islice(body, index + 1, None):
-        line_effects = effects(line, program)
+        line_effects = ir.effects(line, program)
         names |= {alias.name for alias in line_effects.aliases if alias.source in names}
         if names & {*line_effects.reads, *line_effects.takes}:
             return True
@@ -95,7 +90,7 @@ def _is_read_first(name: str, body: tuple[AnyLine, ...], index: int, program: Pr
     return True
 
 
-def _value(dtype: DType, number: float) -> Scalar | None:
+def _value(dtype: ir.DType, number: float) -> ir.Scalar | None:
     short = dtype.short
     if short in _FLOATS:
         return number
@@ -108,12 +103,12 @@ def _value(dtype: DType, number: float) -> Scalar | None:
 # Insert and remove probes.
 
 #: Probes before and after a line.
-Around: TypeAlias = tuple[list[Probe], list[Probe]]
+Around: TypeAlias = tuple[list[ir.Probe], list[ir.Probe]]
 
 _NONE: Final[Around] = ([], [])
 
 
-def insert_probes(program: Program, printer: DebugPrinter) -> Program:
+def insert_probes(program: ir.Program, printer: DebugPrinter) -> ir.Program:
     """Insert probes around the calls that a debug printer selects.
 
     The probe before a call shows the buffers it reads and its scalar arguments; the probe after it
@@ -141,12 +136,12 @@ def insert_probes(program: Program, printer: DebugPrinter) -> Program:
     return insert_around(program, {c.path: maker.probes(c) for c in select(program, printer)})
 
 
-def insert_around(program: Program, probes: Mapping[Path, Around]) -> Program:
+def insert_around(program: ir.Program, probes: Mapping[ir.Path, Around]) -> ir.Program:
     """Insert probes before and after the lines at the given paths; without any, change nothing."""
     if not probes:
         return program
 
-    def around(path: Path, line: AnyLine) -> Iterator[AnyLine]:
+    def around(path: ir.Path, line: ir.AnyLine) -> Iterator[ir.AnyLine]:
         before, after = probes.get(path, _NONE)
         yield from before
         yield line
@@ -155,13 +150,13 @@ def insert_around(program: Program, probes: Mapping[Path, Around]) -> Program:
     return rewrite_paths(program, around)
 
 
-def remove_probes(program: Program) -> Program:
+def remove_probes(program: ir.Program) -> ir.Program:
     """Remove all probes from a program; return the same object if it has none."""
-    body = rewrite_lines(program.body, lambda line: () if shows(line) else (line,))
+    body = ir.rewrite_lines(program.body, lambda line: () if shows(line) else (line,))
     return program if body == program.body else program.replace(body=body)
 
 
-def with_debugging(program: Program, printer: DebugPrinter | None) -> Program:
+def with_debugging(program: ir.Program, printer: DebugPrinter | None) -> ir.Program:
     """Insert a debug printer's probes into a planned program, and poison it if the printer asks.
 
     Warns:
@@ -185,7 +180,7 @@ class InsertProbes:
     printer: DebugPrinter = field(default_factory=DebugPrinter)
     """The values to show and where; its ``poison`` fills new memory with NaN."""
 
-    def __call__(self, program: Program) -> Program:
+    def __call__(self, program: ir.Program) -> ir.Program:
         """Return the program with probes. Run it after planning, which adds lines of its own."""
         return with_debugging(program, self.printer)
 
@@ -193,7 +188,7 @@ class InsertProbes:
 class _Maker:
     """Builds the probes of calls."""
 
-    def __init__(self, program: Program, printer: DebugPrinter) -> None:
+    def __init__(self, program: ir.Program, printer: DebugPrinter) -> None:
         self._program = program
         self._printer = printer
         self._operands = Operands(program)
@@ -204,47 +199,47 @@ class _Maker:
         reads = self._operands.reads(call.path, call.line) if "inputs" in operands else []
         writes = self._operands.writes(call.path, call.line) if "outputs" in operands else []
         scalars = scalars_of(call.line) if "scalars" in operands else ()
-        before: list[Probe] = []
-        after: list[Probe] = []
+        before: list[ir.Probe] = []
+        after: list[ir.Probe] = []
         for level in self._printer.probe_levels:
             phases = self._printer.phases(level)
             if "before" in phases:
-                before.append(self._probe(level, call, When.BEFORE, reads, scalars))
+                before.append(self._probe(level, call, ir.When.BEFORE, reads, scalars))
             if "after" in phases:
-                after.append(self._probe(level, call, When.AFTER, writes, ()))
+                after.append(self._probe(level, call, ir.When.AFTER, writes, ()))
         return before, after
 
     def _probe(
         self,
-        level: ProbeLevel,
+        level: ir.ProbeLevel,
         call: Call,
-        when: When,
+        when: ir.When,
         buffers: Iterable[str],
-        scalars: Iterable[Scalar],
-    ) -> Probe:
-        if level is ProbeLevel.NAMES:
-            return Probe(call.label, when, level, origin=call.line.origin)
+        scalars: Iterable[ir.Scalar],
+    ) -> ir.Probe:
+        if level is ir.ProbeLevel.NAMES:
+            return ir.Probe(call.label, when, level, origin=call.line.origin)
         shown = tuple(name for name in buffers if self._is_shown(name))
-        return Probe(call.label, when, level, shown, tuple(scalars), origin=call.line.origin)
+        return ir.Probe(call.label, when, level, shown, tuple(scalars), origin=call.line.origin)
 
     def _is_shown(self, name: str) -> bool:
         layout = self._program.buffers.get(name)
-        if layout is not None and layout.kind is not LayoutKind.STRIDED:
+        if layout is not None and layout.kind is not ir.LayoutKind.STRIDED:
             return False  # only ops and the device can read it
         qualified = self._program.qualified_names.get(name, name)
         return matches(self._printer.buffers, (name, qualified))
 
 
-def scalars_of(line: AnyLine) -> tuple[Scalar, ...]:
+def scalars_of(line: ir.AnyLine) -> tuple[ir.Scalar, ...]:
     """Return the scalar arguments of a call, in order."""
     fields = (getattr(line, field.name) for field in dataclasses.fields(line))
     return tuple(number for value in fields for number in _numbers(value))
 
 
-def _numbers(value: object) -> Iterator[Scalar]:
-    if isinstance(value, ScalarArg):
+def _numbers(value: object) -> Iterator[ir.Scalar]:
+    if isinstance(value, ir.ScalarArg):
         yield value.value
-    items = value.items if isinstance(value, ListArg) else value
+    items = value.items if isinstance(value, ir.ListArg) else value
     if isinstance(items, tuple):
         for item in items:
             yield from _numbers(item)

@@ -21,29 +21,26 @@ from wrapper_ir.devices import named
 from wrapper_ir.errors import OptionError, WrapperIRError
 from wrapper_ir.lines import Program
 from wrapper_ir.options.schema import made_with, options_of, read_options
+from wrapper_ir.passes import plan
 from wrapper_ir.passes.base import Pass
 from wrapper_ir.passes.branch import Branch
 from wrapper_ir.passes.cut import PrepareCapture
 from wrapper_ir.passes.keep import KeepStorage
 from wrapper_ir.passes.legalise import Legalise
-from wrapper_ir.passes.plan import (
-    CheckResults,
-    InsertFrees,
-    PlanExterns,
-    PlanMemory,
-    ReuseInPlace,
-    StripComments,
-)
 from wrapper_ir.passes.printer import DebugPrinter
 from wrapper_ir.passes.probes import InsertProbes
 
 if TYPE_CHECKING:
     import os
 
+__all__ = ["PASSES", "FunctionPass", "PassLoadError", "PassSpellingError", "parse_pass"]
+__all__ += ["parse_pipeline"]
+
 
 _STANDARD: Final[tuple[type[Any], ...]] = (
-    *(Branch, CheckResults, InsertFrees, InsertProbes, PlanExterns, ReuseInPlace, PlanMemory),
-    *(KeepStorage, Legalise, PrepareCapture, StripComments),
+    *(Branch, plan.CheckResults, plan.InsertFrees, InsertProbes, plan.PlanExterns),
+    *(plan.ReuseInPlace, plan.PlanMemory, KeepStorage, Legalise, PrepareCapture),
+    plan.StripComments,
 )
 
 #: Every pass of the library by name.

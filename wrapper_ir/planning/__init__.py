@@ -6,6 +6,8 @@ them in arenas. Lines keep their order, and frees and reuses from the front end 
 finished plan by an independent method.
 """
 
+# ruff: noqa: F403 - what a module lists in its __all__ is public here
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -17,18 +19,10 @@ from wrapper_ir.errors import OptionError
 from wrapper_ir.lines import Program, Stage
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.options.declared import ARENA
+from wrapper_ir.planning import intervals
 from wrapper_ir.planning.arenas import Cut
 from wrapper_ir.planning.externs import plan_externs, reuse_in_place
-from wrapper_ir.planning.intervals import (
-    Interval,
-    IntervalError,
-    IntervalFileError,
-    IntervalTable,
-    PlanError,
-    check_offsets,
-    read_intervals,
-    write_intervals,
-)
+from wrapper_ir.planning.intervals import *
 from wrapper_ir.planning.offsets import OffsetPlan, assign_offsets
 from wrapper_ir.planning.pool import pool_storage
 from wrapper_ir.planning.report import (
@@ -50,12 +44,11 @@ from wrapper_ir.verify import verify
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ARENAS", "STRATEGIES", "Arena", "Cut", "Held", "Holding", "Interval", "IntervalError"]
-__all__ += ["IntervalFileError", "IntervalTable", "Life", "Liveness", "OffsetPlan", "Outside"]
-__all__ += ["PlanError", "PlanReport", "PlanResult", "Slice", "assign_offsets", "check_offsets"]
+__all__ = ["ARENAS", "STRATEGIES", "Arena", "Cut", "Held", "Holding", "Life", "Liveness"]
+__all__ += ["OffsetPlan", "Outside", "PlanReport", "PlanResult", "Slice", "assign_offsets"]
 __all__ += ["check_plan", "check_results", "insert_frees", "kept_pools", "picture", "plan"]
-__all__ += ["plan_externs", "plan_memory", "pool_storage", "read_intervals", "reuse_in_place"]
-__all__ += ["reuse_storage", "write_intervals"]
+__all__ += ["plan_externs", "plan_memory", "pool_storage", "reuse_in_place", "reuse_storage"]
+__all__ += intervals.__all__
 
 
 ARENAS: Final = ARENA.choices

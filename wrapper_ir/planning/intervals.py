@@ -14,6 +14,9 @@ from wrapper_ir.errors import OptionValueError, WrapperIRError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+__all__ = ["Interval", "IntervalError", "IntervalFileError", "IntervalTable", "PlanError"]
+__all__ += ["check_offsets", "read_intervals", "write_intervals"]
+
 
 # An interval is ``(lower, upper, size)``: bytes needed at each time ``lower <= t < upper``. Sizes
 # are rounded up to the alignment on entry, so bounds and heights count the padding. With aligned

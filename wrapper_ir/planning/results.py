@@ -19,34 +19,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import sympy
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.analysis.ops import is_torchs
 from wrapper_ir.build.draft import range_checks
 from wrapper_ir.build.rewriting import Draft
-from wrapper_ir.lines.args import (
-    BufferValue,
-    DeviceArg,
-    DTypeArg,
-    ListArg,
-    ResultBuffer,
-    ResultSymbol,
-    ScalarArg,
-    buffers_in,
-)
-from wrapper_ir.lines.effects import effects
+from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import symbol
-from wrapper_ir.lines.layout import Layout, LayoutKind
-from wrapper_ir.lines.memory import Free
-from wrapper_ir.lines.program import PACKING_OPS, AnyLine, Program, Stage, SymbolKind
-from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol
-from wrapper_ir.lines.traits import asserts, binds, calls_op, checks_layout, ends, regions_of
+from wrapper_ir.lines.program import PACKING_OPS
+from wrapper_ir.lines.traits import asserts, binds, calls_op, checks_layout, ends
 from wrapper_ir.lines.walk import Renaming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.kernels import ExternKernel
 
 #: What makes memory of an op's own, which no plan places.
 _EMPTY: Final = (
@@ -55,7 +41,7 @@ _EMPTY: Final = (
 )
 
 
-def check_results(program: Program, is_fixed: Callable[[ExternKernel], bool]) -> Program:
+def check_results(program: ir.Program, is_fixed: Callable[[ir.ExternKernel], bool]) -> ir.Program:
     """Insert checks of library ops' results, each where all sizes of the result are known.
 
     Args:
@@ -75,18 +61,18 @@ class _Missing(NamedTuple):
 
     results: list[str]
     outs: list[str]
-    numbers: list[AssertSymbol]
+    numbers: list[ir.AssertSymbol]
 
 
 class _Checks:
     """One run over a program."""
 
-    def __init__(self, draft: Draft, is_fixed: Callable[[ExternKernel], bool]) -> None:
+    def __init__(self, draft: Draft, is_fixed: Callable[[ir.ExternKernel], bool]) -> None:
         self._draft = draft
         self._program = draft.program
         self._is_fixed = is_fixed
 
-    def lines(self, region: Region) -> Iterable[AnyLine]:
+    def lines(self, region: ir.Region) -> Iterable[ir.AnyLine]:
         """Return the lines of a region with all checks."""
         body = region.body
         missing = {
@@ -97,12 +83,12 @@ class _Checks:
         return self._checked(body, missing) if missing else body
 
     def _checked(
-        self, body: Sequence[AnyLine], missing: Mapping[int, _Missing]
-    ) -> Iterator[AnyLine]:
-        coming = {symbol for line in body for symbol in effects(line).defines_symbols}
-        pending: dict[str, ExternKernel] = {}
+        self, body: Sequence[ir.AnyLine], missing: Mapping[int, _Missing]
+    ) -> Iterator[ir.AnyLine]:
+        coming = {symbol for line in body for symbol in ir.effects(line).defines_symbols}
+        pending: dict[str, ir.ExternKernel] = {}
         for position, line in enumerate(body):
-            found = effects(line)
+            found = ir.effects(line)
             coming.difference_update(found.defines_symbols)
             for name in found.kills:
                 pending.pop(name, None)
@@ -115,9 +101,9 @@ class _Checks:
                 yield line
             for name in [n for n in pending if not self._program.layout(n).symbols & coming]:
                 maker = pending.pop(name)
-                yield AssertLayout(name, maker.op, origin=maker.origin)
+                yield ir.AssertLayout(name, maker.op, origin=maker.origin)
 
-    def _missing(self, line: ExternKernel, rest: Callable[[], Iterable[AnyLine]]) -> _Missing:
+    def _missing(self, line: ir.ExternKernel, rest: Callable[[], Iterable[ir.AnyLine]]) -> _Missing:
         """Return what of a call is to be checked. Of results, only those count that are needed."""
         results, outs = _unchecked(self._program, line, rest)
         results = [name for name in results if name in self._needed]
@@ -128,20 +114,20 @@ class _Checks:
     @cached_property
     def _needed(self) -> set[str]:
         """The buffers that something depends on: lines other than frees, and results."""
-        if self._program.stage is not Stage.PLANNED:
+        if self._program.stage is not ir.Stage.PLANNED:
             return _needed(self._program.region)
         # Those of the body are known, since emitters ask for the same.
-        regions = (each for line in self._program.body for _, each in regions_of(line))
+        regions = (each for line in self._program.body for _, each in ir.regions_of(line))
         return storages_of(self._program).touched.union(*map(_needed, regions))
 
-    def _into_own_memory(self, line: ExternKernel, outs: Sequence[str]) -> Iterator[AnyLine]:
+    def _into_own_memory(self, line: ir.ExternKernel, outs: Sequence[str]) -> Iterator[ir.AnyLine]:
         """Yield a call that writes some buffers, which are checked before anything reads them."""
         is_returned = any(
-            isinstance(r, ResultBuffer) and set(r.of) & set(outs) for r in line.results
+            isinstance(r, ir.ResultBuffer) and set(r.of) & set(outs) for r in line.results
         )
         if is_returned or not is_torchs(line.op):
             yield line
-            yield from (AssertLayout(name, line.op, origin=line.origin) for name in outs)
+            yield from (ir.AssertLayout(name, line.op, origin=line.origin) for name in outs)
             return
         own = {name: self._own(name) for name in outs}
         for other in own.values():
@@ -149,26 +135,28 @@ class _Checks:
         renaming = Renaming(lambda name: own.get(name, name), str, str)
         yield dataclasses.replace(line, kwargs=renaming.value(line.kwargs))
         for name, other in own.items():
-            yield AssertLayout(other, line.op, origin=line.origin)
+            yield ir.AssertLayout(other, line.op, origin=line.origin)
             yield self._draft.copy(line, name, other)
-            if self._program.stage is Stage.PLANNED:
-                yield Free(other, origin=line.origin)
+            if self._program.stage is ir.Stage.PLANNED:
+                yield ir.Free(other, origin=line.origin)
 
     def _own(self, name: str) -> str:
         """Name a buffer like another one, row-major."""
         layout = self._program.layout(name)
-        row_major = Layout.contiguous(layout.dtype, layout.size, layout.device)
+        row_major = ir.Layout.contiguous(layout.dtype, layout.size, layout.device)
         return self._draft.buffer(f"{name}_own", row_major)
 
-    def _empty(self, line: ExternKernel, name: str) -> ExternKernel:
+    def _empty(self, line: ir.ExternKernel, name: str) -> ir.ExternKernel:
         layout = self._draft.layout(name)
-        sizes = tuple(ListArg(tuple(map(ScalarArg, each))) for each in (layout.size, layout.stride))
-        kwargs = (("dtype", DTypeArg(layout.dtype)), ("device", DeviceArg(layout.device)))
+        sizes = tuple(
+            ir.ListArg(tuple(map(ir.ScalarArg, each))) for each in (layout.size, layout.stride)
+        )
+        kwargs = (("dtype", ir.DTypeArg(layout.dtype)), ("device", ir.DeviceArg(layout.device)))
         return self._draft.call(
             _EMPTY,
             sizes,
             kwargs=kwargs,
-            results=(ResultBuffer(name),),
+            results=(ir.ResultBuffer(name),),
             device=line.device,
             stream=line.stream,
             mempool=line.mempool,
@@ -176,30 +164,30 @@ class _Checks:
         )
 
 
-def _needed(region: Region) -> set[str]:
+def _needed(region: ir.Region) -> set[str]:
     """Return the buffers that lines of a region other than frees touch, and its results."""
-    needed = {v.buffer for v in region.results if isinstance(v, BufferValue)}
+    needed = {v.buffer for v in region.results if isinstance(v, ir.BufferValue)}
     for line in region.body:
         if not ends(line):
-            found = effects(line)
+            found = ir.effects(line)
             needed.update(found.touched, found.peeks)
-        for _, inner in regions_of(line):
+        for _, inner in ir.regions_of(line):
             needed |= _needed(inner)
     return needed
 
 
-def _after(body: Sequence[AnyLine], position: int) -> Iterator[AnyLine]:
+def _after(body: Sequence[ir.AnyLine], position: int) -> Iterator[ir.AnyLine]:
     """Iterate over the lines after one, without a copy: programs have as many calls as lines."""
     return map(body.__getitem__, range(position + 1, len(body)))
 
 
 def _unchecked(
-    program: Program, line: ExternKernel, rest: Callable[[], Iterable[AnyLine]]
+    program: ir.Program, line: ir.ExternKernel, rest: Callable[[], Iterable[ir.AnyLine]]
 ) -> tuple[list[str], list[str]]:
     """Return the results and the output buffers of a call that nothing checks."""
     if line.op in PACKING_OPS:
         return [], []
-    results = [r.out for r in line.results if isinstance(r, ResultBuffer)]
+    results = [r.out for r in line.results if isinstance(r, ir.ResultBuffer)]
     given = buffers_in([value for _, value in line.kwargs])
     outs = dict.fromkeys(arg.buffer for arg in given if arg.access.writes)
 
@@ -207,31 +195,31 @@ def _unchecked(
         return [
             name
             for name in names
-            if program.layout(name).kind is LayoutKind.STRIDED and not _is_checked(name, rest)
+            if program.layout(name).kind is ir.LayoutKind.STRIDED and not _is_checked(name, rest)
         ]
 
     return unchecked(results), unchecked(outs)
 
 
-def _is_checked(name: str, rest: Callable[[], Iterable[AnyLine]]) -> bool:
+def _is_checked(name: str, rest: Callable[[], Iterable[ir.AnyLine]]) -> bool:
     """Return whether a buffer's layout is checked before anything else depends on it."""
     for line in rest():
         if checks_layout(line) and line.buffer == name:
             return True
-        if name in effects(line).touched and not binds(line):
+        if name in ir.effects(line).touched and not binds(line):
             return False
     return False
 
 
 def _ranges(
-    program: Program, line: ExternKernel, rest: Callable[[], Iterable[AnyLine]]
-) -> Iterator[AssertSymbol]:
+    program: ir.Program, line: ir.ExternKernel, rest: Callable[[], Iterable[ir.AnyLine]]
+) -> Iterator[ir.AssertSymbol]:
     """Yield checks of the numbers that an op returns, where the program states their ranges."""
     for result in line.results:
-        if not isinstance(result, ResultSymbol):
+        if not isinstance(result, ir.ResultSymbol):
             continue
         info = program.symbols.get(result.symbol)
-        if info is None or info.kind is not SymbolKind.INT:
+        if info is None or info.kind is not ir.SymbolKind.INT:
             continue
         limits = (info.lower, info.upper)
         for check in range_checks(symbol(result.symbol), *limits, result.symbol, line.origin):
@@ -239,13 +227,15 @@ def _ranges(
                 yield check
 
 
-def _is_asserted(check: AssertSymbol, name: str, rest: Callable[[], Iterable[AnyLine]]) -> bool:
+def _is_asserted(
+    check: ir.AssertSymbol, name: str, rest: Callable[[], Iterable[ir.AnyLine]]
+) -> bool:
     """Return whether lines assert all that a check of a symbol does, before others use it."""
     left = _parts(check.condition)
     for line in rest():
         if asserts(line):
             left -= _parts(line.condition)
-        elif name in effects(line).uses_symbols:
+        elif name in ir.effects(line).uses_symbols:
             break
     return not left
 

@@ -6,6 +6,11 @@ from typing import NamedTuple
 
 from wrapper_ir.errors import WrapperIRError
 
+__all__ = ["CharacterTextError", "ConflictTextError", "ConstantsError", "ExprTextError"]
+__all__ += ["FileError", "NestingTextError", "NumberTextError", "OriginTextError", "Place"]
+__all__ += ["SchemaTextError", "StringTextError", "SyntaxTextError", "TextError"]
+__all__ += ["UnprintableError", "VersionTextError", "WordTextError"]
+
 #: The most columns of the offending line that a message shows.
 _WINDOW = 96
 

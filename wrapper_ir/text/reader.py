@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import wrapper_ir.lines as ir
 from wrapper_ir.errors import UnsupportedError
@@ -106,7 +106,7 @@ def parse_file(text: str, *, source_name: str) -> tuple[ir.Program, str]:
     lines = TextLines(text, source_name)
     try:
         reader = _Reader(lines)
-        return reader.whole(), reader.texts.get("values", "")
+        return reader.whole(), reader.values
     except RecursionError:
         raise errors.NestingTextError(
             reason="this is nested too deeply", place=lines.place()
@@ -121,9 +121,8 @@ class _Reader:
         self._exprs = ExprParser()
         self._items = ItemParser(self._exprs)
         self._parser = LineParser(self._items, self._text)
-        self.texts: dict[str, str] = {}
-        self._tangents: tuple[int, ...] = ()
-        self._unread: tuple[str, ...] = ()
+        self._facts: dict[str, Any] = {}
+        self.values = ""
         self._symbols: dict[str, ir.SymbolInfo] = {}
         self._inputs: list[ir.Input] = []
         self._constants: dict[str, ir.Constant] = {}
@@ -132,11 +131,7 @@ class _Reader:
         self._events: list[ir.Event] = []
         self._mempools: list[ir.MemoryPool] = []
         self._declarations: dict[str, Callable[[Cursor], None]] = {
-            "in_spec": self._string,
-            "out_spec": self._string,
-            "values": self._string,
-            "tangents": self._gradients,
-            "unread": self._unread_names,
+            **dict.fromkeys(("in_spec", "out_spec", "values", "tangents", "unread"), self._fact),
             "symbol": self._symbol,
             "input": self._input,
             "constant": self._constant,
@@ -167,6 +162,7 @@ class _Reader:
             declare(cursor)
             cursor.end()
         self._text.back()
+        self.values = self._facts.pop("values", "")
         body, results = self._main()
         origins = self._origins()
         return ir.Program(
@@ -183,12 +179,9 @@ class _Reader:
             mempools=tuple(self._mempools),
             role=role,
             stage=stage,
-            in_spec=self.texts.get("in_spec", ""),
-            out_spec=self.texts.get("out_spec", ""),
-            tangents=self._tangents,
-            unread=self._unread,
             folding=self._folding(),
             origins=origins,
+            **self._facts,
         )
 
     def _main(self) -> tuple[tuple[ir.AnyLine, ...], tuple[ir.Value, ...]]:
@@ -216,21 +209,17 @@ class _Reader:
         if version < ir.SCHEMA_VERSION:
             self._text.lines = upgraded_lines(self._text.lines, version)
 
-    def _string(self, cursor: Cursor) -> None:
+    def _fact(self, cursor: Cursor) -> None:
+        """Read a declaration that is given at most once."""
         word = cursor.tokens[0]
-        if word in self.texts:
+        if word in self._facts:
             cursor.fail(f"'{word}' is given twice", errors.ConflictTextError, at=0)
-        self.texts[word] = cursor.string("a string")
-
-    def _gradients(self, cursor: Cursor) -> None:
-        if self._tangents:
-            cursor.fail("'tangents' is given twice", errors.ConflictTextError, at=0)
-        self._tangents = self._items.integers(cursor, "the number of a result")
-
-    def _unread_names(self, cursor: Cursor) -> None:
-        if self._unread:
-            cursor.fail("'unread' is given twice", errors.ConflictTextError, at=0)
-        self._unread = self._items.strings(cursor, "a tensor's name in the model")
+        if word == "tangents":
+            self._facts[word] = self._items.integers(cursor, "the number of a result")
+        elif word == "unread":
+            self._facts[word] = self._items.strings(cursor, "a tensor's name in the model")
+        else:
+            self._facts[word] = cursor.string("a string")
 
     def _symbol(self, cursor: Cursor) -> None:
         name = cursor.symbol()

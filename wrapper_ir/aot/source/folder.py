@@ -17,8 +17,8 @@ from wrapper_ir.aot.package.archive import FORMAT, row_of, torch_version
 from wrapper_ir.aot.source.cmake import write_build
 from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, Artifact, HasFiles, SourceFiles
 from wrapper_ir.emitters.cpp.renderer import CppSources
+from wrapper_ir.emitters.functions import check_values
 from wrapper_ir.emitters.registry import make_emitter
-from wrapper_ir.emitters.values import check_values
 from wrapper_ir.emitters.writer import header_title, prose
 from wrapper_ir.errors import OptionValueError, UnsupportedError
 from wrapper_ir.lines.args import BufferValue, Value

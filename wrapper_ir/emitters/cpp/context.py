@@ -6,28 +6,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.borders import free_region_symbols, placed_results
 from wrapper_ir.analysis.devices import accelerators_of
 from wrapper_ir.analysis.ordering import needs_queues
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CppExprs
-from wrapper_ir.emitters.cpp.literals import (
-    ANYWHERE,
-    UNIT,
-    device_index,
-    device_parts,
-    device_type,
-    side_of,
-    statement,
-)
+from wrapper_ir.emitters.cpp.products import product_of
 from wrapper_ir.emitters.names import NamePlan
 from wrapper_ir.emitters.regions import Key, TextRun, wanted_names
-from wrapper_ir.lines.control import Input, ObjectInput, Region
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-from wrapper_ir.lines.layout import CPU, Device, DType, Layout
-from wrapper_ir.lines.memory import Free
-from wrapper_ir.lines.trace import Probe
 from wrapper_ir.toolchain.manifest import CaptureFacts, Part
 
 if TYPE_CHECKING:
@@ -36,11 +24,7 @@ if TYPE_CHECKING:
     from wrapper_ir.analysis.cuda_graphs import Piece
     from wrapper_ir.analysis.kept import Kept
     from wrapper_ir.emitters.base import Problems
-    from wrapper_ir.emitters.cpp.products import Products
     from wrapper_ir.emitters.writer import CodeWriter
-    from wrapper_ir.lines.expr import Dim
-    from wrapper_ir.lines.program import AnyLine, Program
-    from wrapper_ir.lines.walk import Path
 
 
 # Identifiers of generated C++: how a program's names are spelled, and which are reserved.
@@ -92,7 +76,7 @@ def _wanted(name: str) -> str:
     return f"v_{plain.strip('_')}" if is_risky else plain
 
 
-def make_names(program: Program) -> NamePlan[Key]:
+def make_names(program: ir.Program) -> NamePlan[Key]:
     """Return the identifiers of everything that a program names."""
     guards = {kind.cpp.guard[1] for kind in registered() if kind.cpp is not None}
     return NamePlan(wanted_names(program, _wanted), _RESERVED | guards)
@@ -100,28 +84,21 @@ def make_names(program: Program) -> NamePlan[Key]:
 
 @dataclass(frozen=True, slots=True)
 class ProbeRow:
-    """The parts of a probe that are known before the program runs.
+    """A probe: its line, its place in the model, and name and kind of each value that it shows."""
 
-    Attributes:
-        line: The probe.
-        source: The place in the model that its call comes from.
-        operands: Name and kind of each value that it shows.
-    """
-
-    line: Probe
+    line: ir.Probe
     source: str
     operands: tuple[tuple[str, str], ...]
 
 
 class Context(TextRun):
-    """One run of the emitter.
+    """What one run of the emitter knows (see ``kernels.CppRun``).
 
     Attributes:
         kept: Memory and views that last from call to call.
         accelerator: The device besides the host that the program runs on (the first of several), or
             None.
         side: The C++ side of the accelerator's kind.
-        products: The lines that call cuBLAS themselves.
         graphs: How a library captures its calls as CUDA graphs; None if it does not.
         inputs: What a call is given: the program's inputs, then the objects that belong to it.
         placed: Allocations that are results, name to position, if callers may provide memory.
@@ -131,12 +108,12 @@ class Context(TextRun):
 
     def __init__(  # noqa: PLR0913 - all but three are named
         self,
-        program: Program,
+        program: ir.Program,
         kept: Kept,
         problems: Problems,
         *,
         takes_out: bool,
-        products: Products,
+        multiplies: bool,
         graphs: CaptureFacts | None,
         pieces: Mapping[int, Piece],
         profiles: bool,
@@ -144,26 +121,26 @@ class Context(TextRun):
     ) -> None:
         names = make_names(program)
         super().__init__(
-            program, problems, names, unit=UNIT, takes_out=takes_out, profiles=profiles
+            program, problems, names, unit=literals.UNIT, takes_out=takes_out, profiles=profiles
         )
         self.kept = kept
         #: Symbols that something depends on. A number that is passed in and is not among them may
         #: be anything: an exported model has one where it was given None.
-        inside = Region((), program.body, program.results)
+        inside = ir.Region((), program.body, program.results)
         self.symbols = frozenset(free_region_symbols(inside, program))
-        self.products = products
+        self._multiplies = multiplies
         self.graphs = graphs
         #: The pieces that are captured one by one, by the position of their switches.
         self.pieces = pieces
-        objects = (ObjectInput(name, each.class_name) for name, each in program.objects.items())
-        self.inputs: tuple[Input, ...] = (*program.inputs, *objects)
+        objects = (ir.ObjectInput(name, each.class_name) for name, each in program.objects.items())
+        self.inputs: tuple[ir.Input, ...] = (*program.inputs, *objects)
         self.unit = unit
         self.placed = placed_results(program) if takes_out else {}
         #: Prints expressions of regions, whose symbols are parameters.
         self.exprs = self.printer("")
         devices = accelerators_of(program)
         self.accelerator = devices[0] if devices else None
-        self.side = None if self.accelerator is None else side_of(self.accelerator)
+        self.side = None if self.accelerator is None else literals.side_of(self.accelerator)
         #: Headers of the runtime that the files include, and its parts that they use.
         self.headers: set[str] = {"generated"}
         self.parts: set[Part] = set()
@@ -175,8 +152,8 @@ class Context(TextRun):
         self.probes: list[ProbeRow] = []
         self._line_numbers: dict[str, int] = {}
         self._arrays: dict[tuple[int, ...], str] = {}
-        self._options: dict[tuple[DType, Device], str] = {}
-        self._specs: dict[tuple[Layout, bool], str] = {}
+        self._options: dict[tuple[ir.DType, ir.Device], str] = {}
+        self._specs: dict[tuple[ir.Layout, bool], str] = {}
 
     @cached_property
     def mixes_streams(self) -> bool:
@@ -187,13 +164,13 @@ class Context(TextRun):
     @cached_property
     def own_headers(self) -> dict[str, str]:
         """Vendors' headers, name to text."""
-        sides = [side for side in (CPU.kind.cpp, self.side) if side is not None]
+        sides = [side for side in (ir.CPU.kind.cpp, self.side) if side is not None]
         return {name: text for side in sides for name, text in side.headers.items()}
 
     @cached_property
     def spare_event(self) -> int:
         """The number of events, with one after the program's own if freeing memory needs it."""
-        ends_early = any(isinstance(line, Free) and line.after for line in self.program.body)
+        ends_early = any(isinstance(line, ir.Free) and line.after for line in self.program.body)
         return len(self.program.events) + ends_early
 
     @cached_property
@@ -211,7 +188,7 @@ class Context(TextRun):
         if self.accelerator is None or self.side is None or not all(self.side.guard):
             return []
         type_, name = self.side.guard
-        return [f"const {type_} {name}(call, {device_index(self.accelerator)});"]
+        return [f"const {type_} {name}(call, {literals.device_index(self.accelerator)});"]
 
     def _need_what_is_known(self) -> None:
         """Record the headers and parts that the files need whatever their lines are."""
@@ -236,11 +213,11 @@ class Context(TextRun):
 
     # Numbers.
 
-    def array(self, values: Sequence[Dim]) -> str | None:
+    def array(self, values: Sequence[ir.Dim]) -> str | None:
         """Return the name of a table of numbers; None if some are known only at run time."""
         return self.spec_array(values) if all(isinstance(v, int) for v in values) else None
 
-    def spec_array(self, values: Sequence[Dim]) -> str:
+    def spec_array(self, values: Sequence[ir.Dim]) -> str:
         """Return the name of a table of numbers in which unknown ones are marked as dynamic."""
         if not values:
             return "nullptr"
@@ -256,13 +233,13 @@ class Context(TextRun):
             self._constant(f"std::int64_t {name}[] = {{{numbers}}};")
         return self._arrays[key]
 
-    def options(self, layout: Layout) -> str:
+    def options(self, layout: ir.Layout) -> str:
         """Return the name of the options of a new storage."""
         key = (layout.dtype, layout.device)
         if key not in self._options:
             preferred = f"{layout.device.type}_{layout.dtype.torch_name}"
             name = self._options[key] = self.names.fresh(preferred)
-            where = f"{device_type(layout.device)}, {device_index(layout.device)}"
+            where = f"{literals.device_type(layout.device)}, {literals.device_index(layout.device)}"
             self._constant(f"wir::Options {name}{{{literals.dtype(layout.dtype)}, {where}}};")
         return self._options[key]
 
@@ -271,7 +248,7 @@ class Context(TextRun):
 
     def tensor_spec(
         self,
-        layout: Layout,
+        layout: ir.Layout,
         dims: Sequence[str] = (),
         *,
         anywhere: bool = False,
@@ -283,11 +260,11 @@ class Context(TextRun):
         """
         if not dims:
             dims = (str(layout.rank), *map(self.spec_array, (layout.size, layout.stride)))
-        device = ANYWHERE if anywhere else device_parts(layout.device)
+        device = literals.ANYWHERE if anywhere else literals.device_parts(layout.device)
         parts = (literals.dtype(layout.dtype), *device, *dims, *(["true"] if plain else ()))
         return f"{{{', '.join(parts)}}}"
 
-    def shared_spec(self, layout: Layout, *, anywhere: bool = False) -> str:
+    def shared_spec(self, layout: ir.Layout, *, anywhere: bool = False) -> str:
         """Return the name of a ``wir::TensorSpec`` of a static layout."""
         key = (layout, anywhere)
         if key not in self._specs:
@@ -298,7 +275,11 @@ class Context(TextRun):
 
     # Lines.
 
-    def line_number(self, path: Path, line: AnyLine) -> int:
+    def product(self, line: ir.AnyLine) -> tuple[str, ...] | None:
+        """Return the product for which a line calls cuBLAS itself (``product_of``), if any."""
+        return product_of(self.program, line) if self._multiplies else None
+
+    def line_number(self, path: ir.Path, line: ir.AnyLine) -> int:
         """Return the line's index in the table of lines."""
         return self.row(str(path), _what(line), line_source(self.program, line))
 
@@ -318,19 +299,19 @@ class Context(TextRun):
     @staticmethod
     def put(writer: CodeWriter, text: str) -> None:
         """Write a statement, broken over lines if it is long."""
-        writer.lines(*statement(text, writer.width))
+        writer.lines(*literals.statement(text, writer.width))
 
 
 _DYNAMIC = -(2**63)
 
 
-def _what(line: AnyLine) -> str:
+def _what(line: ir.AnyLine) -> str:
     """Return a short description of a line."""
-    if isinstance(line, ExternKernel):
+    if isinstance(line, ir.ExternKernel):
         return line.op
-    if isinstance(line, KernelCall):
+    if isinstance(line, ir.KernelCall):
         return f"kernel {line.kernel}"
-    if isinstance(line, Probe):
+    if isinstance(line, ir.Probe):
         return f"probe {line.when.value} {line.label}"
     for field in ("out", "buffer", "symbol"):
         name = getattr(line, field, None)
@@ -339,7 +320,7 @@ def _what(line: AnyLine) -> str:
     return line.mnemonic
 
 
-def line_source(program: Program, line: AnyLine) -> str:
+def line_source(program: ir.Program, line: ir.AnyLine) -> str:
     """Return the place in the model that a line comes from: ``package/file.py:12 in forward``.
 
     Libraries carry this text to other machines and must not depend on where they are built, so a

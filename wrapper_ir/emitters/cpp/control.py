@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import last_uses
 from wrapper_ir.emitters.cpp.exprs import CType
 from wrapper_ir.emitters.cpp.literals import UNIT, call, statement
@@ -19,33 +20,12 @@ from wrapper_ir.emitters.cpp.pieces import slot, write_piece
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.state import place_of
 from wrapper_ir.emitters.writer import CodeWriter
-from wrapper_ir.lines.args import (
-    Arg,
-    BufferArg,
-    BufferValue,
-    CallResult,
-    NoneValue,
-    ResultBuffer,
-    ScalarArg,
-    Value,
-)
-from wrapper_ir.lines.control import (
-    BufferInput,
-    Cond,
-    Region,
-    RegionLine,
-    ScalarInput,
-    Switch,
-    While,
-    shared_results,
-)
-from wrapper_ir.lines.walk import regions_of
+from wrapper_ir.lines.control import shared_results
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wrapper_ir.analysis.cuda_graphs import Piece
-    from wrapper_ir.lines.program import AnyLine
 
 
 TENSOR = "wir::Tensor"
@@ -64,15 +44,15 @@ class ControlLines(RegionBase):
     """Renders choices and loops."""
 
     @abstractmethod
-    def inner(self, region: Region, writer: CodeWriter, last: Mapping[str, int]) -> ControlLines:
+    def inner(self, region: ir.Region, writer: CodeWriter, last: Mapping[str, int]) -> ControlLines:
         """Return a renderer for a region inside this one."""
 
     @override
-    def visit_cond(self, line: Cond) -> None:
+    def visit_cond(self, line: ir.Cond) -> None:
         self._choose(line, [self._truth(line, line.predicate)])
 
     @override
-    def visit_switch(self, line: Switch) -> None:
+    def visit_switch(self, line: ir.Switch) -> None:
         piece = self.context.pieces.get(self.index) if len(self.path) == 1 else None
         if piece is not None:
             self._run_piece(line, piece)
@@ -81,9 +61,9 @@ class ControlLines(RegionBase):
         tests = [f"{position} <= 0", *(f"{position} == {n}" for n in range(1, len(line.cases)))]
         self._choose(line, tests[: len(line.cases) - 1])
 
-    def _choose(self, line: Cond | Switch, tests: Sequence[str]) -> None:
+    def _choose(self, line: ir.Cond | ir.Switch, tests: Sequence[str]) -> None:
         """Call the function of the first region whose test holds, or else of the last region."""
-        regions = regions_of(line)
+        regions = ir.regions_of(line)
         symbols = self.symbols_of(line)
         results = self._results(line, line.results, regions[0][1].results)
         types = [result.type for result in results]
@@ -102,7 +82,7 @@ class ControlLines(RegionBase):
                 self.put(f"{call(function, *args)};")
         self.writer.line("}")
 
-    def _run_piece(self, line: Switch, piece: Piece) -> None:
+    def _run_piece(self, line: ir.Switch, piece: Piece) -> None:
         """Have the runtime run a piece, which it captures, and take the results."""
         symbols = self.symbols_of(line)
         results = self._results(line, line.results, piece.region.results)
@@ -110,7 +90,7 @@ class ControlLines(RegionBase):
         function = self._function(line, "case0", piece.region, symbols, types)
         name = self.context.names.fresh("piece")
         write_piece(self.context, piece, symbols, name, function)
-        self.declared.state.piece(name)
+        self.context.state.piece(name)
         self._shared()
         self.mark(line)
         given = [self._slot(line, arg) for arg in line.operands]
@@ -128,18 +108,18 @@ class ControlLines(RegionBase):
                 self.put(f"{result.name} = wir::Tensor(made[{position}].tensor);")
         self.writer.line("}")
 
-    def _slot(self, line: Switch, arg: Arg) -> str:
+    def _slot(self, line: ir.Switch, arg: ir.Arg) -> str:
         value = self._operand(line, arg)
-        if isinstance(arg, ScalarArg):
+        if isinstance(arg, ir.ScalarArg):
             return slot(self.exprs.type_of(arg.value), value)
         return f"{{.tensor = {value}}}"
 
     @override
-    def visit_while(self, line: While) -> None:
+    def visit_while(self, line: ir.While) -> None:
         self.context.headers.add("control")
         symbols = self.symbols_of(line)
         types = [
-            self.symbol_type(param.symbol).value if isinstance(param, ScalarInput) else TENSOR
+            self.symbol_type(param.symbol).value if isinstance(param, ir.ScalarInput) else TENSOR
             for param in line.body.params[: len(line.carried)]
         ]
         truth = self._type_of(line.condition.results[0])
@@ -158,7 +138,7 @@ class ControlLines(RegionBase):
         values = [f"{name}.stacked()" for name in rounds]
         if not line.stacked:
             values_of = zip([*given, *captured], (*line.carried, *line.captured), strict=True)
-            owners = f"{{{', '.join(v for v, arg in values_of if isinstance(arg, BufferArg))}}}"
+            owners = f"{{{', '.join(v for v, arg in values_of if isinstance(arg, ir.BufferArg))}}}"
             shared = shared_results(line)
             values = [
                 (
@@ -174,7 +154,7 @@ class ControlLines(RegionBase):
             ]
         for result in line.results:
             position = int(result.path[0]) if result.path else 0
-            if isinstance(result, ResultBuffer):
+            if isinstance(result, ir.ResultBuffer):
                 self.define_tensor(result.out, values[position], result.of)
             else:
                 type_ = self.symbol_type(result.symbol)
@@ -183,7 +163,7 @@ class ControlLines(RegionBase):
 
     def _loop(
         self,
-        line: While,
+        line: ir.While,
         functions: tuple[str, str],
         truth: str,
         carried: Sequence[_Variable],
@@ -222,16 +202,16 @@ class ControlLines(RegionBase):
 
     # Values that go in and out.
 
-    def _truth(self, line: AnyLine, predicate: BufferArg | ScalarArg) -> str:
-        if isinstance(predicate, BufferArg):
+    def _truth(self, line: ir.AnyLine, predicate: ir.BufferArg | ir.ScalarArg) -> str:
+        if isinstance(predicate, ir.BufferArg):
             self.context.headers.add("control")
             self.mark(line)
             return call("wir::truth", self.handle(predicate.buffer))
         return self.expr(predicate.value, CType.BOOL).text
 
-    def _position(self, line: Switch, selector: BufferArg | ScalarArg) -> str:
+    def _position(self, line: ir.Switch, selector: ir.BufferArg | ir.ScalarArg) -> str:
         """Return the variable with the number of the region that a switch runs."""
-        if isinstance(selector, ScalarArg):
+        if isinstance(selector, ir.ScalarArg):
             value = self.expr(selector.value, CType.INT).text
         else:
             self.context.headers.add("control")
@@ -241,11 +221,11 @@ class ControlLines(RegionBase):
         self.put(f"const {CType.INT.value} {name} = {value};")
         return name
 
-    def _operand(self, line: AnyLine, arg: Arg) -> str:
+    def _operand(self, line: ir.AnyLine, arg: ir.Arg) -> str:
         match arg:
-            case BufferArg():
+            case ir.BufferArg():
                 return self.handle(arg.buffer)
-            case ScalarArg():
+            case ir.ScalarArg():
                 found = self.expr(arg.value)
                 return f"{found.type.value}({found.text})" if found.is_literal else found.text
             case _:
@@ -253,7 +233,7 @@ class ControlLines(RegionBase):
                 return ""
 
     def _results(
-        self, line: AnyLine, results: Sequence[CallResult], values: Sequence[Value]
+        self, line: ir.AnyLine, results: Sequence[ir.CallResult], values: Sequence[ir.Value]
     ) -> list[_Variable]:
         """Write the variables for all results of a region, including unused ones."""
         used = {int(r.path[0]) if r.path else 0: r for r in results}
@@ -261,10 +241,10 @@ class ControlLines(RegionBase):
         for position, value in enumerate(values):
             result = used.get(position)
             if result is None:
-                if isinstance(value, NoneValue):
+                if isinstance(value, ir.NoneValue):
                     continue
                 found.append(self._local("unused", self._type_of(value), ""))
-            elif isinstance(result, ResultBuffer):
+            elif isinstance(result, ir.ResultBuffer):
                 self.define_tensor(result.out, "", result.of)
                 found.append(_Variable(self.places[result.out].handle, TENSOR))
             else:
@@ -273,11 +253,11 @@ class ControlLines(RegionBase):
                 found.append(_Variable(name, type_))
         return found
 
-    def _type_of(self, value: Value) -> str:
+    def _type_of(self, value: ir.Value) -> str:
         match value:
-            case BufferValue():
+            case ir.BufferValue():
                 return TENSOR
-            case NoneValue():
+            case ir.NoneValue():
                 return CType.INT.value
             case _:
                 return self.exprs.type_of(value.value).value
@@ -286,9 +266,9 @@ class ControlLines(RegionBase):
 
     def _function(
         self,
-        line: RegionLine,
+        line: ir.RegionLine,
         step: str,
-        region: Region,
+        region: ir.Region,
         symbols: Sequence[str],
         types: Sequence[str],
     ) -> str:
@@ -324,18 +304,18 @@ class ControlLines(RegionBase):
     def _parameters(
         self,
         inner: ControlLines,
-        region: Region,
+        region: ir.Region,
         symbols: Sequence[str],
         targets: Sequence[_Variable],
     ) -> list[str]:
         found = ["State& state", "wir::Call& call"]
         for param in region.params:
-            if isinstance(param, BufferInput):
+            if isinstance(param, ir.BufferInput):
                 name = self.context.buffer(param.name)
                 place = place_of(name, self.layout(param.name), owned=False)
                 inner.define(param.name, place)
                 found.append(f"AtenTensorHandle {name}")
-            elif isinstance(param, ScalarInput):
+            elif isinstance(param, ir.ScalarInput):
                 found.append(self._number_parameter(param.symbol))
         found += map(self._number_parameter, symbols)
         return [*found, *(f"{target.type}& {target.name}" for target in targets)]
@@ -343,20 +323,20 @@ class ControlLines(RegionBase):
     def _number_parameter(self, symbol: str) -> str:
         return f"{self.symbol_type(symbol).value} {self.context.symbol(symbol)}"
 
-    def give(self, values: Sequence[Value], targets: Sequence[_Variable]) -> None:
+    def give(self, values: Sequence[ir.Value], targets: Sequence[_Variable]) -> None:
         """Write the results of a region into the caller's variables."""
-        left = [value.buffer for value in values if isinstance(value, BufferValue)]
+        left = [value.buffer for value in values if isinstance(value, ir.BufferValue)]
         for value, target in zip(values, targets, strict=True):
-            if isinstance(value, BufferValue):
+            if isinstance(value, ir.BufferValue):
                 left.remove(value.buffer)
                 owned = self.base(value.buffer).owned and value.buffer not in left
                 handle = self.handle(value.buffer)
                 made = f"std::move({handle})" if owned else f"wir::share({handle})"
                 self.put(f"{target.name} = {made};")
-            elif not isinstance(value, NoneValue):
+            elif not isinstance(value, ir.NoneValue):
                 self.put(f"{target.name} = {self.expr(value.value, CType(target.type)).text};")
 
 
-def _given(region: Region) -> list[Value]:
+def _given(region: ir.Region) -> list[ir.Value]:
     """Return the results of a region other than None."""
-    return [value for value in region.results if not isinstance(value, NoneValue)]
+    return [value for value in region.results if not isinstance(value, ir.NoneValue)]

@@ -9,26 +9,19 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
+import wrapper_ir.lines as ir
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CType
 from wrapper_ir.emitters.cpp.literals import device_index
-from wrapper_ir.emitters.cpp.state import StateMembers, parameter_spelling, pointer_to
+from wrapper_ir.emitters.cpp.state import parameter_spelling, pointer_to
 from wrapper_ir.emitters.kernel_types import declared_type
 from wrapper_ir.emitters.triton import source_of
-from wrapper_ir.lines.kernels import (
-    BufferParam,
-    DeviceKernel,
-    KernelCall,
-    KernelDefinition,
-    TritonKernel,
-)
-from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.toolchain.manifest import Part
 from wrapper_ir.toolchain.triton import GpuUnit
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
-    from wrapper_ir.lines.kernels import Param
+    from wrapper_ir.emitters.cpp.state import StateMembers
 
 
 _NUMBERS: Final = {
@@ -70,14 +63,14 @@ class LaunchedKernels:
         self._context = context
         self._state = state
         self._units: dict[str, GpuUnit] = {}
-        self._names: dict[tuple[str, Device], str] = {}
+        self._names: dict[tuple[str, ir.Device], str] = {}
 
     @property
     def units(self) -> tuple[GpuUnit, ...]:
         """The Triton kernels to compile, each once."""
         return tuple(self._units.values())
 
-    def add(self, definition: KernelDefinition) -> None:
+    def add(self, definition: ir.KernelDefinition) -> None:
         """Declare a kernel.
 
         Raises:
@@ -86,10 +79,10 @@ class LaunchedKernels:
         source = definition.source
         launched_on = self._context.launches.get(definition.name, ())
         devices = sorted(set(map(_numbered, launched_on)), key=str)
-        if isinstance(source, TritonKernel):
+        if isinstance(source, ir.TritonKernel):
             type_, args = self._of_triton(definition, source)
         else:
-            assert isinstance(source, DeviceKernel)
+            assert isinstance(source, ir.DeviceKernel)
             if not devices or not devices[0].kind.launches_in_cpp(source.language):
                 return  # launched nowhere, or each launch is refused
             type_, args = self._of_vendor(definition, source, devices[0])
@@ -98,7 +91,9 @@ class LaunchedKernels:
             self._context.put(self._context.section("kernels"), f"inline {type_} {name}{{{args}}};")
             self._state.load_kernel(name, device_index(device))
 
-    def _of_triton(self, definition: KernelDefinition, source: TritonKernel) -> tuple[str, str]:
+    def _of_triton(
+        self, definition: ir.KernelDefinition, source: ir.TritonKernel
+    ) -> tuple[str, str]:
         """Return the type of a Triton kernel's object and its constructor arguments."""
         device = self._context.accelerator
         if device is None or device.kind.cpp is None:
@@ -118,7 +113,7 @@ class LaunchedKernels:
         )
 
     def _of_vendor(
-        self, definition: KernelDefinition, source: DeviceKernel, device: Device
+        self, definition: ir.KernelDefinition, source: ir.DeviceKernel, device: ir.Device
     ) -> tuple[str, str]:
         """Return the same for a kernel in a vendor's language."""
         described = self._describe(definition, source)
@@ -128,13 +123,13 @@ class LaunchedKernels:
         self._context.headers.add("python_side")
         self._context.parts.add(Part.OPS)
         types = ", ".join(
-            "AtenTensorHandle" if isinstance(param, BufferParam) else parameter_spelling(param)
+            "AtenTensorHandle" if isinstance(param, ir.BufferParam) else parameter_spelling(param)
             for param in definition.params
         )
         args = (described, literals.string(source.language_name), literals.device_type(device))
         return f"wir::PythonKernel<{types}>", ", ".join(args)
 
-    def _describe(self, definition: KernelDefinition, source: DeviceKernel) -> str:
+    def _describe(self, definition: ir.KernelDefinition, source: ir.DeviceKernel) -> str:
         """Write the description of a kernel for its launcher; return the description's name."""
         context = self._context
         context.headers.add("launch")
@@ -167,7 +162,7 @@ class LaunchedKernels:
         return described
 
     def launched(
-        self, line: KernelCall, definition: KernelDefinition
+        self, line: ir.KernelCall, definition: ir.KernelDefinition
     ) -> tuple[str, tuple[CType | None, ...]] | None:
         """Return the object that a call launches, and the types of its numbers, None for pointers.
 
@@ -175,17 +170,17 @@ class LaunchedKernels:
         signature; without one, numbers have their parameters' types.
         """
         types: tuple[CType | None, ...] = (None,) * len(definition.params)
-        if isinstance(definition.source, TritonKernel):
+        if isinstance(definition.source, ir.TritonKernel):
             try:
                 types = tuple(parameter_of(type_) for _, type_ in definition.source.signature)
             except ValueError:
                 return None
         return self._name(line.kernel, _numbered(line.device)), types
 
-    def _name(self, kernel: str, device: Device) -> str:
+    def _name(self, kernel: str, device: ir.Device) -> str:
         """Return the identifier of a kernel on a device."""
         context, preferred = self._context, self._context.names["kernel", kernel]
-        if device == (context.accelerator or _numbered(CPU)):
+        if device == (context.accelerator or _numbered(ir.CPU)):
             return preferred
         key = (kernel, device)
         if key not in self._names:
@@ -193,8 +188,8 @@ class LaunchedKernels:
         return self._names[key]
 
 
-def _numbered(device: Device) -> Device:
-    return Device(device.type, device_index(device))
+def _numbered(device: ir.Device) -> ir.Device:
+    return ir.Device(device.type, device_index(device))
 
 
 def _option(value: object) -> tuple[str, str]:
@@ -203,11 +198,11 @@ def _option(value: object) -> tuple[str, str]:
     return literals.string(plain), str(isinstance(value, str)).lower()
 
 
-def _declared_type(param: Param, type_: str) -> str:
+def _declared_type(param: ir.Param, type_: str) -> str:
     """Return a parameter's type, with the same representation as in Triton's signature."""
     number = parameter_of(type_)
     if number is not None:
         return number.value
-    if not isinstance(param, BufferParam):
+    if not isinstance(param, ir.BufferParam):
         raise ValueError(f"parameter '{param.name}' is a pointer to Triton but a number here")
     return pointer_to(param)

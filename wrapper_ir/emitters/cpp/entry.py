@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING
 
 import sympy
 
+import wrapper_ir.lines as ir
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CType, slot_value
 from wrapper_ir.emitters.cpp.literals import call
 from wrapper_ir.emitters.cpp.state import place_of
 from wrapper_ir.emitters.regions import find_beginning
-from wrapper_ir.lines.args import BufferValue, NoneValue, Value
-from wrapper_ir.lines.control import BufferInput, ObjectInput
-from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.program import AnyLine, SymbolKind
 
 if TYPE_CHECKING:
-    from wrapper_ir.emitters.cpp.context import Context
+    from wrapper_ir.emitters.cpp.kernels import CppRun
     from wrapper_ir.emitters.cpp.lines import RegionRenderer
 
 
@@ -31,14 +28,12 @@ _LOWEST, _HIGHEST = "INT64_MIN", "INT64_MAX"
 
 
 class Entry:
-    """The beginning and the end of ``run``.
+    """The beginning of ``run``, the lines before ``end``, and its end.
 
-    Attributes:
-        end: Index of the first line that is not part of the beginning. The lines before it
-            declare, remark, and bind symbols to the inputs' metadata.
+    The beginning declares, remarks, and binds symbols to the inputs' metadata.
     """
 
-    def __init__(self, context: Context, renderer: RegionRenderer) -> None:
+    def __init__(self, context: CppRun, renderer: RegionRenderer) -> None:
         self._context = context
         self._renderer = renderer
         self._program = program = context.program
@@ -64,9 +59,9 @@ class Entry:
         """Write the first lines: a variable for each input that some line touches."""
         ranges = []
         for position, param in enumerate(self._context.inputs):
-            if isinstance(param, BufferInput):
+            if isinstance(param, ir.BufferInput):
                 self._unpack_tensor(position, param.name)
-            elif isinstance(param, ObjectInput):
+            elif isinstance(param, ir.ObjectInput):
                 self._renderer.objects[param.object] = self._renderer.declare(
                     self._context.buffer(param.object),
                     "const wir::Object",
@@ -76,7 +71,7 @@ class Entry:
                 type_ = self._renderer.symbol_type(param.symbol)
                 self._renderer.define_symbol(param.symbol, slot_value(position, type_))
                 info = self._program.symbols[param.symbol]
-                if info.kind is SymbolKind.INT and (info.lower, info.upper) != (None, None):
+                if info.kind is ir.SymbolKind.INT and (info.lower, info.upper) != (None, None):
                     ranges.append(param.symbol)
         self._check_ranges(ranges)
 
@@ -99,11 +94,11 @@ class Entry:
         for name in self._known:
             self._check_rest(name)
 
-    def follow(self, line: AnyLine) -> None:
+    def follow(self, line: ir.AnyLine) -> None:
         """Write the checks of inputs whose sizes become known with a line after the beginning."""
         if not self._pending:
             return
-        symbols = effects(line, self._program).defines_symbols
+        symbols = ir.effects(line, self._program).defines_symbols
         if symbols:
             self._symbols.update(symbols)
             for name in self._take_known():
@@ -151,17 +146,17 @@ class Entry:
         """Write the results: make them all, then hand them over once nothing can fail."""
         results = self._program.results
         self._renderer.go_on(0)
-        left = [value.buffer for value in results if isinstance(value, BufferValue)]
-        if any(not isinstance(value, NoneValue) for value in results):
+        left = [value.buffer for value in results if isinstance(value, ir.BufferValue)]
+        if any(not isinstance(value, ir.NoneValue) for value in results):
             self._renderer.put(f"call.line = {self._context.row('results', 'results')};")
         handed = [self._handed(position, value, left) for position, value in enumerate(results)]
         for text in handed:
             self._renderer.put(text)
 
-    def _handed(self, position: int, value: Value, left: list[str]) -> str:
+    def _handed(self, position: int, value: ir.Value, left: list[str]) -> str:
         """Write the code that makes a result; return the statement that hands it over."""
         renderer = self._renderer
-        if isinstance(value, BufferValue):
+        if isinstance(value, ir.BufferValue):
             left.remove(value.buffer)
             handle = renderer.handle(value.buffer)
             if not renderer.base(value.buffer).owned or value.buffer in left:
@@ -171,7 +166,7 @@ class Entry:
             if self._context.takes_out:
                 renderer.put(f"wir::deliver(call, {position}, {handle});")
             return f"outputs[{position}].tensor = {handle}.release();"
-        if isinstance(value, NoneValue):
+        if isinstance(value, ir.NoneValue):
             return f"outputs[{position}].tensor = nullptr;"
         found = renderer.expr(value.value)
         text = found.text

@@ -189,12 +189,7 @@ def _power(printer: ExprPrinter, expr: sympy.Basic) -> Piece:
 
 
 class CppExprs(ExprPrinter):
-    """Prints expressions as C++.
-
-    Args:
-        names: Maps a symbol to its variable.
-        kinds: Maps a symbol to its kind.
-    """
+    """Prints expressions as C++, given the variable and the kind of each symbol."""
 
     target = "C++"
 

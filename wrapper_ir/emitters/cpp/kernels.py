@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from wrapper_ir.analysis.ops import is_method
 from wrapper_ir.emitters.cpp import literals
+from wrapper_ir.emitters.cpp.context import Context
 from wrapper_ir.emitters.cpp.device_kernels import LaunchedKernels
 from wrapper_ir.emitters.cpp.state import StateMembers, parameter_spelling
 from wrapper_ir.emitters.kernel_types import cpp_source
@@ -20,7 +21,6 @@ from wrapper_ir.toolchain.source import CppSource, CppUnit
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wrapper_ir.emitters.cpp.context import Context
     from wrapper_ir.lines.kernels import KernelDefinition
 
 
@@ -152,16 +152,20 @@ def _symbol_of(source: CppSource) -> str:
     return f"wir_k_{digest[:20]}"
 
 
-class Declarations:
-    """Everything that files declare when a line first needs it.
+class CppRun(Context):
+    """One run of the emitter, and what its files declare when a line first needs it."""
 
-    Attributes:
-        state: The members that are kept from call to call.
-        callees: The functions that the program calls.
-        launched: The kernels that are launched over a grid.
-    """
+    @cached_property
+    def state(self) -> StateMembers:
+        """The members that are kept from call to call."""
+        return StateMembers(self)
 
-    def __init__(self, context: Context) -> None:
-        self.state = StateMembers(context)
-        self.callees = Callees(context)
-        self.launched = LaunchedKernels(context, self.state)
+    @cached_property
+    def callees(self) -> Callees:
+        """The functions that the program calls."""
+        return Callees(self)
+
+    @cached_property
+    def launched(self) -> LaunchedKernels:
+        """The kernels that are launched over a grid."""
+        return LaunchedKernels(self, self.state)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.calls import CallLines
 from wrapper_ir.emitters.cpp.context import ProbeRow
@@ -15,78 +16,54 @@ from wrapper_ir.emitters.cpp.exprs import CType
 from wrapper_ir.emitters.cpp.literals import call, table
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.state import Place
-from wrapper_ir.lines.args import BufferValue
-from wrapper_ir.lines.expr import Scalar, dim, free_symbols
-from wrapper_ir.lines.layout import CPU, DType, LayoutKind
-from wrapper_ir.lines.memory import (
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
-    Free,
-    MemoryKind,
-    Reinterpret,
-    Reuse,
-    own_memory,
-)
-from wrapper_ir.lines.symbols import (
-    AssertApart,
-    AssertLayout,
-    AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
-    ItemOf,
-    StorageOffsetOf,
-    SymbolSource,
-    dims_of,
-)
-from wrapper_ir.lines.trace import Probe, When
+from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.memory import own_memory
+from wrapper_ir.lines.symbols import dims_of
 from wrapper_ir.text.expressions import TextExprPrinter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wrapper_ir.emitters.writer import CodeWriter
-    from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.kernels import RecordEvent, Synchronize, WaitEvent
 
 
 class MemoryLines(RegionBase):
     """Renders lines that allocate, view and free memory."""
 
     @override
-    def visit_allocate(self, line: Allocate) -> None:
+    def visit_allocate(self, line: ir.Allocate) -> None:
         self._allocate(line)
         if line.zeroed:
             self.mark(line)
             self.put(f"wir::zero({self.handle(line.out)});")
 
     @override
-    def visit_allocate_pool(self, line: AllocatePool) -> None:
+    def visit_allocate_pool(self, line: ir.AllocatePool) -> None:
         if line.out in self.context.kept.growing:
             self._grow(line)
         else:
             self._allocate(line)
 
-    def _grow(self, line: AllocatePool) -> None:
+    def _grow(self, line: ir.AllocatePool) -> None:
         """Take a kept pool, which is allocated anew if this call needs more than those before."""
         self.mark(line)
         self.uses_state = True
-        arena = self.declared.state.arena(line.out)
+        arena = self.context.state.arena(line.out)
         heap = ", state.heap" if self.context.kept.needs_heap else ""
         value = f"{arena}.at_least({self.count(self.layout(line.out).nbytes)}{heap})"
         name = self.context.buffer(line.out)
         value = self.shown(line, f"allocate {line.out}", value)
         handle = self.declare(name, "const AtenTensorHandle", value)
-        self.define(line.out, Place(handle, DType.UINT8, exact=False))
+        self.define(line.out, Place(handle, ir.DType.UINT8, exact=False))
 
-    def _allocate(self, line: Allocate | AllocatePool) -> None:
+    def _allocate(self, line: ir.Allocate | ir.AllocatePool) -> None:
         layout = self.layout(line.out)
         own = own_memory(line, layout)
         if own and (problem := own.problem(own.cpp, "C++")):
             self.unsupported(line, problem)
-        if line.memory is not MemoryKind.DEFAULT:
+        if line.memory is not ir.MemoryKind.DEFAULT:
             self.unsupported(line, f"{line.memory.value} memory is not supported in C++ yet")
-        if self.declared.state.has(line.out):
+        if self.context.state.has(line.out):
             return
         self.mark(line)
         dims = self.dims(self.context.buffer(line.out), layout)
@@ -99,26 +76,26 @@ class MemoryLines(RegionBase):
             value = call("wir::empty", *args)
         self.define_tensor(line.out, self.shown(line, f"allocate {line.out}", value))
 
-    def _placed(self, line: Allocate | AllocatePool) -> list[str]:
+    def _placed(self, line: ir.Allocate | ir.AllocatePool) -> list[str]:
         """Return the position of an allocation's result, and the result's layout if it differs."""
         position = self.context.placed[line.out]
         value = self.context.program.results[position]
-        assert isinstance(value, BufferValue)
+        assert isinstance(value, ir.BufferValue)
         looks_alike = self.layout(value.buffer) == self.layout(line.out)
         return ["call", str(position), *([] if looks_alike else [self.spec(value.buffer)])]
 
     @override
-    def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
-        if self.declared.state.has(line.out):
+    def visit_allocate_from_pool(self, line: ir.AllocateFromPool) -> None:
+        if self.context.state.has(line.out):
             return
         pool = self.base(line.pool)
-        origin = dim(pool.origin + line.offset)
+        origin = ir.dim(pool.origin + line.offset)
         base = replace(pool, origin=origin, owned=False, exact=False, pointer=None, input=None)
         self._view(line, line.out, base)
 
     @override
-    def visit_free(self, line: Free) -> None:
-        if self.declared.state.has(line.buffer):
+    def visit_free(self, line: ir.Free) -> None:
+        if self.context.state.has(line.buffer):
             return
         queues = self.layout(line.buffer).device.kind.queues
         if line.after and not (queues and queues.frees_late):
@@ -126,7 +103,7 @@ class MemoryLines(RegionBase):
             self._wait_for(line)
         self.end(line.buffer)
 
-    def _wait_for(self, line: Free) -> None:
+    def _wait_for(self, line: ir.Free) -> None:
         """Make the stream that memory returns to wait for the streams that use it.
 
         They wait for an event after those of the program, which is recorded anew each time.
@@ -139,8 +116,8 @@ class MemoryLines(RegionBase):
                 self.put(f"call.queues->wait({event}, {home});")
 
     @override
-    def visit_reuse(self, line: Reuse) -> None:
-        if self.declared.state.has(line.out):
+    def visit_reuse(self, line: ir.Reuse) -> None:
+        if self.context.state.has(line.out):
             return
         old, new = self.base(line.donor), self.layout(line.out)
         same = old.exact and self.layout(line.donor) == new
@@ -159,15 +136,15 @@ class MemoryLines(RegionBase):
         self.define(line.out, replace(old, handle=handle, exact=same, pointer=pointer, stale=False))
 
     @override
-    def visit_reinterpret(self, line: Reinterpret) -> None:
-        if self.declared.state.has(line.out):
+    def visit_reinterpret(self, line: ir.Reinterpret) -> None:
+        if self.context.state.has(line.out):
             return
         source = self.base(line.source)
         base = replace(source, owned=False, exact=False, pointer=None, stale=False, input=None)
         self._view(line, line.out, base, line.source)
 
     def _view(
-        self, line: Reinterpret | AllocateFromPool, name: str, base: Place, *sources: str
+        self, line: ir.Reinterpret | ir.AllocateFromPool, name: str, base: Place, *sources: str
     ) -> None:
         if name in self.tensors:
             self.mark(line)
@@ -185,36 +162,36 @@ class SymbolLines(RegionBase):
         self.declare(self.context.symbol(symbol), f"const {type_.value}", value)
 
     @override
-    def visit_bind_symbol(self, line: BindSymbol) -> None:
+    def visit_bind_symbol(self, line: ir.BindSymbol) -> None:
         self.mark(line)
         self.define_symbol(line.symbol, self._bound(line.source, self.symbol_type(line.symbol)))
 
-    def _bound(self, source: SymbolSource, type_: CType) -> str:
+    def _bound(self, source: ir.SymbolSource, type_: CType) -> str:
         """Return the expression that a symbol is bound to."""
         handle = self.handle(source.buffer)
-        if isinstance(source, ItemOf):
+        if isinstance(source, ir.ItemOf):
             self.context.headers.add("control")
             return call(
                 "wir::truth" if type_ is CType.BOOL else f"wir::{type_.member}_item", handle
             )
-        word = "offset_of" if isinstance(source, StorageOffsetOf) else source.method
+        word = "offset_of" if isinstance(source, ir.StorageOffsetOf) else source.method
         return call(f"wir::{word}", handle, *map(str, dims_of(source)))
 
     @override
-    def visit_compute_symbol(self, line: ComputeSymbol) -> None:
+    def visit_compute_symbol(self, line: ir.ComputeSymbol) -> None:
         if free_symbols(line.value):
             self.mark(line)
         self.define_symbol(line.symbol, self.expr(line.value, self.symbol_type(line.symbol)).text)
 
     @override
-    def visit_assert_layout(self, line: AssertLayout) -> None:
+    def visit_assert_layout(self, line: ir.AssertLayout) -> None:
         is_checked = line.buffer in self.checked
         if is_checked and not line.alignment:
             return
         self.mark(line)
         handle = self.handle(line.buffer)
         kind = self.layout(line.buffer).kind
-        if kind is not LayoutKind.STRIDED:
+        if kind is not ir.LayoutKind.STRIDED:
             subject = literals.string(line.subject)
             self.put(f"wir::check_kind({handle}, {subject}, aoti_torch_layout_{kind.value}());")
         elif not is_checked:
@@ -227,7 +204,7 @@ class SymbolLines(RegionBase):
             self.put(f"wir::check_alignment({handle}, {name}, {line.alignment});")
 
     @override
-    def visit_assert_symbol(self, line: AssertSymbol) -> None:
+    def visit_assert_symbol(self, line: ir.AssertSymbol) -> None:
         self.mark(line)
         condition = self.expr(line.condition, CType.BOOL).text
         words = literals.string(line.message or TextExprPrinter().print(line.condition))
@@ -242,7 +219,7 @@ class SymbolLines(RegionBase):
         self.writer.line("}")
 
     @override
-    def visit_assert_apart(self, line: AssertApart) -> None:
+    def visit_assert_apart(self, line: ir.AssertApart) -> None:
         self.context.headers.add("apart")
         self.put("if (call.check_inputs) {")
         with self.writer.indent():
@@ -264,7 +241,7 @@ class ProbeLines(RegionBase):
     """Renders probes."""
 
     @override
-    def visit_probe(self, line: Probe) -> None:
+    def visit_probe(self, line: ir.Probe) -> None:
         head = f"{line.label} {line.when.value}"
         self.put("if (call.probes != nullptr) {")
         with self.writer.indent():
@@ -284,14 +261,14 @@ class ProbeLines(RegionBase):
 
     def _tensor(self, name: str) -> str:
         """Return the handle of a tensor with exactly the buffer's layout."""
-        place = self.places.get(name) or self.declared.state.shown(name)
+        place = self.places.get(name) or self.context.state.shown(name)
         if place.exact:
             return self.read(place).handle
         shown = self.context.names.fresh(f"{self.context.buffer(name)}_shown")
         self.put(f"const wir::Tensor {shown} = {self.new_view(place, name)};")
         return shown
 
-    def _number(self, value: Scalar) -> tuple[str, list[str]]:
+    def _number(self, value: ir.Scalar) -> tuple[str, list[str]]:
         """Return the kind of a number, and the slots that hold it."""
         if isinstance(value, complex):
             parts = (value.real, value.imag)
@@ -308,7 +285,7 @@ def write_probes(rows: list[ProbeRow], writer: CodeWriter) -> None:
         begin = f"kProbeOperands + {len(operands)}" if row.operands else "nullptr"
         parts = (
             literals.string(row.line.label),
-            literals.boolean(row.line.when is When.AFTER),
+            literals.boolean(row.line.when is ir.When.AFTER),
             f"wir::ProbeLevel::k{row.line.level.value.title().replace('_', '')}",
             literals.string(row.source),
             str(len(row.operands)),
@@ -332,23 +309,25 @@ class RegionRenderer(MemoryLines, CallLines, SymbolLines, ControlLines, ProbeLin
     """Renders the lines of a region into a writer, in order."""
 
     @override
-    def inner(self, region: Region, writer: CodeWriter, last: Mapping[str, int]) -> RegionRenderer:
-        return RegionRenderer(self.context, self.declared, region, writer, last)
+    def inner(
+        self, region: ir.Region, writer: CodeWriter, last: Mapping[str, int]
+    ) -> RegionRenderer:
+        return RegionRenderer(self.context, region, writer, last)
 
     @override
-    def visit_record_event(self, line: RecordEvent) -> None:
+    def visit_record_event(self, line: ir.RecordEvent) -> None:
         self.mark(line)
         self.put(f"call.queues->record({line.event}, {line.stream});")
 
     @override
-    def visit_wait_event(self, line: WaitEvent) -> None:
+    def visit_wait_event(self, line: ir.WaitEvent) -> None:
         self.mark(line)
-        if line.device == CPU:
+        if line.device == ir.CPU:
             self.put(f"call.queues->wait_on_host({line.event});")
         else:
             self.put(f"call.queues->wait({line.event}, {line.stream});")
 
     @override
-    def visit_synchronize(self, line: Synchronize) -> None:
+    def visit_synchronize(self, line: ir.Synchronize) -> None:
         self.mark(line)
         self.put("call.queues->synchronize();")

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.analysis.borders import spent_inputs
 from wrapper_ir.analysis.ordering import has_users_queues, is_branched, needs_queues
 from wrapper_ir.emitters.cpp import literals
-from wrapper_ir.emitters.cpp.context import PROGRAM, Context
+from wrapper_ir.emitters.cpp.context import PROGRAM
 from wrapper_ir.emitters.cpp.entry import Entry
-from wrapper_ir.emitters.cpp.kernels import Declarations
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
 from wrapper_ir.emitters.cpp.literals import UNIT, device_index, device_parts, statement
 from wrapper_ir.emitters.cpp.tables import Tables
@@ -25,6 +24,8 @@ from wrapper_ir.toolchain.manifest import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from wrapper_ir.emitters.cpp.kernels import CppRun
 
 
 LONG: Final = 400
@@ -52,28 +53,25 @@ _PART: Final = (
 )
 
 
-def render_files(context: Context, *, origins: bool) -> tuple[dict[str, CodeWriter], Declarations]:
-    """Return the files of a program in reading order, and their declarations."""
-    module = _Module(context, origins=origins)
-    return module.files(), module.declared
+def render_files(context: CppRun, *, origins: bool) -> dict[str, CodeWriter]:
+    """Return the files of a program in reading order."""
+    return _Module(context, origins=origins).files()
 
 
 class _Module:
-    def __init__(self, context: Context, *, origins: bool) -> None:
+    def __init__(self, context: CppRun, *, origins: bool) -> None:
         self._context = context
         self._open = f'namespace [[gnu::visibility("hidden")]] {context.namespace} {{'
         self._close = f"}}  // namespace {context.namespace}"
         self._main_file = f"{context.unit}.cpp"
         self._header = f"{context.unit}_parts.h"
         self._prefix = "" if context.unit == PROGRAM else f"{context.unit}_"
-        self.declared = Declarations(context)
         self._tables, self._info = CodeWriter(UNIT), CodeWriter(UNIT)
         self._program = context.program
         count = sum(not isinstance(line, KernelDefinition) for line in self._program.body)
         self._is_long = count > LONG
         self._renderer = RegionRenderer(
             context,
-            self.declared,
             self._program.region,
             CodeWriter(UNIT),
             context.kept.storages.last,
@@ -87,7 +85,7 @@ class _Module:
         parts = self._parts()
         tables = Tables(self._context)
         tables.write(self._tables)
-        tables.write_info(self._info, self.declared.state)
+        tables.write_info(self._info)
         return self._long(parts) if self._is_long else {self._main_file: self._short(parts[0])}
 
     # The program's lines.
@@ -95,7 +93,7 @@ class _Module:
     def _parts(self) -> list[CodeWriter]:
         """Return the bodies of the functions that the program's own lines become."""
         if self._context.kept.needs_heap:
-            self.declared.state.heap()
+            self._context.state.heap()
         entry = Entry(self._context, self._renderer)
         parts = [self._next_part()]
         entry.unpack()
@@ -298,7 +296,7 @@ class _Module:
         file.line("void* create_state(const AtenTensorHandle* constants) {")
         with file.indent():
             file.line("auto made = std::make_unique<State>();")
-            if self.declared.state.fills and not self._is_long:
+            if self._context.state.fills and not self._is_long:
                 file.line("State& state = *made;")
         file.extend(fills)
         with file.indent():
@@ -310,11 +308,11 @@ class _Module:
     def _destroy(self, file: CodeWriter) -> None:
         file.blank()
         file.line("void destroy_state(void* state) { delete static_cast<State*>(state); }")
-        held = self.declared.state.kept_bytes()
+        held = self._context.state.kept_bytes()
         if held is None:
             return
         file.blank()
-        if not self.declared.state.grows:
+        if not self._context.state.grows:
             file.line(f"std::size_t kept_bytes(const void*) {{ return {held}; }}")
             return
         file.line("std::size_t kept_bytes(const void* opaque) {")
@@ -334,7 +332,7 @@ def _indented(writer: CodeWriter) -> CodeWriter:
 # The title.
 
 
-def _title(context: Context) -> list[str]:
+def _title(context: CppRun) -> list[str]:
     title = header_title(context.program, literals.prose)
     text = [title, "Written by wrapper_ir, to be read and edited."]
     text += header_lines(context.program, literals.prose, "  ", context.inputs)

@@ -7,62 +7,31 @@ first. This module decides what is known before: type, device, and layouts witho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from wrapper_ir.lines.args import BufferArg
-from wrapper_ir.lines.kernels import ExternKernel
-from wrapper_ir.lines.layout import DType, Layout
-
-if TYPE_CHECKING:
-    from wrapper_ir.lines.program import AnyLine, Program
-
+import wrapper_ir.lines as ir
 
 _RANKS: Final = {"aten::mm.out": 2, "aten::bmm.out": 3}
-_TYPES: Final = (DType.BFLOAT16, DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
+_TYPES: Final = (ir.DType.BFLOAT16, ir.DType.FLOAT16, ir.DType.FLOAT32, ir.DType.FLOAT64)
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
-    """One matrix product, or a batch of them.
+def product_of(program: ir.Program, line: ir.AnyLine) -> tuple[str, ...] | None:
+    """Return the product that cuBLAS could compute: ``mm`` or ``bmm``, result, left and right.
 
-    Attributes:
-        function: Its function, ``mm`` or ``bmm``.
-        out: The buffer of the result.
-        left: The left operand.
-        right: The right operand.
+    None if the line is no such product.
     """
-
-    function: str
-    out: str
-    left: str
-    right: str
-
-
-class Products:
-    """The lines of a program that call cuBLAS themselves; none unless ``direct``."""
-
-    def __init__(self, program: Program, *, direct: bool) -> None:
-        self._program = program
-        self._direct = direct
-
-    def of(self, line: AnyLine) -> Product | None:
-        """Return the product that a line computes without ATen; None if ATen computes it."""
-        if not (self._direct and isinstance(line, ExternKernel) and line.op in _RANKS):
-            return None
-        args = (dict(line.kwargs).get("out"), *line.args)
-        if line.results or len(args) != 3:
-            return None
-        names = [arg.buffer for arg in args if isinstance(arg, BufferArg)]
-        if len(names) < len(args):
-            return None
-        out, left, right = map(self._program.layout, names)
-        if not _fit(line.op, out, left, right):
-            return None
-        return Product(line.op.removeprefix("aten::").removesuffix(".out"), *names)
+    if not isinstance(line, ir.ExternKernel) or line.op not in _RANKS:
+        return None
+    args = (dict(line.kwargs).get("out"), *line.args)
+    if line.results or len(args) != 3:
+        return None
+    names = [arg.buffer for arg in args if isinstance(arg, ir.BufferArg)]
+    if len(names) < len(args) or not _fit(line.op, *map(program.layout, names)):
+        return None
+    return (line.op.removeprefix("aten::").removesuffix(".out"), *names)
 
 
-def _fit(op: str, out: Layout, left: Layout, right: Layout) -> bool:
+def _fit(op: str, out: ir.Layout, left: ir.Layout, right: ir.Layout) -> bool:
     layouts = (out, left, right)
     if any(
         each.rank != _RANKS[op] or "cublas" not in each.device.kind.products for each in layouts
@@ -75,7 +44,7 @@ def _fit(op: str, out: Layout, left: Layout, right: Layout) -> bool:
     return _follows_rows(out) and _has_unit_stride(left) and _has_unit_stride(right)
 
 
-def _follows_rows(out: Layout) -> bool:
+def _follows_rows(out: ir.Layout) -> bool:
     """Return whether a result may be contiguous: row after row, one matrix after the other."""
     step: object = 1
     for size, stride in zip(reversed(out.size), reversed(out.stride), strict=True):
@@ -85,7 +54,7 @@ def _follows_rows(out: Layout) -> bool:
     return True
 
 
-def _has_unit_stride(operand: Layout) -> bool:
+def _has_unit_stride(operand: ir.Layout) -> bool:
     """Return whether cuBLAS may be able to read an operand in place."""
     rows, columns = operand.size[-2:]
     by_row, by_column = operand.stride[-2:]

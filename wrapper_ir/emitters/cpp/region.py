@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ordering import needs_streams, pool_of, stream_of, users_object
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CExpr, CType, convert, symbol_type
@@ -20,22 +21,15 @@ from wrapper_ir.emitters.cpp.state import (
     place_of,
 )
 from wrapper_ir.emitters.regions import Storages, TextWalker
-from wrapper_ir.lines.expr import Dim, Scalar, UnsupportedExprError, dim
-from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-from wrapper_ir.lines.trace import Probe, When
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wrapper_ir.emitters.cpp.context import Context
-    from wrapper_ir.emitters.cpp.kernels import Declarations
+    from wrapper_ir.emitters.cpp.kernels import CppRun
     from wrapper_ir.emitters.writer import CodeWriter
-    from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import AnyLine, Origin
 
 
-class RegionBase(TextWalker["Context"]):
+class RegionBase(TextWalker["CppRun"]):
     """Base of the renderers of all lines: writing, and the place of each buffer.
 
     ``last`` is the last line that touches each buffer. The variables of ``framed`` regions live in
@@ -46,16 +40,14 @@ class RegionBase(TextWalker["Context"]):
 
     def __init__(
         self,
-        context: Context,
-        declared: Declarations,
-        region: Region,
+        context: CppRun,
+        region: ir.Region,
         writer: CodeWriter,
         last: Mapping[str, int],
         *,
         framed: bool = False,
     ) -> None:
         super().__init__(context, region, writer)
-        self.declared = declared
         self.framed = framed
         self.exprs = context.printer("frame.") if framed else context.exprs
         self.places: dict[str, Place] = {}
@@ -65,22 +57,22 @@ class RegionBase(TextWalker["Context"]):
         self.uses_state = False
         self._stream = 0
         #: Buffers of which a tensor of the exact layout is needed, not just an address.
-        self.tensors = needs_handle(region, context.program, context.products)
+        self.tensors = needs_handle(region, context)
         self._storages = Storages(last)
 
     # Walking.
 
     @override
-    def render_line(self, line: AnyLine) -> None:
+    def render_line(self, line: ir.AnyLine) -> None:
         if reason := needs_streams(line, self.context.program):
             self._refuse_queues(line, reason)
         self.go_on(self._stream_of(self.index))
         try:
             self.visit(line)
-        except UnsupportedExprError as error:
+        except ir.UnsupportedExprError as error:
             self.unsupported(line, error.message)
 
-    def _refuse_queues(self, line: AnyLine, reason: str) -> None:
+    def _refuse_queues(self, line: ir.AnyLine, reason: str) -> None:
         """Record a line that needs streams that C++ does not have."""
         device = self.context.accelerator
         if device is None or not device.kind.cpp_queues:
@@ -90,7 +82,7 @@ class RegionBase(TextWalker["Context"]):
         elif what := self._out_of_reach(line):
             self.unsupported(line, f"{what}, which only emitted Python can look up")
 
-    def _out_of_reach(self, line: AnyLine) -> str:
+    def _out_of_reach(self, line: ir.AnyLine) -> str:
         """Return which object of the user's a line depends on that C++ cannot look up; or ""."""
         device = self.context.accelerator
         side = device.kind.cpp if device is not None else None
@@ -101,7 +93,7 @@ class RegionBase(TextWalker["Context"]):
     def _stream_of(self, index: int) -> int | None:
         """Return the stream for a line; None if it can stay on the current one."""
         line = self.region.body[index]
-        if not (isinstance(line, Probe) and line.when is When.BEFORE):
+        if not (isinstance(line, ir.Probe) and line.when is ir.When.BEFORE):
             return stream_of(line)
         # On the stream of the call that it precedes.
         return self._stream_of(index + 1) if index + 1 < len(self.region.body) else None
@@ -118,14 +110,14 @@ class RegionBase(TextWalker["Context"]):
         """Write a statement."""
         self.context.put(self.writer, text)
 
-    def put_call(self, line: KernelCall | ExternKernel, text: str, around: str = "") -> None:
+    def put_call(self, line: ir.KernelCall | ir.ExternKernel, text: str, around: str = "") -> None:
         """Write the statement of a call, and objects that live as long as it runs.
 
         ``around`` is the type of an object that the device needs around the call; "" for none.
         """
         objects = [f"const {around} around{{}};"] if around else []
         if self.context.profiles:
-            name = line.kernel if isinstance(line, KernelCall) else line.op
+            name = line.kernel if isinstance(line, ir.KernelCall) else line.op
             name = literals.string(self.context.range_of(line, name))
             objects.insert(0, f"const wir::Mark mark({name});")
         if not objects:
@@ -137,14 +129,14 @@ class RegionBase(TextWalker["Context"]):
                 self.put(each)
         self.put("}")
 
-    def shown(self, line: AnyLine, name: str, value: str) -> str:
+    def shown(self, line: ir.AnyLine, name: str, value: str) -> str:
         """Return a value wrapped so that the profiler sees its computation, if profiling is on."""
         if not self.context.profiles:
             return value
         name = literals.string(self.context.range_of(line, name))
         return call("wir::marked", name, f"[&] {{ return {value}; }}")
 
-    def mark(self, line: AnyLine) -> None:
+    def mark(self, line: ir.AnyLine) -> None:
         """Write that the following statements belong to this line, for errors."""
         self.put(f"call.line = {self.context.line_number(self.path, line)};")
 
@@ -165,16 +157,16 @@ class RegionBase(TextWalker["Context"]):
 
     # Numbers.
 
-    def expr(self, value: Scalar, type_: CType | None = None) -> CExpr:
+    def expr(self, value: ir.Scalar, type_: CType | None = None) -> CExpr:
         """Return a number or expression, converted to a type if one is given."""
         found = self.exprs.expr(value)
         return found if type_ is None else convert(found, type_)
 
-    def count(self, value: Dim) -> str:
+    def count(self, value: ir.Dim) -> str:
         """Return a size, stride or offset as the C shim takes it."""
         return self.expr(value, CType.INT64).text
 
-    def dims(self, name: str, layout: Layout) -> tuple[str, str, str]:
+    def dims(self, name: str, layout: ir.Layout) -> tuple[str, str, str]:
         """Return rank, sizes and strides as arguments; write tables of those that vary."""
         return (
             str(layout.rank),
@@ -190,7 +182,7 @@ class RegionBase(TextWalker["Context"]):
         dims = self.dims(self.context.buffer(name), layout)
         return self.context.tensor_spec(layout, dims, anywhere=anywhere)
 
-    def _numbers(self, preferred: str, values: Sequence[Dim]) -> str:
+    def _numbers(self, preferred: str, values: Sequence[ir.Dim]) -> str:
         known = self.context.array(values)
         if known is not None:
             return known
@@ -214,13 +206,13 @@ class RegionBase(TextWalker["Context"]):
     def base(self, name: str) -> Place:
         """Return a tensor of a buffer's storage, perhaps of another layout."""
         found = self.places.get(name)
-        return self.declared.state.base(name) if found is None else found
+        return self.context.state.base(name) if found is None else found
 
     def handle(self, name: str) -> str:
         """Return a buffer as a tensor of its layout."""
         found = self.places.get(name)
         assert found is None or found.exact, name
-        return self.read(found or self.declared.state.handle(name)).handle
+        return self.read(found or self.context.state.handle(name)).handle
 
     def read(self, place: Place) -> Place:
         """Record that a statement uses the handle of a place."""
@@ -232,7 +224,7 @@ class RegionBase(TextWalker["Context"]):
         place = self.places.get(name)
         if place is None:
             self.uses_state = True
-            return self.declared.state.pointer(name)
+            return self.context.state.pointer(name)
         if place.pointer is not None and not place.stale:
             return place.pointer
         layout = self.layout(name)
@@ -288,12 +280,12 @@ class RegionBase(TextWalker["Context"]):
         return self.variable(self.context.symbol(name))
 
     @override
-    def shown_place(self, origin: Origin) -> str:
+    def shown_place(self, origin: ir.Origin) -> str:
         frame = origin.frames[-1] if origin.frames else None
         return "" if frame is None else f"{frame.file}:{frame.line}"
 
 
-def _divided(start: Dim, layout: Layout) -> Dim:
+def _divided(start: ir.Dim, layout: ir.Layout) -> ir.Dim:
     """Return a number of bytes in elements; it is a multiple of their size."""
     size = layout.dtype.itemsize
-    return start // size if isinstance(start, int) else dim(start / size)
+    return start // size if isinstance(start, int) else ir.dim(start / size)

@@ -6,22 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.cuda_graphs import pieces
 from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
 from wrapper_ir.analysis.kept import kept_in_state
 from wrapper_ir.devices import registered
-from wrapper_ir.emitters.cpp.context import FOLDING, Context
+from wrapper_ir.emitters.cpp.context import FOLDING
+from wrapper_ir.emitters.cpp.kernels import CppRun
 from wrapper_ir.emitters.cpp.module import render_files
-from wrapper_ir.emitters.cpp.products import Products
 from wrapper_ir.emitters.regions import capture_facts
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
 from wrapper_ir.lines.base import Trait
-from wrapper_ir.lines.control import BufferInput
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.layout import CPU, DType
-from wrapper_ir.lines.program import Program
 from wrapper_ir.lines.traits import binds, is_view
-from wrapper_ir.lines.walk import walk
 from wrapper_ir.options import declared as take
 from wrapper_ir.options.gpu import MATMUL, Captures
 from wrapper_ir.toolchain.manifest import CaptureFacts, Manifest, Sources
@@ -32,7 +28,7 @@ if TYPE_CHECKING:
 
 _KEEP: Final = 1024 * 1024
 
-_QUANTISED: Final = (DType.QINT32, DType.QINT8, DType.QUINT8)
+_QUANTISED: Final = (ir.DType.QINT32, ir.DType.QINT8, ir.DType.QUINT8)
 
 
 @dataclass(frozen=True)
@@ -62,22 +58,16 @@ class CppRenderer(Captures):
     gpu_matmul: str = MATMUL.field()
     profile: bool = take.PROFILE.field()
 
-    def sources(self, program: Program, problems: Problems) -> CppSources:
+    def sources(self, program: ir.Program, problems: Problems) -> CppSources:
         """Return a planned and verified program in C++; record what C++ cannot express."""
         context = self._context(program, problems)
         _refuse_devices(program, problems)
         if problems.found:  # rendering assumes supported devices
             return CppSources({}, (), source="", source_map=SourceMap(()), program=program)
-        writers, declared = render_files(context, origins=self.origins)
-        kernels = {unit.symbol: unit for unit in declared.callees.units}
-        launched = {unit.symbol: unit for unit in declared.launched.units}
+        writers, runs = render_files(context, origins=self.origins), [context]
         if program.folding is not None:
-            folding = self._folding(program.folding, problems)
-            more, declared = render_files(folding, origins=self.origins)
-            writers |= more
-            kernels |= {unit.symbol: unit for unit in declared.callees.units}
-            launched |= {unit.symbol: unit for unit in declared.launched.units}
-            context.parts |= folding.parts
+            runs.append(self._folding(program.folding, problems))
+            writers |= render_files(runs[-1], origins=self.origins)
         texts = {name: writer.text() for name, writer in writers.items()}
         whole = CodeWriter()
         for name, writer in writers.items():
@@ -88,12 +78,12 @@ class CppRenderer(Captures):
         levels = dict.fromkeys(row.line.level.value for row in context.probes)
         return CppSources(
             {**context.own_headers, **texts},
-            tuple(kernels.values()),
-            tuple(launched.values()),
+            tuple({unit.symbol: unit for run in runs for unit in run.callees.units}.values()),
+            tuple({unit.symbol: unit for run in runs for unit in run.launched.units}.values()),
             Manifest(
-                frozenset(context.parts),
+                frozenset().union(*(run.parts for run in runs)),
                 tuple(levels),
-                CPU.type if context.accelerator is None else context.accelerator.type,
+                ir.CPU.type if context.accelerator is None else context.accelerator.type,
             ),
             source=whole.text(),
             source_map=whole.source_map(),
@@ -102,41 +92,41 @@ class CppRenderer(Captures):
             graphs=context.graphs,
         )
 
-    def _folding(self, program: Program, problems: Problems) -> Context:
+    def _folding(self, program: ir.Program, problems: Problems) -> CppRun:
         """Return the state of a run for the program that computes folded constants.
 
         It runs once for each set of constants, so it keeps nothing and is not captured.
         """
         _refuse_devices(program, problems)
-        return Context(
+        return CppRun(
             program,
             kept_in_state(program),
             problems,
             takes_out=False,
-            products=Products(program, direct=False),
+            multiplies=False,
             graphs=None,
             pieces={},
             profiles=self.profile,
             unit=FOLDING,
         )
 
-    def _context(self, program: Program, problems: Problems) -> Context:
+    def _context(self, program: ir.Program, problems: Problems) -> CppRun:
         """Return the state of a run."""
         is_one, options = is_on_one_stream(program), self.graphs
         found = {} if options is None else pieces(program, options)
-        return Context(
+        return CppRun(
             program,
             kept_in_state(program, keep_arenas=self.arena == "kept", accelerated=is_one),
             problems,
             takes_out=self.out,
-            products=Products(program, direct=self.gpu_matmul == "cublas" and is_one),
+            multiplies=self.gpu_matmul == "cublas" and is_one,
             graphs=None if options is None or found else capture_facts(program, options),
             pieces=found,
             profiles=self.profile,
         )
 
 
-def _refuse_devices(program: Program, problems: Problems) -> None:
+def _refuse_devices(program: ir.Program, problems: Problems) -> None:
     """Record the lines that touch buffers on devices that C++ programs cannot run on.
 
     Quantised tensors are supported only between ops: one may define them and another use them.
@@ -147,10 +137,10 @@ def _refuse_devices(program: Program, problems: Problems) -> None:
     quantised = {name for name, layout in program.buffers.items() if layout.dtype in _QUANTISED}
     if not away and not quantised:
         return
-    inputs = {item.name for item in program.inputs if isinstance(item, BufferInput)}
+    inputs = {item.name for item in program.inputs if isinstance(item, ir.BufferInput)}
     without_data = {name for name in away if program.layout(name).device.type == "meta"}
-    for path, line in walk(program):
-        found = effects(line, program)
+    for path, line in ir.walk(program):
+        found = ir.effects(line, program)
         passes_on = Trait.ANY_KIND in line.traits
         looks = passes_on or is_view(line) or binds(line)
         for name in (*found.defines, *found.touched):
@@ -167,11 +157,11 @@ def _refuse_devices(program: Program, problems: Problems) -> None:
                 problems.add(line, path, f"'{name}' is quantised, which C++ does not support yet")
 
 
-def _refuse_mixtures(program: Program, problems: Problems) -> None:
+def _refuse_mixtures(program: ir.Program, problems: Problems) -> None:
     """Record the first line on a second type of device: a call has the guard of only one."""
     first, *others = dict.fromkeys(each.type for each in accelerators_of(program)) or ("",)
-    for path, line in walk(program) if others else ():
-        found = effects(line, program)
+    for path, line in ir.walk(program) if others else ():
+        found = ir.effects(line, program)
         for name in (*found.defines, *found.touched):
             if program.layout(name).device.type in others:
                 reason = f"'{name}' is on {program.layout(name).device}, and others on {first}; "
@@ -202,7 +192,7 @@ class CppSources(Sources):
 
     source: str
     source_map: SourceMap
-    program: Program
+    program: ir.Program
     maps: Mapping[str, SourceMap] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
     graphs: CaptureFacts | None = None

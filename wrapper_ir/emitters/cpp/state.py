@@ -5,37 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.kept import View, source_of
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import parameter_type
 from wrapper_ir.emitters.cpp.literals import call, device_index, device_type
 from wrapper_ir.emitters.kernel_types import ELEMENTS
-from wrapper_ir.lines.args import Access
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.expr import Dim, dim
-from wrapper_ir.lines.kernels import BufferParam, ExternKernel, KernelCall, Param
-from wrapper_ir.lines.layout import DType, Layout
-from wrapper_ir.lines.memory import (
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
-    Free,
-    Reinterpret,
-    Reuse,
-)
 from wrapper_ir.toolchain.manifest import Part
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.cpp.context import Context
-    from wrapper_ir.emitters.cpp.products import Products
-    from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.program import Program
 
 
 # Places: the C++ expressions for a buffer's handle and address.
 
 
-def element_type(dtype: DType) -> str:
+def element_type(dtype: ir.DType) -> str:
     """Return the C++ type of an element; ``void`` if only kernels, not the wrapper, have one."""
     spelled = ELEMENTS.get(dtype, "void")
     if "::" in spelled:
@@ -43,15 +28,15 @@ def element_type(dtype: DType) -> str:
     return f"std::{spelled}" if spelled.endswith("_t") else spelled
 
 
-def pointer_to(param: BufferParam) -> str:
+def pointer_to(param: ir.BufferParam) -> str:
     """Return the type of a kernel's pointer parameter."""
     element = element_type(param.dtype)
-    return f"const {element}*" if param.access is Access.READ else f"{element}*"
+    return f"const {element}*" if param.access is ir.Access.READ else f"{element}*"
 
 
-def parameter_spelling(param: Param) -> str:
+def parameter_spelling(param: ir.Param) -> str:
     """Return the type of a kernel's parameter as the wrapper declares it, with the same ABI."""
-    if isinstance(param, BufferParam):
+    if isinstance(param, ir.BufferParam):
         return pointer_to(param)
     return parameter_type(param.type).value
 
@@ -77,8 +62,8 @@ class Place:
     """
 
     handle: str
-    dtype: DType
-    origin: Dim = 0
+    dtype: ir.DType
+    origin: ir.Dim = 0
     owned: bool = False
     exact: bool = True
     pointer: str | None = None
@@ -86,37 +71,37 @@ class Place:
     input: int | None = None
     in_state: bool = False
 
-    def start(self, layout: Layout) -> Dim:
+    def start(self, layout: ir.Layout) -> ir.Dim:
         """Return the bytes from the handle's first element to that of a view of the storage."""
-        return dim(self.origin + layout.offset * layout.dtype.itemsize)
+        return ir.dim(self.origin + layout.offset * layout.dtype.itemsize)
 
 
-def place_of(handle: str, layout: Layout, *, owned: bool) -> Place:
+def place_of(handle: str, layout: ir.Layout, *, owned: bool) -> Place:
     """Return the place of a buffer whose handle has exactly its layout."""
-    return Place(handle, layout.dtype, dim(-layout.offset * layout.dtype.itemsize), owned)
+    return Place(handle, layout.dtype, ir.dim(-layout.offset * layout.dtype.itemsize), owned)
 
 
-def takes_tensors(line: KernelCall, program: Program) -> bool:
+def takes_tensors(line: ir.KernelCall, program: ir.Program) -> bool:
     """Return whether a call passes tensors, rather than addresses, to a kernel."""
     language = program.kernels[line.kernel].source.language
     return language is not None and line.device.kind.launches_by_python(language)
 
 
-def needs_handle(region: Region, program: Program, products: Products) -> frozenset[str]:
+def needs_handle(region: ir.Region, context: Context) -> frozenset[str]:
     """Return the buffers that must be tensors, because some use does not take addresses."""
     found: set[str] = set()
     for line in region.body:
         match line:
-            case KernelCall() if not takes_tensors(line, program):
+            case ir.KernelCall() if not takes_tensors(line, context.program):
                 continue
-            case Free() | Reinterpret() | Reuse() | AllocateFromPool():
+            case ir.Free() | ir.Reinterpret() | ir.Reuse() | ir.AllocateFromPool():
                 continue
-            case ExternKernel() if products.of(line) is not None:
+            case ir.ExternKernel() if context.product(line) is not None:
                 continue
-            case Allocate() | AllocatePool():
+            case ir.Allocate() | ir.AllocatePool():
                 found.add(line.out)
             case _:
-                found.update(effects(line, program).touched)
+                found.update(ir.effects(line, context.program).touched)
     found.update(value.buffer for value in region.results if hasattr(value, "buffer"))
     return frozenset(found)
 
@@ -161,8 +146,8 @@ class StateMembers:
         if view is None or name in self._handles:
             return self.handle(name)
         source = self.base(source_of(view))
-        if isinstance(view, AllocateFromPool):
-            return replace(source, origin=dim(source.origin + view.offset))
+        if isinstance(view, ir.AllocateFromPool):
+            return replace(source, origin=ir.dim(source.origin + view.offset))
         return source
 
     def pointer(self, name: str) -> str:
@@ -224,7 +209,7 @@ class StateMembers:
     def _look_up(self, name: str) -> str:
         program = self._context.program
         view, layout = self._context.kept.views.get(name), program.layout(name)
-        if isinstance(view, Reuse) and program.layout(view.donor) == layout:
+        if isinstance(view, ir.Reuse) and program.layout(view.donor) == layout:
             return self.pointer(view.donor)
         base = self.base(name)
         member = self._context.names.fresh(f"{self._context.buffer(name)}_ptr")
@@ -238,7 +223,7 @@ class StateMembers:
         if view is not None:
             return self._make_view(name, view)
         if name in self._context.kept.arenas:
-            return Place(self.arena(name), DType.UINT8, exact=False, in_state=True)
+            return Place(self.arena(name), ir.DType.UINT8, exact=False, in_state=True)
         layout = self._context.program.layout(name)
         member = self._context.buffer(name)
         if name in self._constants:
@@ -255,7 +240,7 @@ class StateMembers:
     def _make_view(self, name: str, view: View) -> Place:
         program = self._context.program
         layout, source = program.layout(name), source_of(view)
-        if isinstance(view, Reuse) and program.layout(source) == layout:
+        if isinstance(view, ir.Reuse) and program.layout(source) == layout:
             return self.handle(source)
         base = self.base(name)
         member = self._context.buffer(name)
@@ -267,14 +252,14 @@ class StateMembers:
         self._fill(member, made)
         return self._place(member, layout)
 
-    def _dims(self, layout: Layout) -> tuple[str, str, str]:
+    def _dims(self, layout: ir.Layout) -> tuple[str, str, str]:
         size, stride = self._context.array(layout.size), self._context.array(layout.stride)
         assert size is not None
         assert stride is not None
         return str(layout.rank), size, stride
 
     @staticmethod
-    def _place(member: str, layout: Layout) -> Place:
+    def _place(member: str, layout: ir.Layout) -> Place:
         return replace(place_of(f"state.{member}", layout, owned=False), in_state=True)
 
     def _member(self, text: str) -> None:
@@ -291,7 +276,7 @@ class StateMembers:
 
 
 def make_view(
-    base: Place, layout: Layout, dims: tuple[str, str, str], start: str, elements: str
+    base: Place, layout: ir.Layout, dims: tuple[str, str, str], start: str, elements: str
 ) -> str:
     """Return a call that makes a view of a place's storage, at an offset from its start."""
     if base.dtype is layout.dtype:
@@ -299,7 +284,7 @@ def make_view(
     return call("wir::view_as", base.handle, literals.dtype(layout.dtype), *dims, start)
 
 
-def make_data(base: Place, layout: Layout, start: str) -> str:
+def make_data(base: Place, layout: ir.Layout, start: str) -> str:
     """Return a call that gives the address ``start`` bytes after a place's first element."""
     type_ = element_type(layout.dtype)
     if start == "0":

@@ -8,6 +8,7 @@ import sympy
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import Boolean
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.borders import stored_inputs
 from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.emitters.cpp import literals
@@ -17,26 +18,19 @@ from wrapper_ir.emitters.cpp.constants import (
     write_folding,
     write_packing,
 )
-from wrapper_ir.emitters.cpp.context import PROGRAM, Context
+from wrapper_ir.emitters.cpp.context import PROGRAM
 from wrapper_ir.emitters.cpp.exprs import REAL_FUNCTIONS, CType, symbol_type
 from wrapper_ir.emitters.cpp.lines import write_probes
 from wrapper_ir.emitters.cpp.literals import device_index, table
 from wrapper_ir.lines import expr as vocabulary
-from wrapper_ir.lines.args import BufferValue, NoneValue, Value
-from wrapper_ir.lines.control import BufferInput, Input, ObjectInput
-from wrapper_ir.lines.layout import CPU, DType
-from wrapper_ir.lines.program import GraphRole, Program, SymbolKind
-from wrapper_ir.lines.symbols import AssertSymbol, BindSymbol, ComputeSymbol, ItemOf
-from wrapper_ir.lines.walk import walk
 from wrapper_ir.toolchain.manifest import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wrapper_ir.emitters.cpp.constants import ConstantEntry
-    from wrapper_ir.emitters.cpp.state import StateMembers
+    from wrapper_ir.emitters.cpp.kernels import CppRun
     from wrapper_ir.emitters.writer import CodeWriter
-    from wrapper_ir.lines.expr import Scalar
 
 
 # Element types of numbers that are results of a library, where all results are tensors.
@@ -45,9 +39,9 @@ if TYPE_CHECKING:
 # expressions as C++, and makes a tensor from the result. Our numbers are computed in 64 bits and
 # returned in the type that C++'s conversions would have given them.
 
-_OF_KIND: Final = {SymbolKind.FLOAT: DType.FLOAT64, SymbolKind.BOOL: DType.BOOL}
-_HALVES: Final = (DType.FLOAT16, DType.BFLOAT16)
-_REALS: Final = (DType.FLOAT32, DType.FLOAT64)
+_OF_KIND: Final = {ir.SymbolKind.FLOAT: ir.DType.FLOAT64, ir.SymbolKind.BOOL: ir.DType.BOOL}
+_HALVES: Final = (ir.DType.FLOAT16, ir.DType.BFLOAT16)
+_REALS: Final = (ir.DType.FLOAT32, ir.DType.FLOAT64)
 
 _FUNCTIONS: Final = tuple(each for each in REAL_FUNCTIONS if each is not vocabulary.ToFloat)
 """Functions that compute in float if all their arguments are floats, else in double."""
@@ -55,37 +49,37 @@ _FUNCTIONS: Final = tuple(each for each in REAL_FUNCTIONS if each is not vocabul
 _ARITHMETIC: Final = (sympy.Add, sympy.Mul, sympy.Abs)
 
 
-def symbol_types(program: Program) -> dict[str, DType]:
+def symbol_types(program: ir.Program) -> dict[str, ir.DType]:
     """Return the types of the program's symbols that do not take 64 bits."""
-    found: dict[str, DType] = {}
-    for _, line in walk(program):
-        if isinstance(line, BindSymbol) and isinstance(line.source, ItemOf):
+    found: dict[str, ir.DType] = {}
+    for _, line in ir.walk(program):
+        if isinstance(line, ir.BindSymbol) and isinstance(line.source, ir.ItemOf):
             type_ = program.layout(line.source.buffer).dtype
-            of_kind = _OF_KIND.get(program.symbols[line.symbol].kind, DType.INT64)
+            of_kind = _OF_KIND.get(program.symbols[line.symbol].kind, ir.DType.INT64)
             if of_kind in _REALS or type_.is_integral:
-                found[line.symbol] = DType.FLOAT32 if type_ in _HALVES else type_
-        elif isinstance(line, ComputeSymbol):
+                found[line.symbol] = ir.DType.FLOAT32 if type_ in _HALVES else type_
+        elif isinstance(line, ir.ComputeSymbol):
             found[line.symbol] = number_type(line.value, program, found)
     return found
 
 
-def number_type(value: Scalar, program: Program, symbols: Mapping[str, DType]) -> DType:
+def number_type(value: ir.Scalar, program: ir.Program, symbols: Mapping[str, ir.DType]) -> ir.DType:
     """Return the element type of a number; ``symbols`` is the result of :func:`symbol_types`."""
     if isinstance(value, bool):
-        return DType.BOOL
+        return ir.DType.BOOL
     if isinstance(value, int):
-        return DType.INT64
+        return ir.DType.INT64
     if not isinstance(value, sympy.Basic):
-        return DType.FLOAT64
+        return ir.DType.FLOAT64
     return _type_of(value, program, symbols)
 
 
-def _type_of(expr: sympy.Basic, program: Program, symbols: Mapping[str, DType]) -> DType:
+def _type_of(expr: sympy.Basic, program: ir.Program, symbols: Mapping[str, ir.DType]) -> ir.DType:
     if isinstance(expr, sympy.Symbol):
         kind = program.symbols[expr.name].kind
-        return symbols.get(expr.name, _OF_KIND.get(kind, DType.INT64))
+        return symbols.get(expr.name, _OF_KIND.get(kind, ir.DType.INT64))
     if isinstance(expr, (Relational, Boolean)):
-        return DType.BOOL
+        return ir.DType.BOOL
     if isinstance(expr, vocabulary.Where):
         first, second = (_type_of(arg, program, symbols) for arg in expr.args[1:])
         return first if first is second else _joined([first, second])
@@ -93,25 +87,28 @@ def _type_of(expr: sympy.Basic, program: Program, symbols: Mapping[str, DType]) 
     if isinstance(expr, _ARITHMETIC):
         return _joined(args)
     if isinstance(expr, _FUNCTIONS):
-        return DType.FLOAT32 if set(args) == {DType.FLOAT32} else DType.FLOAT64
+        return ir.DType.FLOAT32 if set(args) == {ir.DType.FLOAT32} else ir.DType.FLOAT64
     is_real = isinstance(expr, (sympy.Max, sympy.Min)) and any(arg in _REALS for arg in args)
     if isinstance(expr, sympy.Pow) and args[0] in _REALS:
         return args[0]
     if is_real or isinstance(expr, (vocabulary.ToFloat, sympy.Float)) or expr.is_infinite:
-        return DType.FLOAT64
-    return DType.INT64
+        return ir.DType.FLOAT64
+    return ir.DType.INT64
 
 
-def _joined(types: list[DType]) -> DType:
+def _joined(types: list[ir.DType]) -> ir.DType:
     """Return the type in which C++ computes with several types: the widest one, at least an int."""
     reals = [type_ for type_ in types if type_ in _REALS]
     if reals:
         return max(reals, key=lambda type_: type_.itemsize)
-    promoted = [DType.INT32, *(each for each in types if each.itemsize >= DType.INT32.itemsize)]
+    promoted = [
+        ir.DType.INT32,
+        *(each for each in types if each.itemsize >= ir.DType.INT32.itemsize),
+    ]
     return max(promoted, key=lambda type_: (type_.itemsize, type_.name.startswith("U")))
 
 
-_PLAIN_TYPES = {"kInteger": DType.INT64, "kReal": DType.FLOAT64, "kBool": DType.BOOL}
+_PLAIN_TYPES = {"kInteger": ir.DType.INT64, "kReal": ir.DType.FLOAT64, "kBool": ir.DType.BOOL}
 """The dtype of a result of each kind as a tensor, unless the table says otherwise."""
 
 _DEFAULTS = ("0, nullptr, nullptr", "0, nullptr", "nullptr", "false", "-1", '"cpu"')
@@ -124,7 +121,7 @@ _WEAK = '[[gnu::weak, gnu::visibility("hidden")]] extern'
 class Tables:
     """The tables of a program, written once all of it is rendered."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: CppRun) -> None:
         self._context = context
         self._program = context.program
         self._constants = constant_table(context.program)
@@ -203,7 +200,7 @@ class Tables:
         writer.blank()
         writer.lines(*table("constexpr wir::ObjectSpec kObjects[]", rows))
 
-    def write_info(self, writer: CodeWriter, state: StateMembers) -> None:
+    def write_info(self, writer: CodeWriter) -> None:
         """Write the structure that leads to everything else; it is outside of any namespace."""
         program, context = self._program, self._context
         space, is_whole = context.namespace, context.unit == PROGRAM
@@ -224,7 +221,7 @@ class Tables:
             "wir_constants_digest" if is_whole else "nullptr",
             *(f"{space}::{name}" for name in ("create_state", "destroy_state", "run")),
         ]
-        rows += self._extras(state)
+        rows += self._extras()
         head = f'extern "C" const wir::ProgramInfo {space}_info'
         if not is_whole:  # the constants are those of the program around it
             writer.lines(*table(head, rows))
@@ -244,16 +241,16 @@ class Tables:
         writer.blank()
         writer.lines(*table(head, rows))
 
-    def _extras(self, state: StateMembers) -> list[str]:
+    def _extras(self) -> list[str]:
         """Return the rows that have defaults, up to the last one that differs from its default."""
         context, unread, objects = self._context, self._program.unread, self._program.objects
-        kept, device, side = state.kept_bytes(), context.accelerator, context.side
+        kept, device, side = context.state.kept_bytes(), context.accelerator, context.side
         space = context.namespace
         rows = [
             f"{len(context.probes)}, {space}::kProbes" if context.probes else "0, nullptr",
             "nullptr" if kept is None else f"{space}::kept_bytes",
             literals.boolean(context.takes_out),
-            literals.string(CPU.type if device is None else device.type),
+            literals.string(ir.CPU.type if device is None else device.type),
             str(-1 if device is None else device_index(device)),
             # States without device memory serve any stream.
             (side and kept and side.stream) or "nullptr",
@@ -273,9 +270,9 @@ class Tables:
             rows.pop()
         return rows
 
-    def _input(self, param: Input, *, written: bool) -> str:
-        if isinstance(param, BufferInput):
-            is_saved = self._program.role is GraphRole.BACKWARD
+    def _input(self, param: ir.Input, *, written: bool) -> str:
+        if isinstance(param, ir.BufferInput):
+            is_saved = self._program.role is ir.GraphRole.BACKWARD
             anywhere = is_saved and param.name in self._context.random_states
             spec = self._context.tensor_spec(
                 self._program.layout(param.name),
@@ -285,13 +282,13 @@ class Tables:
             flags = f"{literals.boolean(param.donated)}, {literals.boolean(written)}"
             name = literals.string(param.name)
             return f"{{{name}, wir::Kind::kTensor, {flags}, {spec}}}"
-        if isinstance(param, ObjectInput):
+        if isinstance(param, ir.ObjectInput):
             name, of = map(literals.string, (param.object, param.class_name))
             return f"{{{name}, wir::Kind::kObject, false, true, {{}}, false, {{}}, {of}}}"
         symbol_kind = self._program.symbols[param.symbol].kind
         type_ = symbol_type(symbol_kind)
         name, kind = literals.string(param.symbol), type_.kind
-        if symbol_kind is SymbolKind.NONE:
+        if symbol_kind is ir.SymbolKind.NONE:
             kind, fixed = "kNone", ", true"
         elif param.symbol not in self._context.symbols:
             kind, fixed = "kNone", ""  # any value will do
@@ -302,7 +299,7 @@ class Tables:
     def _fixed(self, symbol: str, type_: CType) -> str:
         """Return the only number that an input may be, if the program requires one."""
         for line in self._program.body:
-            if isinstance(line, AssertSymbol) and isinstance(line.condition, sympy.Eq):
+            if isinstance(line, ir.AssertSymbol) and isinstance(line.condition, sympy.Eq):
                 name, number = line.condition.args
                 if getattr(name, "name", "") == symbol and number.is_number:
                     if type_ is CType.REAL:
@@ -312,21 +309,21 @@ class Tables:
                     return f", true, {{.{type_.member} = {text}}}"
         return ""
 
-    def _output(self, position: int, value: Value) -> str:
-        if isinstance(value, BufferValue):
+    def _output(self, position: int, value: ir.Value) -> str:
+        if isinstance(value, ir.BufferValue):
             kind, name = "kTensor", value.buffer
-        elif isinstance(value, NoneValue):
+        elif isinstance(value, ir.NoneValue):
             kind, name = "kNone", f"result_{position}"
         else:
             return self._number(f"result_{position}", value.value)
         parts = [literals.string(name), f"wir::Kind::{kind}"]
-        if self._context.takes_out and isinstance(value, BufferValue):
+        if self._context.takes_out and isinstance(value, ir.BufferValue):
             parts.append(self._context.tensor_spec(self._program.layout(value.buffer)))
         if position in self._lasting:
             parts += [*(["{}"] if len(parts) == 2 else []), "-1", "false", "true"]
         return f"{{{', '.join(parts)}}}"
 
-    def _number(self, name: str, value: Scalar) -> str:
+    def _number(self, name: str, value: ir.Scalar) -> str:
         kind = self._context.exprs.type_of(value).kind
         parts = [literals.string(name), f"wir::Kind::{kind}"]
         type_ = number_type(value, self._program, self._number_types)

@@ -7,42 +7,28 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor, fx
 from torch._ops import HigherOrderOperator, OpOverload
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
+from wrapper_ir import runtime
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.devices import named
 from wrapper_ir.emitters.base import MissingConstantError
-from wrapper_ir.emitters.functions import as_function
+from wrapper_ir.emitters.functions import as_function, constant_values
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.emitters.fx.checks import spec_of, specs_of
 from wrapper_ir.emitters.fx.context import install, places_of
 from wrapper_ir.emitters.fx.kernels import KERNELS, KernelForm, KernelSet, form_named, op_name
 from wrapper_ir.emitters.fx.library import unpack
 from wrapper_ir.emitters.fx.triton import PinnedKernel, described, launched
-from wrapper_ir.emitters.values import constant_values
 from wrapper_ir.emitters.writer import CodeWriter, SourceMap
-from wrapper_ir.lines.control import ObjectInput
-from wrapper_ir.lines.program import ConstantKind, Program
-from wrapper_ir.lines.walk import Path
-from wrapper_ir.runtime import (
-    check_layout,
-    check_length,
-    check_object,
-    current_stream,
-    empty_strided_cpu,
-)
 from wrapper_ir.runtime._private import registered_op
-
-if TYPE_CHECKING:
-
-    from wrapper_ir.lines.layout import Device
-
 
 # Direct calls for graphs that only run.
 #
@@ -64,12 +50,12 @@ _SAME: Final[dict[Any, Callable[..., Any]]] = {
 }
 
 
-def shorten(graph: fx.Graph, device: Device | None = None) -> None:
+def shorten(graph: fx.Graph, device: ir.Device | None = None) -> None:
     """Replace the call targets of a graph by cheaper equivalents.
 
     ``device`` is the only accelerator that the graph uses, if it uses exactly one.
     """
-    makers = {torch.device("cpu"): empty_strided_cpu}
+    makers = {torch.device("cpu"): runtime.empty_strided_cpu}
     if device is not None and device.index is not None:
         if device.kind.python.allocator:
             makers[torch.device(str(device))] = named(device.kind.python.allocator)
@@ -115,7 +101,7 @@ def _check_lengths(graph: fx.Graph, node: fx.Node, op: str) -> None:
     if parts:
         positions: list[Any] = [part.args[1] for part in parts]
         with graph.inserting_after(node):
-            graph.call_function(check_length, (node, 1 + max(positions), op))
+            graph.call_function(runtime.check_length, (node, 1 + max(positions), op))
     for part in parts:
         _check_lengths(graph, part, op)
 
@@ -152,7 +138,7 @@ def _shorten_launches(graph: fx.Graph, index: int) -> None:
     if not launches:
         return
     with graph.inserting_before(launches[0][0]):
-        stream = graph.call_function(current_stream, (index,))
+        stream = graph.call_function(runtime.current_stream, (index,))
     for node, kernel in launches:
         _shorten_launch(node, kernel, index, stream)
 
@@ -187,7 +173,7 @@ class _BoxedCodeGen(fx.graph.CodeGen):
         return f"{head}\n    {inputs}.clear()"
 
 
-def as_boxed(module: fx.GraphModule, device: Device | None = None) -> BoxedCall:
+def as_boxed(module: fx.GraphModule, device: ir.Device | None = None) -> BoxedCall:
     """Return a function that runs a graph module on a list of inputs, and compile its kernels.
 
     ``device`` is the only accelerator that the module uses, if it uses exactly one.
@@ -291,7 +277,7 @@ def _write_class(writer: CodeWriter, module: fx.GraphModule, name: str) -> None:
         with writer.indent():
             for node in module.graph.nodes:
                 path = node.meta.get("wrapper_ir_path")
-                with writer.at(Path.parse(path) if path else None):
+                with writer.at(ir.Path.parse(path) if path else None):
                     for comment in node.meta.get("wrapper_ir_comments", ()):
                         lines = comment.splitlines() or [""]
                         writer.lines(*(f"# {_plain(line)}".rstrip() for line in lines))
@@ -374,7 +360,7 @@ class FxArtifact:
         missing: The constants without values. In the module they are tensors without data.
     """
 
-    program: Program
+    program: ir.Program
     graph_module: fx.GraphModule
     missing: tuple[str, ...]
 
@@ -401,11 +387,11 @@ class FxArtifact:
             MissingConstantError: The program has constants without values.
         """
         call, inputs = self.load_boxed(), enumerate(self.program.inputs)
-        objects = [(n, item) for n, item in inputs if isinstance(item, ObjectInput)]
+        objects = [(n, item) for n, item in inputs if isinstance(item, ir.ObjectInput)]
 
         def checked(values: list[Any]) -> tuple[Any, ...]:
             for position, item in objects:
-                check_object(values[position], item.object, item.class_name)
+                runtime.check_object(values[position], item.object, item.class_name)
             return call(values)
 
         return as_function(checked if objects else call, self.program)
@@ -431,10 +417,10 @@ class FxArtifact:
         return as_boxed(self.graph_module, only_accelerator(self.program))
 
 
-def _check_constants(program: Program) -> None:
+def _check_constants(program: ir.Program) -> None:
     """Compare the values of constants with their layouts. Packed ones have none."""
     for name, constant in program.constants.items():
-        if constant.kind is ConstantKind.PACKED:
+        if constant.kind is ir.ConstantKind.PACKED:
             continue
         (spec,) = specs_of(json.dumps([spec_of(name, program.layout(name))]))
-        check_layout(program.data[name], name, spec.dtype, spec.device, spec.size, spec.stride)
+        spec.check(program.data[name])

@@ -10,38 +10,17 @@ import torch
 from torch import fx
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import PRODUCTS, begins_work, reads_otherwise
 from wrapper_ir.emitters.fx.kernels import KernelForm
 from wrapper_ir.emitters.fx.library import op_named, pack
 from wrapper_ir.emitters.fx.region import Bound, RegionBase, Storage, torch_dtype
 from wrapper_ir.emitters.fx.triton import LAUNCH, PinnedKernel, launch_kwargs
 from wrapper_ir.emitters.kernel_types import launch_problem
-from wrapper_ir.lines.args import (
-    Access,
-    Arg,
-    BufferArg,
-    DeviceArg,
-    DTypeArg,
-    EnumArg,
-    ListArg,
-    NoneArg,
-    ObjectArg,
-    OpResult,
-    Relation,
-    ResultBuffer,
-    ResultObject,
-    ScalarArg,
-    StringArg,
-)
 from wrapper_ir.lines.effects import handed_over
-from wrapper_ir.lines.expr import Dim, dim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from wrapper_ir.lines.kernels import ExternKernel, KernelCall, KernelDefinition
-    from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.program import AnyLine
 
 
 # Kernel arguments that share memory with a buffer that the call writes.
@@ -56,35 +35,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of an argument in memory.
-
-    Attributes:
-        storage: The memory.
-        begin: The offset of its first byte from the start of the memory's owner.
-        end: The offset after its last byte.
-        is_written: True if the call writes it.
-        has_other_dtype: True if its dtype is not that of the memory.
-    """
+    """The place of an argument in memory, in bytes from the start of the memory's owner."""
 
     storage: Storage
-    begin: Dim
-    end: Dim
+    begin: ir.Dim
+    end: ir.Dim
     is_written: bool
     has_other_dtype: bool
 
     @classmethod
-    def of(cls, arg: BufferArg, bound: Bound, layout: Layout) -> Place:
+    def of(cls, arg: ir.BufferArg, bound: Bound, layout: ir.Layout) -> Place:
         """Return the place of an argument."""
-        begin = dim(layout.offset * layout.dtype.itemsize)
-        end = dim(begin + layout.clamped_extent * layout.dtype.itemsize)
+        begin = ir.dim(layout.offset * layout.dtype.itemsize)
+        end = ir.dim(begin + layout.clamped_extent * layout.dtype.itemsize)
         storage = bound.storage
         other = layout.dtype is not storage.dtype
         return cls(storage, begin, end, arg.access.writes, other)
 
     @property
-    def at(self) -> Dim:
+    def at(self) -> ir.Dim:
         """The offset in bytes from the first element of the memory's tensor."""
-        return dim(self.begin - self.storage.start)
+        return ir.dim(self.begin - self.storage.start)
 
     def may_meet(self, other: Place) -> bool:
         """Return whether the two may overlap."""
@@ -95,13 +66,13 @@ class Place:
 
 
 def places(
-    args: Sequence[Arg], bound: Mapping[str, Bound], layouts: Mapping[str, Layout]
+    args: Sequence[ir.Arg], bound: Mapping[str, Bound], layouts: Mapping[str, ir.Layout]
 ) -> dict[int, Place]:
     """Return the places of the arguments that the call passes as places in memory, by position."""
     every = {
         position: Place.of(arg, bound[arg.buffer], layouts[arg.buffer])
         for position, arg in enumerate(args)
-        if isinstance(arg, BufferArg)
+        if isinstance(arg, ir.BufferArg)
     }
     memories = {
         place.storage.node
@@ -115,16 +86,16 @@ def _meets_another(place: Place, position: int, every: Mapping[int, Place]) -> b
     return any(n != position and place.may_meet(other) for n, other in every.items())
 
 
-def _is_at_most(low: Dim, high: Dim) -> bool:
+def _is_at_most(low: ir.Dim, high: ir.Dim) -> bool:
     """Return whether ``low <= high`` is certain."""
-    difference = dim(high - low)
+    difference = ir.dim(high - low)
     return isinstance(difference, int) and difference >= 0
 
 
 _aten = torch.ops.aten
 
 
-def _keeps_layout(op: str, storage: Storage, layout: Layout) -> bool:
+def _keeps_layout(op: str, storage: Storage, layout: ir.Layout) -> bool:
     """Return whether functionalizing an op keeps the layout of a whole buffer that it writes."""
     if not (storage.is_whole or storage.node.op in ("placeholder", "get_attr")):
         return True  # perhaps a view
@@ -137,13 +108,13 @@ class CallLines(RegionBase):
     """Renders definitions and calls."""
 
     @override
-    def visit_kernel_definition(self, line: KernelDefinition) -> None:
+    def visit_kernel_definition(self, line: ir.KernelDefinition) -> None:
         problem = self.context.kernel_problem(line)
         if problem:  # kernels in other languages are looked up at their calls
             self.unsupported(line, problem)
 
     @override
-    def visit_kernel_call(self, line: KernelCall) -> None:
+    def visit_kernel_call(self, line: ir.KernelCall) -> None:
         problem = launch_problem(self.context.program.kernels[line.kernel].source, line.device)
         if problem:
             self.unsupported(line, problem)
@@ -161,7 +132,7 @@ class CallLines(RegionBase):
             kinds = KernelForm(self.context.program.kernels[line.kernel]).kinds
             self.call(op, *pack(kinds, [self._kernel_arg(line, arg) for arg in line.args]))
 
-    def _call_with_places(self, line: KernelCall, shared: Mapping[int, Place]) -> None:
+    def _call_with_places(self, line: ir.KernelCall, shared: Mapping[int, Place]) -> None:
         """Call the form of a kernel that takes memories and places in them."""
         memories = list(dict.fromkeys(place.storage.node for place in shared.values()))
         numbers = {n: memories.index(place.storage.node) for n, place in shared.items()}
@@ -173,7 +144,7 @@ class CallLines(RegionBase):
         ]
         self.call(self.context.kernel_form(form), *pack(form.kinds, [*memories, *args]))
 
-    def _launch(self, line: KernelCall, kernel: PinnedKernel) -> None:
+    def _launch(self, line: ir.KernelCall, kernel: PinnedKernel) -> None:
         """Launch a Triton kernel over a grid."""
         if len(line.args) != len(kernel.types):
             reason = f"its signature has {len(kernel.types)} types for {len(line.args)} arguments"
@@ -185,9 +156,9 @@ class CallLines(RegionBase):
         named = dict(zip(kernel.types, args, strict=True))
         self.call(LAUNCH, **launch_kwargs(kernel, grid, named))
 
-    def _kernel_arg(self, line: KernelCall, arg: Arg) -> Any:
+    def _kernel_arg(self, line: ir.KernelCall, arg: ir.Arg) -> Any:
         """Return an argument of a kernel that is passed as it is."""
-        if not isinstance(arg, BufferArg) or not arg.access.writes:
+        if not isinstance(arg, ir.BufferArg) or not arg.access.writes:
             return self.arg(line, arg)
         bound = self.bound[arg.buffer]
         if bound.is_direct:
@@ -196,7 +167,7 @@ class CallLines(RegionBase):
         return self.view(bound.storage, self.layout(arg.buffer), 0, arg.buffer)
 
     @override
-    def visit_extern_kernel(self, line: ExternKernel) -> None:
+    def visit_extern_kernel(self, line: ir.ExternKernel) -> None:
         method = self.context.method(line.op)
         op: Any = torch.ops.higher_order.call_torchbind if method else op_named(line.op)
         if op is None:
@@ -205,21 +176,21 @@ class CallLines(RegionBase):
         args = [self._passed(line, arg) for arg in line.args]
         args[1:1] = [method] if method else []
         kwargs = {name: self._passed(line, arg) for name, arg in line.kwargs}
-        whole = [r for r in line.results if isinstance(r, ResultBuffer) and r.path == ()]
+        whole = [r for r in line.results if isinstance(r, ir.ResultBuffer) and r.path == ()]
         preferred = whole[0].out if whole else None
         node = self.call(op, *args, name=preferred, **kwargs)
         names = () if method else tuple(r.name for r in op._schema.returns)  # noqa: SLF001
         self.results(line, line.results, node, names)
         for result in line.results:
-            if isinstance(result, ResultBuffer):
+            if isinstance(result, ir.ResultBuffer):
                 self.fresh.difference_update(result.of)
                 # A copy of what is not there yet would be made too early.
-                if result.relation is Relation.FRESH and not begins_work(line):
+                if result.relation is ir.Relation.FRESH and not begins_work(line):
                     self.fresh.add(result.out)
 
     # Arguments.
 
-    def _passed(self, line: ExternKernel, arg: Arg) -> Any:
+    def _passed(self, line: ir.ExternKernel, arg: ir.Arg) -> Any:
         """Return an argument of a library op that may write to it.
 
         Functionalization replaces a whole buffer that is written by a new tensor in whatever layout
@@ -227,9 +198,9 @@ class CallLines(RegionBase):
 
         An op that writes after it returns gets the buffer itself, which is waited for.
         """
-        if isinstance(arg, ListArg):
+        if isinstance(arg, ir.ListArg):
             return [self._passed(line, item) for item in arg.items]
-        if not isinstance(arg, BufferArg) or arg.access is Access.READ or begins_work(line):
+        if not isinstance(arg, ir.BufferArg) or arg.access is ir.Access.READ or begins_work(line):
             return self.arg(line, arg)
         bound, layout = self.bound[arg.buffer], self.layout(arg.buffer)
         if arg.buffer in self.fresh and arg.buffer in self.context.asserted:
@@ -244,29 +215,29 @@ class CallLines(RegionBase):
             return bound.node
         return self.view(storage, layout, 0, arg.buffer)
 
-    def arg(self, line: AnyLine, arg: Arg) -> Any:
+    def arg(self, line: ir.AnyLine, arg: ir.Arg) -> Any:
         """Return an argument of a call."""
         match arg:
-            case BufferArg():
+            case ir.BufferArg():
                 return self.node(arg.buffer)
-            case ScalarArg():
+            case ir.ScalarArg():
                 return self.number(arg.value)
-            case ObjectArg():
+            case ir.ObjectArg():
                 return self.objects[arg.object]
-            case NoneArg():
+            case ir.NoneArg():
                 return None
-            case StringArg():
+            case ir.StringArg():
                 return arg.value
-            case DTypeArg():
+            case ir.DTypeArg():
                 return torch_dtype(arg.dtype)
-            case DeviceArg():
+            case ir.DeviceArg():
                 return torch.device(str(arg.device))
-            case EnumArg():
+            case ir.EnumArg():
                 return self._enum(line, arg)
-            case ListArg():
+            case ir.ListArg():
                 return [self.arg(line, item) for item in arg.items]
 
-    def _enum(self, line: AnyLine, arg: EnumArg) -> Any:
+    def _enum(self, line: ir.AnyLine, arg: ir.EnumArg) -> Any:
         constant = getattr(torch, arg.name, None)
         if not isinstance(constant, (torch.layout, torch.memory_format)):
             self.unsupported(line, f"torch has no constant '{arg.name}'")
@@ -276,16 +247,20 @@ class CallLines(RegionBase):
     # Results.
 
     def results(
-        self, line: AnyLine, results: Sequence[OpResult], node: fx.Node, names: Sequence[str] = ()
+        self,
+        line: ir.AnyLine,
+        results: Sequence[ir.OpResult],
+        node: fx.Node,
+        names: Sequence[str] = (),
     ) -> None:
         """Bind the results of a call; ``names`` are those of its returns."""
         parts: dict[tuple[int | str, ...], fx.Node] = {(): node}
         for result in results:
             part = self._part(line, result, parts, names)
-            if isinstance(result, ResultBuffer):
+            if isinstance(result, ir.ResultBuffer):
                 storage = None if reads_otherwise(line) else self._storage_of(result)
                 self.bind(result.out, part, storage, is_direct=False)
-            elif isinstance(result, ResultObject):
+            elif isinstance(result, ir.ResultObject):
                 self.objects[result.object] = part
             else:
                 self.symbols[result.symbol] = part
@@ -293,8 +268,8 @@ class CallLines(RegionBase):
 
     def _part(
         self,
-        line: AnyLine,
-        result: OpResult,
+        line: ir.AnyLine,
+        result: ir.OpResult,
         parts: dict[tuple[int | str, ...], fx.Node],
         names: Sequence[str],
     ) -> fx.Node:
@@ -315,14 +290,14 @@ class CallLines(RegionBase):
             parts[path[:length]] = self.call(operator.getitem, outer, step, name=name)
         return parts[path]
 
-    def _storage_of(self, result: ResultBuffer) -> Storage | None:
+    def _storage_of(self, result: ir.ResultBuffer) -> Storage | None:
         """Return the storage of a result that is a definite alias, or None."""
-        if result.relation is not Relation.ALIAS or len(result.of) != 1:
+        if result.relation is not ir.Relation.ALIAS or len(result.of) != 1:
             return None
         return self.bound[result.of[0]].storage
 
 
-def _name_of(result: OpResult) -> str:
-    if isinstance(result, ResultBuffer):
+def _name_of(result: ir.OpResult) -> str:
+    if isinstance(result, ir.ResultBuffer):
         return result.out
-    return result.object if isinstance(result, ResultObject) else result.symbol
+    return result.object if isinstance(result, ir.ResultObject) else result.symbol

@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from wrapper_ir import runtime
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.runtime import (
-    InputChecks,
-    SymbolError,
-    TensorSpec,
-    check_apart,
-    check_layout,
-    check_result,
-    make_probe,
-    refuse_misaligned,
-    result_check,
-)
 from wrapper_ir.runtime.checks import check_number
 
 if TYPE_CHECKING:
@@ -75,10 +65,10 @@ def spec_of(
 
 
 @functools.lru_cache(maxsize=4096)
-def specs_of(text: str) -> tuple[TensorSpec, ...]:
+def specs_of(text: str) -> tuple[runtime.TensorSpec, ...]:
     """Return the layouts in a JSON list of :func:`spec_of`."""
     return tuple(
-        TensorSpec(
+        runtime.TensorSpec(
             name,
             getattr(torch, dtype),
             tuple(size),
@@ -91,14 +81,14 @@ def specs_of(text: str) -> tuple[TensorSpec, ...]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _input_checks(text: str) -> InputChecks:
-    return InputChecks(*specs_of(text))
+def _input_checks(text: str) -> runtime.InputChecks:
+    return runtime.InputChecks(*specs_of(text))
 
 
 @functools.lru_cache(maxsize=4096)
 def _result_check(text: str) -> Callable[[Tensor], None]:
     (spec,) = specs_of(text)
-    return result_check(
+    return runtime.result_check(
         spec.name, spec.dtype, _static(spec.size), _static(spec.stride), spec.device
     )
 
@@ -107,7 +97,7 @@ def _static(values: tuple[int | None, ...]) -> tuple[int, ...]:
     return tuple(value for value in values if value is not None)
 
 
-def _fake_compare(tensor: Tensor, check: Callable[..., None], spec: TensorSpec) -> None:
+def _fake_compare(tensor: Tensor, check: Callable[..., None], spec: runtime.TensorSpec) -> None:
     """Check the known parts of a fake tensor; turn the rest into facts about symbols."""
     size, stride = spec.size, spec.stride
     if _are_known(*tensor.shape, *tensor.stride(), *size, *stride):
@@ -140,7 +130,7 @@ def _check_output(
     stride: Any,
 ) -> None:
     """Check the result of an op, with the parameters of :func:`check_layout`."""
-    check_result(tensor, name, dtype, size, stride, device)
+    runtime.check_result(tensor, name, dtype, size, stride, device)
 
 
 # check_inputs: the fixed parts of all inputs at once.
@@ -152,7 +142,7 @@ def _check_inputs(tensors: Sequence[Tensor], specs: str) -> None:
 
 def _fake_check_inputs(tensors: Sequence[Tensor], specs: str) -> None:
     for tensor, spec in zip(tensors, specs_of(specs), strict=True):
-        _fake_compare(tensor, check_layout, spec)
+        _fake_compare(tensor, runtime.check_layout, spec)
 
 
 # check_result: an op result with a fixed layout.
@@ -178,7 +168,7 @@ def _check_sizes(
     is_input: bool,  # noqa: FBT001 - as the schema has it
 ) -> None:
     (parsed,) = specs_of(spec)
-    check = check_layout if is_input else _check_output
+    check = runtime.check_layout if is_input else _check_output
     check(tensor, parsed.name, parsed.dtype, parsed.device, tuple(size), tuple(stride))
 
 
@@ -190,7 +180,7 @@ def _fake_check_sizes(
     is_input: bool,  # noqa: FBT001 - as the schema has it
 ) -> None:
     (parsed,) = specs_of(spec)
-    check = check_layout if is_input else _check_output
+    check = runtime.check_layout if is_input else _check_output
     _fake_compare(tensor, check, replace(parsed, size=tuple(size), stride=tuple(stride)))
 
 
@@ -199,14 +189,14 @@ def _fake_check_sizes(
 
 def _check_alignment(tensor: Tensor, name: str, alignment: int) -> None:
     if tensor.data_ptr() % alignment:
-        refuse_misaligned(tensor, name, alignment)
+        runtime.refuse_misaligned(tensor, name, alignment)
 
 
 # check_apart: inputs that share no memory.
 
 
 def _check_apart(tensors: Sequence[Tensor], names: Sequence[str], written: int) -> None:
-    check_apart(names, written, *tensors)
+    runtime.check_apart(names, written, *tensors)
 
 
 # check_number: the type of a scalar input and the range of any symbol.
@@ -235,7 +225,7 @@ def _check_that(holds: Any, relation: str, names: Sequence[str], values: Sequenc
     if not holds:
         pairs = zip(names, values, strict=True)
         text = ", ".join(f"{name} is {value}" for name, value in pairs)
-        raise SymbolError(relation=relation, values=text or "it does not hold")
+        raise runtime.SymbolError(relation=relation, values=text or "it does not hold")
 
 
 def _fake_check_that(
@@ -370,7 +360,7 @@ def _probe(text: str) -> Callable[..., None]:
     source = spec.get("source")
     keywords = {"source": source} if source and spec["level"] != "names" else {}
     args = (spec["label"], spec["when"], spec["level"])
-    return make_probe(*args, tuple(spec["buffers"]), tuple(spec["scalars"]), **keywords)
+    return runtime.make_probe(*args, tuple(spec["buffers"]), tuple(spec["scalars"]), **keywords)
 
 
 def _show(buffers: Sequence[Tensor], spec: str, scalars: Sequence[float]) -> None:

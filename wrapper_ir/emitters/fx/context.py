@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.program import Constant, ObjectConstant
 
 
 # Constants as attributes of the module.
@@ -49,11 +50,9 @@ def places_of(program: Program) -> dict[str, str]:
     places: dict[str, str] = {}
     leaves: set[str] = set()
     inner: set[str] = set()
-    qualified_names = {
-        name: constant.qualified_name for name, constant in program.constants.items()
-    }
-    qualified_names |= {name: constant.qualified_name for name, constant in program.objects.items()}
-    for name, place in qualified_names.items():
+    owned: dict[str, Constant | ObjectConstant] = {**program.constants, **program.objects}
+    for name, each in owned.items():
+        place = each.qualified_name
         if not _is_possible(place) or place in leaves | inner or leaves & set(_outer(place)):
             place = _free(name, leaves | inner)
         places[name] = place
@@ -242,12 +241,8 @@ class Values:
         return number
 
 
-_RESERVED: Final = (
-    frozenset(keyword.kwlist)
-    | frozenset(keyword.softkwlist)
-    | frozenset(
-        ("self", "torch", "device", "dtype", "inf", "nan", "math", "operator", *dir(builtins))
-    )
+_RESERVED: Final = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins)}.union(
+    ("self", "torch", "device", "dtype", "inf", "nan", "math", "operator")
 )
 
 
@@ -255,13 +250,9 @@ class Context(Run):
     """One run of the emitter.
 
     Attributes:
-        touched_inputs: The buffer inputs that the program uses.
         asserted: The buffers whose layouts the program checks.
-        checks: True to check inputs and results.
-        values: The values of nodes.
         places: The module attribute of each constant and object.
         ops: The ops of the C++ kernels that can be rendered, by name.
-        launched: The kernels that are launched over a grid, by name.
     """
 
     def __init__(self, program: Program, problems: Problems, *, checks: bool, values: bool) -> None:

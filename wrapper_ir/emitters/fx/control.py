@@ -23,46 +23,23 @@ import torch
 from torch import fx
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.legality import is_told_apart
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.emitters.fx.calls import CallLines
 from wrapper_ir.emitters.fx.graph_module import WrapperGraphModule
 from wrapper_ir.emitters.fx.loops import loop_in_place, stacked_loop_in_place
 from wrapper_ir.emitters.fx.region import torch_dtype
-from wrapper_ir.lines.args import (
-    Arg,
-    BufferArg,
-    BufferValue,
-    CallResult,
-    ResultBuffer,
-    ScalarArg,
-    ScalarValue,
-    Value,
-)
-from wrapper_ir.lines.control import (
-    BufferInput,
-    Cond,
-    Input,
-    Region,
-    RegionLine,
-    ScalarInput,
-    Switch,
-    While,
-    shared_results,
-)
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.expr import Scalar, UnsupportedExprError, dim, is_relation
-from wrapper_ir.lines.layout import DType
-from wrapper_ir.lines.program import AnyLine, Program, SymbolKind
-from wrapper_ir.lines.walk import regions_of
+from wrapper_ir.lines.control import shared_results
+from wrapper_ir.lines.expr import is_relation
 
 _aten = torch.ops.aten
 _higher_order: Final[Any] = torch.ops.higher_order
 
 _DTYPES: Final = {
-    SymbolKind.INT: torch.int64,
-    SymbolKind.FLOAT: torch.float64,
-    SymbolKind.BOOL: torch.bool,
+    ir.SymbolKind.INT: torch.int64,
+    ir.SymbolKind.FLOAT: torch.float64,
+    ir.SymbolKind.BOOL: torch.bool,
 }
 
 
@@ -93,14 +70,14 @@ class ControlLines(CallLines):
     # Conditionals.
 
     @override
-    def visit_cond(self, line: Cond) -> None:
+    def visit_cond(self, line: ir.Cond) -> None:
         branches, operands = self._branches(line)
         predicate = self._decisive(line, line.predicate)
         node = self.call(_higher_order.cond, predicate, *branches, operands)
         self._outcome(line.results, node)
 
     @override
-    def visit_switch(self, line: Switch) -> None:
+    def visit_switch(self, line: ir.Switch) -> None:
         op = getattr(_higher_order, "switch", None)
         if op is None:
             self.unsupported(line, "this version of torch has no op for switches")
@@ -110,36 +87,36 @@ class ControlLines(CallLines):
         node = self.call(op, selector, branches, operands)
         self._outcome(line.results, node)
 
-    def _branches(self, line: Cond | Switch) -> tuple[list[fx.Node], tuple[Any, ...]]:
+    def _branches(self, line: ir.Cond | ir.Switch) -> tuple[list[fx.Node], tuple[Any, ...]]:
         """Return the graphs of a line's regions, and their common operands."""
-        plans = [self._planned(line, name) for name, _ in regions_of(line)]
-        regions = [region for _, region in regions_of(line)]
+        plans = [self._planned(line, name) for name, _ in ir.regions_of(line)]
+        regions = [region for _, region in ir.regions_of(line)]
         branches = list(map(self._submodule, regions, plans))
         operands = self._operands(line, regions[0].params, line.operands, plans[0])
         return branches, (*operands, *self._given(plans[0]))
 
-    def _decisive(self, line: Cond | Switch, arg: BufferArg | ScalarArg) -> Any:
+    def _decisive(self, line: ir.Cond | ir.Switch, arg: ir.BufferArg | ir.ScalarArg) -> Any:
         """Return the node of a predicate or selector as a number or a 0-d tensor."""
         node = self.arg(line, arg)
-        if isinstance(arg, ScalarArg) or not self.layout(arg.buffer).rank:
+        if isinstance(arg, ir.ScalarArg) or not self.layout(arg.buffer).rank:
             return node
         return self.call(_aten.as_strided.default, node, [], [])
 
-    def _in_range(self, line: Switch) -> Any:
+    def _in_range(self, line: ir.Switch) -> Any:
         """Return a switch's selector clamped to the number of cases, as torch's op requires."""
         last = len(line.cases) - 1
-        if isinstance(line.selector, ScalarArg):
+        if isinstance(line.selector, ir.ScalarArg):
             nearest = sympy.Max(0, sympy.Min(line.selector.value, last))
-            return self.arg(line, ScalarArg(dim(nearest)))
+            return self.arg(line, ir.ScalarArg(ir.dim(nearest)))
         selector = self._decisive(line, line.selector)
-        if self.layout(line.selector.buffer).dtype is not DType.INT64:
+        if self.layout(line.selector.buffer).dtype is not ir.DType.INT64:
             selector = self.call(_aten.to.dtype, selector, torch.int64)
         return self.call(_aten.clamp.default, selector, 0, last)
 
     # Loops.
 
     @override
-    def visit_while(self, line: While) -> None:
+    def visit_while(self, line: ir.While) -> None:
         condition = self._planned(line, "condition")
         body = self._planned(line, "body")
         graphs = (self._submodule(line.condition, condition), self._submodule(line.body, body))
@@ -155,42 +132,42 @@ class ControlLines(CallLines):
         else:
             self._outcome(line.results, node)
 
-    def _is_told_apart(self, line: While) -> bool:
+    def _is_told_apart(self, line: ir.While) -> bool:
         program = self.context.program
         lives = Liveness(self.region, program)
         return is_told_apart(line, self.path[-1].position, self.region, lives, program)
 
-    def _rounds(self, line: While, node: fx.Node) -> None:
+    def _rounds(self, line: ir.While, node: fx.Node) -> None:
         """Bind the results of a loop that stacks the values of all iterations."""
         for result in line.results:
-            assert isinstance(result, ResultBuffer)
+            assert isinstance(result, ir.ResultBuffer)
             position = result.path[0] if result.path else 0
             assert isinstance(position, int)
             rows = self.call(operator.getitem, node, position, name=result.out)
             dtype = self.layout(result.out).dtype
-            if isinstance(line.body.params[position], ScalarInput):
+            if isinstance(line.body.params[position], ir.ScalarInput):
                 rows = self.call(_aten.to.dtype, rows, torch_dtype(dtype), name=result.out)
             self.bind(result.out, rows)
 
     # Operands.
 
-    def _planned(self, line: RegionLine, step: str) -> _Graph:
+    def _planned(self, line: ir.RegionLine, step: str) -> _Graph:
         """Return the plan of one region's graph; all regions of a line take the same operands."""
         program = self.context.program
-        regions = dict(regions_of(line))
+        regions = dict(ir.regions_of(line))
         constants = {n for region in regions.values() for n in _names(program, region)}
         symbols = set(self.symbols_of(line))
-        fixed = len(line.carried) if isinstance(line, While) else 0
+        fixed = len(line.carried) if isinstance(line, ir.While) else 0
         known = {name: _sizes(program, region) for name, region in regions.items()}
         looked_up = {s for s in symbols if all(s in sizes for sizes in known.values())}
         sizes = {s: known[step][s] for s in looked_up}
         for params in zip(*(region.params[fixed:] for region in regions.values()), strict=True):
             if all(
-                isinstance(param, ScalarInput) and param.symbol in region_sizes
+                isinstance(param, ir.ScalarInput) and param.symbol in region_sizes
                 for param, region_sizes in zip(params, known.values(), strict=True)
             ):
                 own = params[list(regions).index(step)]
-                assert isinstance(own, ScalarInput)
+                assert isinstance(own, ir.ScalarInput)
                 sizes[own.symbol] = known[step][own.symbol]
         return _Graph(
             name=self.function_name(line, step),
@@ -198,16 +175,16 @@ class ControlLines(CallLines):
             constants=tuple(n for n in program.constants if n in constants),
             symbols=tuple(sorted(symbols - looked_up)),
             sizes=sizes,
-            is_loop=isinstance(line, While) and not self._is_told_apart(line),
+            is_loop=isinstance(line, ir.While) and not self._is_told_apart(line),
         )
 
     def _operands(
-        self, line: AnyLine, params: Sequence[Input], args: Sequence[Arg], graph: _Graph
+        self, line: ir.AnyLine, params: Sequence[ir.Input], args: Sequence[ir.Arg], graph: _Graph
     ) -> list[Any]:
         """Return the operands for the given parameters, with numbers in tensors."""
         operands = []
         for param, arg in zip(params, args, strict=True):
-            if not isinstance(param, ScalarInput):
+            if not isinstance(param, ir.ScalarInput):
                 operands.append(self.arg(line, arg))
             elif param.symbol not in graph.sizes:
                 kind = self._kind(param.symbol)
@@ -219,22 +196,22 @@ class ControlLines(CallLines):
         numbers = [self._scalar_tensor(self.symbols[s], self._kind(s)) for s in graph.symbols]
         return [*map(self.node, graph.constants), *numbers]
 
-    def _scalar_tensor(self, value: Any, kind: SymbolKind) -> fx.Node:
+    def _scalar_tensor(self, value: Any, kind: ir.SymbolKind) -> fx.Node:
         cpu = torch.device("cpu")  # regardless of the default device
         return self.call(_aten.scalar_tensor.default, value, dtype=_DTYPES[kind], device=cpu)
 
-    def _kind(self, symbol: str) -> SymbolKind:
+    def _kind(self, symbol: str) -> ir.SymbolKind:
         return self.context.program.symbols[symbol].kind
 
     # Results.
 
-    def _outcome(self, results: Sequence[CallResult], node: fx.Node) -> None:
+    def _outcome(self, results: Sequence[ir.CallResult], node: fx.Node) -> None:
         """Bind the results of a conditional or loop; take numbers out of their tensors."""
         for result in results:
             position = result.path[0] if result.path else 0
-            name = result.out if isinstance(result, ResultBuffer) else None
+            name = result.out if isinstance(result, ir.ResultBuffer) else None
             part = self.call(operator.getitem, node, position, name=name)
-            if isinstance(result, ResultBuffer):
+            if isinstance(result, ir.ResultBuffer):
                 self.bind(result.out, part, self._storage_of(result))
             else:
                 self._unbox(part, result.symbol)
@@ -246,7 +223,7 @@ class ControlLines(CallLines):
 
     # Graphs of regions.
 
-    def _submodule(self, region: Region, graph: _Graph) -> fx.Node:
+    def _submodule(self, region: ir.Region, graph: _Graph) -> fx.Node:
         """Render a region as a graph module of its own, and return its ``get_attr`` node."""
         inner = type(self)(self.context, region)
         inner.path = self.path
@@ -271,9 +248,9 @@ class ControlLines(CallLines):
         """Add the inputs of a region's graph, and read the symbols from them."""
         boxes: dict[str, fx.Node] = {}
         for param in self.region.params:
-            if isinstance(param, BufferInput):
+            if isinstance(param, ir.BufferInput):
                 self.bind(param.name, self.placeholder(param.name))
-            elif isinstance(param, ScalarInput) and param.symbol not in graph.sizes:
+            elif isinstance(param, ir.ScalarInput) and param.symbol not in graph.sizes:
                 boxes[param.symbol] = self.placeholder(param.symbol)
         for name in graph.constants:
             self.bind(name, self.placeholder(name))
@@ -286,52 +263,52 @@ class ControlLines(CallLines):
             self.symbols[name] = node
             self.context.values.symbol(node, name)
 
-    def _left(self, value: Value) -> Any:
+    def _left(self, value: ir.Value) -> Any:
         """Return the node of a region's result, in the form that its graph returns."""
         node = self.value(value)
-        if isinstance(value, ScalarValue):
+        if isinstance(value, ir.ScalarValue):
             return self._scalar_tensor(node, self._kind_of(value.value))
         return node
 
-    def _kind_of(self, value: Scalar) -> SymbolKind:
+    def _kind_of(self, value: ir.Scalar) -> ir.SymbolKind:
         """Return whether the value of an expression is an integer, a float or a boolean."""
         if isinstance(value, sympy.Symbol):
             return self._kind(value.name)
         if isinstance(value, bool) or (isinstance(value, sympy.Basic) and is_relation(value)):
-            return SymbolKind.BOOL
+            return ir.SymbolKind.BOOL
         if isinstance(value, int):
-            return SymbolKind.INT
+            return ir.SymbolKind.INT
         try:
-            dim(value)
-        except UnsupportedExprError:
-            return SymbolKind.FLOAT
-        return SymbolKind.INT
+            ir.dim(value)
+        except ir.UnsupportedExprError:
+            return ir.SymbolKind.FLOAT
+        return ir.SymbolKind.INT
 
 
-def _runner(line: While, body: _Graph) -> Any:
+def _runner(line: ir.While, body: _Graph) -> Any:
     """Return the op or function that runs a loop."""
     if not body.is_loop:
         return stacked_loop_in_place if line.stacked else loop_in_place
     return _higher_order.while_loop_stack_output if line.stacked else _higher_order.while_loop
 
 
-def _sizes(program: Program, region: Region) -> dict[str, tuple[str, int]]:
+def _sizes(program: ir.Program, region: ir.Region) -> dict[str, tuple[str, int]]:
     """Return the symbols that are sizes of parameters, each with the parameter and dimension."""
     sizes: dict[str, tuple[str, int]] = {}
     for param in region.params:
-        if isinstance(param, BufferInput):
+        if isinstance(param, ir.BufferInput):
             for position, size in enumerate(program.layout(param.name).size):
                 if isinstance(size, sympy.Symbol):
                     sizes.setdefault(size.name, (param.name, position))
     return sizes
 
 
-def _names(program: Program, region: Region) -> Iterator[str]:
+def _names(program: ir.Program, region: ir.Region) -> Iterator[str]:
     """Yield every buffer that a region mentions, including nested regions."""
     for line in region.body:
-        yield from effects(line, program).touched
-        for _, inner in regions_of(line):
+        yield from ir.effects(line, program).touched
+        for _, inner in ir.regions_of(line):
             yield from _names(program, inner)
     for value in region.results:
-        if isinstance(value, BufferValue):
+        if isinstance(value, ir.BufferValue):
             yield value.buffer

@@ -52,10 +52,7 @@ _FOLDED: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
 def lower(value: Scalar, symbols: Callable[[str], Any], apply: Apply) -> Any:
     """Return the value of an expression, or the node that computes it.
 
-    Args:
-        value: A number or an expression.
-        symbols: A function that returns the value or node of a symbol.
-        apply: A function that applies a function. It may return one result for equal calls.
+    ``apply`` applies a function, and may return one result for equal calls.
 
     Raises:
         UnsupportedExprError: The expression uses an operator that FX cannot express.

@@ -264,14 +264,10 @@ def _implement(form: KernelForm, function: Callable[..., None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KernelSet:
-    """The kernels that a graph calls. Unpickling it declares them.
+    """The kernels that a graph calls; unpickling it declares them.
 
-    A graph module carries one, so that a pickled module finds its ops in another process.
-
-    Attributes:
-        definitions: The C++ kernels.
-        forms: The forms in which they are called, apart from the plain ones.
-        launched: The kernels that are launched over a grid.
+    A graph module carries one, so that a pickled module finds its ops in another process. ``forms``
+    are those in which C++ kernels are called, apart from the plain ones.
     """
 
     definitions: tuple[KernelDefinition, ...]

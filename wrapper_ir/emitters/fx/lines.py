@@ -9,19 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
 from wrapper_ir.emitters.fx import checks
 from wrapper_ir.emitters.fx.control import ControlLines
 from wrapper_ir.emitters.fx.region import RegionBase, Storage
-from wrapper_ir.lines.expr import dim, free_symbols
-from wrapper_ir.lines.program import AnyLine, SymbolKind
-from wrapper_ir.lines.symbols import (
-    AssertApart,
-    AssertLayout,
-    AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
-    dims_of,
-)
+from wrapper_ir.lines.expr import free_symbols
+from wrapper_ir.lines.symbols import dims_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,17 +22,6 @@ if TYPE_CHECKING:
     from torch import fx
 
     from wrapper_ir.emitters.fx.context import Context
-    from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.layout import Layout
-    from wrapper_ir.lines.memory import (
-        Allocate,
-        AllocateFromPool,
-        AllocatePool,
-        Free,
-        Reinterpret,
-        Reuse,
-    )
-    from wrapper_ir.lines.trace import Comment, Probe
 
 
 # Allocations, views and frees.
@@ -52,12 +34,12 @@ _aten = torch.ops.aten
 class MemoryLines(RegionBase):
     """Renders memory lines."""
 
-    def __init__(self, context: Context, region: Region) -> None:
+    def __init__(self, context: Context, region: ir.Region) -> None:
         super().__init__(context, region)
         self._pools: dict[str, Storage] = {}
 
     @override
-    def visit_allocate(self, line: Allocate) -> None:
+    def visit_allocate(self, line: ir.Allocate) -> None:
         layout = self.layout(line.out)
         node = self.empty(layout, line.out, line)
         self.bind(line.out, node, Storage(node, layout.dtype, is_whole=True))
@@ -65,13 +47,13 @@ class MemoryLines(RegionBase):
             self.call(_aten.zero_.default, node)
 
     @override
-    def visit_allocate_pool(self, line: AllocatePool) -> None:
+    def visit_allocate_pool(self, line: ir.AllocatePool) -> None:
         layout = self.layout(line.out)
         node = self.empty(layout, line.out, line)
         self._pools[line.out] = Storage(node, layout.dtype, is_whole=True)
 
     @override
-    def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
+    def visit_allocate_from_pool(self, line: ir.AllocateFromPool) -> None:
         layout = self.layout(line.out)
         pool = self._pools.get(line.pool)
         if pool is None:
@@ -79,14 +61,14 @@ class MemoryLines(RegionBase):
             return
         node = self.view(pool, layout, line.offset, line.out)
         # A slice is an owner: offsets of its views count from its own start.
-        self.bind(line.out, node, replace(pool, start=dim(pool.start - line.offset)))
+        self.bind(line.out, node, replace(pool, start=ir.dim(pool.start - line.offset)))
 
     @override
-    def visit_free(self, line: Free) -> None:
+    def visit_free(self, line: ir.Free) -> None:
         self.bound.pop(line.buffer, None)
 
     @override
-    def visit_reuse(self, line: Reuse) -> None:
+    def visit_reuse(self, line: ir.Reuse) -> None:
         self.fresh.discard(line.donor)
         donor = self.bound.pop(line.donor)
         old, new = self.layout(line.donor), self.layout(line.out)
@@ -97,7 +79,7 @@ class MemoryLines(RegionBase):
             self.bind(line.out, self.view(storage, new, 0, line.out), storage)
 
     @override
-    def visit_reinterpret(self, line: Reinterpret) -> None:
+    def visit_reinterpret(self, line: ir.Reinterpret) -> None:
         self.fresh.discard(line.source)
         storage = self.bound[line.source].storage
         node = self.view(storage, self.layout(line.out), 0, line.out)
@@ -119,13 +101,13 @@ _ASKS: Final[Mapping[str, Any]] = {
 class SymbolLines(RegionBase):
     """Renders lines that bind and compute symbols and check symbols and layouts."""
 
-    def __init__(self, context: Context, region: Region) -> None:
+    def __init__(self, context: Context, region: ir.Region) -> None:
         super().__init__(context, region)
         #: Inputs whose layout is checked on entry, or as soon as its symbols are bound.
         self.checked: set[str] = set()
 
     @override
-    def visit_bind_symbol(self, line: BindSymbol) -> None:
+    def visit_bind_symbol(self, line: ir.BindSymbol) -> None:
         source, name = line.source, line.symbol
         asks = _ASKS[source.method]
         node = self.call(asks, self.node(source.buffer), *dims_of(source), name=name)
@@ -133,11 +115,11 @@ class SymbolLines(RegionBase):
         self.context.values.symbol(node, name)
 
     @override
-    def visit_compute_symbol(self, line: ComputeSymbol) -> None:
+    def visit_compute_symbol(self, line: ir.ComputeSymbol) -> None:
         self.symbols[line.symbol] = self.number(line.value)
 
     @override
-    def visit_assert_layout(self, line: AssertLayout) -> None:
+    def visit_assert_layout(self, line: ir.AssertLayout) -> None:
         if not self.context.checks:
             return
         if line.buffer in self.fresh:
@@ -153,12 +135,12 @@ class SymbolLines(RegionBase):
             node = self.node(line.buffer)
             self.call(checks.CHECK_ALIGNMENT, node, line.buffer, line.alignment)
 
-    def _spec(self, line: AssertLayout, layout: Layout) -> str:
+    def _spec(self, line: ir.AssertLayout, layout: ir.Layout) -> str:
         """Return the JSON of a result's layout, for a check."""
         anywhere = line.buffer in self.context.random_states
         return json.dumps([checks.spec_of(line.subject, layout, anywhere=anywhere)])
 
-    def _lay_out(self, line: AssertLayout) -> None:
+    def _lay_out(self, line: ir.AssertLayout) -> None:
         """Put a fresh result, which has no views yet, into its layout and bind the outcome.
 
         Afterwards the result is not fresh, so this happens once.
@@ -173,18 +155,18 @@ class SymbolLines(RegionBase):
             result = self.call(checks.LAY_OUT_SIZES, node, spec, size, stride, name=line.buffer)
         self.bind(line.buffer, result, is_direct=False)
 
-    def check_sizes(self, node: fx.Node, spec: str, layout: Layout, *, is_input: bool) -> None:
+    def check_sizes(self, node: fx.Node, spec: str, layout: ir.Layout, *, is_input: bool) -> None:
         """Check a layout that depends on symbols."""
         size, stride = self.numbers(layout.size), self.numbers(layout.stride)
         self.call(checks.CHECK_SIZES, node, spec, size, stride, is_input)
 
     @override
-    def visit_assert_symbol(self, line: AssertSymbol) -> None:
+    def visit_assert_symbol(self, line: ir.AssertSymbol) -> None:
         symbols = self.context.program.symbols
         named = [
             name
             for name in sorted(free_symbols(line.condition))
-            if symbols[name].kind is SymbolKind.INT
+            if symbols[name].kind is ir.SymbolKind.INT
         ]
         condition = self.number(line.condition)
         relation = line.message or str(line.condition)
@@ -192,7 +174,7 @@ class SymbolLines(RegionBase):
         self.call(checks.CHECK_THAT, condition, relation, named, values)
 
     @override
-    def visit_assert_apart(self, line: AssertApart) -> None:
+    def visit_assert_apart(self, line: ir.AssertApart) -> None:
         if self.context.checks:
             names = (*line.written, *line.others)
             nodes = list(map(self.node, names))
@@ -203,16 +185,16 @@ class RegionRenderer(MemoryLines, ControlLines, SymbolLines):
     """Renders the lines of a region into a graph, in order."""
 
     @override
-    def visit_comment(self, line: Comment) -> None:
+    def visit_comment(self, line: ir.Comment) -> None:
         self.remark(line.text)
 
     @override
-    def visit_probe(self, line: Probe) -> None:
+    def visit_probe(self, line: ir.Probe) -> None:
         buffers = [self.node(name) for name in line.buffers]
         scalars = [self.number(value) for value in line.scalars]
         self.call(checks.SHOW, buffers, checks.probe_spec(line, self.context.program), scalars)
 
-    def _nothing(self, line: AnyLine) -> None:
+    def _nothing(self, line: ir.AnyLine) -> None:
         """Do nothing: lines with streams have been refused before."""
 
     visit_record_event = visit_wait_event = visit_synchronize = _nothing

@@ -18,23 +18,18 @@ import torch
 from torch import fx
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
 from wrapper_ir.devices import named
 from wrapper_ir.emitters.fx.exprs import lower
 from wrapper_ir.emitters.fx.graph_module import CallTracer
 from wrapper_ir.emitters.regions import RegionWalker
-from wrapper_ir.lines.args import BufferValue, NoneValue, Value
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.expr import Dim, Scalar, ceil_divided, dim, divided
-from wrapper_ir.lines.layout import DType, Layout
-from wrapper_ir.lines.memory import Allocate, AllocatePool, MemoryKind, own_memory
-from wrapper_ir.lines.walk import Path
+from wrapper_ir.lines.expr import ceil_divided, divided
+from wrapper_ir.lines.memory import own_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from wrapper_ir.emitters.fx.context import Context
-    from wrapper_ir.lines.control import Region
-    from wrapper_ir.lines.program import AnyLine
 
 
 _aten = torch.ops.aten
@@ -60,10 +55,10 @@ class Storage:
     """
 
     node: fx.Node
-    dtype: DType
-    start: Dim = 0
+    dtype: ir.DType
+    start: ir.Dim = 0
     is_whole: bool = False
-    numel: Dim | None = None
+    numel: ir.Dim | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +76,7 @@ class Bound:
 class RegionBase(RegionWalker["Context"]):
     """A builder of one region's graph, without the rendering of specific lines."""
 
-    def __init__(self, context: Context, region: Region) -> None:
+    def __init__(self, context: Context, region: ir.Region) -> None:
         super().__init__(context, region)
         self.graph = fx.Graph(tracer_cls=CallTracer)
         #: The module with the graphs of nested regions and the program's constants.
@@ -93,19 +88,19 @@ class RegionBase(RegionWalker["Context"]):
         self.objects: dict[str, fx.Node] = {}
         self._made: dict[object, fx.Node] = {}
         self._remarks: list[str] = []
-        self._line: AnyLine | None = None
+        self._line: ir.AnyLine | None = None
 
     # Walking.
 
     @override
-    def render_line(self, line: AnyLine) -> None:
+    def render_line(self, line: ir.AnyLine) -> None:
         self._line = line
         self.refuse_streams(line, "graphs run")
         self.visit(line)
 
     def finish(self, result: Any) -> None:
         """Add the output node."""
-        self._line, self.path = None, Path()
+        self._line, self.path = None, ir.Path()
         self._annotate(self.graph.output(result))
         self._drop_unused_views()
 
@@ -117,20 +112,20 @@ class RegionBase(RegionWalker["Context"]):
                     node.next.meta[key] = (*node.meta[key], *node.next.meta.get(key, ()))
                 self.graph.erase_node(node)
 
-    def value(self, value: Value) -> Any:
+    def value(self, value: ir.Value) -> Any:
         """Return the node or number of a result of a program or region."""
         match value:
-            case BufferValue():
+            case ir.BufferValue():
                 return self.node(value.buffer)
-            case NoneValue():
+            case ir.NoneValue():
                 return None
             case _:
                 return self.number(value.value)
 
     @override
-    def unsupported(self, line: AnyLine, reason: str) -> None:
+    def unsupported(self, line: ir.AnyLine, reason: str) -> None:
         super().unsupported(line, reason)
-        line_effects = effects(line, self.context.program)
+        line_effects = ir.effects(line, self.context.program)
         for name in line_effects.defines:  # dummies for the lines that follow
             if name not in self.bound:
                 self.bind(name, self.call(_aten.empty.memory_format, [0]))
@@ -149,7 +144,7 @@ class RegionBase(RegionWalker["Context"]):
         """Bind a buffer to a node that views a storage, or that is its own storage."""
         layout = self.layout(name)
         if storage is None:
-            start = dim(layout.offset * layout.dtype.itemsize)
+            start = ir.dim(layout.offset * layout.dtype.itemsize)
             numel = layout.numel if layout.is_contiguous else None
             storage = Storage(node, layout.dtype, start, numel=numel)
         self.bound[name] = Bound(node, storage, is_direct)
@@ -195,14 +190,14 @@ class RegionBase(RegionWalker["Context"]):
 
     # Numbers.
 
-    def number(self, value: Scalar) -> Any:
+    def number(self, value: ir.Scalar) -> Any:
         """Return a number, or the node that computes it; equal expressions share nodes."""
         if isinstance(value, complex):
             # A complex literal in a graph's code would lose the sign of a zero.
             return self.apply(complex, value.real, value.imag)
         return lower(value, self.symbols.__getitem__, self.apply)
 
-    def numbers(self, values: Iterable[Dim]) -> list[Any]:
+    def numbers(self, values: Iterable[ir.Dim]) -> list[Any]:
         """Return sizes or strides as numbers or nodes."""
         return [self.number(value) for value in values]
 
@@ -219,7 +214,7 @@ class RegionBase(RegionWalker["Context"]):
 
     # Views.
 
-    def empty(self, layout: Layout, name: str, line: Allocate | AllocatePool) -> fx.Node:
+    def empty(self, layout: ir.Layout, name: str, line: ir.Allocate | ir.AllocatePool) -> fx.Node:
         """Allocate uninitialized memory, in the way that ``line`` allocates it."""
         size, stride = self.numbers(layout.size), self.numbers(layout.stride)
         dtype = torch_dtype(layout.dtype)
@@ -228,17 +223,17 @@ class RegionBase(RegionWalker["Context"]):
             node = self.call(allocator, size, stride, dtype, name=name)
         else:
             keywords = {"dtype": dtype, "device": torch.device(str(layout.device))}
-            if line.memory is MemoryKind.PINNED:
+            if line.memory is ir.MemoryKind.PINNED:
                 keywords["pin_memory"] = True
             node = self.call(_aten.empty_strided.default, size, stride, name=name, **keywords)
         self.context.values.tensor(node, layout)
         return node
 
-    def _own_allocator(self, line: Allocate | AllocatePool) -> Callable[..., Any] | None:
+    def _own_allocator(self, line: ir.Allocate | ir.AllocatePool) -> Callable[..., Any] | None:
         """Return the device's own allocator for a line, or None for torch's or after a refusal."""
         own = own_memory(line, self.layout(line.out))
         if own is None:
-            if line.memory is MemoryKind.SYMMETRIC:
+            if line.memory is ir.MemoryKind.SYMMETRIC:
                 self.unsupported(line, "memory that peers address is not supported in FX yet")
             return None
         problem = own.problem(own.python, "Python")
@@ -252,14 +247,14 @@ class RegionBase(RegionWalker["Context"]):
         self.unsupported(line, problem)
         return None
 
-    def row(self, storage: Storage, first: Dim, last: Dim) -> fx.Node:
+    def row(self, storage: Storage, first: ir.Dim, last: ir.Dim) -> fx.Node:
         """Return the elements of a storage from ``first`` up to ``last`` as a 1-d view.
 
         It avoids ``as_strided`` below another view where possible: torch cannot functionalize
         graphs that write to such a view.
         """
         if storage.is_whole:
-            args = ([self.number(dim(last - first))], [1], self.number(first))
+            args = ([self.number(ir.dim(last - first))], [1], self.number(first))
             return self.call(_aten.as_strided.default, storage.node, *args)
         if storage.numel is None:
             flat = self.call(_aten.as_strided.default, storage.node, [self.number(last)], [1])
@@ -271,23 +266,23 @@ class RegionBase(RegionWalker["Context"]):
             return flat
         return self.call(_aten.slice.Tensor, flat, 0, self.number(first), self.number(last))
 
-    def window(self, storage: Storage, dtype: DType, start: Dim, count: Dim) -> fx.Node:
+    def window(self, storage: Storage, dtype: ir.DType, start: ir.Dim, count: ir.Dim) -> fx.Node:
         """Return ``count`` elements of a dtype as a 1-d view, ``start`` bytes into the storage.
 
         The view is of a row of whole elements of the storage's own dtype.
         """
-        begin, old, new = dim(start - storage.start), storage.dtype.itemsize, dtype.itemsize
-        first, last = divided(begin, old), ceil_divided(dim(begin + count * new), old)
+        begin, old, new = ir.dim(start - storage.start), storage.dtype.itemsize, dtype.itemsize
+        first, last = divided(begin, old), ceil_divided(ir.dim(begin + count * new), old)
         row = self.row(storage, first, last)
         if dtype is not storage.dtype:
             row = self.call(_aten.view.dtype, row, torch_dtype(dtype))
-        skipped = divided(dim(begin - first * old), new)
-        if skipped == 0 and divided(dim((last - first) * old), new) == count:
+        skipped = divided(ir.dim(begin - first * old), new)
+        if skipped == 0 and divided(ir.dim((last - first) * old), new) == count:
             return row
-        edges = self.numbers((skipped, dim(skipped + count)))
+        edges = self.numbers((skipped, ir.dim(skipped + count)))
         return self.call(_aten.slice.Tensor, row, 0, *edges)
 
-    def view(self, storage: Storage, layout: Layout, base: Dim, name: str) -> fx.Node:
+    def view(self, storage: Storage, layout: ir.Layout, base: ir.Dim, name: str) -> fx.Node:
         """Return a view of a storage.
 
         The layout's offset is relative to the byte ``base``.
@@ -295,8 +290,10 @@ class RegionBase(RegionWalker["Context"]):
         if layout.is_opaque:  # it has no views
             return storage.node
         size, stride = self.numbers(layout.size), self.numbers(layout.stride)
-        start = self._existing(storage, layout, dim(base + layout.offset * layout.dtype.itemsize))
-        begin = dim(start - storage.start)
+        start = self._existing(
+            storage, layout, ir.dim(base + layout.offset * layout.dtype.itemsize)
+        )
+        begin = ir.dim(start - storage.start)
         as_strided = _aten.as_strided.default
         if layout.dtype is storage.dtype and storage.is_whole:
             offset = self.number(divided(begin, layout.dtype.itemsize))
@@ -308,9 +305,9 @@ class RegionBase(RegionWalker["Context"]):
             return self.call(_aten.view.default, window, size, name=name)
         return self.call(as_strided, window, size, stride, name=name)
 
-    def _existing(self, storage: Storage, layout: Layout, start: Dim) -> Dim:
+    def _existing(self, storage: Storage, layout: ir.Layout, start: ir.Dim) -> ir.Dim:
         """Return a view's offset, clamped to the storage, as an empty view may start beyond it."""
-        begin = dim(start - storage.start)
+        begin = ir.dim(start - storage.start)
         is_known = layout.dtype is storage.dtype and (storage.is_whole or storage.numel is not None)
         if begin == 0 or not self.context.may_be_empty(layout):
             return start
@@ -318,16 +315,16 @@ class RegionBase(RegionWalker["Context"]):
             return start
         if is_known:
             first = sympy.Min(divided(begin, layout.dtype.itemsize), storage.numel)
-            return dim(storage.start + first * layout.dtype.itemsize)
-        return dim(storage.start + begin * sympy.Min(1, layout.clamped_extent))
+            return ir.dim(storage.start + first * layout.dtype.itemsize)
+        return ir.dim(storage.start + begin * sympy.Min(1, layout.clamped_extent))
 
 
-def type_text(layout: Layout) -> str:
+def type_text(layout: ir.Layout) -> str:
     """Return dtype and sizes in the program's symbols: ``f32[s0, 4]``."""
     return f"{layout.dtype.short}[{', '.join(map(str, layout.size))}]"
 
 
-def torch_dtype(dtype: DType) -> torch.dtype:
+def torch_dtype(dtype: ir.DType) -> torch.dtype:
     """Return torch's object for a dtype."""
     found: torch.dtype = getattr(torch, dtype.torch_name)
     return found

@@ -118,12 +118,7 @@ def described(definition: KernelDefinition) -> Iterator[str]:
 
 
 class PinnedKernel:
-    """A Triton kernel of a program, as torch's tools expect one.
-
-    Attributes:
-        index: The kernel's index in torch's table.
-        definition: The kernel.
-    """
+    """A Triton kernel of a program as torch's tools expect one, with its index in torch's table."""
 
     def __init__(self, index: int, definition: KernelDefinition) -> None:
         self.index = index

@@ -13,7 +13,7 @@ from typing import Any
 from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.emitters.artifact import ModuleText, SourceFiles
 from wrapper_ir.emitters.base import MissingOpError
-from wrapper_ir.emitters.values import constant_values
+from wrapper_ir.emitters.functions import as_function, constant_values
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.program import Program
@@ -109,7 +109,6 @@ class PythonArtifact:
         bytes; calls in progress free theirs when they end. With the option ``out`` it also takes
         ``out=[...]``: for each result a tensor to write it to, or ``None``.
         """
-        from wrapper_ir.emitters.functions import as_function  # noqa: PLC0415 - as above
         from wrapper_ir.runtime.devices import hand_graphs_on  # noqa: PLC0415 - as above
 
         module = self.load_module()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.emitters.python import literals
@@ -14,28 +15,10 @@ from wrapper_ir.emitters.python.context import caller
 from wrapper_ir.emitters.python.literals import Node, call, keyword, list_of, tuple_of
 from wrapper_ir.emitters.python.region import RegionBase
 from wrapper_ir.emitters.triton import stream_of
-from wrapper_ir.lines.args import (
-    Arg,
-    BufferArg,
-    DeviceArg,
-    DTypeArg,
-    EnumArg,
-    ListArg,
-    NoneArg,
-    ObjectArg,
-    OpResult,
-    ResultBuffer,
-    ResultObject,
-    ScalarArg,
-    StringArg,
-)
-from wrapper_ir.lines.kernels import DeviceKernel, ExternKernel, KernelCall, KernelDefinition
 from wrapper_ir.lines.traits import calls_op
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from wrapper_ir.lines.program import AnyLine
 
 
 def _is_public(name: str) -> bool:
@@ -48,7 +31,7 @@ class CallLines(RegionBase):
     """Renders definitions and calls."""
 
     @override
-    def visit_kernel_definition(self, line: KernelDefinition) -> None:
+    def visit_kernel_definition(self, line: ir.KernelDefinition) -> None:
         if self._definitions is None:
             self.unsupported(line, "a kernel is defined inside a region")
             return
@@ -60,14 +43,14 @@ class CallLines(RegionBase):
                 self.unsupported(line, str(error))
 
     @override
-    def visit_kernel_call(self, line: KernelCall) -> None:
+    def visit_kernel_call(self, line: ir.KernelCall) -> None:
         source = self.context.program.kernels[line.kernel].source
         problem = launch_problem(source, line.device, launchers=True)
         if problem:
             self.unsupported(line, problem)
         args = [self.arg(line, arg) for arg in line.args]
         language = source.language
-        if isinstance(source, DeviceKernel) or (language is not None and language.has_grid):
+        if isinstance(source, ir.DeviceKernel) or (language is not None and language.has_grid):
             kernel = self.context.kernel(line.kernel, line.device)
             place = "" if language is None else stream_of(language, line.device)
             stream = [self._stream(line, place)] if place else []
@@ -77,7 +60,7 @@ class CallLines(RegionBase):
         with self.profiled(line, line.kernel):
             self.put(call(kernel, *args))
 
-    def _stream(self, line: KernelCall, place: str) -> str:
+    def _stream(self, line: ir.KernelCall, place: str) -> str:
         """Return the variable of the current stream, fetched before the first launch on it."""
         key = (line.device, line.stream)
         if key not in self._handles:
@@ -87,7 +70,7 @@ class CallLines(RegionBase):
         return self._handles[key]
 
     @override
-    def visit_extern_kernel(self, line: ExternKernel) -> None:
+    def visit_extern_kernel(self, line: ir.ExternKernel) -> None:
         schema = schema_of(self.context.program, line.op)
         # All that the line gives, defaults too: those of the registered op may differ.
         nodes = [self.arg(line, arg) for arg in line.args]
@@ -100,7 +83,9 @@ class CallLines(RegionBase):
         with self.profiled(line, line.op):
             self.results(line, line.results, value, count)
 
-    def results(self, line: AnyLine, results: Sequence[OpResult], value: Node, count: int) -> None:
+    def results(
+        self, line: ir.AnyLine, results: Sequence[ir.OpResult], value: Node, count: int
+    ) -> None:
         """Write a call and bind its results: a tuple of ``count`` or, for 0, a single value."""
         targets = [self._target(result) for result in results]
         paths = [result.path for result in results]
@@ -122,10 +107,10 @@ class CallLines(RegionBase):
                 self.writer.line(f"{target} = {whole}{step}")
             self.writer.line(f"del {whole}")
         for result in results:
-            if isinstance(result, ResultBuffer):
+            if isinstance(result, ir.ResultBuffer):
                 self.bindings.define(result.out, result.of)
 
-    def _check_lengths(self, line: ExternKernel, whole: str, count: int) -> None:
+    def _check_lengths(self, line: ir.ExternKernel, whole: str, count: int) -> None:
         """Write checks that lists in a result are long enough: no schema states their lengths."""
         lengths: dict[tuple[int | str, ...], int] = {}
         for path in (result.path for result in line.results):
@@ -137,14 +122,14 @@ class CallLines(RegionBase):
             args = (f"{whole}{self._steps(line, path)}", str(length), literals.string(line.op))
             self.put(call(self.context.helper("check_length"), *args))
 
-    def _target(self, result: OpResult) -> str:
-        if isinstance(result, ResultBuffer):
+    def _target(self, result: ir.OpResult) -> str:
+        if isinstance(result, ir.ResultBuffer):
             return self.context.buffer(result.out)
-        if isinstance(result, ResultObject):
+        if isinstance(result, ir.ResultObject):
             return self.context.buffer(result.object)
         return self.context.symbol(result.symbol)
 
-    def _steps(self, line: AnyLine, path: tuple[int | str, ...]) -> str:
+    def _steps(self, line: ir.AnyLine, path: tuple[int | str, ...]) -> str:
         text = ""
         for step in path:
             if isinstance(step, int):
@@ -155,35 +140,35 @@ class CallLines(RegionBase):
                 self.unsupported(line, f"'{step}' is not the name of a part of a result")
         return text
 
-    def arg(self, line: AnyLine, arg: Arg) -> Node:  # noqa: C901 - one case a kind is the point
+    def arg(self, line: ir.AnyLine, arg: ir.Arg) -> Node:  # noqa: C901 - one case a kind
         """Return one argument of a call."""
         match arg:
-            case BufferArg():
+            case ir.BufferArg():
                 return self.context.buffer(arg.buffer)
-            case ScalarArg():
+            case ir.ScalarArg():
                 return self.context.expr(arg.value)
-            case ObjectArg():
+            case ir.ObjectArg():
                 return self.context.buffer(arg.object)
-            case NoneArg():
+            case ir.NoneArg():
                 return "None"
-            case StringArg():
+            case ir.StringArg():
                 return literals.string(arg.value)
-            case DTypeArg():
+            case ir.DTypeArg():
                 return literals.dtype(arg.dtype)
-            case DeviceArg():
+            case ir.DeviceArg():
                 return self.context.device(arg.device)
-            case EnumArg():
+            case ir.EnumArg():
                 if not (_is_public(arg.name) and arg.name.islower()):
                     self.unsupported(line, f"torch has no constant '{arg.name}'")
                 return f"torch.{arg.name}"
-            case ListArg():
+            case ir.ListArg():
                 items = [self.arg(line, item) for item in arg.items]
                 # A tuple of numbers is a constant of the compiled file; a list is built per call.
-                numbers = all(isinstance(item, ScalarArg) for item in arg.items)
+                numbers = all(isinstance(item, ir.ScalarArg) for item in arg.items)
                 return tuple_of(items) if numbers and items else list_of(items)
 
 
-def _method_call(line: ExternKernel, nodes: list[Node]) -> Node:
+def _method_call(line: ir.ExternKernel, nodes: list[Node]) -> Node:
     """Return ``queue.push(x)``: a call of a method of the first argument."""
     receiver, *args = nodes
     method = line.op.rpartition(".")[2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from keyword import kwlist, softkwlist
 from typing import TYPE_CHECKING, Final
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.cuda_graphs import pieces
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.emitters.names import NamePlan, as_identifier
@@ -12,15 +13,11 @@ from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
 from wrapper_ir.emitters.python.literals import Group, Node, call, keyword, statement, tuple_of
 from wrapper_ir.emitters.regions import TextRun, wanted_names
-from wrapper_ir.lines.kernels import KernelDefinition, TorchOp
-from wrapper_ir.lines.layout import CPU, Device, Layout
-from wrapper_ir.lines.program import GraphRole, Program
 
 if TYPE_CHECKING:
     from wrapper_ir.analysis.kept import Kept
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.python.options import PythonOptions
-    from wrapper_ir.lines.expr import Dim, Scalar
 
 
 HELPERS: Final = frozenset("""
@@ -60,9 +57,9 @@ _DUNDERS: Final = frozenset("""
     """.split())  # noqa: SIM905 - one name a line would take the page
 
 
-def caller(device: Device) -> Device:
+def caller(device: ir.Device) -> ir.Device:
     """Return the device that a C++ kernel is compiled for: one for all that call it alike."""
-    return CPU if device.kind.calls_plainly else Device(device.type)
+    return ir.CPU if device.kind.calls_plainly else ir.Device(device.type)
 
 
 class Context(TextRun):
@@ -78,7 +75,7 @@ class Context(TextRun):
 
     def __init__(
         self,
-        program: Program,
+        program: ir.Program,
         kept: Kept,
         problems: Problems,
         options: PythonOptions,
@@ -105,12 +102,12 @@ class Context(TextRun):
         self.imports: dict[str, str] = {}
         #: Variables of streams, events and memory pools, by kind and number; those of the caller's
         #: streams by device.
-        self.queues: dict[tuple[str, int | Device], str] = {}
+        self.queues: dict[tuple[str, int | ir.Device], str] = {}
         #: Functions that check results, by the text of the check.
         self.shared_checks: dict[str, str] = {}
-        self._dims: dict[tuple[Dim, ...], Group] = {}
-        self._devices: dict[Device, str] = {}
-        self._kernels: dict[tuple[str, Device], str] = {}
+        self._dims: dict[tuple[ir.Dim, ...], Group] = {}
+        self._devices: dict[ir.Device, str] = {}
+        self._kernels: dict[tuple[str, ir.Device], str] = {}
         #: The program's only accelerator; None if there are several, or none.
         self.accelerator = only_accelerator(program)
 
@@ -135,18 +132,18 @@ class Context(TextRun):
             self.imports[place] = self.names.fresh(place.partition(":")[2])
         return self.imports[place]
 
-    def stream(self, number: int, device: Device) -> str:
+    def stream(self, number: int, device: ir.Device) -> str:
         """Return the variable of a stream; 0 is the caller's on that device."""
         return self.queues["stream", number or device]
 
-    def queued(self, part: str, device: Device) -> str:
+    def queued(self, part: str, device: ir.Device) -> str:
         """Return the file's name for a part of a device's queues; torch's by default."""
         if place := getattr(device.kind.queues, part, ""):
             return self.imported(place)
         defaults = {"event": "Event", "current": f"{device.type}.current_stream"}
         return f"torch.{defaults.get(part, f'{device.type}.{part}')}"
 
-    def kernel(self, name: str, device: Device = CPU) -> str:
+    def kernel(self, name: str, device: ir.Device = ir.CPU) -> str:
         """Return the identifier of a compiled kernel, which may have one per device."""
         key = (name, device)
         if key not in self._kernels:
@@ -155,54 +152,54 @@ class Context(TextRun):
             self._kernels[key] = plain if first else self.names.fresh(plain)
         return self._kernels[key]
 
-    def launched_on(self, kernel: str) -> list[Device]:
+    def launched_on(self, kernel: str) -> list[ir.Device]:
         """Return the devices that a kernel is launched on, by default the only accelerator."""
         none = {} if self.accelerator is None else {self.accelerator: None}
         return list(self.launches.get(kernel, none))
 
-    def source(self, line: KernelDefinition) -> Node:
+    def source(self, line: ir.KernelDefinition) -> Node:
         """Return the text of a kernel: a literal, or a call that reads it from its file."""
-        assert not isinstance(line.source, TorchOp)
+        assert not isinstance(line.source, ir.TorchOp)
         if self.files is None:
             return literals.source_literal(line.source.code)
         path = line.source.language.file(line.name)
         self.files[path] = line.source.code
         return call(f"{FOLDER}.text", literals.string(path))
 
-    def expr(self, value: Scalar) -> str:
+    def expr(self, value: ir.Scalar) -> str:
         """Return a number or expression as text."""
         return self.exprs.print(value)
 
-    def dims(self, values: tuple[Dim, ...]) -> Group:
+    def dims(self, values: tuple[ir.Dim, ...]) -> Group:
         """Return a tuple of sizes or strides. Many buffers have the same."""
         found = self._dims.get(values)
         if found is None:
             found = self._dims[values] = tuple_of([self.expr(value) for value in values])
         return found
 
-    def device(self, device: Device) -> str:
+    def device(self, device: ir.Device) -> str:
         """Return the identifier of a device object, created once in the file."""
         if device not in self._devices:
-            name = "cpu" if device == CPU else self.names.fresh(as_identifier(str(device)))
+            name = "cpu" if device == ir.CPU else self.names.fresh(as_identifier(str(device)))
             self._devices[device] = name
             self.section("devices").line(f"{name} = torch.device({literals.string(str(device))})")
         return self._devices[device]
 
-    def layout_args(self, layout: Layout) -> list[Node]:
+    def layout_args(self, layout: ir.Layout) -> list[Node]:
         """Return dtype, size, stride and, if it is not the CPU, device, for most helpers."""
         args: list[Node] = [
             literals.dtype(layout.dtype),
             self.dims(layout.size),
             self.dims(layout.stride),
         ]
-        if layout.device != CPU:
+        if layout.device != ir.CPU:
             args.append(keyword("device", self.device(layout.device)))
         return args
 
-    def spec(self, name: str, layout: Layout, *, plain: bool = False) -> Group:
+    def spec(self, name: str, layout: ir.Layout, *, plain: bool = False) -> Group:
         """Return a ``TensorSpec``; sizes and strides with symbols become ``None``."""
 
-        def number(value: Dim) -> str:
+        def number(value: ir.Dim) -> str:
             return str(value) if isinstance(value, int) else "None"
 
         args: list[Node] = [
@@ -211,10 +208,10 @@ class Context(TextRun):
             tuple_of([number(value) for value in layout.size]),
             tuple_of([number(value) for value in layout.stride]),
         ]
-        is_saved = self.program.role is GraphRole.BACKWARD and name in self.program.buffers
+        is_saved = self.program.role is ir.GraphRole.BACKWARD and name in self.program.buffers
         if is_saved and name in self.random_states:
             args.append(keyword("device", "None"))
-        elif layout.device != CPU:
+        elif layout.device != ir.CPU:
             args.append(keyword("device", self.device(layout.device)))
         if plain:
             args.append(keyword("plain", "True"))

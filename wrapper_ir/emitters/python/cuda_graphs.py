@@ -17,12 +17,10 @@ _GRAPHS: Final = "cuda_graphs"
 
 
 def render_graphs(context: Context) -> str | None:
-    """Define ``cuda_graphs`` with the facts about the program, or the reasons not to capture it.
+    """Define ``cuda_graphs`` and return its name; None if calls are not captured.
 
-    A program whose pieces are captured one by one has ``CutGraphs``.
-
-    Returns:
-        The object's name; None if calls are not captured.
+    It has the facts about the program, or the reasons not to capture it. A program whose pieces are
+    captured one by one has ``CutGraphs``.
     """
     options = context.options.graphs
     if options is None:

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.borders import free_region_symbols, placed_results, stored_inputs
 from wrapper_ir.analysis.kept import source_of
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.literals import Node, call, statement, tuple_of
 from wrapper_ir.emitters.python.region import params_of
 from wrapper_ir.emitters.regions import find_beginning
-from wrapper_ir.lines.args import BufferValue
-from wrapper_ir.lines.control import BufferInput, ObjectInput, Region, ScalarInput
-from wrapper_ir.lines.layout import CPU
-from wrapper_ir.lines.program import SymbolKind
 
 if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
@@ -31,17 +28,13 @@ if TYPE_CHECKING:
 
 
 def keep_arenas(context: Context, renderer: RegionRenderer) -> list[str]:
-    """Define the kept arenas and announce them to the renderer of the main body.
-
-    Returns:
-        The variables of the file that hold them.
-    """
+    """Define the kept arenas, tell the renderer of the main body, and return their variables."""
     program = context.program
     for pool, views in context.kept.arenas.items():
         variable = context.buffer(pool)
         kept = renderer.kept_pools[pool] = context.names.fresh(f"kept_{variable}")
         device, nbytes = program.layout(pool).device, program.layout(pool).nbytes
-        args: list[Node] = [] if device == CPU else [context.device(device)]
+        args: list[Node] = [] if device == ir.CPU else [context.device(device)]
         if isinstance(nbytes, int):
             args.append(str(nbytes))
         for position, (name, start) in enumerate(views.items()):
@@ -79,19 +72,17 @@ def render_release(kept: list[str], file: CodeWriter) -> None:
 
 
 _KINDS = {
-    SymbolKind.INT: "int",
-    SymbolKind.FLOAT: "float",
-    SymbolKind.BOOL: "bool",
-    SymbolKind.NONE: "type(None)",
+    ir.SymbolKind.INT: "int",
+    ir.SymbolKind.FLOAT: "float",
+    ir.SymbolKind.BOOL: "bool",
+    ir.SymbolKind.NONE: "type(None)",
 }
 
 
 class Entry:
-    """The beginning of ``call``.
+    """The beginning of ``call``: the lines before ``end``.
 
-    Attributes:
-        end: Index of the first line that is not part of the beginning. The lines before it
-            declare, remark, and bind symbols to the inputs' metadata.
+    They declare, remark, and bind symbols to the inputs' metadata.
     """
 
     def __init__(self, context: Context, renderer: RegionRenderer) -> None:
@@ -109,7 +100,7 @@ class Entry:
         self._results = {
             position: value.buffer
             for position, value in enumerate(context.program.results)
-            if isinstance(value, BufferValue)
+            if isinstance(value, ir.BufferValue)
         }
         self._give()
 
@@ -145,14 +136,14 @@ class Entry:
             self._put(call("check_inputs", *names))
         if self._context.options.checks == "never":
             return
-        numbers = [p.symbol for p in self._program.inputs if isinstance(p, ScalarInput)]
+        numbers = [p.symbol for p in self._program.inputs if isinstance(p, ir.ScalarInput)]
         if numbers:
-            body = Region((), self._program.body, self._program.results)
+            body = ir.Region((), self._program.body, self._program.results)
             used = free_region_symbols(body, self._program)
             for symbol in numbers:
                 self._check_number(symbol, is_used=symbol in used)
         for item in self._program.inputs:
-            if isinstance(item, ObjectInput):
+            if isinstance(item, ir.ObjectInput):
                 texts = map(literals.string, (item.object, item.class_name))
                 helper = self._context.helper("check_object")
                 self._put(call(helper, self._context.buffer(item.object), *texts))
@@ -223,7 +214,7 @@ class Entry:
             for n in range(len(program.results))
         ]
         context.define("checks", "outputs", call(context.helper("Outputs"), *specs))
-        others = [params_of(context, p) for p in program.inputs if isinstance(p, BufferInput)]
+        others = [params_of(context, p) for p in program.inputs if isinstance(p, ir.BufferInput)]
         others += map(context.buffer, program.constants)
         writer.line("outs = outputs.fresh")
         writer.line("if out is not None:")

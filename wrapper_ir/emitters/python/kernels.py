@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import is_method, schema_of
 from wrapper_ir.emitters.kernel_types import parameter_types
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.context import Context, caller
 from wrapper_ir.emitters.python.literals import Node, assignment, call, keyword, statement, tuple_of
-from wrapper_ir.lines.args import Arg, BufferArg, ListArg, NoneArg
-from wrapper_ir.lines.kernels import CppKernel, ExternKernel, KernelDefinition, TorchOp
-from wrapper_ir.lines.layout import CPU, Device
-from wrapper_ir.lines.walk import walk
 from wrapper_ir.toolchain.manifest import OWN_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
-
-    from wrapper_ir.lines.schema import OpSchema, SchemaArg
 
 
 # Calls of library ops: by torch's own function if it is the op, else through ``torch.ops``.
@@ -71,7 +66,7 @@ def torch_op(op: str) -> str:
     return f"torch.ops.{namespace}.{base}.{overload or 'default'}"
 
 
-def has_plain_arguments(line: ExternKernel, schema: OpSchema) -> bool:
+def has_plain_arguments(line: ir.ExternKernel, schema: ir.OpSchema) -> bool:
     """Return whether each argument has its parameter's kind, and no positional one is named.
 
     Torch's functions choose the overload by the kinds of arguments, and name some parameters
@@ -89,12 +84,12 @@ def has_plain_arguments(line: ExternKernel, schema: OpSchema) -> bool:
     return all(_fits(arg, param) for arg, param in pairs)
 
 
-def _fits(arg: Arg, param: SchemaArg) -> bool:
-    if isinstance(arg, NoneArg):
+def _fits(arg: ir.Arg, param: ir.SchemaArg) -> bool:
+    if isinstance(arg, ir.NoneArg):
         return param.type.is_optional
-    if isinstance(arg, ListArg):
+    if isinstance(arg, ir.ListArg):
         return param.type.is_list
-    return isinstance(arg, BufferArg) == (param.type.is_tensor and not param.type.is_list)
+    return isinstance(arg, ir.BufferArg) == (param.type.is_tensor and not param.type.is_list)
 
 
 class Section(Protocol):
@@ -106,7 +101,7 @@ class Section(Protocol):
 
     def __init__(self, context: Context) -> None: ...
 
-    def add(self, line: KernelDefinition) -> None:
+    def add(self, line: ir.KernelDefinition) -> None:
         """Add a definition.
 
         Raises:
@@ -152,16 +147,16 @@ class CppSection(CollectedSection):
 
     name: ClassVar[str] = "kernels"
     title: ClassVar[str] = "Compiled kernels."
-    source: ClassVar[type] = CppKernel
+    source: ClassVar[type] = ir.CppKernel
     collection: ClassVar[str] = "kernels"
 
-    def add(self, line: KernelDefinition) -> None:
+    def add(self, line: ir.KernelDefinition) -> None:
         """Add a kernel for each kind of device that calls it; see :meth:`Section.add`."""
         source = line.source
-        assert isinstance(source, CppKernel)
+        assert isinstance(source, ir.CppKernel)
         types = [literals.string(spelled) for spelled in parameter_types(line)]
         callers = {caller(device): None for device in self.context.launched_on(line.name)}
-        for device in callers or (CPU,):
+        for device in callers or (ir.CPU,):
             args: list[Node] = [tuple_of(types), self.context.source(line)]
             if source.entry != "kernel":
                 args.append(keyword("entry", literals.string(source.entry)))
@@ -169,7 +164,7 @@ class CppSection(CollectedSection):
             made = self._collection(source, device)
             self.collect((device, source.isa, source.flags), made, name, args)
 
-    def _collection(self, source: CppKernel, device: Device) -> Node:
+    def _collection(self, source: ir.CppKernel, device: ir.Device) -> Node:
         """Return the call that creates a collection for these flags on a kind of device."""
         collected_by, options = device.kind.collection
         args: list[Node] = [literals.string(source.isa)] if source.isa else []
@@ -185,18 +180,18 @@ class OpSection:
 
     name: ClassVar[str] = "ops"
     title: ClassVar[str] = "Library ops."
-    source: ClassVar[type] = TorchOp
+    source: ClassVar[type] = ir.TorchOp
 
     def __init__(self, context: Context) -> None:
         self._context = context
         plain: dict[str, bool] = {}
-        for _, line in walk(context.program):
-            if isinstance(line, ExternKernel):
+        for _, line in ir.walk(context.program):
+            if isinstance(line, ir.ExternKernel):
                 fits = has_plain_arguments(line, schema_of(context.program, line.op))
                 plain[line.op] = plain.get(line.op, True) and fits
         self._plain = plain
 
-    def add(self, line: KernelDefinition) -> None:
+    def add(self, line: ir.KernelDefinition) -> None:
         """Add an op, unless nothing calls it."""
         if line.name not in self._plain or is_method(self._context.program, line.name):
             return

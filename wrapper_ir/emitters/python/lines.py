@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import last_uses
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.calls import CallLines
@@ -14,30 +15,10 @@ from wrapper_ir.emitters.python.cuda_graphs import render_piece
 from wrapper_ir.emitters.python.literals import Node, call, flat, keyword, list_of, tuple_of
 from wrapper_ir.emitters.python.region import RegionBase, StreamLines, params_of
 from wrapper_ir.emitters.writer import CodeWriter
-from wrapper_ir.lines.args import BufferArg, BufferValue
-from wrapper_ir.lines.control import Cond, Region, RegionLine, Switch, While, shared_results
-from wrapper_ir.lines.expr import Dim, dim, free_symbols, quotient
-from wrapper_ir.lines.layout import CPU, Layout
-from wrapper_ir.lines.memory import (
-    Allocate,
-    AllocateFromPool,
-    AllocatePool,
-    Free,
-    MemoryKind,
-    Reinterpret,
-    Reuse,
-    own_memory,
-)
-from wrapper_ir.lines.symbols import (
-    AssertApart,
-    AssertLayout,
-    AssertSymbol,
-    BindSymbol,
-    ComputeSymbol,
-    dims_of,
-)
-from wrapper_ir.lines.trace import Probe, ProbeLevel
-from wrapper_ir.lines.walk import regions_of
+from wrapper_ir.lines.control import shared_results
+from wrapper_ir.lines.expr import free_symbols, quotient
+from wrapper_ir.lines.memory import own_memory
+from wrapper_ir.lines.symbols import dims_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +28,7 @@ class MemoryLines(RegionBase):
     """Renders lines that allocate, view and free memory."""
 
     @override
-    def visit_allocate(self, line: Allocate) -> None:
+    def visit_allocate(self, line: ir.Allocate) -> None:
         value = self.given.get(line.out) or self._allocation(line)
         with self.profiled(line, f"allocate {line.out}"):
             if value is not None and line.out in self.placed:
@@ -57,7 +38,7 @@ class MemoryLines(RegionBase):
         if line.zeroed:
             self.writer.line(f"{self.context.buffer(line.out)}.zero_()")
 
-    def _placed(self, line: Allocate, fresh: Node) -> None:
+    def _placed(self, line: ir.Allocate, fresh: Node) -> None:
         """Write an allocation that is a result, for which the caller may have provided memory."""
         position, unchecked = self.placed[line.out]
         if unchecked is not None:
@@ -68,7 +49,7 @@ class MemoryLines(RegionBase):
         with self.writer.indent():
             self.put(fresh, head=head)
         result = self.context.program.results[position]
-        assert isinstance(result, BufferValue)
+        assert isinstance(result, ir.BufferValue)
         layout, given = self.layout(line.out), self.layout(result.buffer)
         if (layout.size, layout.stride) != (given.size, given.stride):
             self.writer.line("else:")
@@ -76,7 +57,7 @@ class MemoryLines(RegionBase):
                 self.put(self._view(name, layout, 0), head=head)
 
     @override
-    def visit_allocate_pool(self, line: AllocatePool) -> None:
+    def visit_allocate_pool(self, line: ir.AllocatePool) -> None:
         if line.out in self.kept_pools:
             size = self.layout(line.out).nbytes
             args = () if isinstance(size, int) else (self.context.expr(size),)
@@ -87,11 +68,11 @@ class MemoryLines(RegionBase):
             with self.profiled(line, f"allocate {line.out}"):
                 self.assign(line.out, value)
 
-    def _allocation(self, line: Allocate | AllocatePool) -> Node | None:
+    def _allocation(self, line: ir.Allocate | ir.AllocatePool) -> Node | None:
         layout, memory = self.layout(line.out), line.memory
         size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
         dtype = literals.dtype(layout.dtype)
-        if memory is MemoryKind.SYMMETRIC:
+        if memory is ir.MemoryKind.SYMMETRIC:
             self.unsupported(line, "memory that peers address is not supported in Python yet")
             return None
         if own := own_memory(line, layout):
@@ -101,16 +82,16 @@ class MemoryLines(RegionBase):
             return call(self.context.imported(own.python), size, stride, dtype)
         allocator = layout.device.kind.python.allocator
         # `call` runs on the one accelerator of a program.
-        is_current = layout.device in (CPU, self.context.accelerator)
-        if memory is MemoryKind.DEFAULT and is_current and allocator:
+        is_current = layout.device in (ir.CPU, self.context.accelerator)
+        if memory is ir.MemoryKind.DEFAULT and is_current and allocator:
             return call(self.context.imported(allocator), size, stride, dtype)
         extra = [keyword("device", self.context.device(layout.device))]
-        if memory is MemoryKind.PINNED:
+        if memory is ir.MemoryKind.PINNED:
             extra.append("pin_memory=True")
         return call("torch.empty_strided", size, stride, keyword("dtype", dtype), *extra)
 
     @override
-    def visit_allocate_from_pool(self, line: AllocateFromPool) -> None:
+    def visit_allocate_from_pool(self, line: ir.AllocateFromPool) -> None:
         if line.out in self.given:
             self.assign(line.out, self.given[line.out] or "")
             return
@@ -125,7 +106,7 @@ class MemoryLines(RegionBase):
             return
         self.assign(line.out, self._view(source, layout, elements))
 
-    def _typed_pool(self, pool: str, layout: Layout) -> str:
+    def _typed_pool(self, pool: str, layout: ir.Layout) -> str:
         """Return a pool in another dtype: an empty tensor to take slices from, made once."""
         key = (pool, layout.dtype.torch_name)
         if key not in self._pools:
@@ -141,13 +122,13 @@ class MemoryLines(RegionBase):
             self.put(made, head=f"{name} = ")
         return self._pools[key]
 
-    def _view(self, source: str, layout: Layout, offset: Dim) -> Node:
+    def _view(self, source: str, layout: ir.Layout, offset: ir.Dim) -> Node:
         size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
         helper = self.context.helper("reinterpret_tensor")
         return call(helper, source, size, stride, self.context.expr(offset))
 
     @override
-    def visit_free(self, line: Free) -> None:
+    def visit_free(self, line: ir.Free) -> None:
         if line.buffer in self.kept_pools:
             self.give_back(line.buffer)
             return
@@ -159,7 +140,7 @@ class MemoryLines(RegionBase):
         self.end(line.buffer)
 
     @override
-    def visit_reuse(self, line: Reuse) -> None:
+    def visit_reuse(self, line: ir.Reuse) -> None:
         old, new = self.layout(line.donor), self.layout(line.out)
         source = self.context.buffer(line.donor)
         value: Node = source
@@ -170,7 +151,7 @@ class MemoryLines(RegionBase):
         self.bindings.define(line.out)
 
     @override
-    def visit_reinterpret(self, line: Reinterpret) -> None:
+    def visit_reinterpret(self, line: ir.Reinterpret) -> None:
         given = self.given.get(line.out)
         if line.out in self.given and given is None:
             self.bindings.define(line.out, [line.source])
@@ -181,9 +162,9 @@ class MemoryLines(RegionBase):
     def _reinterpreted(self, source: str, out: str) -> Node:
         """Return a view of a buffer with the layout of another one."""
         old, new = self.layout(source), self.layout(out)
-        start = dim(new.offset * new.dtype.itemsize - old.offset * old.dtype.itemsize)
+        start = ir.dim(new.offset * new.dtype.itemsize - old.offset * old.dtype.itemsize)
         if new.dtype is not old.dtype:
-            args = self.context.layout_args(replace(new, device=CPU))
+            args = self.context.layout_args(replace(new, device=ir.CPU))
             helper = self.context.helper("reinterpret_as")
             return call(helper, self.context.buffer(source), *args, self.context.expr(start))
         elements = quotient(start, new.dtype.itemsize)
@@ -195,18 +176,18 @@ class SymbolLines(RegionBase):
     """Renders lines that bind and compute symbols, and checks of symbols and layouts."""
 
     @override
-    def visit_bind_symbol(self, line: BindSymbol) -> None:
+    def visit_bind_symbol(self, line: ir.BindSymbol) -> None:
         buffer, source = self.context.buffer(line.source.buffer), line.source
         value = call(f"{buffer}.{source.method}", *map(str, dims_of(source)))
         self.writer.line(f"{self.context.symbol(line.symbol)} = {flat(value)}")
 
     @override
-    def visit_compute_symbol(self, line: ComputeSymbol) -> None:
+    def visit_compute_symbol(self, line: ir.ComputeSymbol) -> None:
         target = self.context.symbol(line.symbol)
         self.put(self.context.expr(line.value), head=f"{target} = ")
 
     @override
-    def visit_assert_layout(self, line: AssertLayout) -> None:
+    def visit_assert_layout(self, line: ir.AssertLayout) -> None:
         if self.context.options.checks == "never":
             return
         buffer = self.context.buffer(line.buffer)
@@ -227,7 +208,7 @@ class SymbolLines(RegionBase):
             with self.writer.indent():
                 self.put(refusal)
 
-    def _result_check(self, line: AssertLayout, layout: Layout) -> str:
+    def _result_check(self, line: ir.AssertLayout, layout: ir.Layout) -> str:
         """Return a file-level function that checks a layout; lines with the same check share it."""
         args = [literals.string(line.subject), *self.context.layout_args(layout)]
         if line.buffer in self.context.random_states:
@@ -246,7 +227,7 @@ class SymbolLines(RegionBase):
         return name
 
     @override
-    def visit_assert_symbol(self, line: AssertSymbol) -> None:
+    def visit_assert_symbol(self, line: ir.AssertSymbol) -> None:
         condition = self.context.expr(line.condition)
         text = line.message or condition
         values = [
@@ -256,7 +237,7 @@ class SymbolLines(RegionBase):
         self.put(check)
 
     @override
-    def visit_assert_apart(self, line: AssertApart) -> None:
+    def visit_assert_apart(self, line: ir.AssertApart) -> None:
         if self.context.options.checks == "never":
             return
         names = (*line.written, *line.others)
@@ -269,24 +250,24 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
     """Renders the lines of a region into a writer, in order."""
 
     @override
-    def visit_cond(self, line: Cond) -> None:
+    def visit_cond(self, line: ir.Cond) -> None:
         (then, orelse), symbols = self._functions(line)
         predicate = _as_operand(flat(self.arg(line, line.predicate)))
         self._chosen(line, symbols, f"{then} if {predicate} else {orelse}")
 
     @override
-    def visit_switch(self, line: Switch) -> None:
+    def visit_switch(self, line: ir.Switch) -> None:
         if len(self.path) == 1 and self.index in self.context.pieces:
             self._piece(line)
             return
         functions, symbols = self._functions(line)
         number = flat(self.arg(line, line.selector))
-        if isinstance(line.selector, BufferArg):
+        if isinstance(line.selector, ir.BufferArg):
             number = f"int({number})"
         place = f"[max(0, min({number}, {len(functions) - 1}))]"
         self._chosen(line, symbols, tuple_of(functions), place)
 
-    def _piece(self, line: Switch) -> None:
+    def _piece(self, line: ir.Switch) -> None:
         """Call the function of a piece, which is captured as a CUDA graph."""
         (function,), symbols = self._functions(line)
         operands = [self.arg(line, arg) for arg in line.operands]
@@ -294,18 +275,18 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
         self.results(line, line.results, value, len(line.cases[0].results))
 
     def _chosen(
-        self, line: Cond | Switch, symbols: Sequence[str], choice: Node, tail: str = ""
+        self, line: ir.Cond | ir.Switch, symbols: Sequence[str], choice: Node, tail: str = ""
     ) -> None:
         """Call the function that an expression chooses."""
         branch = self.context.names.fresh("branch")
         self.put(choice, head=f"{branch} = ", tail=tail)
         operands = [self.arg(line, arg) for arg in line.operands]
         value = call(branch, *operands, *map(self.context.symbol, symbols))
-        _, region = regions_of(line)[0]
+        _, region = ir.regions_of(line)[0]
         self.results(line, line.results, value, len(region.results))
 
     @override
-    def visit_while(self, line: While) -> None:
+    def visit_while(self, line: ir.While) -> None:
         functions, symbols = self._functions(line)
         captured = [self.arg(line, arg) for arg in line.captured]
         captured += map(self.context.symbol, symbols)
@@ -318,20 +299,22 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
         )
         self.results(line, line.results, value, len(line.carried))
 
-    def _shared(self, line: While) -> list[Node]:
+    def _shared(self, line: ir.While) -> list[Node]:
         """Return the argument with the positions of results that may be operands, if there are."""
         shared = [str(position) for position in shared_results(line)]
         return [keyword("shared", tuple_of(shared))] if shared else []
 
-    def _functions(self, line: RegionLine) -> tuple[list[str], list[str]]:
+    def _functions(self, line: ir.RegionLine) -> tuple[list[str], list[str]]:
         """Render a line's regions as functions; return their names and the symbols they take last.
 
         The symbols are those that any of the regions needs from outside.
         """
         symbols = self.symbols_of(line)
-        return [self._function(line, name, r, symbols) for name, r in regions_of(line)], symbols
+        return [self._function(line, name, r, symbols) for name, r in ir.regions_of(line)], symbols
 
-    def _function(self, line: RegionLine, step: str, region: Region, symbols: Sequence[str]) -> str:
+    def _function(
+        self, line: ir.RegionLine, step: str, region: ir.Region, symbols: Sequence[str]
+    ) -> str:
         """Render a region as a function of the module and return its name."""
         name = self.context.names.fresh(self.function_name(line, step))
         writer = CodeWriter()
@@ -360,14 +343,14 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
         return name
 
     @override
-    def visit_probe(self, line: Probe) -> None:
+    def visit_probe(self, line: ir.Probe) -> None:
         name = self.context.names.fresh(f"show_{line.when.value}")
         self.context.define("probes", name, self._probe(line))
         values: list[Node] = [self.context.buffer(buffer) for buffer in line.buffers]
         values += [self.context.expr(value) for value in line.scalars]
         self.put(call(name, *values))
 
-    def _probe(self, line: Probe) -> Node:
+    def _probe(self, line: ir.Probe) -> Node:
         """Return the call that makes a probe's function."""
         args: list[Node] = [
             literals.string(text) for text in (line.label, line.when.value, line.level.value)
@@ -378,7 +361,7 @@ class RegionRenderer(StreamLines, MemoryLines, CallLines, SymbolLines):
         if line.scalars:
             args.append(tuple_of([literals.string(str(value)) for value in line.scalars]))
         source = self.context.program.source_of(line)
-        if source and line.level is not ProbeLevel.NAMES:
+        if source and line.level is not ir.ProbeLevel.NAMES:
             args.append(keyword("source", literals.string(source)))
         return call(self.context.helper("make_probe"), *args)
 

@@ -152,17 +152,11 @@ def _flat_items(node: Group) -> str:
 
 
 def statement(node: Node, width: int, *, head: str = "", tail: str = "") -> list[str]:
-    """Return ``head node tail``, broken over lines.
+    """Return ``head node tail``, broken over lines that are indented relative to the first one.
 
-    Args:
-        node: The last bracketed part of the statement.
-        width: Columns that the indentation takes.
-        head: Text before the node, with the space between them.
-        tail: Text after it, such as ``:``.
-
-    Returns:
-        The lines, indented relative to the first one. If an expression cannot be made to fit, they
-        stand between comments that tell black to leave them alone.
+    ``node`` is the last bracketed part of the statement; indentation takes ``width`` columns. If an
+    expression cannot be made to fit, the lines stand between comments that tell black to leave them
+    alone.
     """
     return _guarded(_laid_out(node, width, head, tail), width)
 

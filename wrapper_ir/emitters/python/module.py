@@ -8,6 +8,7 @@ from wrapper_ir.analysis.borders import example_symbols, spent_inputs
 from wrapper_ir.analysis.kept import kept_around_calls
 from wrapper_ir.analysis.ops import PRODUCTS
 from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, SourceFiles
+from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.artifact import PythonArtifact
 from wrapper_ir.emitters.python.context import FOLDER, Context
 from wrapper_ir.emitters.python.cuda_graphs import render_graphs
@@ -15,15 +16,6 @@ from wrapper_ir.emitters.python.device_kernels import DeviceSection, TritonSecti
 from wrapper_ir.emitters.python.entry import Entry, keep_arenas, keep_heap, render_release
 from wrapper_ir.emitters.python.kernels import CppSection, OpSection, Section
 from wrapper_ir.emitters.python.lines import RegionRenderer
-from wrapper_ir.emitters.python.literals import (
-    Node,
-    call,
-    dict_of,
-    list_of,
-    statement,
-    string,
-    tuple_of,
-)
 from wrapper_ir.emitters.python.region import begin_streams
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title, prose
 from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, ScalarInput
@@ -92,7 +84,7 @@ def build_artifact(
 def render_module(context: Context) -> CodeWriter:
     """Render a program as a Python file."""
     if context.files is not None:
-        context.define("folder", FOLDER, call(context.helper("SourceFolder"), "__file__"))
+        context.define("folder", FOLDER, literals.call(context.helper("SourceFolder"), "__file__"))
     definitions = {section.source: section(context) for section in _DEFINITIONS}
     body = CodeWriter()
     last = context.kept.storages.last
@@ -192,24 +184,27 @@ def _constants(context: Context) -> None:
         writer.line(f"{context.buffer(name)} = None")
     if not context.program.constants:
         return
-    specs: list[Node] = []
+    specs: list[literals.Node] = []
     renamed: list[tuple[str, str]] = []
     for name, constant in context.program.constants.items():
         variable = context.buffer(name)
         writer.line(f"{variable} = None")
         if variable != name:
-            renamed.append((variable, string(name)))
+            renamed.append((variable, literals.string(name)))
         if constant.kind is ConstantKind.PACKED:
             continue  # it has no layout to check or to make up values for
         specs.append(context.spec(context.buffer(name), context.program.layout(name)))
-    context.define("constants", "CONSTANTS", tuple_of(specs))
+    context.define("constants", "CONSTANTS", literals.tuple_of(specs))
     if context.identity:
-        writer.line(
-            f"CONSTANTS_HASH = {string(context.identity)}  # delete the line to take others"
-        )
+        digest = literals.string(context.identity)
+        writer.line(f"CONSTANTS_HASH = {digest}  # delete the line to take others")
     if is_apart:
-        names = [dict_of(renamed)] if renamed else []
-        writer.lines(*statement(call(f"{FOLDER}.fill", "globals()", "CONSTANTS", *names), 0))
+        names = [literals.dict_of(renamed)] if renamed else []
+        writer.lines(
+            *literals.statement(
+                literals.call(f"{FOLDER}.fill", "globals()", "CONSTANTS", *names), 0
+            )
+        )
 
 
 # The function.
@@ -274,7 +269,7 @@ def _main(context: Context) -> CodeWriter:
         for name, number in example_symbols(context.program).items():
             writer.line(f"{context.symbol(name)} = {number}")
         items = [_made(context, param) for param in context.program.inputs]
-        writer.lines(*statement(list_of(items), writer.width, head="return "))
+        writer.lines(*literals.statement(literals.list_of(items), writer.width, head="return "))
     writer.blank(2)
     writer.line('if __name__ == "__main__":')
     with writer.indent():
@@ -288,7 +283,7 @@ def _main(context: Context) -> CodeWriter:
     return writer
 
 
-def _made(context: Context, param: Input) -> Node:
+def _made(context: Context, param: Input) -> literals.Node:
     match param:
         case ScalarInput():
             return context.symbol(param.symbol)
@@ -296,4 +291,4 @@ def _made(context: Context, param: Input) -> Node:
             return "None"
         case BufferInput():
             layout = context.program.layout(param.name)
-            return call(context.helper("random_tensor"), *context.layout_args(layout))
+            return literals.call(context.helper("random_tensor"), *context.layout_args(layout))

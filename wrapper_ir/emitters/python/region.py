@@ -9,23 +9,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from typing_extensions import override
 
+import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ordering import is_branched, stream_of
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.literals import (
-    LINE_LENGTH,
-    Node,
-    assignment,
-    call,
-    statement,
-    tuple_of,
-)
 from wrapper_ir.emitters.regions import Storages, TextWalker
-from wrapper_ir.lines.args import BufferValue, NoneValue, Value
-from wrapper_ir.lines.control import BufferInput, Input, ObjectInput, Region, ScalarInput
-from wrapper_ir.lines.kernels import MemoryPool, RecordEvent, Stream, Synchronize, WaitEvent
-from wrapper_ir.lines.layout import CPU, Device, Layout
-from wrapper_ir.lines.memory import Free
-from wrapper_ir.lines.trace import When
 from wrapper_ir.lines.traits import ends, shows, takes_memory, works
 
 if TYPE_CHECKING:
@@ -34,8 +21,6 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.emitters.python.kernels import Section
     from wrapper_ir.emitters.writer import CodeWriter
-    from wrapper_ir.lines.program import AnyLine, Program
-    from wrapper_ir.lines.walk import Path
 
 
 class RegionBase(TextWalker["Context"]):
@@ -50,7 +35,7 @@ class RegionBase(TextWalker["Context"]):
     def __init__(
         self,
         context: Context,
-        region: Region,
+        region: ir.Region,
         writer: CodeWriter,
         last: Mapping[str, int],
         definitions: Mapping[type, Section] | None = None,
@@ -60,64 +45,68 @@ class RegionBase(TextWalker["Context"]):
         constants = frozenset(context.program.constants)
         #: Variables that hold a reference to a storage, which ends with the last of them.
         self.bindings = Storages(last, constants)
-        for name in (*(p.name for p in region.params if isinstance(p, BufferInput)), *constants):
+        for name in (*(p.name for p in region.params if isinstance(p, ir.BufferInput)), *constants):
             self.bindings.define(name)
         #: Whether callers may provide memory for results.
         self.takes_out = False
         #: Allocations that are results: position, and layout if it has not been checked yet.
-        self.placed: dict[str, tuple[int, Layout | None]] = {}
+        self.placed: dict[str, tuple[int, ir.Layout | None]] = {}
         #: The file-level variable of each arena that outlives the call, by pool.
         self.kept_pools: dict[str, str] = {}
         self._pools: dict[tuple[str, str], str] = {}
         #: Variables that hold raw streams for launches, by device and stream.
-        self._handles: dict[tuple[Device, int], str] = {}
+        self._handles: dict[tuple[ir.Device, int], str] = {}
         #: Buffers that exist before the line that defines them, with their values if not bound.
         self.given: dict[str, str | None] = {}
 
     def returned(self) -> None:
         """Write the return statement."""
         values = [self.value(v) for v in self.region.results]
-        value = call("outputs.put", "outs", *values) if self.takes_out else tuple_of(values)
+        value = (
+            literals.call("outputs.put", "outs", *values)
+            if self.takes_out
+            else literals.tuple_of(values)
+        )
         self.put(value, head="return ")
 
-    def value(self, value: Value) -> str:
+    def value(self, value: ir.Value) -> str:
         """Return one result of a program or region."""
         match value:
-            case BufferValue():
+            case ir.BufferValue():
                 return self.context.buffer(value.buffer)
-            case NoneValue():
+            case ir.NoneValue():
                 return "None"
             case _:
                 return self.context.expr(value.value)
 
-    def check_out(self, position: int, layout: Layout) -> None:
+    def check_out(self, position: int, layout: ir.Layout) -> None:
         """Write the check of memory provided for a result whose layout depends on symbols."""
         size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
-        check = call("outputs.check", "outs", str(position), size, stride)
+        check = literals.call("outputs.check", "outs", str(position), size, stride)
         self.put(check)
 
-    def put(self, value: Node, *, head: str = "", tail: str = "") -> None:
+    def put(self, value: literals.Node, *, head: str = "", tail: str = "") -> None:
         """Write a statement: a value, with text before and after it."""
-        self.writer.lines(*statement(value, self.writer.width, head=head, tail=tail))
+        self.writer.lines(*literals.statement(value, self.writer.width, head=head, tail=tail))
 
-    def unpack(self, targets: Sequence[str], value: Node) -> None:
+    def unpack(self, targets: Sequence[str], value: literals.Node) -> None:
         """Write an assignment of the items of a value."""
-        self.writer.lines(*assignment(targets, value, self.writer.width, unpack=True))
+        self.writer.lines(*literals.assignment(targets, value, self.writer.width, unpack=True))
 
     @contextlib.contextmanager
-    def profiled(self, line: AnyLine, name: str) -> Iterator[None]:
+    def profiled(self, line: ir.AnyLine, name: str) -> Iterator[None]:
         """Show the profiler a range around the statements of the block, if profiling is on."""
         if not self.context.profiles:
             yield
             return
         name = literals.string(self.context.range_of(line, name))
-        device = self.context.accelerator or CPU
+        device = self.context.accelerator or ir.CPU
         shown = self.context.imported(device.kind.python.range or "shown_range")
         self.writer.line(f"with {shown}({name}):")
         with self.writer.indent():
             yield
 
-    def assign(self, name: str, value: Node, sources: Sequence[str] = ()) -> None:
+    def assign(self, name: str, value: literals.Node, sources: Sequence[str] = ()) -> None:
         """Write an assignment to a buffer's variable."""
         target = self.context.buffer(name)
         self.put(value, head=f"{target} = ")
@@ -140,19 +129,19 @@ class RegionBase(TextWalker["Context"]):
             ended += [self._pools.pop(key) for key in sorted(self._pools) if key[0] == name]
         if not ended:
             return
-        room = LINE_LENGTH - self.writer.width - len("del ")
+        room = literals.LINE_LENGTH - self.writer.width - len("del ")
         for row in wrap(", ".join(ended) + ",", room + 1, break_long_words=False):
             self.writer.line(f"del {row.removesuffix(',')}")
 
 
-def params_of(context: Context, param: Input) -> str:
+def params_of(context: Context, param: ir.Input) -> str:
     """Return the variable of an input or parameter."""
     match param:
-        case BufferInput():
+        case ir.BufferInput():
             return context.buffer(param.name)
-        case ScalarInput():
+        case ir.ScalarInput():
             return context.symbol(param.symbol)
-        case ObjectInput():
+        case ir.ObjectInput():
             return context.buffer(param.object)
 
 
@@ -179,20 +168,20 @@ class StreamLines(RegionBase):
     _inside: ExitStack | None = None
 
     @override
-    def render_line(self, line: AnyLine) -> None:
+    def render_line(self, line: ir.AnyLine) -> None:
         if works(line) and line.stream:
             self._ask_for_queues(line, self.context.program.streams[line.stream - 1].device)
         elif ends(line) and line.after:
             self._ask_for_queues(line, self.layout(line.buffer).device)
         super().render_line(line)
 
-    def _ask_for_queues(self, line: AnyLine, device: Device) -> None:
+    def _ask_for_queues(self, line: ir.AnyLine, device: ir.Device) -> None:
         """Record a line that needs streams on a device whose kind has only the caller's."""
-        if device != CPU and device.kind.queues is None:
+        if device != ir.CPU and device.kind.queues is None:
             self.refuse_streams(line, f"work on {device} is")
 
     @override
-    def render(self, index: int, path: Path) -> None:
+    def render(self, index: int, path: ir.Path) -> None:
         program = self.context.program
         block = self._wanted(index) if program.streams or program.mempools else None
         if block is not None and block != self._block:
@@ -209,7 +198,7 @@ class StreamLines(RegionBase):
         if works(line):  # it allocates nothing, so any memory pool will do
             is_inside = line.stream == self._block.stream
             return self._block if is_inside else _Block(line.stream)
-        if shows(line) and line.when is When.BEFORE:  # in the block of the call that it precedes
+        if shows(line) and line.when is ir.When.BEFORE:  # in the block of the call that it precedes
             return self._wanted(index + 1) if index + 1 < len(self.region.body) else None
         is_anywhere = stream_of(line) is None and not line.runs.orders
         return None if is_anywhere else _CALLERS
@@ -236,22 +225,22 @@ class StreamLines(RegionBase):
         self._inside, self._block = None, _CALLERS
 
     @override
-    def visit_record_event(self, line: RecordEvent) -> None:
+    def visit_record_event(self, line: ir.RecordEvent) -> None:
         self._ask_for_queues(line, line.device)
         event = self.context.queues["event", line.event]
         self.writer.line(f"{event}.record({self.context.stream(line.stream, line.device)})")
 
     @override
-    def visit_wait_event(self, line: WaitEvent) -> None:
+    def visit_wait_event(self, line: ir.WaitEvent) -> None:
         self._ask_for_queues(line, line.device)
         event = self.context.queues["event", line.event]
-        if line.device == CPU:
+        if line.device == ir.CPU:
             self.writer.line(f"{event}.synchronize()")
         else:
             self.writer.line(f"{event}.wait({self.context.stream(line.stream, line.device)})")
 
     @override
-    def visit_synchronize(self, line: Synchronize) -> None:
+    def visit_synchronize(self, line: ir.Synchronize) -> None:
         self._ask_for_queues(line, line.device)
         wait = self.context.queued("synchronize", line.device)
         self.writer.line(f"{wait}({self.context.device(line.device)})")
@@ -264,7 +253,7 @@ def begin_streams(context: Context, writer: CodeWriter) -> None:
         _begin(context, writer, ("stream", number), stream)
     for number, pool in enumerate(program.mempools, start=1):
         _begin(context, writer, ("mempool", number), pool)
-    devices = {line.event: line.device for line in program.body if isinstance(line, RecordEvent)}
+    devices = {line.event: line.device for line in program.body if isinstance(line, ir.RecordEvent)}
     for number, event in enumerate(program.events, start=1):
         name = context.queues["event", number] = context.names.fresh(f"event_{number}")
         if event.user_object is not None:
@@ -280,7 +269,7 @@ def begin_streams(context: Context, writer: CodeWriter) -> None:
 
 
 def _begin(
-    context: Context, writer: CodeWriter, key: tuple[str, int], made: Stream | MemoryPool
+    context: Context, writer: CodeWriter, key: tuple[str, int], made: ir.Stream | ir.MemoryPool
 ) -> None:
     """Write a stream or memory pool; the program's own ones are created once per file."""
     kind, number = key
@@ -290,7 +279,7 @@ def _begin(
         return
     shared = context.names.fresh(f"own_{kind}_{number}")
     args = [context.device(made.device)]
-    if isinstance(made, Stream):
+    if isinstance(made, ir.Stream):
         make = context.helper("BranchStream" if made.captured else "OwnStream")
         queues = made.device.kind.queues
         if queues is not None and queues.stream:
@@ -301,11 +290,11 @@ def _begin(
     writer.line(f"{name} = {shared}.get()")
 
 
-def _callers(program: Program) -> Iterator[Device]:
+def _callers(program: ir.Program) -> Iterator[ir.Device]:
     """Yield the devices on which some line names the caller's stream."""
     for line in program.body:
-        if isinstance(line, (RecordEvent, WaitEvent)) and line.stream == 0:
-            if line.device != CPU:
+        if isinstance(line, (ir.RecordEvent, ir.WaitEvent)) and line.stream == 0:
+            if line.device != ir.CPU:
                 yield line.device
-        elif isinstance(line, Free) and 0 in line.after:
+        elif isinstance(line, ir.Free) and 0 in line.after:
             yield program.layout(line.buffer).device

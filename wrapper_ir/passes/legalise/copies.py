@@ -13,67 +13,40 @@ import dataclasses
 import itertools
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from wrapper_ir.analysis.legality import (
-    AS_ANOTHER_TYPE,
-    Memories,
-    handed_on,
-    illegal_writes,
-    is_told_apart,
-    shared_carried,
-)
+import wrapper_ir.lines as ir
+from wrapper_ir.analysis import legality
 from wrapper_ir.analysis.liveness import Liveness
 from wrapper_ir.analysis.ops import overwritten
 from wrapper_ir.build.rewriting import Draft
-from wrapper_ir.lines.args import (
-    BufferArg,
-    BufferValue,
-    ListArg,
-    Relation,
-    ResultBuffer,
-    buffers_in,
-)
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.lines.expr import ceil_divided, dim, divided
-from wrapper_ir.lines.layout import Layout
-from wrapper_ir.lines.memory import Allocate, Reinterpret
-from wrapper_ir.lines.traits import (
-    allocates_one,
-    calls_kernel,
-    calls_op,
-    is_slice,
-    loops,
-    takes_memory,
-)
+from wrapper_ir.lines import traits
+from wrapper_ir.lines.args import buffers_in
+from wrapper_ir.lines.expr import ceil_divided, divided
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wrapper_ir.lines.args import Arg, CallResult, OpResult
-    from wrapper_ir.lines.control import Region, While
-    from wrapper_ir.lines.kernels import ExternKernel, KernelCall
-    from wrapper_ir.lines.program import AnyLine, Program
     from wrapper_ir.options.declared import Legal
 
-    Call: TypeAlias = ExternKernel | KernelCall
+    Call: TypeAlias = ir.ExternKernel | ir.KernelCall
 
 
-def copy_round_writes(program: Program, legal: Legal) -> Program:
+def copy_round_writes(program: ir.Program, legal: Legal) -> ir.Program:
     """Let calls write copies of what they may not write themselves."""
     draft = Draft(program)
     return draft.rewritten(lambda region: _lines(region, draft, legal))
 
 
-def _lines(region: Region, draft: Draft, legal: Legal) -> Iterator[AnyLine]:
+def _lines(region: ir.Region, draft: Draft, legal: Legal) -> Iterator[ir.AnyLine]:
     program = draft.program
-    memories = Memories(region, program)
+    memories = legality.Memories(region, program)
     blank: set[str] = set()
     for line in region.body:
-        found = effects(line, program)
-        wrong = illegal_writes(line, program, memories, legal)
-        if wrong and (calls_op(line) or calls_kernel(line)):
+        found = ir.effects(line, program)
+        wrong = legality.illegal_writes(line, program, memories, legal)
+        if wrong and (traits.calls_op(line) or traits.calls_kernel(line)):
             copies = {}
             for name, why in wrong.items():
-                make = _typed if why == AS_ANOTHER_TYPE else _plain
+                make = _typed if why == legality.AS_ANOTHER_TYPE else _plain
                 is_read = name in found.reads and name not in overwritten(found)
                 is_blank = memories.of(name).owner in blank
                 copies[name] = make(line, name, memories, draft, _Contents(is_read, is_blank))
@@ -82,7 +55,7 @@ def _lines(region: Region, draft: Draft, legal: Legal) -> Iterator[AnyLine]:
             yield line
         memories.learn(line)
         blank.difference_update(memories.of(name).owner for name in found.writes)
-        if is_slice(line) or (allocates_one(line) and not line.zeroed):
+        if traits.is_slice(line) or (traits.allocates_one(line) and not line.zeroed):
             blank.add(line.out)
         elif any(memories.of(donor).owner in blank for donor in found.takes):
             blank.update(found.defines)
@@ -99,11 +72,11 @@ class _Copy(NamedTuple):
     """The buffer that is written in place of another, and the lines before and after the call."""
 
     written: str
-    before: tuple[AnyLine, ...]
-    after: tuple[AnyLine, ...]
+    before: tuple[ir.AnyLine, ...]
+    after: tuple[ir.AnyLine, ...]
 
 
-def _plain(line: Call, name: str, _: Memories, draft: Draft, contents: _Contents) -> _Copy:
+def _plain(line: Call, name: str, _: legality.Memories, draft: Draft, contents: _Contents) -> _Copy:
     """Copy a buffer with its strides, since an op may compute differently where there are gaps.
 
     The copy is a view, which keeps its layout whatever the op would give.
@@ -111,49 +84,56 @@ def _plain(line: Call, name: str, _: Memories, draft: Draft, contents: _Contents
     layout = draft.own(name)
     row = dataclasses.replace(layout, size=(layout.clamped_extent,), stride=(1,))
     copy, written = draft.buffer(f"{name}_copy", row), draft.buffer(f"{name}_written", layout)
-    before: list[AnyLine] = [_allocated(line, copy), Reinterpret(written, copy, origin=line.origin)]
+    before: list[ir.AnyLine] = [
+        _allocated(line, copy),
+        ir.Reinterpret(written, copy, origin=line.origin),
+    ]
     if contents.are_read and not contents.are_unset:
         before.append(draft.copy(line, written, name))
     return _Copy(written, tuple(before), (draft.copy(line, name, written),))
 
 
-def _typed(line: Call, name: str, memories: Memories, draft: Draft, contents: _Contents) -> _Copy:
+def _typed(
+    line: Call, name: str, memories: legality.Memories, draft: Draft, contents: _Contents
+) -> _Copy:
     """Copy the elements of the memory that a view of another type covers, as that type."""
     layout, memory = draft.layout(name), memories.of(name)
     dtype, owner = memory.dtype, memory.owner
     old, new = dtype.itemsize, layout.dtype.itemsize
-    start, count = dim(layout.offset * new), layout.clamped_extent
-    first, last = divided(start, old), ceil_divided(dim(start + count * new), old)
-    skipped = divided(dim(start - first * old), new)
-    whole = Layout(layout.dtype, layout.device, (divided(dim((last - first) * old), new),), (1,))
+    start, count = ir.dim(layout.offset * new), layout.clamped_extent
+    first, last = divided(start, old), ceil_divided(ir.dim(start + count * new), old)
+    skipped = divided(ir.dim(start - first * old), new)
+    whole = ir.Layout(
+        layout.dtype, layout.device, (divided(ir.dim((last - first) * old), new),), (1,)
+    )
     copy = draft.buffer(f"{name}_copy", whole)
-    before: list[AnyLine] = [_allocated(line, copy)]
+    before: list[ir.AnyLine] = [_allocated(line, copy)]
     covers = skipped == 0 and count == layout.numel and whole.size == (count,)
     if not contents.are_unset and (contents.are_read or not covers):
-        begin = divided(dim(first * old), new)
+        begin = divided(ir.dim(first * old), new)
         given = draft.buffer(f"{name}_given", dataclasses.replace(whole, offset=begin))
-        before += [Reinterpret(given, owner, origin=line.origin), draft.copy(line, copy, given)]
+        before += [ir.Reinterpret(given, owner, origin=line.origin), draft.copy(line, copy, given)]
     written, wanted = copy, dataclasses.replace(layout, offset=skipped)
     if wanted != whole:
         written = draft.buffer(f"{name}_written", wanted)
-        before.append(Reinterpret(written, copy, origin=line.origin))
-    row = Layout(dtype, layout.device, (dim(last - first),), (1,), first)
+        before.append(ir.Reinterpret(written, copy, origin=line.origin))
+    row = ir.Layout(dtype, layout.device, (ir.dim(last - first),), (1,), first)
     target = draft.buffer(f"{name}_row", row)
     source = draft.buffer(f"{name}_back", dataclasses.replace(row, offset=0))
     after = (
-        Reinterpret(target, owner, origin=line.origin),
-        Reinterpret(source, copy, origin=line.origin),
+        ir.Reinterpret(target, owner, origin=line.origin),
+        ir.Reinterpret(source, copy, origin=line.origin),
         draft.copy(line, target, source),
     )
     return _Copy(written, tuple(before), after)
 
 
-def _allocated(line: Call, copy: str) -> Allocate:
-    mempool = line.mempool if takes_memory(line) else 0
-    return Allocate(copy, stream=line.stream, mempool=mempool, origin=line.origin)
+def _allocated(line: Call, copy: str) -> ir.Allocate:
+    mempool = line.mempool if traits.takes_memory(line) else 0
+    return ir.Allocate(copy, stream=line.stream, mempool=mempool, origin=line.origin)
 
 
-def _with_copies(line: Call, copies: Mapping[str, _Copy]) -> Iterator[AnyLine]:
+def _with_copies(line: Call, copies: Mapping[str, _Copy]) -> Iterator[ir.AnyLine]:
     """Yield a call that writes copies, with what goes before and after it.
 
     What an op returns of a buffer that it wrote is a view of the copy. The program gets one of the
@@ -161,15 +141,15 @@ def _with_copies(line: Call, copies: Mapping[str, _Copy]) -> Iterator[AnyLine]:
     """
     names = {name: copy.written for name, copy in copies.items()}
     changed = dataclasses.replace(line, args=tuple(_with_written(arg, names) for arg in line.args))
-    views: list[AnyLine] = []
-    if calls_op(changed):
+    views: list[ir.AnyLine] = []
+    if traits.calls_op(changed):
         kwargs = tuple((key, _with_written(arg, names)) for key, arg in changed.kwargs)
         kept = []
         for result in changed.results:
             source = _viewed(result)
             if source in names:
-                assert isinstance(result, ResultBuffer)
-                views.append(Reinterpret(result.out, source, origin=line.origin))
+                assert isinstance(result, ir.ResultBuffer)
+                views.append(ir.Reinterpret(result.out, source, origin=line.origin))
             else:
                 kept.append(_of_copies(result, names))
         changed = dataclasses.replace(changed, kwargs=kwargs, results=tuple(kept))
@@ -181,26 +161,26 @@ def _with_copies(line: Call, copies: Mapping[str, _Copy]) -> Iterator[AnyLine]:
     yield from views
 
 
-def _with_written(arg: Arg, names: Mapping[str, str]) -> Arg:
+def _with_written(arg: ir.Arg, names: Mapping[str, str]) -> ir.Arg:
     """Return an argument with copies in place of the buffers that the call writes."""
     match arg:
-        case ListArg():
-            return ListArg(tuple(_with_written(item, names) for item in arg.items))
-        case BufferArg() if arg.access.writes and arg.buffer in names:
+        case ir.ListArg():
+            return ir.ListArg(tuple(_with_written(item, names) for item in arg.items))
+        case ir.BufferArg() if arg.access.writes and arg.buffer in names:
             return dataclasses.replace(arg, buffer=names[arg.buffer])
         case _:
             return arg
 
 
-def _viewed(result: OpResult) -> str:
+def _viewed(result: ir.OpResult) -> str:
     """Return the only buffer that a result is a view of; empty if there is none."""
-    if not isinstance(result, ResultBuffer) or result.relation is not Relation.ALIAS:
+    if not isinstance(result, ir.ResultBuffer) or result.relation is not ir.Relation.ALIAS:
         return ""
     return result.of[0] if len(result.of) == 1 else ""
 
 
-def _of_copies(result: OpResult, names: Mapping[str, str]) -> OpResult:
-    if not isinstance(result, ResultBuffer) or names.keys().isdisjoint(result.of):
+def _of_copies(result: ir.OpResult, names: Mapping[str, str]) -> ir.OpResult:
+    if not isinstance(result, ir.ResultBuffer) or names.keys().isdisjoint(result.of):
         return result
     return dataclasses.replace(result, of=tuple(names.get(name, name) for name in result.of))
 
@@ -208,7 +188,7 @@ def _of_copies(result: OpResult, names: Mapping[str, str]) -> OpResult:
 # Loops whose operands and results share no memory, unless a write could tell.
 
 
-def separate_loops(program: Program) -> Program:
+def separate_loops(program: ir.Program) -> ir.Program:
     """Copy what loops carry in shared memory, and what their bodies hand on as it is.
 
     A loop that writes what it carries is left alone: copies would lose that.
@@ -217,26 +197,30 @@ def separate_loops(program: Program) -> Program:
     return draft.rewritten(lambda region: _with_separate_loops(region, draft))
 
 
-def _with_separate_loops(region: Region, draft: Draft) -> Iterator[AnyLine]:
+def _with_separate_loops(region: ir.Region, draft: Draft) -> Iterator[ir.AnyLine]:
     program = draft.program
-    lives = Liveness(region, program) if any(map(loops, region.body)) else None
+    lives = Liveness(region, program) if any(map(traits.loops, region.body)) else None
     for index, line in enumerate(region.body):
-        if not loops(line) or lives is None or is_told_apart(line, index, region, lives, program):
+        if (
+            not traits.loops(line)
+            or lives is None
+            or legality.is_told_apart(line, index, region, lives, program)
+        ):
             yield line
             continue
         carried = list(line.carried)
         copies: dict[str, list[str]] = {}
-        for position in shared_carried(line, lives, program):
+        for position in legality.shared_carried(line, lives, program):
             arg = carried[position]
-            assert isinstance(arg, BufferArg)
+            assert isinstance(arg, ir.BufferArg)
             copy = draft.buffer(f"{arg.buffer}_copy", draft.own(arg.buffer))
-            yield Allocate(copy, origin=line.origin)
+            yield ir.Allocate(copy, origin=line.origin)
             yield draft.copy(line, copy, arg.buffer)
             carried[position] = dataclasses.replace(arg, buffer=copy)
             copies.setdefault(arg.buffer, []).append(copy)
         left = {arg.buffer for arg in buffers_in((*carried, *line.captured))}
         results = [_views_of_copies(result, copies, left) for result in line.results]
-        for position in handed_on(line, program):
+        for position in legality.handed_on(line, program):
             results[position] = _perhaps_new(results[position])
         body = _handing_on_copies(line, draft)
         if copies or body is not line.body:
@@ -247,32 +231,32 @@ def _with_separate_loops(region: Region, draft: Draft) -> Iterator[AnyLine]:
 
 
 def _views_of_copies(
-    result: CallResult, copies: dict[str, list[str]], left: set[str]
-) -> CallResult:
+    result: ir.CallResult, copies: dict[str, list[str]], left: set[str]
+) -> ir.CallResult:
     """Return a result of a loop, which may be a view of copies as well as of what is ``left``."""
-    if not isinstance(result, ResultBuffer) or copies.keys().isdisjoint(result.of):
+    if not isinstance(result, ir.ResultBuffer) or copies.keys().isdisjoint(result.of):
         return result
     of = [(n,) * (n in left) + tuple(copies.get(n, ())) for n in result.of]
     return dataclasses.replace(result, of=tuple(dict.fromkeys(itertools.chain(*of))))
 
 
-def _perhaps_new(result: CallResult) -> CallResult:
+def _perhaps_new(result: ir.CallResult) -> ir.CallResult:
     """Return the result of a body that copies: the operand's memory only if no round is run."""
-    if not isinstance(result, ResultBuffer) or result.relation is Relation.FRESH:
+    if not isinstance(result, ir.ResultBuffer) or result.relation is ir.Relation.FRESH:
         return result
-    return dataclasses.replace(result, relation=Relation.MAY_ALIAS)
+    return dataclasses.replace(result, relation=ir.Relation.MAY_ALIAS)
 
 
-def _handing_on_copies(line: While, draft: Draft) -> Region:
+def _handing_on_copies(line: ir.While, draft: Draft) -> ir.Region:
     """Return the body of a loop with copies of what it handed on as it is."""
     body, results = line.body, list(line.body.results)
-    added: list[AnyLine] = []
-    for position in handed_on(line, draft.program):
+    added: list[ir.AnyLine] = []
+    for position in legality.handed_on(line, draft.program):
         value = results[position]
-        assert isinstance(value, BufferValue)
+        assert isinstance(value, ir.BufferValue)
         copy = draft.buffer(f"{value.buffer}_copy", draft.own(value.buffer))
-        added += [Allocate(copy, origin=line.origin), draft.copy(line, copy, value.buffer)]
-        results[position] = BufferValue(copy)
+        added += [ir.Allocate(copy, origin=line.origin), draft.copy(line, copy, value.buffer)]
+        results[position] = ir.BufferValue(copy)
     if not added:
         return body
     return dataclasses.replace(body, body=(*body.body, *added), results=tuple(results))
