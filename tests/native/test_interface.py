@@ -13,7 +13,7 @@ import torch
 from torch._inductor.package import load_package, package_aoti
 
 from tests.native import calls
-from wrapper_ir.toolchain import compiler, native, objects
+from wrapper_ir.toolchain import compiler, native
 from wrapper_ir.toolchain.cache import DiskCache
 from wrapper_ir.toolchain.compiler import include_dirs, native_flags, native_include_dirs, run
 from wrapper_ir.toolchain.errors import CompileError
@@ -91,8 +91,7 @@ def test_a_clean_artefact(library: Path, beside: Path) -> None:
 
 def use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have our C++ read from another folder."""
-    for module in (compiler, native, objects):
-        monkeypatch.setattr(module, "NATIVE", folder)
+    monkeypatch.setattr(compiler, "NATIVE", folder)
 
 
 def test_objects_are_found_again_and_equal_wherever_they_are_made(
