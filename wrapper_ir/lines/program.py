@@ -16,7 +16,7 @@ from wrapper_ir.lines.args import Arg, BufferArg, Value
 from wrapper_ir.lines.base import Use
 from wrapper_ir.lines.control import AnyLine as AnyLine  # re-exported next to Program
 from wrapper_ir.lines.control import Input, Region
-from wrapper_ir.lines.effects import Effects, effects
+from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.kernels import Event, KernelDefinition, MemoryPool, Stream
 from wrapper_ir.lines.layout import Layout
 from wrapper_ir.lines.trace import Probe
@@ -391,9 +391,8 @@ class Program:
         """Names in the model, for constants and for buffers that are views of one."""
         found = {name: constant.qualified_name for name, constant in self.constants.items()}
         for line in lines_in(self.body):
-            done = effects(line) if found else Effects()
-            for alias in done.aliases:
-                if alias.source in found and alias.source in done.uses:
+            for alias in effects(line).aliases if found else ():
+                if alias.source in found:
                     found[alias.name] = found[alias.source]
         return {name: qualified for name, qualified in found.items() if qualified}
 
