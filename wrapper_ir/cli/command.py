@@ -135,17 +135,12 @@ programs_argument = click.argument(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
 
-def _allow_overwriting(_: click.Context, __: click.Parameter, value: object) -> None:
-    if value:
-        force()
-
-
 #: ``--force``: outputs may replace files of other kinds.
 force_option = click.option(
     "--force",
     is_flag=True,
     expose_value=False,
-    callback=_allow_overwriting,
+    callback=lambda _, __, value: force() if value else None,
     help="Overwrite files of other kinds, too.",
 )
 

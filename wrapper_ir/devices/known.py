@@ -16,9 +16,7 @@ TRITON: Final = kind.KernelLanguage(
     package="triton",
     suffix=".py",
     types={
-        "f64": "fp64",
-        "f32": "fp32",
-        "f16": "fp16",
+        **{f"f{bits}": f"fp{bits}" for bits in (64, 32, 16)},
         "bf16": "bf16",
         "f8e4m3fn": "fp8e4nv",
         "f8e5m2": "fp8e5",

@@ -102,22 +102,12 @@ CPP_WRAPPER: Final = Option(
 
 #: Every spelling of a level -> its name. The numbers and the long names are Inductor's.
 LEVEL_SPELLINGS: Final = {
-    "off": "off",
-    "0": "off",
-    "save": "save",
+    **{name: name for name in ("off", "save", "print", "names", "check", "check_nan", "stats")},
+    **{name: name for name in ("compare", "hook")},
+    **dict(zip("0123", ("off", "save", "print", "names"), strict=True)),
     "save_only": "save",
-    "1": "save",
-    "print": "print",
     "print_only": "print",
-    "2": "print",
-    "names": "names",
     "print_kernel_names_only": "names",
-    "3": "names",
-    "check": "check",
-    "check_nan": "check_nan",
-    "stats": "stats",
-    "compare": "compare",
-    "hook": "hook",
 }
 
 #: The name of each level, in the order of the documentation.

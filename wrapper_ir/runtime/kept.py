@@ -365,19 +365,14 @@ _DEFAULT_MMAP_MAX: Final = 65536
 _NEVER: Final = -1
 
 
-def _trim() -> None:
-    """Return free memory to the system."""
-    trim = _of_c_library("malloc_trim", ctypes.c_size_t)
-    if trim is not None:
-        trim(0)
-
-
 class _Freed:
     """The hook that returns free memory to the system when kept memory is released."""
 
     def release(self) -> int:
         """Return free memory to the system; the C library does not say how much, so return 0."""
-        _trim()
+        trim = _of_c_library("malloc_trim", ctypes.c_size_t)
+        if trim is not None:
+            trim(0)
         return 0
 
 
@@ -411,5 +406,5 @@ def keep_malloc_memory(*, keep: bool = True) -> bool:
         register(_freed)
     else:
         done &= mallopt(_MMAP_THRESHOLD, _DEFAULT_THRESHOLD)
-        _trim()
+        _freed.release()
     return bool(done)

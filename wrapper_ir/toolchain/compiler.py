@@ -98,9 +98,7 @@ def _program(words: tuple[str, ...]) -> str:
 def find_compiler(cache: DiskCache | None = None) -> Compiler:
     """Return the compiler named by ``CXX``, or else ``g++``.
 
-    Args:
-        cache: The cache that remembers the version under the executable's path, time and size, so
-            that later processes need not run the compiler to learn it.
+    The cache remembers its version, so that later processes need not run it to learn that.
 
     Raises:
         CompilerNotFoundError: There is no compiler, or it does not run.

@@ -133,11 +133,9 @@ _ARM = (
 
 _ALIASES = {
     "avx512_vnni": "avx512 avx512_vnni",
-    "amx": "avx512 avx512_vnni amx_tile",
-    "amx_tile": "avx512 avx512_vnni amx_tile",
+    **dict.fromkeys(("amx", "amx_tile"), "avx512 avx512_vnni amx_tile"),
     "neon": "asimd",
-    "invalid_vec_isa": "none",
-    "scalar": "none",
+    **dict.fromkeys(("invalid_vec_isa", "scalar"), "none"),
 }
 
 #: Names of the instruction sets for which code can be built on any machine of the architecture.

@@ -75,15 +75,10 @@ _NUMBERED: Final = """
 uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool
 qint8 quint8 qint32 bfloat16
 """
+_FROM_23: Final = "float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz uint16 uint32 uint64"
 DTYPE_NUMBERS: Final = {
     **{name: number for number, name in enumerate(_NUMBERED.split())},
-    "float8_e5m2": 23,
-    "float8_e4m3fn": 24,
-    "float8_e5m2fnuz": 25,
-    "float8_e4m3fnuz": 26,
-    "uint16": 27,
-    "uint32": 28,
-    "uint64": 29,
+    **{name: number for number, name in enumerate(_FROM_23.split(), 23)},
     "float8_e8m0fnu": 44,
     "float4_e2m1fn_x2": 45,
 }

@@ -226,16 +226,14 @@ def corpus(name: str | None, as_list: bool, targets: tuple[str, ...], as_json: b
     The corpus is a set of small programs, each about one thing, that every emitter is tested on.
     With a NAME, that program is printed.
     """
-    from wrapper_ir.errors import nearest
+    from wrapper_ir.errors import did_you_mean
     from wrapper_ir.testing.corpus_files import about, corpus_files
 
     if name is not None:
         file = corpus_files().get(name)
         if file is None:
-            close = nearest(name, corpus_files())
-            hint = "" if close is None else f"; did you mean '{close}'?"
-            message = f"the corpus has no program '{name}'{hint}"
-            raise click.BadParameter(message, param_hint="NAME")
+            words = f"the corpus has no program '{name}'", did_you_mean(name, corpus_files())
+            raise click.BadParameter("; ".join(filter(None, words)), param_hint="NAME")
         click.echo(file.read_text("utf-8"), nl=False)
         return
     subjects = {each: about(each) for each in corpus_files()}

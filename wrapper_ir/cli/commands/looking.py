@@ -52,13 +52,10 @@ def show(file: str, origins: bool, brief: bool, color: bool | None) -> None:
     if brief:
         kept = (line for line in text.splitlines(True) if not line.lstrip().startswith(_ASIDE))
         text = "".join(kept)
-    if color is None:
-        color = sys.stdout.isatty()
-    if not color:
+    if color or (color is None and sys.stdout.isatty()):
+        print_highlighted(text)
+    else:
         click.echo(text, nl=not text.endswith("\n"))
-        return
-
-    print_highlighted(text)
 
 
 @cli.command("""

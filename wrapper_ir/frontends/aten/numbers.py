@@ -70,11 +70,11 @@ def _both(logical: Make, bitwise: Make) -> Make:
 FUNCTIONS: Final[Mapping[Any, Make]] = {
     # The arguments are sympy's, which has these operators.
     **{f: f for f in (operator.add, operator.sub, operator.mul, operator.neg, operator.pos)},
-    operator.abs: sympy.Abs,
+    **dict.fromkeys((operator.abs, abs), sympy.Abs),
     operator.floordiv: _of_ints(ours.FloorDiv),
     operator.truediv: ours.TrueDiv,
     operator.mod: _of_ints(ours.Mod),
-    operator.pow: _pow,
+    **dict.fromkeys((operator.pow, pow), _pow),
     **{
         getattr(operator, relation.lower()): getattr(sympy, relation)
         for relation in ("Eq", "Ne", "Lt", "Le", "Gt", "Ge")
@@ -84,24 +84,17 @@ FUNCTIONS: Final[Mapping[Any, Make]] = {
     operator.xor: ours.BitXor,
     operator.lshift: ours.ShiftLeft,
     operator.rshift: ours.ShiftRight,
-    operator.not_: sympy.Not,
-    torch.sym_not: sympy.Not,
-    torch.sym_max: sympy.Max,
-    torch.sym_min: sympy.Min,
-    torch.sym_int: _to_int,
-    torch.sym_float: _to_float,
+    **dict.fromkeys((operator.not_, torch.sym_not), sympy.Not),
+    **dict.fromkeys((torch.sym_max, max), sympy.Max),
+    **dict.fromkeys((torch.sym_min, min), sympy.Min),
+    **dict.fromkeys((torch.sym_int, int), _to_int),
+    **dict.fromkeys((torch.sym_float, float), _to_float),
     torch.sym_ite: ours.Where,
     torch.sym_sum: lambda values: sympy.Add(*values),
     math.floor: _rounded(ours.Floor),
     math.ceil: _rounded(ours.Ceil),
     math.trunc: _rounded(ours.Truncate),
     round: _rounded(ours.Round),
-    abs: sympy.Abs,
-    pow: _pow,
-    int: _to_int,
-    float: _to_float,
-    max: sympy.Max,
-    min: sympy.Min,
     **{getattr(math, name): make for name, make in REAL_FUNCTIONS.items()},
     complex: lambda *parts: None,
 }

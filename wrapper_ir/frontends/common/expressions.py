@@ -39,37 +39,26 @@ _LARGEST: Final = sympy.Float(sys.float_info.max)
 
 #: Torch's functions, by class name -> the equivalent in our vocabulary.
 _FUNCTIONS: Final[Mapping[str, Make]] = {
-    "FloorDiv": ours.FloorDiv,
+    # These have the same names there.
+    **{n: getattr(ours, n) for n in ("FloorDiv", "CeilDiv", "Mod", "Where", "FloatPow", "ToFloat")},
+    **{name: getattr(sympy, name) for name in ("Min", "Max", "Abs")},
     "CleanDiv": ours.FloorDiv,
-    "CeilDiv": ours.CeilDiv,
     "ModularIndexing": lambda value, divisor, modulus: ours.Mod(
         ours.FloorDiv(value, divisor), modulus
     ),
     "PythonMod": ours.Mod,
-    "Mod": ours.Mod,
-    "Where": ours.Where,
-    "Min": sympy.Min,
-    "Max": sympy.Max,
     "LShift": ours.ShiftLeft,
     "RShift": ours.ShiftRight,
     "PowByNatural": sympy.Pow,
-    "FloatPow": ours.FloatPow,
-    "FloatTrueDiv": ours.TrueDiv,
-    "IntTrueDiv": ours.TrueDiv,
-    "ToFloat": ours.ToFloat,
+    **dict.fromkeys(("FloatTrueDiv", "IntTrueDiv"), ours.TrueDiv),
     "TruncToFloat": lambda value: ours.ToFloat(ours.Truncate(value)),
     "TruncToInt": ours.Truncate,
-    "FloorToInt": ours.Floor,
-    "CeilToInt": ours.Ceil,
+    **dict.fromkeys(("FloorToInt", "floor"), ours.Floor),
+    **dict.fromkeys(("CeilToInt", "ceiling"), ours.Ceil),
     "RoundToInt": ours.Round,
     "Identity": lambda value: value,
-    "BitwiseFn_bitwise_and": ours.BitAnd,
-    "BitwiseFn_bitwise_or": ours.BitOr,
-    "BitwiseFn_bitwise_xor": ours.BitXor,
+    **{f"BitwiseFn_bitwise_{n.lower()}": getattr(ours, f"Bit{n}") for n in ("And", "Or", "Xor")},
     **{f"OpaqueUnaryFn_{name}": make for name, make in REAL_FUNCTIONS.items()},
-    "floor": ours.Floor,
-    "ceiling": ours.Ceil,
-    "Abs": sympy.Abs,
 }
 
 

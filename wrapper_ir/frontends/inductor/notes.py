@@ -120,6 +120,19 @@ CallNote: TypeAlias = KernelNote | TritonNote | AlternativesNote | ForeignNote
 """What a line calls: a kernel, or the one of several that is chosen."""
 
 
+@dataclass(slots=True)
+class LineNote:
+    """A line with what is known of it, or a node that is converted as a whole."""
+
+    line: Any = None
+    writer: Any = None  #: the IR node that Inductor was generating code for
+    call: CallNote | None = None  #: the kernel that it calls
+    control: Any = None  #: a choice, a loop or a call of a subgraph, in place of its lines
+    part: PartNote | None = None  #: the result that its text reduces from partial results
+    handle: str = ""  #: of the call after a comment, in Inductor's provenance
+    waits: bool = False  #: whether its text waits for the device
+
+
 class NotingForeign(compat.Mixin):  # type: ignore[misc]  # of no type
     """Mixin that records the language of kernels; precedes Inductor's scheduling in the MRO."""
 

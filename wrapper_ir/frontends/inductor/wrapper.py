@@ -10,6 +10,7 @@ its own way, which is the fallback of ``on_unsupported="stock"``.
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.emitters.base import EmitError
@@ -20,7 +21,13 @@ from wrapper_ir.frontends.inductor.compat import V, ir
 from wrapper_ir.frontends.inductor.convert.graph import Passing, convert_graph, passing_of
 from wrapper_ir.frontends.inductor.devices import keep_whole
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.notes import AlternativesNote, CallNote, ControlNote, PartNote
+from wrapper_ir.frontends.inductor.notes import (
+    AlternativesNote,
+    CallNote,
+    ControlNote,
+    LineNote,
+    PartNote,
+)
 from wrapper_ir.frontends.inductor.output_code import emit_module
 from wrapper_ir.frontends.inductor.triton import note_of_users_kernel
 from wrapper_ir.lines.expr import UnsupportedExprError
@@ -55,19 +62,11 @@ class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
 
     def _open_notes(self, session: sessions.Session) -> None:
         self.session = session
-        #: Index of a line -> the IR node that Inductor was generating code for.
-        self.writing_node: dict[int, Any] = {}
-        #: Index of a kernel call -> the kernel and its arguments.
-        self.call_notes: dict[int, CallNote] = {}
+        #: Index of a line -> what is known of it.
+        self.line_notes: defaultdict[int, LineNote] = defaultdict(LineNote)
         self._next_call: CallNote | None = None
         #: Name of a kernel -> the last note of it.
         self._last_notes: dict[str, Any] = {}
-        #: Index of a comment -> the next call's handle in Inductor's provenance.
-        self.handle_notes: dict[int, str] = {}
-        #: Indices of lines of text that wait for the GPU.
-        self.wait_notes: set[int] = set()
-        #: Index of a line of text -> the result that it combines from partial results.
-        self.part_notes: dict[int, PartNote] = {}
         #: The result that the next text combines from partial results.
         self.writing_part: PartNote | None = None
         #: Name of a kernel -> how Inductor defines it.
@@ -84,7 +83,7 @@ class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
 
     def note_wait(self) -> None:
         """Record that the next line waits for the GPU."""
-        self.wait_notes.add(len(self.lines))
+        self.line_notes[len(self.lines)].waits = True
 
     def note_alternatives(self, name: str, kernels: Sequence[Any], shapes: Any) -> None:
         """Record the equivalent kernels of the next call, each of which has been recorded itself.
@@ -126,16 +125,13 @@ class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
 
     def writeline(self, line: Any) -> None:
         """Append a line, recording its writer."""
-        index = len(self.lines)
-        node = _writing_node()
-        if node is not None:
-            self.writing_node[index] = node
-        if isinstance(line, str) and self.writing_part is not None:
-            self.part_notes[index] = self.writing_part
-        note = self._next_call
-        if note is not None and getattr(line, "arg_types", None) is not None:
-            if line.kernel_name == note.name:
-                self.call_notes[index] = note
+        known, call = self.line_notes[len(self.lines)], self._next_call
+        known.writer = _writing_node()
+        if isinstance(line, str):
+            known.part = self.writing_part
+        if call is not None and getattr(line, "arg_types", None) is not None:
+            if line.kernel_name == call.name:
+                known.call = call
             self._next_call = None
         super().writeline(line)
 
@@ -144,7 +140,7 @@ class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
     ) -> None:
         """Write a call's provenance handle as Inductor does, recording it."""
         if debug_handle is not None:
-            self.handle_notes[len(self.lines)] = f"{kernel_name}:{debug_handle}"
+            self.line_notes[len(self.lines)].handle = f"{kernel_name}:{debug_handle}"
         super().write_provenance_debug_handle(kernel_name, debug_handle)
 
     def codegen_conditional(self, conditional: Any) -> None:

@@ -83,14 +83,12 @@ class CutGraphs:
     def status(self) -> GraphStatus:
         """The status of calls so far, summed over the pieces."""
         all_ = [piece.status for piece in self._pieces]
+        counted = ("graphs", "captures", "replays", "plain")
         return GraphStatus(
             self._program,
-            sum(each.graphs for each in all_),
-            sum(each.captures for each in all_),
-            sum(each.replays for each in all_),
-            sum(each.plain for each in all_),
-            dict(sum((Counter(each.reasons) for each in all_), Counter[str]())),
-            bool(all_) and all(each.refused for each in all_),
+            **{name: sum(getattr(each, name) for each in all_) for name in counted},
+            reasons=dict(sum((Counter(each.reasons) for each in all_), Counter[str]())),
+            refused=bool(all_) and all(each.refused for each in all_),
         )
 
     def release(self) -> int:

@@ -10,31 +10,24 @@ what Inductor would write.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 import torch
 
 from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES, checked_op, inductor_config, ir
+from wrapper_ir.frontends.inductor.convert import externs as ops
 from wrapper_ir.frontends.inductor.convert.control import convert_control
 from wrapper_ir.frontends.inductor.convert.cpp_and_triton import (
     convert_kernel_call,
     kernels_to_tune,
-)
-from wrapper_ir.frontends.inductor.convert.externs import (
-    ExternConverter,
-    bind_item,
-    bind_unbacked,
-    node_op,
-    plain_args,
 )
 from wrapper_ir.frontends.inductor.convert.memory import allocate, combine_parts, reinterpret, reuse
 from wrapper_ir.frontends.inductor.convert.operators import add_check, hooked_name, print_arguments
 from wrapper_ir.frontends.inductor.convert.values import op_called
 from wrapper_ir.frontends.inductor.devices import MEMPOOL_BLOCK, STREAM_BLOCK
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.notes import CallNote, PartNote
+from wrapper_ir.frontends.inductor.notes import LineNote
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.kernels import Synchronize
 from wrapper_ir.lines.memory import Allocate
@@ -48,20 +41,7 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.streams import Queues
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A line with the wrapper's notes on it, or a node that is converted as a whole."""
-
-    line: Any = None
-    writer: Any = None  #: the IR node that wrote the line
-    call: CallNote | None = None  #: the kernel that it calls
-    control: Any = None  #: a choice, a loop or a call of a subgraph, in place of its lines
-    part: PartNote | None = None  #: the result that its text reduces from partial results
-    handle: str = ""  #: of the call after a comment, in Inductor's provenance
-    waits: bool = False  #: whether its text waits for the device
-
-
-def _entries(wrapper: Any) -> Iterator[Entry]:
+def _entries(wrapper: Any) -> Iterator[LineNote]:
     """Yield the lines of a wrapper, with the lines of a partition in place of its call."""
     end = 0
     for index, line in enumerate(wrapper.lines):
@@ -71,19 +51,16 @@ def _entries(wrapper: Any) -> Iterator[Entry]:
             if note.partition is not None:
                 yield from _entries(note.partition)
             else:
-                yield Entry(control=note.node)
+                yield LineNote(control=note.node)
         if index >= end:
-            writer, call = wrapper.writing_node.get(index), wrapper.call_notes.get(index)
-            part, handle = wrapper.part_notes.get(index), wrapper.handle_notes.get(index, "")
-            waits = index in wrapper.wait_notes
-            yield Entry(line, writer, call, part=part, handle=handle, waits=waits)
+            yield dataclasses.replace(wrapper.line_notes[index], line=line)
 
 
 def convert_lines(scope: Scope, wrapper: Any) -> None:
     """Convert all lines of one wrapper of ours into a scope, in Inductor's order."""
     entries = list(_entries(wrapper))
     scope.shared.tuners.expect(kernel for e in entries for kernel in kernels_to_tune(e.call))
-    to = _Lines(scope, ExternConverter(scope, [entry.line for entry in entries]))
+    to = _Lines(scope, ops.ExternConverter(scope, [entry.line for entry in entries]))
     for entry in entries:
         if entry.control is not None:
             _refuse_on_stream(scope, entry.control)
@@ -109,14 +86,14 @@ def _refuse_on_stream(scope: Scope, node: Any) -> None:
 class _Lines:
     """Converts single lines into a scope, and the library ops among them with ``externs``."""
 
-    def __init__(self, scope: Scope, externs: ExternConverter) -> None:
+    def __init__(self, scope: Scope, externs: ops.ExternConverter) -> None:
         self.scope = scope
         self.externs = externs
         self._done: set[int] = set()
         #: The last kernel called, and the names of its arguments.
         self._called: tuple[str, Sequence[str]] = ("", ())
 
-    def line(self, entry: Entry) -> None:
+    def line(self, entry: LineNote) -> None:
         """Convert a line that is not text."""
         kind = type(entry.line).__name__
         if kind in _LINES:
@@ -197,20 +174,20 @@ class _Lines:
 
     # Lines.
 
-    def kernel_call(self, entry: Entry) -> None:
+    def kernel_call(self, entry: LineNote) -> None:
         convert_kernel_call(self.scope, entry.line, entry.call)
         passed = [name for name in entry.line.call_args if isinstance(name, str)]
         self._called = (entry.line.kernel_name, passed)
 
-    def check_layout(self, entry: Entry) -> None:
+    def check_layout(self, entry: LineNote) -> None:
         line = entry.line
         assert_layout(self.scope, line.name, checked_op(line), entry.writer)
 
-    def check_layouts(self, entry: Entry) -> None:
+    def check_layouts(self, entry: LineNote) -> None:
         for name, _size, _stride in entry.line.asserts:
             assert_layout(self.scope, name, entry.line.op_name, entry.writer)
 
-    def check_alignment(self, entry: Entry) -> None:
+    def check_alignment(self, entry: LineNote) -> None:
         line = entry.line
         assert_alignment(self.scope, line.name, line.alignment, line.op_name, entry.writer)
 
@@ -229,7 +206,7 @@ class _Lines:
             self.scope.emit(AssertSymbol(condition, str(node.msg), origin=origin))
 
     def copy_into(self, node: Any) -> None:
-        self.externs.call(node, torch.ops.aten.copy_.default, plain_args(node), {})
+        self.externs.call(node, torch.ops.aten.copy_.default, ops.plain_args(node), {})
 
     def copy_to_device(self, node: Any) -> None:
         (source,) = node.inputs
@@ -257,7 +234,7 @@ class _Lines:
         raise UnsupportedLineError("tensor descriptor", str(node.name), why, hint=hint)
 
     def call_in_place(self, node: Any) -> None:
-        self.externs.call(node, node_op(node), plain_args(node), {})
+        self.externs.call(node, ops.node_op(node), ops.plain_args(node), {})
 
     def select_offset(self, node: Any) -> None:
         """Compute the offset of a selected element; a negative index counts from the end."""
@@ -285,7 +262,7 @@ def _queues(scope: Scope, line: Any) -> Queues:
     """Return what opens a block, which in a region must be one of the caller's stream."""
     if scope.is_region and getattr(line, "stream_idx", -1) != 0:
         why = "branches, loops and subgraphs run on one stream and default memory"
-        raise UnsupportedLineError(type(line).__name__, _shown(Entry(line)), why)
+        raise UnsupportedLineError(type(line).__name__, _shown(LineNote(line)), why)
     return scope.shared.queues
 
 
@@ -317,20 +294,20 @@ _LINES: Final[Mapping[str, Callable[[Scope, Any], None]]] = {
     MEMPOOL_BLOCK[0]: lambda scope, line: _queues(scope, line).enter_mempool(line),
     MEMPOOL_BLOCK[1]: lambda scope, line: scope.shared.queues.exit_mempool(),
     "SymbolicCallArgLine": _compute_argument,
-    "UnbackedSymbolDefsLine": bind_unbacked,
-    "DynamicScalarLine": bind_item,
+    "UnbackedSymbolDefsLine": ops.bind_unbacked,
+    "DynamicScalarLine": ops.bind_item,
 }
 
-_CALLS: Final[Mapping[str, Callable[[ExternConverter, Any], None]]] = {
-    "ExternKernelOutLine": ExternConverter.out,
-    "ExternKernelAllocLine": ExternConverter.alloc,
-    "ExternKernelMultiOutLine": ExternConverter.multi_out,
-    "IndexPutFallbackLine": ExternConverter.index_put,
-    "ScatterFallbackLine": ExternConverter.scatter,
+_CALLS: Final[Mapping[str, Callable[[ops.ExternConverter, Any], None]]] = {
+    "ExternKernelOutLine": ops.ExternConverter.out,
+    "ExternKernelAllocLine": ops.ExternConverter.alloc,
+    "ExternKernelMultiOutLine": ops.ExternConverter.multi_out,
+    "IndexPutFallbackLine": ops.ExternConverter.index_put,
+    "ScatterFallbackLine": ops.ExternConverter.scatter,
 }
 
 #: Lines that the wrapper takes notes on.
-_NOTED: Final[Mapping[str, Callable[[_Lines, Entry], None]]] = {
+_NOTED: Final[Mapping[str, Callable[[_Lines, LineNote], None]]] = {
     "KernelCallLine": _Lines.kernel_call,
     "AssertSizeStrideLine": _Lines.check_layout,
     "GroupedAssertSizeStrideLine": _Lines.check_layouts,
@@ -351,7 +328,7 @@ _NODES: Final[Mapping[str, Callable[[_Lines, Any], None]]] = {
 }
 
 
-def _shown(entry: Entry) -> str:
+def _shown(entry: LineNote) -> str:
     """Return a short text that identifies a line, without printing the whole graph."""
     fields = []
     for name in ("kernel_name", "name", "result_name", "output_name", "device_idx", "stream_idx"):

@@ -110,7 +110,9 @@ class _OnZeros(compat.DefaultHandler):
         self._touch(name, index)
         self._stored[name] = value if mode is None else ValueRanges.unknown()
 
-    store_reduction = store
+    def store_reduction(self, name: str, index: Any, value: Any) -> None:
+        """Remember the range of a reduction's result."""
+        self.store(name, index, value)
 
     def reduction(self, dtype: Any, src_dtype: Any, reduction_type: str, value: Any) -> Any:
         """Return an unknown range for each result of a reduction."""
