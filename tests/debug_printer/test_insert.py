@@ -187,6 +187,33 @@ def test_views_of_constants_go_by_the_names_of_the_model() -> None:
     assert '"before", "print", ("layer.weight",)' in " ".join(source.split())
 
 
+WRITTEN = """\
+wir 2
+program @p inference logical
+
+constant %w : f32[4] @cpu = parameter "layer.weight"
+
+extern aten::neg_(Tensor(a!) self) -> Tensor(a!)
+extern aten::abs(Tensor self) -> Tensor
+
+  %v = reinterpret %w : i32[4] @cpu
+  %n = aten::neg_(inout %v) : i32[4] @cpu alias(%v)
+  %a = aten::abs(%n) : i32[4] @cpu
+return %a
+"""
+
+
+def test_emitters_show_one_name_for_memory_of_a_constant_that_an_op_wrote() -> None:
+    """The FX emitter makes a view of what the op returns."""
+    made = insert_probes(wir.parse(WRITTEN), DebugPrinter("print", when="before"))
+    shown = []
+    for target in ("python", "cpp", "fx"):
+        lowered = wir.prepare(made, target)
+        found = [probe for probe in probes(lowered) if "abs" in probe.label]
+        shown.append([lowered.shown_names(probe) for probe in found])
+    assert shown == [[["layer.weight"]]] * 3
+
+
 def test_a_hook_has_probes_of_its_own() -> None:
     both = probes(insert_probes(two_calls(), DebugPrinter("names", calls="0", hook=print)))
     assert [(probe.level.value, probe.when.value, probe.buffers) for probe in both] == [
