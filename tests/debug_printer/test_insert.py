@@ -191,7 +191,7 @@ WRITTEN = """\
 wir 2
 program @p inference logical
 
-constant %w : f32[4] @cpu = parameter "layer.weight"
+constant %w : f32[4] @cpu = parameter "layer.weight" mutable
 
 extern aten::neg_(Tensor(a!) self) -> Tensor(a!)
 extern aten::abs(Tensor self) -> Tensor
