@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -117,3 +118,30 @@ def test_an_error_of_the_call_comes_through() -> None:
 def test_what_we_did_not_compile_is_refused(other: Callable[..., Any]) -> None:
     with pytest.raises(NothingCalledError, match="ran no graph that wrapper_ir compiled"):
         wir.explain_call(other, torch.randn(3), seconds=0.01)
+
+
+def test_other_threads_call_meanwhile() -> None:
+    """They get their results, and are not part of the report."""
+    compiled = torch.compile(lambda x: x.sin() + 1, backend="wrapper_ir")
+    x = torch.randn(3)
+    wanted = compiled(x)
+    compiled(x)
+    is_over = threading.Event()
+    wrong: list[Tensor] = []
+
+    def work() -> None:
+        while not is_over.is_set():
+            if not torch.equal(found := compiled(x), wanted):
+                wrong.append(found)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        report = wir.explain_call(compiled, x, seconds=0.05)
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+    assert len(report.graphs) == 1
+    assert not wrong

@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from operator import attrgetter
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -216,6 +217,7 @@ class _Spans:
     """Notes when graphs and their programs run."""
 
     def __init__(self) -> None:
+        self._thread = get_ident()
         self._found: list[_Span] = []
         self._open: _Span | None = None
         start = _clock()
@@ -229,11 +231,11 @@ class _Spans:
         before = [(graph.compiled, graph.compiled.current_callable) for graph in straight.graphs]
         for graph in straight.graphs:
             graph.compiled.current_callable = self._noting(graph, graph.compiled.current_callable)
-        straight.watchers.append(self._outer)
+        straight.watchers[self._thread] = self._outer
         try:
             yield
         finally:
-            straight.watchers.remove(self._outer)
+            del straight.watchers[self._thread]
             for compiled, function in before:
                 compiled.current_callable = function
 
@@ -253,6 +255,8 @@ class _Spans:
 
     def _noting(self, graph: Graph, function: Callable[..., Any]) -> Callable[..., Any]:
         def noting(args: list[Any]) -> Any:
+            if get_ident() != self._thread:
+                return function(args)
             span = self._open or _Span(graph)
             start = _clock()
             results = function(args)

@@ -18,6 +18,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from threading import get_ident
 from types import CodeType
 from typing import Any
 
@@ -78,8 +79,8 @@ _noted: contextvars.ContextVar[list[Graph] | None] = contextvars.ContextVar("not
 #: All graphs that are alive.
 graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
 
-#: The last of these, if any, is given each straight call: the graph, what to call, and arguments.
-watchers: list[Callable[[Graph, Callable[..., Any], tuple[Any, ...]], Any]] = []
+#: Takes the straight calls of a thread, by its number: the graph, what to call, and arguments.
+watchers: dict[int, Callable[[Graph, Callable[..., Any], tuple[Any, ...]], Any]] = {}
 
 
 def hindrances(wrapper: Any, metadata: Any) -> tuple[str, ...]:
@@ -209,12 +210,11 @@ def _straight(stock: Callable[..., Any], graph: Graph) -> Callable[..., Any]:
     @wraps(stock)
     def call(*args: Any) -> Any:
         nonlocal is_first
-        if watchers and not is_first:
-            watcher = watchers.pop()
+        if watchers and not is_first and (watcher := watchers.pop(get_ident(), None)):
             try:
                 return watcher(graph, call, args)
             finally:
-                watchers.append(watcher)
+                watchers[get_ident()] = watcher
         if (
             is_first
             or profiler._is_profiler_enabled
