@@ -85,7 +85,7 @@ try:
         TangentAOTInput,
     )
     from torch._functorch._aot_autograd.runtime_wrappers import AOTDispatchAutograd, RuntimeWrapper
-    from torch._functorch._aot_autograd.schemas import PlainTensorMeta
+    from torch._functorch._aot_autograd.schemas import PlainTensorMeta, ViewAndMutationMeta
     from torch._guards import TracingContext
     from torch._inductor import aot_compile, ir, list_mode_options
     from torch._inductor import compile_fx as inductor_entry
@@ -161,9 +161,12 @@ def current_frame() -> CodeType | None:
 
 
 #: Copies a gradient into the memory format that a backward graph was compiled for; None where
-#: gradients do not come in one list.
+#: gradients do not come in one list, or what is saved is not known to be an argument.
 restrided: Any = getattr(runtime_wrappers, "coerce_to_expected_memory_format", None)
-if not hasattr(BackwardCFunction, "apply_boxed"):
+if not (
+    hasattr(BackwardCFunction, "apply_boxed")
+    and "saved_tensor_is_graph_input" in ViewAndMutationMeta.__dataclass_fields__
+):
     restrided = None
 
 #: Streams and other objects that are no tensors, which graphs refer to; what notes them.
