@@ -6,7 +6,7 @@ import contextlib
 import copy
 import random
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -83,7 +83,6 @@ class Trial:
     source: random.Random
     emitter: str
     setting: Setting = Setting()
-    said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         torch.manual_seed(0)
@@ -202,7 +201,7 @@ def arguments(setting: Setting, seed: int) -> tuple[Tensor, Tensor]:
     return x, x if setting.shared == "same" else drawn(rows, WIDTH)
 
 
-def observe(setting: Setting, model: nn.Module, function: Any, seed: int) -> dict[str, Any]:
+def observe(setting: Setting, model: Layers, function: Any, seed: int) -> dict[str, Any]:
     """Call it, go backward, and return all that a caller can see."""
     x, y = arguments(setting, seed)
     if setting.x_grad:
@@ -210,7 +209,7 @@ def observe(setting: Setting, model: nn.Module, function: Any, seed: int) -> dic
     model.train(setting.training)
     for each in model.parameters():
         each.requires_grad_(not setting.frozen)
-    model.scale, model.steps = setting.scale, list(setting.steps)  # type: ignore[assignment]
+    model.scale, model.steps = setting.scale, list(setting.steps)
     heard: list[Any] = []
     with contextlib.ExitStack() as stack:
         stack.callback(torch.use_deterministic_algorithms, mode=False)

@@ -84,3 +84,9 @@ def same_objects(one: tuple[dict[str, Any], ...], other: tuple[dict[str, Any], .
         list(a) == list(b) and all(a[key] is b[key] for key in a)
         for a, b in zip(one, other, strict=True)
     )
+
+
+def ours(function: Callable[..., Any], emitter: str = "python", **options: Any) -> Any:
+    """Return a function compiled by us, with a C++ library from the first call on."""
+    given = {"emitter": emitter, **({"build": "wait"} if emitter == "cpp" else {})}
+    return torch.compile(function, backend="wrapper_ir", options=given, **options)

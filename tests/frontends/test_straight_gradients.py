@@ -12,52 +12,28 @@ import warnings
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch._inductor.output_code import CompiledFxGraph
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from tests.frontends.support import ours
 from tests.release import TORCH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 EMITTERS = ["python", "cpp", "fx"]
 
-pytestmark = pytest.mark.skipif(
-    TORCH < (2, 15), reason="older releases call backward passes in another way"
-)
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
-@pytest.fixture
-def through_torch() -> Iterator[list[Any]]:
-    """Collect the graphs that are called through torch's layers."""
-    calls: list[Any] = []
-    theirs = CompiledFxGraph.__call__
-
-    def noting(graph: CompiledFxGraph, inputs: Any) -> Any:
-        calls.append(graph)
-        return theirs(graph, inputs)
-
-    with mock.patch.object(CompiledFxGraph, "__call__", noting):
-        yield calls
-
-
-def ours(function: Callable[..., Any], emitter: str = "python", **options: Any) -> Any:
-    given = {"emitter": emitter, **({"build": "wait"} if emitter == "cpp" else {})}
-    return torch.compile(function, backend="wrapper_ir", options=given, **options)
+pytestmark = [
+    pytest.mark.usefixtures("fresh"),
+    pytest.mark.skipif(
+        TORCH < (2, 15), reason="older releases call backward passes in another way"
+    ),
+]
 
 
 def network() -> nn.Module:

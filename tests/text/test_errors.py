@@ -197,6 +197,8 @@ TEXTS = [
     (f"{HEAD}symbol s0 : int [1.5, 2]\nreturn", NumberTextError, "a bound"),
     (f"{HEAD}symbol s0 : long\nreturn", WordTextError, "a kind of symbol"),
     (f'{HEAD}in_spec "a"\nin_spec "b"\nreturn', ConflictTextError, "given twice"),
+    (f"{HEAD}tangents []\ntangents []\nreturn", ConflictTextError, "given twice"),
+    (f"{HEAD}unread []\nunread []\nreturn", ConflictTextError, "given twice"),
     (
         f"{HEAD}input %x : f32[2] @cpu\ninput %x : f32[3] @cpu\nreturn",
         ConflictTextError,

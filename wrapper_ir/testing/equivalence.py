@@ -98,11 +98,13 @@ def example_inputs(program: Program, *, seed: int = 0) -> list[Any]:
     as_program(program, "example_inputs")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return [_example(program, each) for each in program.inputs]
+        numbers = example_symbols(program)
+        return [_example(program, each, numbers) for each in program.inputs]
 
 
-def _example(program: Program, item: Input) -> Any:  # noqa: ANN401 - whatever a program takes
-    numbers = example_symbols(program)
+def _example(
+    program: Program, item: Input, numbers: Mapping[str, int | float | None]
+) -> Any:  # noqa: ANN401 - whatever a program takes
     match item:
         case BufferInput():
             layout = program.layout(item.name)

@@ -146,6 +146,9 @@ repro_writers = (after_aot, after_dynamo, aoti)
 #: What AOTAutograd wraps a compiled graph in to store it in a cache; nothing where it does not.
 SerializableCompiledFunction: Any = getattr(runtime_wrappers, "SerializableCompiledFunction", ())
 
+#: Holds RECORD_GRAPH_EXECUTION, in releases that have it.
+debugging = vars(inductor_debug)
+
 
 def without_entry(function: Any) -> Any:
     """Return what AOTAutograd has wrapped to store it in a cache."""

@@ -67,7 +67,7 @@ class GraphTime:
 
 @dataclass(frozen=True)
 class CallReport:
-    """Where the time of a call goes. ``str`` gives a table.
+    """A breakdown of the time of a call. ``str`` gives a table.
 
     Attributes:
         total_us: Microseconds of the whole call.
@@ -77,7 +77,6 @@ class CallReport:
         guards_us: What of that all guards together take.
         guards: Guards of all frames, the slowest first. They are timed one at a time from Python,
             so that their sum is more than they take together.
-        versions: For each frame, how many compiled versions are tried before one fits.
     """
 
     total_us: float
@@ -85,7 +84,6 @@ class CallReport:
     graphs: tuple[GraphTime, ...]
     guards_us: float
     guards: tuple[Guard, ...]
-    versions: tuple[int, ...]
 
     def advice(self) -> tuple[str, ...]:
         """Return what would make the call cheaper and changes no result."""
@@ -94,10 +92,6 @@ class CallReport:
             found.append(
                 f"{len(self.graphs)} graphs: each has guards of its own;"
                 " torch.compile(fullgraph=True) shows what breaks them"
-            )
-        if max(self.versions, default=1) > 1:
-            found.append(
-                "older versions are tried first: call what was compiled last, or pass dynamic=True"
             )
         if any("results are views" in each for graph in self.graphs for each in graph.hindrances):
             found.append("a view that is returned costs torch's wrappers: take it outside")
@@ -124,13 +118,11 @@ class CallReport:
         yield row(self.dynamo_us, "Dynamo, and Python between graphs")
         yield row(self.guards_us, f"  of which {len(self.guards)} guards")
         for number, graph in enumerate(self.graphs):
-            why = f"torch's wrappers: {'; '.join(graph.hindrances)}" if graph.hindrances else ""
             if graph.around_us is None:
-                yield f"{'':22}graph {number}: {why} (their time is in Dynamo's)"
+                why = "; ".join(graph.hindrances)
+                yield f"{'':22}graph {number}: torch's wrappers: {why} (their time is in Dynamo's)"
             else:
-                yield row(
-                    graph.around_us, f"graph {number}: from Dynamo to the program {why}".strip()
-                )
+                yield row(graph.around_us, f"graph {number}: from Dynamo to the program")
             yield row(graph.program_us, f"graph {number}: the program")
             for name, (count, us) in sorted(graph.ops.items(), key=lambda item: -item[1][1]):
                 yield f"{'':22}  {count} x {name}: {us:.2f} us under a profiler"
@@ -147,8 +139,8 @@ def explain_call(
 ) -> CallReport:
     """Measure where the time of a call goes.
 
-    The call is made some hundred times, so it should change nothing that matters. Only the way
-    forward is measured.
+    The call is made many times, so it should change nothing that matters. Only the way forward is
+    measured.
 
     Args:
         compiled: What ``torch.compile(..., backend="wrapper_ir")`` returned.
@@ -166,28 +158,24 @@ def explain_call(
     for _ in range(3):
         call()
     total = _median(call, seconds)
-    spans = _Spans()
-    with spans.watching():
+    watch = _Watch()
+    with watch.watching():
         count = max(10, int(seconds * 1e6 / total))
-        rounds = [spans.of(call) for _ in range(count)]
+        rounds = [watch.spans_of(call) for _ in range(count)]
     if not rounds[-1]:
         raise NothingCalledError(what=getattr(compiled, "__name__", type(compiled).__name__))
     shape = [span.graph for span in rounds[-1]]
     rounds = [each for each in rounds if [span.graph for span in each] == shape]
-    ops = _ops(call, len(shape))
-    graphs = tuple(
-        _time_of([each[number] for each in rounds], ops if len(shape) == 1 else {})
-        for number in range(len(shape))
-    )
+    ops = _ops(call) if len(shape) == 1 else {}  # of several, none knows whose they are
+    graphs = tuple(_time_of([*spans], ops) for spans in zip(*rounds, strict=True))
     inside = sum((graph.around_us or 0) + graph.program_us for graph in graphs)
     frames = _frames(call, {graph.frame for graph in shape if graph.frame})
     return CallReport(
         total_us=total,
         dynamo_us=max(0.0, total - inside),
         graphs=graphs,
-        guards_us=sum(_us_of(entry.guard_manager.root.check, seen) for seen, _, entry in frames),
+        guards_us=sum(_us_of(entry.guard_manager.root.check, seen) for seen, entry in frames),
         guards=tuple(sorted(_guards(frames), key=attrgetter("us"), reverse=True)),
-        versions=tuple(position + 1 for _, position, _ in frames),
     )
 
 
@@ -213,7 +201,7 @@ class _Span:
     inner: int = 0
 
 
-class _Spans:
+class _Watch:
     """Notes when graphs and their programs run."""
 
     def __init__(self) -> None:
@@ -228,8 +216,9 @@ class _Spans:
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
         """Watch all graphs that are alive."""
-        before = [(graph.compiled, graph.compiled.current_callable) for graph in straight.graphs]
-        for graph in straight.graphs:
+        watched = [*straight.graphs]  # others may be compiled meanwhile
+        before = [(graph.compiled, graph.compiled.current_callable) for graph in watched]
+        for graph in watched:
             graph.compiled.current_callable = self._noting(graph, graph.compiled.current_callable)
         straight.watchers[self._thread] = self._outer
         try:
@@ -239,7 +228,7 @@ class _Spans:
             for compiled, function in before:
                 compiled.current_callable = function
 
-    def of(self, call: Callable[[], object]) -> list[_Span]:
+    def spans_of(self, call: Callable[[], object]) -> list[_Span]:
         """Return the parts of one call."""
         self._found = []
         call()
@@ -278,10 +267,8 @@ def _time_of(spans: list[_Span], ops: dict[str, tuple[int, float]]) -> GraphTime
     )
 
 
-def _ops(call: Callable[[], object], graphs: int) -> dict[str, tuple[int, float]]:
-    """Return the library ops of a call of one graph: how many calls, and microseconds."""
-    if graphs != 1:
-        return {}
+def _ops(call: Callable[[], object]) -> dict[str, tuple[int, float]]:
+    """Return the library ops of a call: how many calls of each, and microseconds."""
     count = 20
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         for _ in range(count):
@@ -295,22 +282,18 @@ def _ops(call: Callable[[], object], graphs: int) -> dict[str, tuple[int, float]
     return {name: (calls // count, us / count) for name, (calls, us) in found.items()}
 
 
-#: A frame that Dynamo has compiled: its locals, the position of the version that fits, the version.
-_Frame = tuple[dict[str, Any], int, Any]
+#: The locals of a frame that Dynamo has compiled, and the version that fits them.
+_Frame = tuple[dict[str, Any], Any]
 
 
 def _frames(call: Callable[[], object], codes: set[CodeType]) -> list[_Frame]:
     """Return the compiled frames of a call, as their guards see them."""
-    entries = {
-        entry.code: (position, entry)
-        for code in codes
-        for position, entry in enumerate(cache_entries(code))
-    }
+    entries = {entry.code: entry for code in codes for entry in cache_entries(code)}
     found: list[_Frame] = []
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code in entries:
-            found.append((dict(frame.f_locals), *entries[frame.f_code]))
+            found.append((dict(frame.f_locals), entries[frame.f_code]))
 
     before = sys.getprofile()
     sys.setprofile(profile)
@@ -324,13 +307,13 @@ def _frames(call: Callable[[], object], codes: set[CodeType]) -> list[_Frame]:
 def _guards(frames: list[_Frame]) -> Iterator[Guard]:
     """Time each guard of frames on its own."""
     base = _us_of(bool, None)
-    for variables, _, entry in frames:
+    for variables, entry in frames:
         scope = {"L": variables, "G": entry.guard_manager.global_scope or {}}
         for manager in _managers(entry.guard_manager.root):
             source = manager.get_source()  # an expression; Dynamo evaluates the same
             try:
                 value = variables if source == "L" else eval(source, scope)
-            except Exception:
+            except Exception:  # a key that cannot be spelt: its guards are in the sum alone
                 continue
             for leaf in manager.get_leaf_guards():
                 if not callable(leaf):  # it compares several values at once

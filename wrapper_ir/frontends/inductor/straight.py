@@ -31,23 +31,19 @@ from wrapper_ir.frontends.inductor.compat import (
     BackwardState,
     CompiledFxGraph,
     current_frame,
-    inductor_debug,
+    debugging,
     mark_dynamic,
     without_entry,
 )
 
 _is_grad_enabled = torch.is_grad_enabled
 _set_grad_enabled: Any = torch._C._set_grad_enabled
-_no_autocast = torch._C._DisableAutocast
 _has_transforms: Any = torch._C._are_functorch_transforms_active
-
-#: Holds RECORD_GRAPH_EXECUTION, in releases that have it.
-_debugging = vars(inductor_debug)
 
 
 @dataclass(eq=False)
 class Graph:
-    """What AOTAutograd has wrapped for one of Dynamo's graphs.
+    """A graph of Dynamo's, as AOTAutograd has wrapped it.
 
     Attributes:
         wrapper: Its runtime wrapper.
@@ -190,11 +186,10 @@ def _straight(stock: Callable[..., Any], graph: Graph) -> Callable[..., Any]:
     is_first = True
 
     def run_graph(*args: Any) -> Any:
-        if graph.has_autocast:
-            with _no_autocast():
-                return compiled.current_callable([*args])
         return compiled.current_callable([*args])
 
+    if graph.has_autocast:
+        run_graph = straight_gradients.without_autocast(run_graph)
     run = run_inside = apply or run_graph
 
     def run_with_notes(*args: Any) -> Any:
@@ -219,7 +214,7 @@ def _straight(stock: Callable[..., Any], graph: Graph) -> Callable[..., Any]:
             is_first
             or profiler._is_profiler_enabled
             or (is_recorded and _has_transforms())
-            or _debugging.get("RECORD_GRAPH_EXECUTION")
+            or debugging.get("RECORD_GRAPH_EXECUTION")
         ):
             results = stock(*args)
             is_first = False

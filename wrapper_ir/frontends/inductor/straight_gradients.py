@@ -21,8 +21,8 @@ from wrapper_ir.frontends.inductor.compat import (
     BackwardCFunction,
     CompiledFxGraph,
     PlainTensorMeta,
+    debugging,
     external_objects,
-    inductor_debug,
     mark_dynamic,
     note_external_objects,
     restrided,
@@ -32,7 +32,7 @@ from wrapper_ir.frontends.inductor.compat import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_without_autocast = torch._C._DisableAutocast
+_no_autocast = torch._C._DisableAutocast
 _is_grad_enabled = torch.is_grad_enabled
 _keeps_graph: Any = torch._C._autograd._get_current_graph_task_keep_graph
 _transforms: Any = torch._C._functorch.peek_interpreter_stack
@@ -40,8 +40,17 @@ _is_in_thread: Any = torch._C._is_key_in_tls
 _of_thread: Any = torch._C._get_obj_in_tls
 _is_deterministic = torch.are_deterministic_algorithms_enabled
 _frame_callback: Any = torch._C._dynamo.eval_frame.get_eval_frame_callback
-_debugging = vars(inductor_debug)
 _Tensor = torch.Tensor
+
+
+def without_autocast(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function so that autocast is off while it runs."""
+
+    def call(*args: Any) -> Any:
+        with _no_autocast():
+            return function(*args)
+
+    return call
 
 
 def facts(wrapper: Any, metadata: Any) -> dict[str, Any]:
@@ -77,7 +86,8 @@ def straight_apply(function: Any, metadata: Any, compiled: Any, *, has_autocast:
         compiled: The compiled graph.
         has_autocast: Whether the graph was compiled under autocast, which is off while it runs.
     """
-    names = {"forward": staticmethod(_forward(metadata, compiled, has_autocast=has_autocast))}
+    forward = _forward(metadata, compiled)
+    names = {"forward": staticmethod(without_autocast(forward) if has_autocast else forward)}
     made: Any = type(function)(function.__name__, (function,), names)
     node = made._backward_cls
     node.symints = node.opaque_objects = node._tensors_no_vc_check = ()
@@ -88,17 +98,13 @@ def straight_apply(function: Any, metadata: Any, compiled: Any, *, has_autocast:
     return super(torch.autograd.Function, made).apply
 
 
-def _forward(metadata: Any, compiled: Any, *, has_autocast: bool) -> Callable[..., Any]:
+def _forward(metadata: Any, compiled: Any) -> Callable[..., Any]:
     """Return what runs the graph, and notes what its backward pass needs."""
     returned = slice(metadata.num_forward_returns)
     save, finish = _saving(metadata), _finishing(metadata)
 
     def forward(context: Any, *args: Any) -> Any:
-        if has_autocast:
-            with _without_autocast():
-                outputs = compiled.current_callable([*args])
-        else:
-            outputs = compiled.current_callable([*args])
+        outputs = compiled.current_callable([*args])
         save(context, outputs)
         if external_objects:
             note_external_objects(context)
@@ -181,7 +187,7 @@ def _backward(
             or _frame_callback() is not None  # Dynamo would compile the emitted function
             or (_keeps_graph() and metadata.bw_donated_idxs)
             or node._external_objects
-            or _debugging.get("RECORD_GRAPH_EXECUTION")
+            or debugging.get("RECORD_GRAPH_EXECUTION")
             or not all(type(gradients[position]) is _Tensor for position in given)
         ):
             results = stock(node, gradients)
@@ -200,8 +206,7 @@ def _backward(
         if _is_in_thread("context") and (context := _of_thread("context")) is not None:
             run = partial(context.copy().run, run)  # context variables as they were
         if has_autocast:
-            with _without_autocast():
-                return tuple(run(values))
+            run = without_autocast(run)
         return tuple(run(values))
 
     return backward
