@@ -75,6 +75,14 @@ ON_UNSUPPORTED: Final = Option(
     variable="WRAPPER_IR_ON_UNSUPPORTED",
 )
 
+ON_BREACH: Final = Option(
+    *("on_breach", str, "raise"),
+    "what to do with a graph that is compiled to overwrite its caller's memory, or to return it,"
+    " where the graph does not: raise an error, or warn and go on",
+    choices=("raise", "warn"),
+    variable="WRAPPER_IR_ON_BREACH",
+)
+
 BUILD: Final = Option(
     *("build", str, "background"),
     "when the library of a program in C++ is built: beside the first calls, which emitted Python"

@@ -695,3 +695,19 @@ DONATED_TWICE = _rule(
     "%{name} is donated to the {region} region, which also gets its storage, perhaps, as %{other}",
     "pass it once, or let the region borrow it",
 )
+
+# What the graph says of memory that the caller knows (``contract``).
+WRITES_UNASKED = _rule(
+    "WIR1123 writes-unasked",
+    "an input or constant is written to only if the graph that the program was made from does "
+    "(checked where the graph is known)",
+    "%{name} is written to, but the graph leaves it alone",
+    "write to a copy; under torch.compile pass a clone, or go on with on_breach='warn'",
+)
+RESULT_IS_ALIAS = _rule(
+    "WIR1124 result-is-alias",
+    "a result shares memory with an input, a constant or another result only if it does in the "
+    "graph that the program was made from (checked where the graph is known)",
+    "result {position} shares memory with {other}, but in the graph it has memory of its own",
+    "return a copy; under torch.compile clone the result, or go on with on_breach='warn'",
+)

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.frontends.inductor.errors import (
     CaptureError,
+    ContractError,
+    ContractWarning,
     InstallOrderError,
     NothingCalledError,
     UnsupportedConfigError,
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CallReport",
     "CaptureError",
+    "ContractError",
+    "ContractWarning",
     "FixedSizeWarning",
     "GraphTime",
     "Guard",

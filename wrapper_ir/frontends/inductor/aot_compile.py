@@ -22,7 +22,11 @@ from wrapper_ir.frontends.common import exported
 from wrapper_ir.frontends.inductor import compat, export_guards
 from wrapper_ir.frontends.inductor import dropped_facts as facts
 from wrapper_ir.frontends.inductor import session as sessions
-from wrapper_ir.frontends.inductor.errors import CaptureError, UnsupportedLineError
+from wrapper_ir.frontends.inductor.errors import (
+    CaptureError,
+    ContractError,
+    UnsupportedLineError,
+)
 from wrapper_ir.frontends.inductor.folding import folding_apart, inner_compiler, with_folding
 from wrapper_ir.frontends.inductor.identity import is_bisected_away
 from wrapper_ir.frontends.inductor.output_code import artifact_of
@@ -198,6 +202,8 @@ def with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
                 how = settings, delivery
                 program, graph = _program(model_, lambda config: run(config, examples), *how)
             files = _files(program, settings, delivery)
+        except ContractError:  # Inductor's own library would do the same
+            raise
         except WrapperIRError as error:
             sessions.refuse(session, error)
             sessions.announce(str(error))

@@ -85,7 +85,11 @@ try:
         TangentAOTInput,
     )
     from torch._functorch._aot_autograd.runtime_wrappers import AOTDispatchAutograd, RuntimeWrapper
-    from torch._functorch._aot_autograd.schemas import PlainTensorMeta, ViewAndMutationMeta
+    from torch._functorch._aot_autograd.schemas import (
+        OutputType,
+        PlainTensorMeta,
+        ViewAndMutationMeta,
+    )
     from torch._guards import TracingContext
     from torch._inductor import aot_compile, ir, list_mode_options
     from torch._inductor import compile_fx as inductor_entry
@@ -113,6 +117,8 @@ try:
     from torch._inductor.custom_graph_pass import CustomGraphModulePass
     from torch._inductor.dependencies import MemoryDep
     from torch._inductor.exc import InductorError
+    from torch._inductor.fx_passes import post_grad, reinplace
+    from torch._inductor.graph import GraphLowering
     from torch._inductor.ops_handler import DefaultHandler
     from torch._inductor.output_code import CompiledFxGraph
     from torch._inductor.runtime.cache_dir_utils import cache_dir, triton_cache_dir
@@ -171,6 +177,17 @@ if not (
     and "saved_tensor_is_graph_input" in ViewAndMutationMeta.__dataclass_fields__
 ):
     restrided = None
+
+#: Modules with Inductor's passes that make a graph write in place, and the names of those passes.
+in_place_passes: tuple[tuple[Any, str], ...] = tuple(
+    (module, name)
+    for module, name in (
+        (reinplace, "reinplace_inplaceable_ops_core"),
+        (post_grad, "slice_scatter_chunking_pass"),
+        (post_grad, "fix_auto_functionalized_dtype_views"),
+    )
+    if hasattr(module, name)
+)
 
 #: Streams and other objects that are no tensors, which graphs refer to; what notes them.
 external_objects: Any = getattr(runtime_wrappers, "index_to_external_object_weakref", ())

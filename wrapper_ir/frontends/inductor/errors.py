@@ -6,6 +6,7 @@ from typing import Any
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.releases import in_words
+from wrapper_ir.verify.diagnostics import VerificationError
 
 
 class UnsupportedLineError(WrapperIRError):
@@ -97,3 +98,18 @@ class NothingCalledError(WrapperIRError, ValueError):
     code = "WIR3008"
     template = "the call of {what} ran no graph that wrapper_ir compiled"
     default_hint = "compile it with torch.compile(..., backend='wrapper_ir')"
+
+
+class ContractError(VerificationError):
+    """A program does to its caller's memory what the graph that it was made from does not.
+
+    It overwrites an input, or returns memory that it shares with one. Inductor's own wrapper would
+    do the same. ``diagnostics`` says what, and in which line.
+    """
+
+    code = "WIR3009"
+    template = "{name} does to its caller's memory what its graph does not, and breaks {count}"
+
+
+class ContractWarning(UserWarning):
+    """What would be a ``ContractError`` without ``on_breach="warn"``."""

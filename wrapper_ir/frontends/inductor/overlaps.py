@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import wraps
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,17 +44,21 @@ class _Lent(NamedTuple):
     overlapping: frozenset[int] = frozenset()  #: those that overlap with another one
 
 
-#: Positions of the arguments that overlap in the graph that is being compiled.
-_overlapping: ContextVar[frozenset[int]] = ContextVar("overlapping", default=frozenset())
+#: The arguments that overlap in the graph that is being compiled: positions and base tensors.
+_overlapping: ContextVar[tuple[tuple[int, str], ...]] = ContextVar("overlapping", default=())
 
 
 #: AOTAutograd's description of the graph that is being compiled, if it comes from its cache.
 _cached: ContextVar[Any] = ContextVar("cached", default=None)
 
 
-def overlapping() -> list[int]:
-    """Return the positions of the arguments that overlap in the graph that is being compiled."""
-    return sorted(_overlapping.get())
+def overlapping() -> tuple[tuple[int, str], ...]:
+    """Return the positions of the arguments that overlap in the graph that is being compiled.
+
+    With each comes the layout of the tensor that it is a view of, if any: that may be the base
+    which AOTAutograd puts in the place of such arguments.
+    """
+    return _overlapping.get()
 
 
 def with_overlaps(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,7 +79,7 @@ def with_overlaps(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Cal
             )
             return model.forward
         lent = _lent(trace, model, inputs)
-        pattern, cached = _overlapping.set(lent.overlapping), _cached.set(None)
+        pattern, cached = _overlapping.set(_bases(inputs, lent.overlapping)), _cached.set(None)
         try:
             compiled = stock(model, inputs, *args, **kwargs)
             metadata = _cached.get() or trace.fw_metadata
@@ -130,6 +135,13 @@ def _lent(
     env = trace.fake_mode.shape_env if trace.fake_mode is not None else None
     with contextlib.nullcontext() if env is None else env.suppress_guards():
         return _Lent(positions, _overlaps(inputs, positions))
+
+
+def _bases(inputs: Sequence[Any], positions: Collection[int]) -> tuple[tuple[int, str], ...]:
+    """Return these positions in order, and the layouts of the tensors that inputs are views of."""
+    bases = ((position, inputs[position]._base) for position in sorted(positions))
+    told = ((at, "" if base is None else f"{base.shape} {base.stride()}") for at, base in bases)
+    return tuple(told)
 
 
 def _has_storage(value: Any) -> bool:
@@ -196,3 +208,26 @@ def _are_alone(storages: Sequence[Any], count: int) -> bool:
     """Return whether the first ``count`` storages differ from one another and from all others."""
     first = {*storages[:count]}
     return len(first) == count and first.isdisjoint(storages[count:])
+
+
+def with_views_of_bases(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Any:
+    """Wrap AOTAutograd's function that describes a graph with one base in the place of arguments.
+
+    A result that is a view of an argument is made again from it in each call, by the steps with
+    which the function made it. Torch takes the same steps from the base, which is another tensor:
+    of ``(b, b[1:])`` it returns ``b[0]`` for ``pair[1][0]``. Without steps it goes by the sizes,
+    strides and offset of what the graph returns.
+    """
+
+    @wraps(stock)
+    def describe(metadata: Any, places: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        made, *others = stock(metadata, places, *args, **kwargs)
+        of_inputs = compat.OutputType.alias_of_input, compat.OutputType.is_input
+        for position, info in enumerate(metadata.output_info if is_ours() else ()):
+            # An argument that a base has replaced has a tuple for a place.
+            if info.output_type in of_inputs and not isinstance(places[info.base_idx], int):
+                said = made.output_info[position]
+                made.output_info[position] = replace(said, view_meta_sequence=None)
+        return made, *others
+
+    return describe

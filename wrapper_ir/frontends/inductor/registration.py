@@ -29,11 +29,20 @@ from typing import Any
 
 from wrapper_ir.devices import is_registered
 from wrapper_ir.errors import OptionValueError, WrapperIRError
-from wrapper_ir.frontends.inductor import compat, devices, errors, identity, overlaps, straight
+from wrapper_ir.frontends.inductor import (
+    compat,
+    contract_check,
+    devices,
+    errors,
+    identity,
+    overlaps,
+    straight,
+)
 from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.choices import with_free_choices
 from wrapper_ir.frontends.inductor.compat import V, codegen_common, inductor_entry
 from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.frontends.inductor.views import computing_reads
 
 
 class WrapperEntry:
@@ -191,11 +200,21 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (inductor_entry, "compile_fx", _with_our_calls),
     (inductor_entry, "compile_fx_inner", _with_devices),
     (inductor_entry, "compile_fx_aot", _with_library_emission),
+    (
+        *(inductor_entry._InProcessFxCompile, "codegen_and_compile"),
+        partial(contract_check.noting_contract, _is_made),
+    ),
+    *((module, name, contract_check.unless_with_copies) for module, name in compat.in_place_passes),
     (compat.CachedResult, "wrap_post_compile", overlaps.noting_metadata),
+    (
+        *(compat.runtime_wrappers, "create_synthetic_base_metadata"),
+        partial(overlaps.with_views_of_bases, _is_made),
+    ),
     (compat.RuntimeWrapper, "post_compile", straight.noting_graph),
     (compat.AOTDispatchAutograd, "process_runtime_tangent", overlaps.with_plain_gradients),
     (compat.CompilePackage, "source_id_from_fn", identity.package_keys),
     (compat.SerializedFxCompile, "serialize_compile", partial(sessions.with_context, registered)),
+    (compat.GraphLowering, "mark_buffer_mutated", partial(computing_reads, _is_made)),
     (compat.ShapeEnv, "evaluate_expr", with_free_choices),
     *((module, "extra_imports", identity.Scripts) for module in compat.repro_writers),
 )

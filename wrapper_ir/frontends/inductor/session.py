@@ -37,10 +37,14 @@ class Statistics:
     Attributes:
         programs: Graphs with our wrapper.
         fallbacks: Graphs with Inductor's own wrapper, under ``on_unsupported="stock"``.
+        relowered: Graphs that were lowered a second time, without the passes of Inductor's that
+            make a graph write in place, because these did to the caller's memory what the graph
+            does not.
     """
 
     programs: int = 0
     fallbacks: int = 0
+    relowered: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def count_program(self) -> None:
@@ -53,10 +57,15 @@ class Statistics:
         with self._lock:
             self.fallbacks += 1
 
+    def count_relowered(self) -> None:
+        """Count one graph that was lowered a second time."""
+        with self._lock:
+            self.relowered += 1
+
     def reset(self) -> None:
         """Set all counts to zero."""
         with self._lock:
-            self.programs = self.fallbacks = 0
+            self.programs = self.fallbacks = self.relowered = 0
 
 
 #: Counts of this process.

@@ -37,6 +37,9 @@ class Settings:
         on_unsupported: ``raise``, or ``stock``: Inductor's own wrapper, with a warning, for a graph
             that fails to compile; a compiled graph that fails in a call raises.
             ``WRAPPER_IR_ON_UNSUPPORTED`` sets the default.
+        on_breach: ``raise``, or ``warn``, for a program that does to its caller's memory what its
+            graph does not, and would in Inductor's own wrapper. ``WRAPPER_IR_ON_BREACH`` sets the
+            default.
         build: With an emitter whose artifacts take long to build (``cpp``): ``background``, or
             ``wait``: the first call waits for the library. ``WRAPPER_IR_BUILD`` sets the default.
         emitter_options: Options of the emitter itself, as sorted pairs.
@@ -52,6 +55,7 @@ class Settings:
     emitter: str = take.EMITTER.field()
     strategy: str | None = take.STRATEGY.field()
     on_unsupported: str = take.ON_UNSUPPORTED.field()
+    on_breach: str = take.ON_BREACH.field()
     build: str = take.BUILD.field()
     debug: str | int = take.DEBUG.field()
     debug_filter: str = take.DEBUG_FILTER.field()

@@ -18,9 +18,10 @@ from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.compat import V, ir
+from wrapper_ir.frontends.inductor.contract_check import check_contract
 from wrapper_ir.frontends.inductor.convert.graph import Passing, convert_graph, passing_of
 from wrapper_ir.frontends.inductor.devices import keep_whole
-from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.frontends.inductor.errors import ContractError, UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import (
     AlternativesNote,
     CallNote,
@@ -247,8 +248,11 @@ class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
             with compat.dynamo_timed("wrapper_ir.convert", log_pt2_compile_event=True):
                 how: Any = {"names": self.session.input_names, "passing": passing}
                 program = convert_graph(self, V.graph, is_inference=is_inference, **how)
+                check_contract(program, V.graph.module, passing, self.session)
             with compat.dynamo_timed("wrapper_ir.emit", log_pt2_compile_event=True):
                 module = emit_module(program, self.session, V.graph, passing)
+        except ContractError:  # Inductor's own wrapper would do the same
+            raise
         except UNSUPPORTED as error:
             return self._stock(error, is_inference=is_inference)
         graph: Any = V.graph

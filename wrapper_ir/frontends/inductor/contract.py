@@ -1,0 +1,98 @@
+"""What a graph of ATen ops says of memory that its caller knows.
+
+The fake values of a graph share storages as its real ones will, ops say in their schemas what they
+write to, and AOTAutograd's metadata says which results of the user's function have memory of their
+own. A functional graph writes with the copies at its end alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.utils._pytree import tree_leaves
+
+from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.verify.contract import Contract
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wrapper_ir.verify.contract import Memory
+
+#: Functional forms of ops that write: they return what they would have written.
+_FUNCTIONAL: Final = frozenset(
+    {"auto_functionalized", "auto_functionalized_v2", "triton_kernel_wrapper_functional"}
+)
+
+
+def contract_of(graph: torch.fx.Graph) -> Contract:
+    """Return the contract of a graph, whose nodes have fake values, before Inductor changes it.
+
+    Constants go by the names of the graph's attributes.
+    """
+    places = graph.find_nodes(op="placeholder")
+    attributes = {str(node.target): memory_of(node) for node in graph.find_nodes(op="get_attr")}
+    (output,) = graph.find_nodes(op="output")
+    inputs = tuple(map(memory_of, places))
+    results = [memory_of(each) for each in tree_leaves(output.args[0], is_leaf=_is_none)]
+    for position in _own_results(places, output):
+        # A pass before may have put an input in the place of its copy.
+        if position < len(results) and results[position] in inputs:
+            results[position] = -1 - position  # a number of nobody else's
+    written = (memory_of(target) for node in graph.nodes for target in _written_by(node))
+    return Contract(
+        inputs=inputs,
+        results=tuple(results),
+        constants=attributes,
+        written=frozenset(each for each in written if each is not None),
+    )
+
+
+def _own_results(places: Sequence[torch.fx.Node], output: torch.fx.Node) -> Iterator[int]:
+    """Yield the positions of results that AOTAutograd says have memory of their own."""
+    trace = compat.TracingContext.try_get()
+    metadata = None if trace is None else trace.fw_metadata
+    kinds = compat.TangentAOTInput
+    if metadata is None or any(isinstance(each.meta.get("desc"), kinds) for each in places):
+        return  # a backward has none
+    for position, each in enumerate(output.meta.get("desc") or ()):
+        if isinstance(each, compat.PlainAOTOutput):
+            info = metadata.output_info[each.idx]
+            if info.output_type is compat.OutputType.non_alias:
+                yield position
+
+
+def memory_of(node: Any) -> Memory:
+    """Return what identifies the memory of a node's value; None unless it is one plain tensor."""
+    value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    return int(value.untyped_storage()._cdata)
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+def _written_by(node: torch.fx.Node) -> Iterator[Any]:
+    """Yield the nodes whose values a node writes to, or may write to."""
+    target = node.target
+    if isinstance(target, OpOverload):
+        yield from _written_by_op(target, node.args, node.kwargs)
+    elif isinstance(target, HigherOrderOperator) and str(target) not in _FUNCTIONAL:
+        inner = next((each for each in node.args if isinstance(each, OpOverload)), None)
+        if inner is None:  # who knows what its functions do
+            yield from tree_leaves((node.args, node.kwargs))
+        elif inner._schema.is_mutable:
+            yield from node.all_input_nodes
+
+
+def _written_by_op(op: OpOverload, args: Any, kwargs: Any) -> Iterator[Any]:
+    if not op._schema.is_mutable:
+        return
+    for position, argument in enumerate(op._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            is_given = position < len(args) and not argument.kwarg_only
+            yield from tree_leaves(args[position] if is_given else kwargs.get(argument.name))
