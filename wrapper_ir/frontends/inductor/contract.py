@@ -37,6 +37,10 @@ def contract_of(graph: torch.fx.Graph) -> Contract:
     (output,) = graph.find_nodes(op="output")
     inputs = tuple(map(memory_of, places))
     results = [memory_of(each) for each in tree_leaves(output.args[0], is_leaf=_is_none)]
+    unknown = {
+        memory_of(each) for node in graph.nodes if _calls_functions(node) for each in node.users
+    }
+    results = [None if each in unknown else each for each in results]
     for position in _own_results(places, output):
         # A pass before may have put an input in the place of its copy.
         if position < len(results) and results[position] in inputs:
@@ -76,12 +80,18 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
+def _calls_functions(node: torch.fx.Node) -> bool:
+    """Return whether a node calls functions, whose results may be operands, or views of them."""
+    target = node.target
+    return isinstance(target, HigherOrderOperator) and str(target) not in _FUNCTIONAL
+
+
 def _written_by(node: torch.fx.Node) -> Iterator[Any]:
     """Yield the nodes whose values a node writes to, or may write to."""
     target = node.target
     if isinstance(target, OpOverload):
         yield from _written_by_op(target, node.args, node.kwargs)
-    elif isinstance(target, HigherOrderOperator) and str(target) not in _FUNCTIONAL:
+    elif _calls_functions(node):
         inner = next((each for each in node.args if isinstance(each, OpOverload)), None)
         if inner is None:  # who knows what its functions do
             yield from tree_leaves((node.args, node.kwargs))
