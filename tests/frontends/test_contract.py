@@ -248,7 +248,7 @@ def test_a_broken_contract_is_an_error_that_names_argument_line_and_source() -> 
         assert fault.code == "WIR1123"
         assert "%arg0_1 is written to" in str(caught.value)
         assert "test_contract.py" in fault.source
-        assert fault.path[0].region == "body"
+        assert fault.path[0][0] == "body"
         assert "on_breach" in fault.hint
 
 

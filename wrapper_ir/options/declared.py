@@ -83,6 +83,14 @@ ON_BREACH: Final = Option(
     variable="WRAPPER_IR_ON_BREACH",
 )
 
+VALIDATE: Final = Option(
+    *("validate", str, "off"),
+    "whether to compare each program with the graph that it was made from: not at all, with a"
+    " warning for what differs, or with an error",
+    choices=("off", "warn", "error"),
+    variable="WRAPPER_IR_VALIDATE",
+)
+
 BUILD: Final = Option(
     *("build", str, "background"),
     "when the library of a program in C++ is built: beside the first calls, which emitted Python"

@@ -711,3 +711,37 @@ RESULT_IS_ALIAS = _rule(
     "result {position} shares memory with {other}, but in the graph it has memory of its own",
     "return a copy; under torch.compile clone the result, or go on with on_breach='warn'",
 )
+
+# What the graph says of the order of reads and writes (``validate``).
+READ_TOO_LATE = _rule(
+    "WIR1125 read-too-late",
+    "a line that computes a node reads memory before the graph's next write to it (checked by "
+    "`validate`)",
+    "%{name} is read here after {node} has written to it, but the graph reads it before",
+    "move the read before the write, or read a copy",
+)
+READ_TOO_EARLY = _rule(
+    "WIR1126 read-too-early",
+    "a line that computes a node reads memory after the graph's writes to it (checked by "
+    "`validate`)",
+    "%{name} is read here before {node} has written to it, but the graph reads it after",
+    "move the read behind the write",
+)
+WRITE_MISSING = _rule(
+    "WIR1127 write-missing",
+    "the graph's writes to memory all happen, in its order (checked by `validate`)",
+    "what {node} writes to %{name} is not written before this",
+    "add the line that writes it, or move that line here",
+)
+WRONG_RESULT = _rule(
+    "WIR1128 wrong-result",
+    "a result holds the value that the graph returns (checked by `validate`)",
+    "result {position} holds {other}, but the graph returns {node}",
+    "return the buffer that holds the value",
+)
+WRONG_ARGUMENT = _rule(
+    "WIR1129 wrong-argument",
+    "a line reads only values that the nodes take that it computes (checked by `validate`)",
+    "%{name} is read here, but it holds {node}, which none of the line's nodes take",
+    "pass the buffer that holds the value",
+)

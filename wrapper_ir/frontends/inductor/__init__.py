@@ -25,6 +25,7 @@ from wrapper_ir.frontends.inductor.errors import (
     CaptureError,
     ContractError,
     ContractWarning,
+    GraphMismatchError,
     InstallOrderError,
     NothingCalledError,
     UnsupportedConfigError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.capture_model import capture
     from wrapper_ir.frontends.inductor.explain import CallReport, GraphTime, Guard, explain_call
     from wrapper_ir.frontends.inductor.export_guards import FixedSizeWarning, LostSizesWarning
+    from wrapper_ir.frontends.inductor.refinement import NotShown, Validation, validate
 
 __all__ = [
     "CallReport",
@@ -55,11 +57,13 @@ __all__ = [
     "ContractError",
     "ContractWarning",
     "FixedSizeWarning",
+    "GraphMismatchError",
     "GraphTime",
     "Guard",
     "InstallOrderError",
     "Installation",
     "LostSizesWarning",
+    "NotShown",
     "NothingCalledError",
     "OpByOpWarning",
     "Settings",
@@ -70,12 +74,14 @@ __all__ = [
     "UnsupportedLineError",
     "UnsupportedTorchError",
     "UntriedTorchWarning",
+    "Validation",
     "capture",
     "explain_call",
     "install",
     "record",
     "statistics",
     "uninstall",
+    "validate",
 ]
 
 if not TYPE_CHECKING:
@@ -83,5 +89,6 @@ if not TYPE_CHECKING:
         ".capture_model": ("capture",),
         ".explain": ("CallReport", "GraphTime", "Guard", "explain_call"),
         ".export_guards": ("FixedSizeWarning", "LostSizesWarning"),
+        ".refinement": ("NotShown", "Validation", "validate"),
     }
     __getattr__ = names_of(__name__, _places)

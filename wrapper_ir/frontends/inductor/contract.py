@@ -38,14 +38,14 @@ def contract_of(graph: torch.fx.Graph) -> Contract:
     inputs = tuple(map(memory_of, places))
     results = [memory_of(each) for each in tree_leaves(output.args[0], is_leaf=_is_none)]
     unknown = {
-        memory_of(each) for node in graph.nodes if _calls_functions(node) for each in node.users
+        memory_of(each) for node in graph.nodes if calls_functions(node) for each in node.users
     }
     results = [None if each in unknown else each for each in results]
     for position in _own_results(places, output):
         # A pass before may have put an input in the place of its copy.
         if position < len(results) and results[position] in inputs:
             results[position] = -1 - position  # a number of nobody else's
-    written = (memory_of(target) for node in graph.nodes for target in _written_by(node))
+    written = (memory_of(target) for node in graph.nodes for target in written_by(node))
     return Contract(
         inputs=inputs,
         results=tuple(results),
@@ -80,18 +80,18 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
-def _calls_functions(node: torch.fx.Node) -> bool:
+def calls_functions(node: torch.fx.Node) -> bool:
     """Return whether a node calls functions, whose results may be operands, or views of them."""
     target = node.target
     return isinstance(target, HigherOrderOperator) and str(target) not in _FUNCTIONAL
 
 
-def _written_by(node: torch.fx.Node) -> Iterator[Any]:
+def written_by(node: torch.fx.Node) -> Iterator[Any]:
     """Yield the nodes whose values a node writes to, or may write to."""
     target = node.target
     if isinstance(target, OpOverload):
         yield from _written_by_op(target, node.args, node.kwargs)
-    elif _calls_functions(node):
+    elif calls_functions(node):
         inner = next((each for each in node.args if isinstance(each, OpOverload)), None)
         if inner is None:  # who knows what its functions do
             yield from tree_leaves((node.args, node.kwargs))

@@ -20,7 +20,11 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.frontends.inductor.contract import contract_of
-from wrapper_ir.frontends.inductor.errors import ContractError, ContractWarning
+from wrapper_ir.frontends.inductor.errors import (
+    ContractError,
+    ContractWarning,
+    GraphMismatchError,
+)
 from wrapper_ir.frontends.inductor.session import statistics
 from wrapper_ir.verify.contract import Contract, breaches
 
@@ -102,12 +106,26 @@ def check_contract(program: Program, module: object, passing: Passing, session: 
         return
     found = breaches(program, _for_program(noted.contract, program, passing))
     if not found:
+        _check_graph(program, noted.module, session.settings.validate)
         return
     error = ContractError(program, found)
     is_last = _keeps_copies.get()
     if session.settings.on_breach == "raise" or not is_last:
         raise error
     warnings.warn(str(error), ContractWarning, stacklevel=2)
+
+
+def _check_graph(program: Program, module: Any, wanted: str) -> None:
+    """Compare a program with its graph, if that is wanted."""
+    if wanted == "off":
+        return
+    from wrapper_ir.frontends.inductor.refinement import validate  # noqa: PLC0415 - seldom wanted
+
+    faults = validate(program, module).faults
+    if faults and wanted == "error":
+        raise GraphMismatchError(program, faults)
+    if faults:
+        warnings.warn(str(GraphMismatchError(program, faults)), ContractWarning, stacklevel=2)
 
 
 def _for_program(contract: Contract, program: Program, passing: Passing) -> Contract:

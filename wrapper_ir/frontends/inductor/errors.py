@@ -111,5 +111,15 @@ class ContractError(VerificationError):
     template = "{name} does to its caller's memory what its graph does not, and breaks {count}"
 
 
+class GraphMismatchError(VerificationError):
+    """A program does something else than the graph that it was made from, by what is recorded.
+
+    ``diagnostics`` says what, and in which line.
+    """
+
+    code = "WIR3010"
+    template = "{name} is not what its graph says, and breaks {count}"
+
+
 class ContractWarning(UserWarning):
-    """What would be a ``ContractError`` without ``on_breach="warn"``."""
+    """What would be an error without ``on_breach="warn"`` or ``validate="warn"``."""

@@ -40,6 +40,9 @@ class Settings:
         on_breach: ``raise``, or ``warn``, for a program that does to its caller's memory what its
             graph does not, and would in Inductor's own wrapper. ``WRAPPER_IR_ON_BREACH`` sets the
             default.
+        validate: ``off``, ``warn`` or ``error``: what to do with a program that does something
+            else than its graph, as :func:`validate` finds.
+            ``WRAPPER_IR_VALIDATE`` sets the default.
         build: With an emitter whose artifacts take long to build (``cpp``): ``background``, or
             ``wait``: the first call waits for the library. ``WRAPPER_IR_BUILD`` sets the default.
         emitter_options: Options of the emitter itself, as sorted pairs.
@@ -56,6 +59,7 @@ class Settings:
     strategy: str | None = take.STRATEGY.field()
     on_unsupported: str = take.ON_UNSUPPORTED.field()
     on_breach: str = take.ON_BREACH.field()
+    validate: str = take.VALIDATE.field()
     build: str = take.BUILD.field()
     debug: str | int = take.DEBUG.field()
     debug_filter: str = take.DEBUG_FILTER.field()

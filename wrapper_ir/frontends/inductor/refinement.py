@@ -1,0 +1,358 @@
+"""``validate``: whether a program does what the graph says that it was made from.
+
+The front end records for each line the nodes that it computes, and for each call the node whose
+value a buffer holds afterwards. That is the witness; nothing is searched for. Along the lines, each
+storage has the root of the graph that it stands for and the version of its contents:
+
+- a line that computes a node reads each root in a version that one of its nodes reads;
+- writes of the graph happen in its order, and each of them happens;
+- a result holds the value that the graph returns.
+
+Where the witness says too little, a line is not shown, which is no fault.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx import Node
+from torch.utils._pytree import tree_leaves
+
+import wrapper_ir.lines as ir
+from wrapper_ir.analysis.liveness import Life, storages_of
+from wrapper_ir.frontends.inductor.versions import Versions, is_uninitialized, op_name
+from wrapper_ir.verify import rules
+from wrapper_ir.verify.diagnostics import Diagnostic
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from wrapper_ir.verify.rules import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class NotShown:
+    """A line of which the witness says too little.
+
+    Attributes:
+        path: The line; empty for a result.
+        why: The reason.
+        source: The source line in the model, if known.
+    """
+
+    path: ir.Path
+    why: str
+    source: str = ""
+
+    def __str__(self) -> str:
+        place = str(self.path) or "program"
+        return f"{place}: {self.why}" + (f" ({self.source})" if self.source else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What was found of a program.
+
+    Attributes:
+        lines: The number of lines, and results.
+        faults: Where the program does something else than the graph.
+        not_shown: Lines and results of which nothing can be said.
+    """
+
+    lines: int
+    faults: tuple[Diagnostic, ...]
+    not_shown: tuple[NotShown, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True if there are no faults."""
+        return not self.faults
+
+    def __str__(self) -> str:
+        shown = self.lines - len(self.not_shown)
+        head = f"{shown} of {self.lines} lines and results shown, {len(self.faults)} faults"
+        return "\n".join((head, *map(str, self.faults), *map(str, self.not_shown)))
+
+
+def validate(program: ir.Program, graph: torch.fx.GraphModule) -> Validation:
+    """Compare a program with the graph that it was made from.
+
+    Args:
+        program: A program of ``wir.record()``, planned or not.
+        graph: Its graph, from ``graphs`` of the same recording.
+    """
+    return _Walk(program, graph).found()
+
+
+@dataclass(slots=True)
+class _State:
+    """What a storage stands for.
+
+    Attributes:
+        root: The root of the graph, if it is known.
+        version: The version of its contents, if it is known.
+        made_for: The nodes of the lines that made it and wrote to it. What holds no node's value
+            may hold a part of one, such as the sums of a softmax.
+        is_filled: Whether a line has written to it, or the caller.
+    """
+
+    root: Node | None = None
+    version: int | None = None
+    made_for: frozenset[Node] = frozenset()
+    is_filled: bool = False
+
+
+@dataclass
+class _Walk:
+    program: ir.Program
+    module: torch.fx.GraphModule
+    faults: list[Diagnostic] = field(default_factory=list)
+    not_shown: list[NotShown] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.graph = self.module.graph
+        self.versions = Versions(self.graph)
+        self.lives = storages_of(self.program).lives
+        self.states: dict[Life, _State] = {}
+        self.index = 0
+        #: The names of nodes in subgraphs, which may be those of others here.
+        self.inner = {
+            node.name
+            for module in self.module.modules()
+            if isinstance(module, torch.fx.GraphModule) and module is not self.module
+            for node in module.graph.nodes
+        }
+        #: The nodes of the lines so far.
+        self.computed: set[Node] = set()
+
+    def found(self) -> Validation:
+        self._enter()
+        for index, line in enumerate(self.program.body):
+            self.index = index
+            self._step(line)
+        self._leave()
+        lines = len(self.program.body) + len(self.program.results)
+        return Validation(lines, tuple(self.faults), tuple(self.not_shown))
+
+    def _enter(self) -> None:
+        """Enter what inputs and constants stand for, which have the names of nodes."""
+        places = self.graph.find_nodes(op="placeholder")
+        is_all = len(places) == len(self.program.inputs)  # else some bypass the program
+        for position, item in enumerate(self.program.inputs):
+            if isinstance(item, ir.BufferInput):
+                node = places[position] if is_all else None
+                self._put(item.name, _State(node, 0, is_filled=True))
+        attributes = {str(node.target): node for node in self.graph.find_nodes(op="get_attr")}
+        for name, constant in self.program.constants.items():
+            self._put(name, _State(attributes.get(constant.qualified_name), 0, is_filled=True))
+
+    def _put(self, name: str, state: _State) -> None:
+        for life in self.lives.of(name):
+            self.states[life] = state
+
+    def _state(self, name: str) -> _State | None:
+        """Return what a buffer's storage stands for; None if that is not certain."""
+        lives = self.lives.of(name)
+        return self.states.setdefault(lives[0], _State()) if len(lives) == 1 else None
+
+    def _step(self, line: ir.AnyLine) -> None:
+        found = ir.effects(line)
+        origin = self.program.origin_of(line)
+        names = {name.partition("[")[0] for name in origin.nodes} if origin is not None else set()
+        if not found.calls:
+            self._move(line, found, self._nodes(names))
+        elif not names or not names.isdisjoint(self.inner):
+            self._not_shown(line, "its nodes are not known")
+            self._forget(found, frozenset())
+        else:
+            nodes = self._nodes(names)
+            own = self.lives.storages(found.writes)
+            for name in dict.fromkeys((*found.reads, *found.writes)):
+                # What a kernel writes and reads again may be new.
+                is_read = own.isdisjoint(self.lives.storages((name,)))
+                self._check_read(line, name, nodes, is_read=is_read)
+            self._check_positions(line, nodes)
+            self._write(found, line, nodes, origin.values if origin else ())
+            self.computed |= nodes
+
+    def _forget(self, found: ir.Effects, nodes: frozenset[Node]) -> None:
+        """Enter that nothing is known of what a line writes but the nodes that it is for."""
+        for name in found.written:
+            state = self._state(name)
+            if state is not None:
+                state.version = None
+                state.root = state.root if name in found.writes else None
+                state.made_for, state.is_filled = state.made_for | nodes, True
+
+    def _nodes(self, names: Collection[str]) -> set[Node]:
+        return {self.versions.nodes[name] for name in names if name in self.versions.nodes}
+
+    def _move(self, line: ir.AnyLine, found: ir.Effects, nodes: set[Node]) -> None:
+        """Enter what memory holds that changes its name, or is new, and what it is for."""
+        for name in found.defines if found.takes else ():
+            old = self._state(found.takes[0])
+            state = _State() if old is None else replace(old)
+            state.made_for |= nodes
+            self._put(name, state)
+        if isinstance(line, ir.Allocate):
+            self._put(line.out, _State(made_for=frozenset(nodes), is_filled=line.zeroed))
+        elif ir.regions_of(line):
+            self._forget(found, frozenset())
+
+    def _check_read(self, line: ir.AnyLine, name: str, nodes: set[Node], *, is_read: bool) -> None:
+        """Check that a buffer holds what one of the nodes takes."""
+        state, known = self._state(name), self.versions
+        if state is None:
+            self._not_shown(line, f"what %{name} is a view of is not certain")
+        elif state.root is None:
+            taken = {root for node in nodes for root in (*known.takes(node), node)}
+            is_known = taken.isdisjoint(known.unknown) and not any(map(is_uninitialized, taken))
+            if is_read and not state.is_filled and is_known:
+                self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing")
+            elif is_read and taken.isdisjoint(state.made_for):
+                self._not_shown(line, f"the value of %{name} is not known")
+        elif is_read and all(state.root not in known.takes(node) for node in nodes):
+            taken = {root for node in nodes for root in known.takes(node)}
+            if taken.isdisjoint(known.unknown):
+                self._report(line, rules.WRONG_ARGUMENT, name=name, node=state.root.name)
+            else:
+                self._not_shown(line, f"%{name} may be what a higher-order op returned")
+        elif writers := self._writers(state):
+            self._check_version(line, name, state, writers, nodes)
+
+    def _check_positions(self, line: ir.AnyLine, nodes: set[Node]) -> None:
+        """Check that an op gets what its node takes, each at its position."""
+        if not isinstance(line, ir.ExternKernel):
+            return
+        name = line.op.partition(".")[0]
+        calling = [node for node in nodes if op_name(node) == name]
+        if len(calling) != 1:
+            return
+        for arg, taken in zip(line.args, calling[0].args, strict=False):
+            state = self._state(arg.buffer) if isinstance(arg, ir.BufferArg) else None
+            wanted = self.versions.root(taken)
+            if state is None or state.root is None or wanted is None:
+                continue
+            is_known = not {wanted, state.root} & self.versions.unknown
+            if is_known and state.root is not wanted and isinstance(arg, ir.BufferArg):
+                fields = {"name": arg.buffer, "node": state.root.name}
+                self._report(line, rules.WRONG_ARGUMENT, **fields)
+
+    def _check_version(
+        self, line: ir.AnyLine, name: str, state: _State, writers: list[Node], nodes: set[Node]
+    ) -> None:
+        """Check that memory that the graph writes to holds what one of the nodes reads."""
+        root, known = state.root, self.versions
+        assert root is not None
+        wanted = {node: known.before(node, root) for node in nodes if root in known.reads(node)}
+        if not wanted:
+            return
+        first, last = min(wanted.values()), max(wanted.values())
+        if state.version is None:
+            self._not_shown(line, f"the contents of %{name} are not known")
+        elif last < state.version:
+            self._report(line, rules.READ_TOO_LATE, name=name, node=writers[last].name)
+        elif state.version < first:
+            self._report(line, rules.READ_TOO_EARLY, name=name, node=writers[first - 1].name)
+        elif any(at < state.version for node, at in wanted.items() if node not in self.computed):
+            self._not_shown(line, f"it may read %{name} after {writers[first].name}")
+
+    def _writers(self, state: _State) -> list[Node]:
+        """Return the nodes that write to what a storage stands for, in order."""
+        if state.root is None or state.root in self.versions.unknown:
+            return []
+        return self.versions.writers.get(state.root, [])
+
+    def _write(
+        self, found: ir.Effects, line: ir.AnyLine, nodes: set[Node], values: tuple[str, ...]
+    ) -> None:
+        """Enter what the storages that a line writes stand for afterwards."""
+        held = dict(zip(found.written, values, strict=False))
+        for name in found.written:
+            state = self._state(name)
+            if state is None:
+                continue
+            writers = self._writers(state)
+            done = [at + 1 for at, each in enumerate(writers) if each in nodes]
+            value = self.versions.nodes.get(held.get(name, "").partition("[")[0])
+            root = self.versions.root(value)
+            is_whole = self._is_whole(name)
+            if not state.is_filled and root is not None and root not in {value, *nodes}:
+                # The node changes what another one made.
+                self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing")
+            state.made_for |= nodes
+            state.is_filled = True
+            if done:
+                if state.version is not None and min(done) > state.version + 1:
+                    node = writers[state.version].name
+                    self._report(line, rules.WRITE_MISSING, name=name, node=node)
+                state.version = max(done)
+            elif not is_whole:
+                state.root = state.version = None
+            elif value is not None and root is not None:
+                state.root, state.version = root, self.versions.after(value, root)
+            elif state.root is not None:
+                state.root = state.version = None
+
+    def _is_whole(self, name: str) -> bool:
+        """Return whether a name stands for all elements of its storage."""
+        sizes = self.program.buffers
+        owner = sizes.get(self.lives.of(name)[0].owner)
+        return owner is not None and sizes[name].numel == owner.numel
+
+    def _leave(self) -> None:
+        (output,) = self.graph.find_nodes(op="output")
+        returned = tree_leaves(output.args[0], is_leaf=lambda each: each is None)
+        for item, name in self._outside():
+            state = self._state(name)
+            if state is None or state.root is None:
+                continue
+            writers = self._writers(state)
+            if state.version is not None and state.version < len(writers):
+                node = writers[state.version].name
+                self._report(None, rules.WRITE_MISSING, part=item, name=name, node=node)
+            elif state.version is None and writers:
+                self._not_shown(None, f"the contents of %{name} at the end are not known")
+        if len(returned) != len(self.program.results):
+            return
+        for position, (value, node) in enumerate(zip(self.program.results, returned, strict=True)):
+            if not isinstance(value, ir.BufferValue) or not isinstance(node, torch.fx.Node):
+                continue
+            self._check_result(position, value.buffer, node)
+
+    def _check_result(self, position: int, name: str, node: Node) -> None:
+        """Check that a buffer holds what a node has computed, or a line that computes it."""
+        state, root = self._state(name), self.versions.root(node)
+        assert root is not None
+        if state is not None and not (state.is_filled or is_uninitialized(root)):
+            fields = {"position": position, "node": node.name, "other": "nothing"}
+            self._report(None, rules.WRONG_RESULT, part=f"results[{position}]", **fields)
+        elif state is None or state.root is None or root in self.versions.unknown:
+            makers = {node, root, *self.versions.writers.get(root, ())}
+            if state is None or makers.isdisjoint(state.made_for):
+                self._not_shown(None, f"the value of result {position} is not known")
+        elif state.root is not root:
+            fields = {"position": position, "node": node.name, "other": state.root.name}
+            self._report(None, rules.WRONG_RESULT, part=f"results[{position}]", **fields)
+
+    def _outside(self) -> Iterator[tuple[str, str]]:
+        """Yield the inputs and results whose contents the caller sees, with the part's name."""
+        for position, item in enumerate(self.program.inputs):
+            if isinstance(item, ir.BufferInput) and not item.donated:
+                yield f"inputs[{position}]", item.name
+        for position, value in enumerate(self.program.results):
+            if isinstance(value, ir.BufferValue):
+                yield f"results[{position}]", value.buffer
+
+    def _report(self, line: ir.AnyLine | None, rule: Rule, part: str = "", **fields: Any) -> None:
+        path = ir.Path() if line is None else ir.Path().then("body", self.index)
+        origin = None if line is None else self.program.origin_of(line)
+        message = rule.template.format_map(fields)
+        self.faults.append(Diagnostic(rule, message, path, part, origin, rule.hint))
+
+    def _not_shown(self, line: ir.AnyLine | None, why: str) -> None:
+        origin = None if line is None else self.program.origin_of(line)
+        path = ir.Path() if line is None else ir.Path().then("body", self.index)
+        self.not_shown.append(NotShown(path, why, "" if origin is None else origin.place))

@@ -1,0 +1,129 @@
+"""Memory in a graph of ATen ops: which values share it, and which of its contents a node reads.
+
+Each tensor of the graph has a *root*: the placeholder, attribute or node that made the memory that
+it is a view of. A node that writes in place begins a new *version* of a root. Version 0 is what the
+root was made with.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch._ops import OpOverload
+from torch.utils._pytree import tree_leaves
+
+from wrapper_ir.frontends.inductor.contract import calls_functions, written_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch.fx import Node
+
+#: Ops that return a view, or what Inductor takes for one, and whose schemas do not say so.
+_VIEWS: Final = frozenset({"aten::_unsafe_view", "aten::lift_fresh", "inductor::lookup_seed"})
+
+
+class Versions:
+    """The roots and versions of a graph."""
+
+    def __init__(self, graph: torch.fx.Graph) -> None:
+        self.nodes: dict[str, Node] = {}
+        self._at: dict[Node, int] = {}
+        self._roots: dict[Node, Node] = {}
+        #: The nodes that write to a root, in order.
+        self.writers: defaultdict[Node, list[Node]] = defaultdict(list)
+        #: Roots that functions of higher-order ops get, and may write to, and their results, which
+        #: may be operands.
+        self.unknown: set[Node] = set()
+        for position, node in enumerate(graph.nodes):
+            self.nodes[node.name], self._at[node] = node, position
+            self._roots[node] = self._root_of(node)
+            if any(map(calls_functions, (node, *node.all_input_nodes[:1]))):
+                self.unknown.add(self._roots[node])
+            for target in dict.fromkeys(map(self.root, written_by(node))):
+                if target is not None and isinstance(node.target, OpOverload):
+                    self.writers[target].append(node)
+                elif target is not None:
+                    self.unknown.add(target)
+
+    def root(self, node: Any) -> Node | None:
+        """Return the root of a node's value; None for anything else."""
+        return self._roots.get(node) if isinstance(node, torch.fx.Node) else None
+
+    def before(self, node: Node, root: Node) -> int:
+        """Return the version of a root that a node finds."""
+        writers = [self._at[each] for each in self.writers.get(root, ())]
+        return bisect.bisect_left(writers, self._at[node])
+
+    def after(self, node: Node, root: Node) -> int:
+        """Return the version of a root that a node leaves."""
+        return self.before(node, root) + (node in self.writers.get(root, ()))
+
+    def takes(self, node: Node) -> Iterator[Node]:
+        """Yield the roots of what a node takes, and its own."""
+        yield from filter(None, map(self.root, (*node.all_input_nodes, node)))
+
+    def reads(self, node: Node) -> Iterator[Node]:
+        """Yield the roots whose contents a node reads, or may read."""
+        if self._is_view(node):
+            return
+        only_written = {id(each) for each in _overwritten(node)}
+        for each in node.all_input_nodes:
+            root = self.root(each)
+            if root is not None and id(each) not in only_written:
+                yield root
+
+    def _root_of(self, node: Node) -> Node:
+        if node.op != "call_function" or not node.args:
+            return node
+        first = node.args[0]
+        if not isinstance(first, torch.fx.Node):
+            return node
+        is_item = getattr(node.target, "__name__", "") == "getitem"
+        if (
+            self._is_view(node)
+            or _returns_what_it_writes(node)
+            or (is_item and self._is_view(first))
+        ):
+            return self._roots[first]
+        return node
+
+    @staticmethod
+    def _is_view(node: Node) -> bool:
+        target = node.target
+        if not isinstance(target, OpOverload):
+            return False
+        returns = (each.alias_info for each in target._schema.returns)
+        named = target._schema.name in _VIEWS
+        return named or any(each is not None and not each.is_write for each in returns)
+
+
+def _returns_what_it_writes(node: Node) -> bool:
+    target = node.target
+    if not isinstance(target, OpOverload) or not target._schema.arguments:
+        return False
+    first = target._schema.arguments[0].alias_info
+    returns = target._schema.returns
+    is_written = first is not None and first.is_write
+    return is_written and len(returns) == 1 and returns[0].alias_info is not None
+
+
+def _overwritten(node: Node) -> Iterator[Any]:
+    """Yield the arguments of which a node reads nothing, because it writes all of them."""
+    if node.target in (torch.ops.aten.copy_.default, torch.ops.aten.fill_.Scalar):
+        yield node.args[0]
+    elif isinstance(node.target, OpOverload) and "out" in node.kwargs:
+        yield from tree_leaves(node.kwargs["out"])
+
+
+def op_name(node: Node) -> str:
+    """Return the name of the op that a node calls, without its overload; empty for none."""
+    return node.target._schema.name if isinstance(node.target, OpOverload) else ""
+
+
+def is_uninitialized(node: Node) -> bool:
+    """Return whether a node makes memory with whatever is in it."""
+    return "empty" in op_name(node)
