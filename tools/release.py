@@ -86,7 +86,7 @@ def try_wheel(wheel: Path, python: str, room: Path) -> None:
     place = room / "work"
     place.mkdir()
     path = {"PATH": f"{inside.parent}:{os.environ['PATH']}", "PYTHONPATH": ""}
-    assert str(room) in run(inside, "-c", _WHERE, cwd=place)
+    assert str(room) in run(inside, "-c", _WHERE, cwd=place, **path)
     print(run(inside.parent / "wrapper-ir", "doctor", cwd=place, **path))
     _quickstarts(inside, place, path)
 
