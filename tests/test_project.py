@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from typing import Any
 
 import yaml
@@ -49,6 +50,12 @@ def test_reports_of_faults_bring_the_doctors() -> None:
     (field,) = (f for f in read("ISSUE_TEMPLATE/fault.yml")["body"] if f.get("id") == "doctor")
     assert "wrapper-ir doctor" in field["attributes"]["label"]
     assert field["validations"] == {"required": True}
+
+
+def test_the_extra_for_tests_brings_what_snapshots_need_and_nothing_more() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = [re.split(r"\W", each)[0] for each in project["optional-dependencies"]["testing"]]
+    assert names == ["pytest", "syrupy"]
 
 
 def test_the_citation_is_of_this_version() -> None:
