@@ -153,8 +153,7 @@ wrapper-ir verify m.wir && wrapper-ir emit m.wir -o wrapper.py
 
 \b
 Exit codes: 0 success, 1 rules broken or differences found, 2 wrong usage or
-bad input, 3 a fault of wrapper-ir or of an emitter, 130 interrupted.
-`wrapper-ir COMMAND --help` shows examples of each command.""",
+bad input, 3 a fault of wrapper-ir or of an emitter, 130 interrupted.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="wrapper-ir")
 def main() -> None:
