@@ -28,7 +28,7 @@ WORKERS ?= 2
 OPINFO_DTYPES := float64 bfloat16 int64 bool complex64 float16 int32
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-torch test-sample test-radar release-check models gpu check docs wheel fuzz mutants opinfo zoo odd changes sweep bench sanitize format clean
+.PHONY: help setup demo test test-long test-torch test-sample test-radar release-check models gpu check docs wheel release fuzz mutants opinfo zoo odd changes sweep bench sanitize format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,10 @@ docs: setup ## the documents as a site, in site/
 
 wheel: setup ## build a wheel, install it in an empty folder and try it there
 	$(BIN)/python -m pytest tests/test_wheel.py
+
+release: setup ## sdist and wheel from a clean clone, tried in empty environments (PYTHONS="python3.11 ..."), checksums, the site
+	$(BIN)/python tools/release.py $(PYTHONS:%=--python %)
+	$(SITE)
 
 SECONDS ?= 60
 SEED ?= 0

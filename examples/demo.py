@@ -18,6 +18,7 @@ import copy
 import dataclasses
 import functools
 import json
+import logging
 import sys
 import time
 from dataclasses import dataclass
@@ -43,6 +44,9 @@ from torch import Tensor, nn
 import wrapper_ir as wir
 from wrapper_ir.planning import plan as plan_memory
 from wrapper_ir.runtime import save_constants
+
+# Inductor's compiler imports this, and warns amid our progress if there is no GPU.
+logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

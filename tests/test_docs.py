@@ -6,11 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
 from tests import warm
 from tests.pages import PAGES, ROOT, Block, agrees, blocks, script, steps, tour
 from tools import option_table
-from wrapper_ir.cli.app import COMMANDS
+from wrapper_ir.cli.app import COMMANDS, main
 from wrapper_ir.emitters import options_of
 from wrapper_ir.emitters.python import PythonEmitter
 
@@ -82,6 +83,29 @@ def _run(code: str, page: Path, folder: Path) -> subprocess.CompletedProcess[str
 def test_a_quickstart_runs_by_itself(quickstart: str, tmp_path: Path) -> None:
     assert len(quickstart.splitlines()) < 20
     _run(quickstart, README, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [("wir", ["print"]), ("python", ["emit"]), ("cpp", ["emit", "--target", "cpp"])],
+)
+def test_the_first_page_shows_what_the_command_line_writes(language: str, words: list[str]) -> None:
+    (shown,) = (
+        block.text
+        for block in blocks(README)
+        if block.language == language and block.note == "run by tests/test_docs.py"
+    )
+    done = CliRunner().invoke(main, [*words, str(ROOT / "examples" / "two_layers.wir")])
+    assert f"\n{shown}" in done.stdout
+
+
+def test_figures_of_the_first_page_are_those_of_the_benchmarks() -> None:
+    first = README.read_text(encoding="utf-8").partition("\n## ")[0]
+    cells = [cell for row in first.splitlines() for cell in row.split("|")[2:4]]
+    figures = [each for cell in cells for each in re.findall(r"[\d.,]*\d", cell)]
+    assert len(figures) > 10
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert [each for each in figures if not re.search(rf"(?<!\S){each}(?![\d.,]*\d)", page)] == []
 
 
 def test_the_list_of_commands_is_complete() -> None:

@@ -7,6 +7,8 @@ import importlib
 import importlib.metadata
 import importlib.resources
 import importlib.util
+import itertools
+import re
 import subprocess
 import sys
 import types
@@ -15,6 +17,9 @@ from pathlib import Path
 import pytest
 
 import wrapper_ir
+from tests.pages import ROOT
+from wrapper_ir import emitters
+from wrapper_ir.frontends.inductor.settings import BACKEND_OPTIONS
 
 #: Importing one of these must not import torch: they are usable where torch is absent.
 TORCH_FREE = (
@@ -185,6 +190,19 @@ def test_older_names_work_with_a_warning(old: str, new: str) -> None:
     with pytest.warns(DeprecationWarning, match=f"wir.{old} is called wir.{new} now"):
         found = getattr(wrapper_ir, old)
     assert found is getattr(wrapper_ir, new)
+
+
+def test_the_documents_name_what_is_on_its_way_out() -> None:
+    targets = [emitters.emitter_class(name) for name in ("python", "cpp", "fx")]
+    options = [*BACKEND_OPTIONS, *itertools.chain(*map(emitters.options_of, targets))]
+    older = {option.formerly: option.name for option in options if option.formerly}
+    older |= wrapper_ir._RENAMED
+    assert len(older) > 4
+    for name in ("CHANGELOG.md", "docs/stability.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        for old, new in older.items():
+            assert re.search(rf"\b{old}`", text), (name, old)
+            assert re.search(rf"\b{new}`", text), (name, new)
 
 
 LAZY = (

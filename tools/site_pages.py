@@ -31,6 +31,7 @@ PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
     "examples/README.md": "examples.md",
     "examples/deploy_cpp/README.md": "deploy-cpp.md",
 }

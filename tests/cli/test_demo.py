@@ -56,6 +56,8 @@ def test_demo_counts_and_times(demo: tuple[Path, dict[str, Any], str]) -> None:
     for row in report["times"].values():
         assert set(row) == {"eager", "inductor", "wrapper_ir"}
     assert "training: compiling through wrapper_ir" in progress
+    # Nothing but our own progress: each line is a step and how long it took.
+    assert [line for line in progress.splitlines() if not re.fullmatch(r"  .+ … .+ s", line)] == []
 
 
 @pytest.mark.long

@@ -81,6 +81,15 @@ def test_the_list_of_commands_is_complete(invoke: Invoke) -> None:
         assert re.search(rf"^  {name} ", listed, re.MULTILINE)
 
 
+def test_the_list_of_commands_fits_a_screen(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = invoke("--help").stdout.splitlines()
+    assert len(lines) <= 40
+    assert [line for line in lines[1:] if len(line) > 80 or line.endswith("...")] == []
+
+
 def test_version(invoke: Invoke) -> None:
     assert invoke("--version").stdout == f"wrapper-ir, version {wrapper_ir.__version__}\n"
 

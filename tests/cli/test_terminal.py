@@ -65,6 +65,23 @@ def test_what_needs_no_torch_imports_none(words: str, room: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+_LIKE_A_COMMAND = """
+import os
+from wrapper_ir.cli.app import main
+main(["emitters"], standalone_mode=False)
+os.environ["CUDA_HOME"] = "/usr/local"
+import torch.utils.cpp_extension
+with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+    torch.ones(1).relu()
+"""
+
+
+def test_torch_says_nothing_amid_a_command_of_a_gpu_that_is_not_there() -> None:
+    command = [sys.executable, "-c", _LIKE_A_COMMAND]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_help_and_our_emitters_are_light() -> None:
     program = (
         "import sys; import wrapper_ir.cli.app\n"

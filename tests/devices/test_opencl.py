@@ -49,7 +49,7 @@ mixed_dtypes example_decoder vit
 """
 
 #: It shows a program for the device.
-PAGE = ROOT / "docs" / "devices.md"
+PAGE = ROOT / "docs" / "device-queues.md"
 
 
 @pytest.fixture(scope="module")

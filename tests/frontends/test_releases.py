@@ -76,9 +76,15 @@ def test_pip_is_told_the_same() -> None:
 
 
 def test_the_documents_say_the_same() -> None:
-    for name in ("README.md", "docs/torch-releases.md"):
+    for name in ("README.md", "docs/stability.md", "docs/torch-releases.md"):
         text = (ROOT / name).read_text(encoding="utf-8")
         assert f"torch {releases.in_words()}" in text, name
+
+
+def test_the_newest_and_at_least_three_before_are_supported() -> None:
+    (first, least), (end, most) = releases.SUPPORTED
+    assert first == end
+    assert most - least >= 4
 
 
 def test_the_release_that_we_are_developed_with_is_supported() -> None:

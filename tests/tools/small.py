@@ -51,6 +51,10 @@ TORCH: Final = {
         "def compile_fx(gm, inputs, inner=None): ...\n"
         "class Scheduling:\n    def define(self, name, code): ...\n    def spare(self, x): ...\n"
     ),
+    "torch/_inductor/ops.py": (
+        "class Ops:\n    def load(self, name): ...\n    def store(self, name, value): ...\n"
+        "class DefaultOps(Ops):\n    def __getattr__(self, name): return print\n"
+    ),
     "torch/_inductor/codegen/__init__.py": "",
     "torch/_inductor/codegen/wrapper.py": (
         "import dataclasses\nfrom torch._inductor import ir\n"
@@ -136,6 +140,10 @@ OURS: Final = {
         "    is_choice = isinstance(node, ir.Choice)\n"
         "    return node.branches if inductor_config.size_asserts else is_choice\n"
     ),
+    "wrapper_ir/front/ops.py": (
+        "from torch._inductor.ops import DefaultOps\n"
+        "class Zeros(DefaultOps):\n    def load(self, name): return 0\n"
+    ),
     "wrapper_ir/native/own.cpp": (
         "#include <ATen/core/stack.h>\n"
         "#define ITEM(T) aoti_torch_item_##T(tensor, &found)\n"
@@ -216,6 +224,8 @@ EDITS: Final = (
           "new | raw text | 'finished({})' by _inductor.ir.Choice.codegen | has no form"),
     _edit("_inductor/ir.py", "def get_name(self, short=False)", "def get_name(self)",
           "changed | member | Node.get_name | -short"),
+    _edit("_inductor/ops.py", "def load", "def read",
+          "breaks | override | DefaultOps.load | is gone"),
     _edit("_inductor/kernel.py", "", "bmm = ExternKernelChoice(torch.bmm, None, name='our_bmm')\n",
           "new | extern kernel | our_bmm | has no form"),
     _edit("_higher_order_ops/switch.py", "",
@@ -239,6 +249,7 @@ UNRELATED: Final = (
     _edit("_inductor/config.py", "unused = 3", "unused = 4"),
     _edit("_inductor/ir.py", "    limit = 0\n", "    bound = 0\n"),
     _edit("_inductor/ir.py", "from torch", "# A comment, which moves every line.\nfrom torch"),
+    _edit("_inductor/ops.py", "def store", "def put"),
     _edit("_inductor/exc.py", "", "class Another(Exception): ...\n"),
     _edit(_SHIM, "int32_t self", "int64_t self"),
     _edit(_SHIM, "AtenTensorHandle self,  // what is cloned", "AtenTensorHandle self,"),

@@ -23,7 +23,7 @@ from tests.zoo.check import EMITTERS, MODES, modes_of
 from tests.zoo.crew import Task, results
 from tests.zoo.report import Findings, section, shown, summary, table, write_section
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "coverage.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "coverage-models.md"
 
 
 def main() -> int:
@@ -60,7 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="outcomes, a line of JSON each")
     parser.add_argument("--resume", action="store_true", help="leave out what passed in FILE")
     parser.add_argument("--list", action="store_true", help="list models and modes, run nothing")
-    parser.add_argument("--write", action="store_true", help="put the table in docs/coverage.md")
+    parser.add_argument("--write", action="store_true", help="put the table in its page")
     parser.add_argument(
         "--also",
         action="append",

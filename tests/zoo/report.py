@@ -21,8 +21,6 @@ __all__ = ["Findings", "section", "shown", "summary", "table", "write_section"]
 _BEGIN, _END = "<!-- zoo -->", "<!-- /zoo -->"
 
 _INTRODUCTION = """\
-## Whole models
-
 `make zoo` takes models at toy sizes through `torch.compile`: once by stock Inductor, then by each
 emitter. Results with their strides and aliases, arguments, gradients, state and random state have
 to be the same to the bit, at each of several calls with fresh inputs, and each graph that Inductor
@@ -167,7 +165,7 @@ def _quoted(text: str) -> str:
 
 def write_section(path: Path, body: str) -> None:
     """Put the tables into their section of a document, which may not be there yet."""
-    text = path.read_text() if path.exists() else "# Coverage\n"
+    text = path.read_text() if path.exists() else "# Whole models\n"
     if _BEGIN not in text:
         text = f"{text.rstrip()}\n\n{_BEGIN}\n{_END}\n"
     head, _, rest = text.partition(_BEGIN)

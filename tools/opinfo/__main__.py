@@ -26,7 +26,7 @@ from tools.opinfo.table import Findings, section, write, written
 EMITTERS = ("python", "fx", "cpp", "interpreter")
 
 
-DOCUMENT = Path("docs/coverage.md")
+DOCUMENT = Path("docs/coverage-ops.md")
 
 
 def main() -> int:
@@ -104,7 +104,7 @@ def _options() -> argparse.Namespace:
         metavar="FILE",
         help="try nothing, but show what such results of other runs say, too; may be repeated",
     )
-    parser.add_argument("--write", action="store_true", help="put the table in docs/coverage.md")
+    parser.add_argument("--write", action="store_true", help="put the table in its page")
     options = parser.parse_args()
     options.emitter = options.emitter or list(EMITTERS)
     options.dtype = options.dtype or ["float32"]

@@ -152,8 +152,6 @@ def section(findings: Findings, emitters: tuple[str, ...], before: str = "") -> 
         before: An earlier text; its entries stay for rows that were not tried now.
     """
     return f"""\
-## Torch's own samples of its ops
-
 Written by `make opinfo`. Each op of torch's `op_db`, with the first one or two of its samples, goes
 through stock Inductor and through us in one process, on one thread. Results with their layouts,
 arguments and the state of the random generator are the same to the bit, or the op has failed; so it
@@ -186,7 +184,7 @@ def torch_version() -> str:
 
 def write(path: Path, body: str) -> None:
     """Write a text into its section of a document."""
-    text = path.read_text() if path.exists() else f"# Coverage\n\n{_BEGIN}\n{_END}\n"
+    text = path.read_text() if path.exists() else f"# Samples of ops\n\n{_BEGIN}\n{_END}\n"
     head, _, rest = text.partition(_BEGIN)
     _, _, tail = rest.partition(_END)
     path.write_text(f"{head}{_BEGIN}\n{body}\n{_END}{tail}")

@@ -54,7 +54,7 @@ class Release:
         """Return the facts about something, or None if it does not exist."""
         readers: dict[str, Callable[[str], Fact | Unknown | None]] = {
             "name": self._name,
-            "override": self._name,
+            "override": self._override,
             "member": self._member,
             "argument": self._argument,
             "class": self._class,
@@ -135,6 +135,13 @@ class Release:
         if chain[:2] == ("torch", "_C") and CALL not in chain and not isinstance(found, Definition):
             return Fact("torch/lib/libtorch_python.so") if self.native.binds(chain[-1]) else None
         return Fact(found.place, _aspects(found)) if isinstance(found, Definition) else found
+
+    def _override(self, name: str) -> Fact | Unknown | None:
+        """Return a method that ours replaces; one that only ``__getattr__`` makes replaces none."""
+        found, holder = self._name(name), self.lookup.find(tuple(name.split("."))[:-1])
+        if found is UNKNOWN and isinstance(holder, Definition) and holder.kind == "class":
+            return UNKNOWN if UNKNOWN in self.lookup.lineage(holder) else None
+        return found
 
     def _member(self, name: str) -> Fact | Unknown | None:
         """Return a member of a class that we do not import, because the class may have moved."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import errno
 import gc
+import logging
+import os
 import sys
 import traceback
 from pkgutil import resolve_name
@@ -17,29 +19,30 @@ from wrapper_ir.cli.command import TRACEBACK, Group, examples, traceback_option
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.outputs import command
 
-#: Command -> where it is defined, in the order of the help.
+#: Command -> where it is defined among our commands, and its line in the help of the whole, which
+#: has to fit beside its name on a screen of 80 columns. In the order of that help.
 COMMANDS = {
-    "capture": "wrapper_ir.cli.commands.rendering:capture",
-    "print": "wrapper_ir.cli.commands.looking:show",
-    "verify": "wrapper_ir.cli.commands.looking:verify",
-    "upgrade": "wrapper_ir.cli.commands.looking:upgrade",
-    "lower": "wrapper_ir.cli.commands.plan:lower",
-    "plan": "wrapper_ir.cli.commands.plan:plan",
-    "plan-csv": "wrapper_ir.cli.commands.plan:plan_csv",
-    "emit": "wrapper_ir.cli.commands.rendering:emit",
-    "export": "wrapper_ir.cli.commands.rendering:export",
-    "inspect": "wrapper_ir.cli.commands.looking:inspect",
-    "check": "wrapper_ir.cli.commands.looking:check",
-    "run": "wrapper_ir.cli.commands.rendering:run",
-    "diff": "wrapper_ir.cli.commands.looking:diff",
-    "explain-call": "wrapper_ir.cli.commands.calls:explain_call",
-    "bisect": "wrapper_ir.cli.commands.failures:bisect",
-    "reduce": "wrapper_ir.cli.commands.failures:reduce",
-    "corpus": "wrapper_ir.cli.commands.installation:corpus",
-    "emitters": "wrapper_ir.cli.commands.installation:emitters",
-    "cache": "wrapper_ir.cli.commands.installation:cache",
-    "prepare": "wrapper_ir.cli.commands.installation:prepare",
-    "doctor": "wrapper_ir.cli.commands.installation:doctor",
+    "capture": ("rendering:capture", "Make a program of a model, which Inductor schedules"),
+    "print": ("looking:show", "Print a program in its normal form"),
+    "verify": ("looking:verify", "Check programs, and show every fault of each"),
+    "upgrade": ("looking:upgrade", "Rewrite programs of older versions of the text form"),
+    "lower": ("plan:lower", "Run the passes that devices and a target name"),
+    "plan": ("plan:plan", "Plan a program's memory, and report on the plan"),
+    "plan-csv": ("plan:plan_csv", "Assign offsets to the buffers of a table"),
+    "emit": ("rendering:emit", "Render a program as Python, C++ or for another target"),
+    "export": ("rendering:export", "Build a package or a library, or write a folder of source"),
+    "inspect": ("looking:inspect", "Show what a package contains and needs"),
+    "check": ("looking:check", "Compare a folder of source with its program"),
+    "run": ("rendering:run", "Run a program once, and show its results"),
+    "diff": ("looking:diff", "Compare two programs by meaning"),
+    "explain-call": ("calls:explain_call", "Measure where the time of a model's call goes"),
+    "bisect": ("failures:bisect", "Name the first call that differs between two ways of running"),
+    "reduce": ("failures:reduce", "Make a program that fails smaller"),
+    "corpus": ("installation:corpus", "Show the programs that emitters are tested on"),
+    "emitters": ("installation:emitters", "List the installed emitters and their options"),
+    "cache": ("installation:cache", "Show, trim or clear the cache of compiled kernels"),
+    "prepare": ("installation:prepare", "Compile what a machine compiles once"),
+    "doctor": ("installation:doctor", "Examine the installation, for bug reports"),
 }
 
 _DIFFERENCE, _BAD_INPUT, _FAULT = 1, 2, 3
@@ -86,12 +89,15 @@ class App(Group):
         """Import a command and return it, or None if there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
-        found = resolve_name(COMMANDS[cmd_name])
+        where, summary = COMMANDS[cmd_name]
+        found = resolve_name(f"wrapper_ir.cli.commands.{where}")
         assert isinstance(found, click.Command)
+        found.short_help = summary
         return found
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; print its error and exit if it fails."""
+        _hush()
         try:
             with command():
                 return super().invoke(ctx)
@@ -105,6 +111,16 @@ class App(Group):
             if isinstance(error, KeyboardInterrupt):
                 sys.exit(_INTERRUPTED)
             _fail(error)
+
+
+def _hush() -> None:
+    """Have torch not tell, amid what a command says, of a GPU that the machine does not have.
+
+    Compiling imports ``torch.utils.cpp_extension``, which looks for CUDA, and the profiler logs
+    what it starts and misses. Both decide when they are imported what they say.
+    """
+    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
 
 def _fail(error: Exception) -> NoReturn:
@@ -130,19 +146,18 @@ def _fail(error: Exception) -> NoReturn:
     cls=App,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples("""
-wrapper-ir capture model.py:make -o m.wir   # your model, as a wrapper program
-wrapper-ir verify m.wir && wrapper-ir emit m.wir --target python -o wrapper.py
+wrapper-ir capture model.py:make -o m.wir   # your model, as a program
+wrapper-ir verify m.wir && wrapper-ir emit m.wir -o wrapper.py
 """)
     + """
 
 \b
-Exit codes: 0 success, 1 rules broken or differences found, 2 wrong usage or bad input,
-3 a fault of wrapper-ir or of a third-party emitter, 130 interrupted.
-`wrapper-ir COMMAND --help` shows examples of each command.""",
+Exit codes: 0 success, 1 rules broken or differences found, 2 wrong usage or
+bad input, 3 a fault of wrapper-ir or of an emitter, 130 interrupted.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="wrapper-ir")
 def main() -> None:
-    """Inspect, check and render wrapper programs: the host code around compiled kernels."""
+    """Work with wrapper programs: the host code around compiled kernels."""
 
 
 main.params.append(traceback_option())

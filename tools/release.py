@@ -1,0 +1,139 @@
+"""Build what is released, from a clean clone, and try it: sdist, wheel, checksums.
+
+    python tools/release.py --output dist [--python python3.12 ...]
+
+The sdist is built from a clone of HEAD, and the wheel from the sdist, so each holds what the next
+one needs. The wheel is installed in an empty environment of each interpreter, where ``wrapper-ir
+doctor`` and the quickstarts of the README run. An environment of the same release of Python as this
+one borrows its packages; others install what the wheel asks for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.pages import Block, blocks, steps  # noqa: E402 - after the path is set
+from wrapper_ir import __version__  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_WHERE = "import sys, wrapper_ir; print(sys.version_info[:2], wrapper_ir.__file__)"
+
+
+def run(*words: object, cwd: Path = ROOT, **environment: str) -> str:
+    """Run a command, show it, and return what it writes; end with its messages if it fails."""
+    shown = " ".join(map(str, words))
+    print(f"$ {shown}", flush=True)
+    env = {**os.environ, **environment}
+    done = subprocess.run(
+        [*map(str, words)], cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{shown}\n{done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+def objection(changes: str, tags: Iterable[str], version: str) -> str:
+    """Return why a checkout cannot be released, or an empty text."""
+    if changes:
+        return f"there are changes that are not committed:\n{changes}"
+    if wrong := [tag for tag in tags if tag.startswith("v") and tag != f"v{version}"]:
+        return f"the tag is {wrong[0]}, and wrapper_ir.__version__ is {version}"
+    return ""
+
+
+def build(room: Path) -> tuple[Path, Path]:
+    """Build the sdist from a clone of HEAD and the wheel from the sdist; return both."""
+    epoch = {"SOURCE_DATE_EPOCH": run("git", "log", "-1", "--format=%ct")}
+    run("git", "clone", "--quiet", ROOT, room / "clone")
+    made = room / "made"
+    hatch = (sys.executable, "-m", "hatchling", "build", "-d", made)
+    run(*hatch, "-t", "sdist", cwd=room / "clone", **epoch)
+    (sdist,) = made.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(room, filter="data")
+    run(*hatch, "-t", "wheel", cwd=room / sdist.name.removesuffix(".tar.gz"), **epoch)
+    (wheel,) = made.glob("*.whl")
+    return sdist, wheel
+
+
+def try_wheel(wheel: Path, python: str, room: Path) -> None:
+    """Install a wheel in an empty environment of an interpreter, and use it as newcomers do."""
+    run(python, "-m", "venv", room / "env")
+    inside = room / "env/bin/python"
+    release = "import sys; print(*sys.version_info[:2])"
+    pip = (inside, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    if run(inside, "-c", release) == run(sys.executable, "-c", release):
+        (site,) = room.glob("env/lib/python*/site-packages")
+        (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
+        run(*pip, "--no-deps", "--no-index", "--ignore-installed", wheel)
+    else:
+        run(*pip, f"{wheel}[testing]")
+    place = room / "work"
+    place.mkdir()
+    path = {"PATH": f"{inside.parent}:{os.environ['PATH']}", "PYTHONPATH": ""}
+    assert str(room) in run(inside, "-c", _WHERE, cwd=place, **path)
+    print(run(inside.parent / "wrapper-ir", "doctor", cwd=place, **path))
+    _quickstarts(inside, place, path)
+
+
+def _quickstarts(python: Path, place: Path, path: Mapping[str, str]) -> None:
+    readme = ROOT / "README.md"
+    for number, block in enumerate(blocks(readme)):
+        if block.language == "python" and not block.note:
+            (place / f"quickstart_{number}.py").write_text(block.text, encoding="utf-8")
+            run(python, f"quickstart_{number}.py", cwd=place, **path)
+    for step in steps(readme):
+        if isinstance(step, Block):
+            (place / step.file).write_text(step.text, encoding="utf-8")
+        else:
+            run("bash", "-c", step[0], cwd=place, **path)
+
+
+def write_checksums(folder: Path) -> Path:
+    """Write ``SHA256SUMS`` for the files of a folder, as ``sha256sum --check`` reads it."""
+    files = sorted(file for file in folder.iterdir() if file.name != "SHA256SUMS")
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
+    (sums := folder / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
+    return sums
+
+
+def main() -> None:
+    """Build, try and copy to the output folder, which is emptied first."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--output", type=Path, default=ROOT / "dist")
+    parser.add_argument("--python", action="append", help="an interpreter; may be repeated")
+    options = parser.parse_args()
+    tags = run("git", "tag", "--points-at", "HEAD").split()
+    if problem := objection(run("git", "status", "--porcelain"), tags, __version__):
+        raise SystemExit(problem)
+    with tempfile.TemporaryDirectory(prefix="wrapper_ir_release_") as name:
+        room = Path(name)
+        made = build(room)
+        for number, python in enumerate(options.python or [sys.executable]):
+            (folder := room / str(number)).mkdir()
+            try_wheel(made[1], python, folder)
+        shutil.rmtree(options.output, ignore_errors=True)
+        options.output.mkdir(parents=True)
+        for file in made:
+            shutil.copy(file, options.output)
+    print(write_checksums(options.output).read_text("utf-8"), end="")
+    print(f"{__version__}: tagged" if tags else f"{__version__}: HEAD has no tag yet, a rehearsal")
+
+
+if __name__ == "__main__":
+    main()
