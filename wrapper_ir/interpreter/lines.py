@@ -8,7 +8,7 @@ import torch
 from typing_extensions import override
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.ops import WAIT, begins_work
+from wrapper_ir.analysis.collectives import WAIT, begins_work
 from wrapper_ir.devices import named
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter import memory as mem
