@@ -22,6 +22,7 @@ COMMANDS = {
     "capture": "wrapper_ir.cli.commands.rendering:capture",
     "print": "wrapper_ir.cli.commands.looking:show",
     "verify": "wrapper_ir.cli.commands.looking:verify",
+    "verify-ranks": "wrapper_ir.cli.commands.ranks:verify_ranks",
     "upgrade": "wrapper_ir.cli.commands.looking:upgrade",
     "lower": "wrapper_ir.cli.commands.plan:lower",
     "plan": "wrapper_ir.cli.commands.plan:plan",
