@@ -58,18 +58,28 @@ def verify_ranks(
         GroupsError: ``groups`` is no mapping from names to ranks.
         OptionValueError: ``blocking`` is something else, or there is no list of programs.
     """
-    every = checked_programs(programs, "wir.verify_ranks")
+    every = _read(checked_programs(programs, "wir.verify_ranks"))
     check_blocking(blocking)
+    problems = _faulty([faults for _, faults in every])
+    if any(each.rule not in _IN_FLIGHT for _, faults in every for each in faults):
+        return RanksReport(len(every), 0, problems)
+    return _compared([schedule for schedule, _ in every], problems, groups, blocking)
+
+
+def settled_groups(programs: Sequence[Program], given: Given | None) -> Groups:
+    """Return the members of each group that programs of several ranks use."""
+    return Groups([schedule for schedule, _ in _read(programs)], given)
+
+
+def _read(programs: Sequence[Program]) -> list[tuple[Schedule, tuple[Diagnostic, ...]]]:
+    """Return the schedule and the faults of each program. Ranks may share one."""
     known: dict[int, tuple[Schedule, tuple[Diagnostic, ...]]] = {}
-    for program in every:
+    for program in programs:
         if id(program) not in known:
             verdict = check_program(program)
             faults = tuple(each for each in verdict.found if not each.rule.is_warning)
             known[id(program)] = schedule_of(program, verdict.schedule), faults
-    problems = _faulty([known[id(program)][1] for program in every])
-    if any(each.rule not in _IN_FLIGHT for _, faults in known.values() for each in faults):
-        return RanksReport(len(every), 0, problems)
-    return _compared([known[id(program)][0] for program in every], problems, groups, blocking)
+    return [known[id(program)] for program in programs]
 
 
 def _faulty(faults: Sequence[tuple[Diagnostic, ...]]) -> tuple[RankProblem, ...]:
