@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+import wrapper_ir as wir
 from tests.distributed.ranks import CASES
 
 PROGRAM = Path(__file__).with_name("ranks.py")
@@ -74,3 +75,13 @@ def test_ranks_agree_with_stock(ranks: Path, case: str, emitter: str, rank: int)
     found = {(name, who): wrong for name, who, wrong in map(json.loads, lines)}
     assert (case, emitter) in found, (ranks / "said").read_text(encoding="utf-8")[-4000:]
     assert not found[case, emitter]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_programs_of_ranks_fit_together(ranks: Path, case: str) -> None:
+    """What real ranks ran to the end raises no alarm."""
+    for file in sorted(ranks.glob(f"{case}-*.rank0.wir")):
+        programs = [wir.load(file.with_suffix("").with_suffix(f".rank{n}.wir")) for n in (0, 1)]
+        report = wir.verify_ranks(programs)
+        assert report.ok, f"{file.name}: {report}"
+        assert not report.not_shown, f"{file.name}: {report}"

@@ -32,6 +32,7 @@ input %x : f32[8] @cpu
 input %y : f32[8] @cpu
 input %p : bool[] @cpu
 input %v : f32[s0] @cpu
+input %w : f32[2*s0] @cpu
 extern aten::neg(Tensor self) -> Tensor
 extern _c10d_functional::all_reduce(Tensor input, Any reduce_op, Any group_name) -> Tensor
 extern _c10d_functional::all_reduce_(Tensor(a!) input, Any reduce_op, Any group_name) -> Tensor(a!)
@@ -182,6 +183,10 @@ def test_roots_rows_and_protocols() -> None:
     ]
     assert found(*rows[:2]) == []
     assert found(rows[0], rows[2]) == ["splits"]
+    halves = start("a", "all_to_all_single", "%h", "[s0, s0]", "[s0, s0]", layout="f32[2*s0]")
+    even = program("  %h = reinterpret %w : f32[2*s0] @cpu", halves, wait("a"), end="%a")
+    assert wir.verify_ranks([even, even]).assumed == ("s0",)
+    assert open_kinds(even, even) == []
     one_shot = program(
         '  %a = symm_mem::one_shot_all_reduce(%x, "sum", "0") : f32[8] @cpu', end="%a"
     )

@@ -155,5 +155,5 @@ def _by_groups(
                     r: e.node for r, e in zip(calls, row, strict=True) if isinstance(e.node, Post)
                 }
                 if len(posts) == len(members):
-                    yield from compare_rows(group, members, posts)
+                    yield from compare_rows(group, members, posts, assumed)
         yield from compare_messages(group, members, among)

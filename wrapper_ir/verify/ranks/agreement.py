@@ -163,6 +163,8 @@ def _edit(ours: Calls, theirs: Calls) -> tuple[str, int, int]:
 
     Among calls that look alike, those that send the same are the same.
     """
+    if ours and theirs and _keys(ours[1:]) == _keys(theirs[1:]):
+        return "replace", 0, 0
     fine = [[(e.key, getattr(e.node, "values", ())) for e in side] for side in (ours, theirs)]
     if set(fine[0]) & set(fine[1]):
         for tag, i, i2, j, j2 in SequenceMatcher(

@@ -7,6 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from wrapper_ir.analysis.collectives import Kind
+from wrapper_ir.lines.expr import dim, free_symbols
 from wrapper_ir.verify.ranks.groups import shown
 from wrapper_ir.verify.ranks.report import RankProblem, Where
 from wrapper_ir.verify.ranks.schedule import Post, Tensor, nested_posts
@@ -96,9 +97,9 @@ def _unmatched(line: Line, sent: list[Sent], received: list[Sent]) -> RankProble
 
 
 def compare_rows(
-    group: Group, members: Sequence[int], posts: Mapping[int, Post]
+    group: Group, members: Sequence[int], posts: Mapping[int, Post], assumed: set[str]
 ) -> Iterator[tuple[bool, RankProblem]]:
-    """Yield what is wrong, or not shown, of the rows that one all-to-all sends to each member."""
+    """Yield what is not shown, with True, of the rows that go to each member; with False, wrong."""
     if any(posts[rank].call.facts.kind is not Kind.ALL_TO_ALL for rank in members):
         return
     if not any(any(posts[rank].call.splits) for rank in members):
@@ -107,7 +108,8 @@ def compare_rows(
         for j, taker in enumerate(members):
             given = _rows(posts[giver], 0, j, len(members))
             taken = _rows(posts[taker], 1, i, len(members))
-            if given == taken and given is not None:
+            if given is not None and given == taken:
+                assumed.update(free_symbols(given))
                 continue
             where = tuple(Where(rank, *posts[rank].where) for rank in dict.fromkeys((giver, taker)))
             if type(given) is int and type(taken) is int:
@@ -121,12 +123,7 @@ def compare_rows(
 
 def _rows(post: Post, side: int, peer: int, members: int) -> ir.Dim | None:
     """Return how many elements go to a peer, or come from it; None if nobody knows."""
-    splits, numel = post.call.splits, post.tensors[0].numel
-    mine = splits[side]
-    if mine and len(mine) != members:
-        return None
-    rows = sum(splits[0]) if splits[0] else members
-    if type(numel) is not int or not all(type(n) is int for n in (*splits[0], *splits[1])):
-        return None
-    each = numel // rows if rows else 0
-    return mine[peer] * each if mine else numel // members
+    mine, tensor = post.call.splits[side], post.tensors[0]
+    if mine:
+        return dim(mine[peer] * tensor.row) if len(mine) == members else None
+    return tensor.numel // members if type(tensor.numel) is int else None

@@ -15,6 +15,7 @@ from wrapper_ir.analysis.collectives import (
     waits_for_work,
     why_unknown,
 )
+from wrapper_ir.lines.expr import product
 from wrapper_ir.lines.traits import loops
 from wrapper_ir.verify.collectives import Event
 from wrapper_ir.verify.ranks.report import RankProblem, Where
@@ -33,6 +34,8 @@ class Tensor(NamedTuple):
 
     dtype: ir.DType
     numel: ir.Dim
+    row: ir.Dim
+    """The elements of a row, which an uneven all-to-all counts by."""
 
     def __str__(self) -> str:
         return f"{self.dtype.value}[{self.numel}]"
@@ -165,7 +168,7 @@ class _Reader:
 
     def _tensor(self, name: str) -> Tensor:
         layout = self._program.layout(name)
-        return Tensor(layout.dtype, layout.numel)
+        return Tensor(layout.dtype, layout.numel, product(layout.size[1:]))
 
 
 def _described(call: Call, tensors: tuple[Tensor, ...], said: tuple[Message, ...]) -> str:
