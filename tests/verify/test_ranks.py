@@ -249,7 +249,7 @@ def test_ranks_that_wait_for_each_other_across_groups() -> None:
     assert problem.kind == "deadlock"
     assert "ranks 0-1 wait for each other" in problem.message
     assert "blocking='wait'" in problem.hint
-    assert "waits for rank 1" in problem.where[0].says
+    assert "needs rank 1" in problem.where[0].says
     assert problem.where[1].path == "body[13]"
     assert found(one, other, blocking="wait") == []
     late = program(dp, wait("dp"), tp, wait("tp"), **ends)
@@ -299,7 +299,7 @@ def test_two_that_receive_first_wait_forever() -> None:
     (problem,) = wir.verify_ranks([swap(1), swap(0)]).problems
     assert problem.kind == "deadlock"
     assert [place.says for place in problem.where] == [
-        f"wait_tensor, waits for rank {n}" for n in (1, 0)
+        f"wait for receive from {n} in '0', needs rank {n}" for n in (1, 0)
     ]
 
 

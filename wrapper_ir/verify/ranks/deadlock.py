@@ -43,6 +43,7 @@ class _Rank:
         self.is_posted = False
         self.needs: dict[Event, list[tuple[tuple[object, ...], int, tuple[int, ...]]]] = {}
         """For each call: what has to be posted how often, by whom."""
+        self.said: dict[Event, str] = {}
 
     @property
     def is_done(self) -> bool:
@@ -94,6 +95,7 @@ class _Run:
     def _post(self, rank: _Rank, post: Post) -> None:
         group, members = post.call.group, self._groups.members(post.call.group)
         needs = rank.needs.setdefault(post.event, [])
+        rank.said[post.event] = post.where[1]
         if post.call.facts.kind is Kind.MESSAGES:
             for is_sent, line, _ in ends(rank.number, post, members):
                 mine, other = (("sent", group, *line), ("received", group, *line))
@@ -150,7 +152,10 @@ class _Run:
         for number in circle or stuck:
             rank = self._ranks[number]
             node = rank.nodes[rank.at]
-            says = f"{node.where[1]}, waits for {named_ranks(stuck[number])}"
+            says = node.where[1]
+            if isinstance(node, Wait):
+                says = f"wait for {', '.join(rank.said[each] for each in node.event.waits_for)}"
+            says = f"{says}, needs {named_ranks(stuck[number])}"
             where.append(Where(number, node.where[0], says, node.where[2]))
         ended = sorted({other for each in stuck.values() for other in each} - stuck.keys())
         if circle:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import wrapper_ir.lines as ir
+from wrapper_ir.analysis.collectives import worked_on
 from wrapper_ir.lines.traits import calls_kernel, calls_op
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Values:
         self._program = program
         self._root: dict[str, str] = {}
         self._value: dict[str, int] = {}
+        self._sources: dict[str, int] = {}
         for position, item in enumerate(program.inputs):
             if isinstance(item, ir.BufferInput):
                 self._value[item.name] = hash(("input", position))
@@ -49,7 +51,8 @@ class Values:
                 self._root[name] = self._root.get(sources[name], sources[name])
             else:
                 self._value[name] = hash((made, position))
-        for position, name in enumerate(found.writes):
+        written = [name for name in worked_on(line, found) if name not in found.defines]
+        for position, name in enumerate(written):
             self._value[self._root.get(name, name)] = hash((made, "written", position))
 
     def _form(self, line: ir.AnyLine) -> object:
@@ -57,7 +60,9 @@ class Values:
         if calls_op(line):
             return line.op, self._args(line.args), self._args([arg for _, arg in line.kwargs])
         if calls_kernel(line):
-            return repr(self._program.kernels[line.kernel].source), self._args(line.args)
+            if line.kernel not in self._sources:
+                self._sources[line.kernel] = hash(repr(self._program.kernels[line.kernel].source))
+            return self._sources[line.kernel], self._args(line.args)
         return tuple(region for _, region in ir.regions_of(line))
 
     def _args(self, args: Sequence[ir.Arg]) -> tuple[object, ...]:
