@@ -14,6 +14,7 @@ rank may do anything.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from wrapper_ir.analysis.collectives import Kind
@@ -33,6 +34,20 @@ Blocking: TypeAlias = Literal["start", "wait"]
 """When a collective holds its rank: see the module."""
 
 
+@dataclass(slots=True, eq=False)
+class _Meeting:
+    """A collective of a group, or a message: it comes to pass when all have called it."""
+
+    ranks: tuple[int, ...]
+    came: set[int] = field(default_factory=set)
+    """The positions, among the ranks, of those that have."""
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The ranks that have not."""
+        return tuple(rank for at, rank in enumerate(self.ranks) if at not in self.came)
+
+
 class _Rank:
     """How far one rank is."""
 
@@ -41,8 +56,8 @@ class _Rank:
         self.nodes = schedule.nodes
         self.at = 0
         self.is_posted = False
-        self.needs: dict[Event, list[tuple[tuple[object, ...], int, tuple[int, ...]]]] = {}
-        """For each call: what has to be posted how often, by whom."""
+        self.needs: dict[Event, list[_Meeting]] = {}
+        """What each call takes part in."""
         self.said: dict[Event, str] = {}
 
     @property
@@ -72,13 +87,16 @@ class _Run:
         self._ranks = [_Rank(number, schedule) for number, schedule in enumerate(schedules)]
         self._groups = groups
         self._blocking = blocking
-        self._posted: Counter[tuple[object, ...]] = Counter()
+        self._counts: Counter[tuple[object, ...]] = Counter()
+        self._meetings: dict[tuple[object, ...], _Meeting] = {}
 
     def go(self) -> None:
         """Let every rank go as far as it can."""
         moved = True
         while moved:
-            moved = any(self._advance(rank) for rank in self._ranks)
+            moved = False
+            for rank in self._ranks:
+                moved |= self._advance(rank)
 
     def _advance(self, rank: _Rank) -> bool:
         moved = False
@@ -94,23 +112,24 @@ class _Run:
 
     def _post(self, rank: _Rank, post: Post) -> None:
         group, members = post.call.group, self._groups.members(post.call.group)
-        needs = rank.needs.setdefault(post.event, [])
         rank.said[post.event] = post.where[1]
-        if post.call.facts.kind is Kind.MESSAGES:
-            for is_sent, line, _ in ends(rank.number, post, members):
-                mine, other = (("sent", group, *line), ("received", group, *line))
-                if not is_sent:
-                    mine, other = other, mine
-                self._posted[mine] += 1
-                peer = line[1] if is_sent else line[0]
-                needs.append((other, self._posted[mine], (peer,)))
+        needs = rank.needs.setdefault(post.event, [])
+        if post.call.facts.kind is not Kind.MESSAGES:
+            needs.append(self._come((group,), members, members.index(rank.number)))
             return
-        self._posted[group, rank.number] += 1
-        count = self._posted[group, rank.number]
-        needs += [((group, other), count, (other,)) for other in members]
+        for is_sent, line, _ in ends(rank.number, post, members):
+            needs.append(self._come((group, *line), line[:2], 0 if is_sent else 1))
 
-    def _awaited(self, rank: _Rank) -> tuple[int, ...]:
-        """Return the ranks that hold a rank where it is."""
+    def _come(self, channel: tuple[object, ...], ranks: tuple[int, ...], at: int) -> _Meeting:
+        """Return the next meeting of a rank on a channel, which it comes to."""
+        number = self._counts[channel, at]
+        self._counts[channel, at] += 1
+        meeting = self._meetings.setdefault((channel, number), _Meeting(ranks))
+        meeting.came.add(at)
+        return meeting
+
+    def _awaited(self, rank: _Rank) -> list[_Meeting]:
+        """Return what holds a rank where it is."""
         node = rank.nodes[rank.at]
         events: tuple[Event, ...] = ()
         if isinstance(node, Wait):
@@ -119,20 +138,19 @@ class _Run:
             facts = node.call.facts
             is_held = self._blocking == "start" and facts.kind is not Kind.MESSAGES
             events = (node.event,) if is_held or not facts.in_flight else ()
-        return tuple(
-            dict.fromkeys(
-                who
-                for event in events
-                for what, count, whom in rank.needs.get(event, ())
-                for who in whom
-                if self._posted[what] < count
-            )
-        )
+        return [
+            meeting
+            for event in events
+            for meeting in rank.needs.get(event, ())
+            if len(meeting.came) < len(meeting.ranks)
+        ]
 
     def verdict(self) -> RankProblem | None:
         """Return the ranks that nobody can free any more."""
         awaited: dict[int, tuple[int, ...]] = {
-            rank.number: self._awaited(rank)
+            rank.number: tuple(
+                dict.fromkeys(who for each in self._awaited(rank) for who in each.missing)
+            )
             for rank in self._ranks
             if not rank.is_done and not rank.is_lost
         }
@@ -154,7 +172,8 @@ class _Run:
             node = rank.nodes[rank.at]
             says = node.where[1]
             if isinstance(node, Wait):
-                says = f"wait for {', '.join(rank.said[each] for each in node.event.waits_for)}"
+                said = (rank.said[each] for each in node.event.waits_for if each in rank.said)
+                says = f"wait for {', '.join(said)}"
             says = f"{says}, needs {named_ranks(stuck[number])}"
             where.append(Where(number, node.where[0], says, node.where[2]))
         ended = sorted({other for each in stuck.values() for other in each} - stuck.keys())
