@@ -7,6 +7,7 @@ import torch
 import torch.distributed
 import torch.distributed._functional_collectives  # registers ops
 import torch.distributed._symmetric_memory  # registers ops
+import torch.distributed.tensor  # registers ops
 
 import wrapper_ir as wir
 from wrapper_ir.analysis.collectives import (

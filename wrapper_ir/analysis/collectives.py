@@ -126,6 +126,7 @@ _LOCAL: Final = "touches memory of this rank that peers look at: nobody else tak
 
 UNKNOWN: Final[Mapping[str, str]] = {
     "_c10d_functional::_wrap_tensor_autograd": "makes a tensor that waits when it is used",
+    "_dtensor::mesh_get_process_group": "returns the group of a mesh as an object",
     "c10d::": _NO_GROUP,
     "c10d::check_for_nan": "reads a tensor of this rank: nobody else takes part",
     "symm_mem::_async_input_mm": "waits for signals in memory, not for a call",
