@@ -32,17 +32,17 @@ symbol m : int
 symbol j : int
 extern aten::neg(Tensor self) -> Tensor
 extern aten::zero_(Tensor(a!) self) -> Tensor(a!)
-extern _c10d_functional::all_reduce(Tensor input, Any reduce_op, Any group_name) -> Tensor
-extern _c10d_functional::all_reduce_(Tensor(a!) input, Any reduce_op, Any group_name) -> Tensor(a!)
-extern _c10d_functional::all_reduce_coalesced(Tensor[] inputs, Any reduce_op, Any group_name) -> Tensor[]
-extern _c10d_functional::all_reduce_coalesced_(Tensor[](a!) inputs, Any reduce_op, Any group_name) -> Tensor[](a!)
-extern _c10d_functional::all_gather_into_tensor(Tensor input, int group_size, Any group_name) -> Tensor
-extern _c10d_functional::all_gather_into_tensor_out(Tensor input, int group_size, Any group_name, *, Tensor(a!) out) -> Tensor(a!)
-extern _c10d_functional::all_gather_into_tensor_coalesced(Tensor[] inputs, int group_size, Any group_name) -> Tensor[]
-extern _c10d_functional::reduce_scatter_tensor(Tensor input, str reduce_op, int group_size, Any group_name) -> Tensor
-extern _c10d_functional::all_to_all_single(Tensor input, SymInt[] output_split_sizes, SymInt[] input_split_sizes, Any group_name) -> Tensor
-extern _c10d_functional::broadcast(Tensor input, int src, Any group_name) -> Tensor
-extern _c10d_functional::broadcast_(Tensor(a!) input, int src, Any group_name) -> Tensor(a!)
+extern _c10d_functional::all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor
+extern _c10d_functional::all_reduce_(Tensor(a!) input, str reduce_op, str group_name) -> Tensor(a!)
+extern _c10d_functional::all_reduce_coalesced(Tensor[] inputs, str reduce_op, str group_name) -> Tensor[]
+extern _c10d_functional::all_reduce_coalesced_(Tensor[](a!) inputs, str reduce_op, str group_name) -> Tensor[](a!)
+extern _c10d_functional::all_gather_into_tensor(Tensor input, int group_size, str group_name) -> Tensor
+extern _c10d_functional::all_gather_into_tensor_out(Tensor input, int group_size, str group_name, *, Tensor(a!) out) -> Tensor(a!)
+extern _c10d_functional::all_gather_into_tensor_coalesced(Tensor[] inputs, int group_size, str group_name) -> Tensor[]
+extern _c10d_functional::reduce_scatter_tensor(Tensor input, str reduce_op, int group_size, str group_name) -> Tensor
+extern _c10d_functional::all_to_all_single(Tensor input, SymInt[] output_split_sizes, SymInt[] input_split_sizes, str group_name) -> Tensor
+extern _c10d_functional::broadcast(Tensor input, int src, str group_name) -> Tensor
+extern _c10d_functional::broadcast_(Tensor(a!) input, int src, str group_name) -> Tensor(a!)
 extern _c10d_functional::batch_p2p_ops(str[] op_list, int[] peer_list, int[] tag_list, Tensor[] tensors, str group_name) -> Tensor[]
 extern _c10d_functional::irecv(Tensor tensor, int src, int tag, str group_name) -> Tensor
 extern _c10d_functional::isend(Tensor tensor, int dst, int tag, str group_name) -> Tensor
@@ -211,7 +211,7 @@ def test_many_ranks_in_groups_of_a_mesh() -> None:
 
 def test_a_planned_program_with_work_in_flight_does_the_same_as_over_gloo() -> None:
     """``in_flight.py`` runs this program over gloo."""
-    made = wir.parse(in_flight.TEXT)
+    made = wir.parse(in_flight.TEXT.replace("Any group_name", "str group_name"))
     for seed in range(10):
         for found in run_ranks([made, made], [in_flight.given(rank) for rank in (0, 1)], seed=seed):
             assert all(map(torch.equal, found, in_flight.wanted()))
@@ -219,7 +219,8 @@ def test_a_planned_program_with_work_in_flight_does_the_same_as_over_gloo() -> N
 
 def test_memory_that_peers_address() -> None:
     text = (PROGRAMS / "not_cpu" / "collectives.wir").read_text(encoding="utf-8")
-    made = wir.parse(text.replace("@cuda:0", "@cpu"))
+    text = text.replace("@cuda:0", "@cpu").replace("Any group_name", "str group_name")
+    made = wir.parse(text)
     (total, both), _ = run_ranks([made, made], [(torch.ones(8),), (torch.ones(8) * 2,)])
     assert total.tolist() == [3.0] * 8
     assert both.tolist() == [3.0] * 16

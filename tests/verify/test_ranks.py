@@ -187,6 +187,16 @@ def test_roots_rows_and_protocols() -> None:
     even = program("  %h = reinterpret %w : f32[2*s0] @cpu", halves, wait("a"), end="%a")
     assert wir.verify_ranks([even, even]).assumed == ("s0",)
     assert open_kinds(even, even) == []
+    plain = program(halves.join(["  %h = reinterpret %w : f32[2*s0] @cpu\n", ""]), wait("a"))
+    other = plain.replace(body=plain.body)
+    assert open_kinds(plain, other) == []
+    for sent in (rows[0], program(start("a", "all_to_all_single", "%x", "[]", "[]"), wait("a"))):
+        smaller = program(
+            *of("f32[4]")[:1],
+            start("a", "all_to_all_single", "%h", "[]", "[]", layout="f32[4]"),
+            wait("a"),
+        )
+        assert found(sent, smaller) == ["splits"]
     one_shot = program(
         '  %a = symm_mem::one_shot_all_reduce(%x, "sum", "0") : f32[8] @cpu', end="%a"
     )
@@ -364,7 +374,8 @@ def test_sizes_with_symbols_are_equal_assumed_or_not_shown() -> None:
 
 def test_what_nothing_is_known_of_is_said() -> None:
     made = program("  symm_mem::memset32_(inout %x, 0, 0, 1)")
-    assert open_kinds(made, made) == ["unknown", "unknown"]
+    (unknown,) = wir.verify_ranks([made, made]).not_shown
+    assert [place.rank for place in unknown.where] == [0, 1]
 
 
 # The command.

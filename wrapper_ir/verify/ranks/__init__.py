@@ -19,7 +19,13 @@ from wrapper_ir.verify.ranks.agreement import compare
 from wrapper_ir.verify.ranks.deadlock import Blocking, find_deadlock
 from wrapper_ir.verify.ranks.groups import Groups, GroupsError
 from wrapper_ir.verify.ranks.pairs import compare_messages, compare_rows
-from wrapper_ir.verify.ranks.report import RankProblem, RanksDisagreeError, RanksReport, Where
+from wrapper_ir.verify.ranks.report import (
+    RankProblem,
+    RanksDisagreeError,
+    RanksReport,
+    Where,
+    merged,
+)
 from wrapper_ir.verify.ranks.schedule import Post, by_group, schedule_of
 from wrapper_ir.verify.verifier import check_program
 
@@ -83,14 +89,15 @@ def _read(programs: Sequence[Program]) -> list[tuple[Schedule, tuple[Diagnostic,
 
 
 def _faulty(faults: Sequence[tuple[Diagnostic, ...]]) -> tuple[RankProblem, ...]:
-    """Return what is wrong with programs by themselves, once for all ranks alike."""
-    found: dict[tuple[str, str], RankProblem] = {}
-    for rank, each in ((rank, each) for rank, some in enumerate(faults) for each in some):
-        text, where = f"{each.code} {each.message}", Where(rank, each.place, source=each.source)
-        same = found.get((text, each.place))
-        places = (*same.where, where) if same else (where,)
-        found[text, each.place] = RankProblem("program", text, places, each.hint)
-    return tuple(found.values())
+    """Return what is wrong with programs by themselves."""
+    return merged(
+        RankProblem(
+            *("program", f"{each.code} {each.message}"),
+            *((Where(rank, each.place, source=each.source),), each.hint),
+        )
+        for rank, some in enumerate(faults)
+        for each in some
+    )
 
 
 def checked_programs(programs: object, caller: str) -> list[Program]:
@@ -125,7 +132,8 @@ def _compared(
     blocking: Blocking,
 ) -> RanksReport:
     groups, assumed = Groups(schedules, given), set[str]()
-    not_shown = [each for rank, s in enumerate(schedules) for each in s.says_unknown(rank)]
+    unknown = (each for rank, s in enumerate(schedules) for each in s.says_unknown(rank))
+    not_shown = [*merged(unknown)]
     disorder = list(groups.problems)
     if not disorder:
         for is_open, each in _by_groups(schedules, groups, assumed):

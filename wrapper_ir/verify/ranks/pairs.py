@@ -100,9 +100,8 @@ def compare_rows(
     group: Group, members: Sequence[int], posts: Mapping[int, Post], assumed: set[str]
 ) -> Iterator[tuple[bool, RankProblem]]:
     """Yield what is not shown, with True, of the rows that go to each member; with False, wrong."""
-    if any(posts[rank].call.facts.kind is not Kind.ALL_TO_ALL for rank in members):
-        return
-    if not any(any(posts[rank].call.splits) for rank in members):
+    facts = posts[members[0]].call.facts
+    if facts.kind is not Kind.ALL_TO_ALL or facts.protocol:
         return
     for i, giver in enumerate(members):
         for j, taker in enumerate(members):
@@ -126,4 +125,4 @@ def _rows(post: Post, side: int, peer: int, members: int) -> ir.Dim | None:
     mine, tensor = post.call.splits[side], post.tensors[0]
     if mine:
         return dim(mine[peer] * tensor.row) if len(mine) == members else None
-    return tensor.numel // members if type(tensor.numel) is int else None
+    return dim(tensor.numel // members)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,16 @@ class RankProblem:
             yield f"  {named_ranks(w.rank for w in same)} at {path or 'the end'}{place}{said}"
         if self.hint:
             yield f"  hint: {self.hint}"
+
+
+def merged(problems: Iterable[RankProblem]) -> tuple[RankProblem, ...]:
+    """Return what is said of single ranks, once for all whose lines are alike."""
+    found: dict[object, RankProblem] = {}
+    for each in problems:
+        key = each.kind, each.message, *((w.path, w.says, w.source) for w in each.where)
+        where = (*found[key].where, *each.where) if key in found else each.where
+        found[key] = replace(each, where=where)
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,8 @@ class Post:
         """What others have to say alike. Rows that go to each member are compared apart."""
         facts = self.call.facts
         protocol = f" ({facts.protocol})" if facts.protocol else ""
-        sizes = () if any(self.call.splits) else tuple(each.numel for each in self.tensors)
+        has_rows = facts.kind is Kind.ALL_TO_ALL and not protocol
+        sizes = () if has_rows else tuple(each.numel for each in self.tensors)
         dtypes = tuple(each.dtype for each in self.tensors)
         return Key(facts.kind.value + protocol, dtypes, sizes, self.call.reduction, self.call.root)
 
