@@ -313,6 +313,47 @@ def test_two_that_receive_first_wait_forever() -> None:
     ]
 
 
+def test_a_ring_whose_receives_were_hoisted_over_its_sends() -> None:
+    """Pytorch 189454: a pass moved them, so that no rank sends first."""
+
+    def rank(number: int, *, hoisted: bool) -> Program:
+        right, left = (number + 1) % 4, (number + 3) % 4
+        sends = start("s", "isend", "%x", str(right), "0", layout="f32[0]"), wait("s")
+        takes = f'  _c10d_functional::irecv(%y, {left}, 0, "0")', wait("y")
+        order = (*takes, *sends) if hoisted or number % 2 else (*sends, *takes)
+        return program(*order)
+
+    assert wir.verify_ranks([rank(number, hoisted=False) for number in range(4)]).proved
+    (problem,) = wir.verify_ranks([rank(number, hoisted=True) for number in range(4)]).problems
+    assert problem.kind == "deadlock"
+    assert "ranks 0-3 wait for each other" in problem.message
+
+
+def test_some_ranks_call_two_groups_in_the_other_order() -> None:
+    """Torchrec 4149: shards of a mesh exchange rows, replicas sum up, and some waited too early."""
+
+    def rank(number: int, *, late: bool) -> Program:
+        shard, replica = f'"shard{number // 4}"', f'"replica{number % 4}"'
+        rows = f"  %a = _c10d_functional::all_to_all_single(%x, [], [], {shard}) : f32[8] @cpu"
+        total = f'  %b = _c10d_functional::all_reduce(%y, "sum", {replica}) : f32[8] @cpu'
+        order = (total, wait("b"), rows, wait("a")) if late else (rows, wait("a"), total, wait("b"))
+        return program(*order, end="%a, %b")
+
+    groups = {f"shard{n}": [4 * n + at for at in range(4)] for n in range(2)}
+    groups |= {f"replica{n}": [n, n + 4] for n in range(4)}
+
+    def some(*late: int) -> list[Program]:
+        return [rank(number, late=number in late) for number in range(8)]
+
+    for blocking in ("start", "wait"):
+        for harmless in (some(), some(6, 7)):  # the others of their replicas come to them
+            assert wir.verify_ranks(harmless, groups=groups, blocking=blocking).proved
+        (problem,) = wir.verify_ranks(some(3, 6), groups=groups, blocking=blocking).problems
+        assert problem.kind == "deadlock"
+        assert [place.rank for place in problem.where] == [2, 3, 6, 7]
+        assert all("needs rank" in place.says for place in problem.where)
+
+
 # What is not shown.
 
 
