@@ -417,6 +417,9 @@ def test_what_nothing_is_known_of_is_said() -> None:
     made = program("  symm_mem::memset32_(inout %x, 0, 0, 1)")
     (unknown,) = wir.verify_ranks([made, made]).not_shown
     assert [place.rank for place in unknown.where] == [0, 1]
+    foreign = HEAD.replace("extern aten", "extern comms::send(Tensor x) -> ()\nextern aten", 1)
+    (unknown,) = wir.verify_ranks([wir.parse(f"{foreign}  comms::send(%x)\nreturn\n")]).not_shown
+    assert "comms::send does: it is not torch's, and may talk" in unknown.message
 
 
 # The command.

@@ -22,12 +22,16 @@ from wrapper_ir.lines import AnyLine, Effects, ExternKernel, effects
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import shown
 from wrapper_ir.verify.lifetimes import Lifetimes
+from wrapper_ir.verify.overlaps import OF_TORCH
 from wrapper_ir.verify.state import Frame, Kind, Place, State, Storage
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Event:
-    """A line through which ranks talk: a call, or a wait for the work that calls started."""
+    """A line through which ranks talk: a call, or a wait for the work that calls started.
+
+    Ops from outside of torch may talk as well.
+    """
 
     line: ExternKernel
     place: Place
@@ -56,9 +60,11 @@ class Collectives:
     def check(self, line: AnyLine, found: Effects) -> None:
         """Check that a line does not touch storage in use, or record that it waits."""
         waits = waits_for_work(line)
+        if not (waits or self._writing or self._reading):
+            return
         ended: dict[Event, None] = {}
         for name in dict.fromkeys((*found.reads, *found.writes, *found.takes)):
-            for storage in self.lifetimes.storages(name) if self._writing else ():
+            for storage in self.lifetimes.storages(name):
                 work = self._writing.get(storage)
                 if work is not None:
                     if waits:
@@ -66,7 +72,7 @@ class Collectives:
                     else:
                         self._report(name, work)
                     self._end(storage, work)
-        for name in dict.fromkeys((*found.writes, *found.takes)) if self._reading else ():
+        for name in dict.fromkeys((*found.writes, *found.takes)):
             for storage in self.lifetimes.storages(name):
                 for work in self._reading.pop(storage, ()):
                     self._report(name, work)
@@ -98,7 +104,8 @@ class Collectives:
 
     def start(self, line: ExternKernel) -> None:
         """Record the storages that a collective uses. Its results are already defined."""
-        if not is_collective(line) or waits_for_work(line):
+        is_known = line.op.partition("::")[0] in OF_TORCH
+        if waits_for_work(line) or (is_known and not is_collective(line)):
             return
         self._check_gaps(line)
         event = Event(line, self.state.here())
@@ -128,7 +135,10 @@ class Collectives:
         """Remove work that was waited for. One wait may cover all results of an op."""
         del self._writing[storage]
         for each in work.read:
-            self._reading.get(each, set()).discard(work)
+            left = self._reading.get(each, set())
+            left.discard(work)
+            if not left:
+                self._reading.pop(each, None)
 
     def _report(self, name: str, work: _Work, place: Place | None = None) -> None:
         op = shown(work.event.line.op)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wrapper_ir.verify.state import Buffer, State
 
 #: Namespaces of ops that come with torch, whose schemas do not declare allowed overlaps.
-_OF_TORCH: Final = frozenset("""
+OF_TORCH: Final = frozenset("""
     _c10d_functional _c10d_functional_autograd _dtensor _inductor_test _quantized _test aten c10d
     c10d_functional debugprims fsdp higher_order inductor mkl mkldnn onednn prepacked prim prims
     profiler quantized rngprims sparse streams symm_mem torch_attn wrapper_ir xpu
@@ -74,7 +74,7 @@ class Overlaps:
         if not any(declared.type.writes for declared, _ in bound):
             return
         namespace = line.op.partition("::")[0]
-        if namespace in _OF_TORCH and namespace != "aten":
+        if namespace in OF_TORCH and namespace != "aten":
             return
         passed = list(self._passed(bound))
         read = [each for each in passed if not each.declared.type.writes]

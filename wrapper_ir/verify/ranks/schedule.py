@@ -152,7 +152,7 @@ class _Reader:
             return
         call = call_of(self._program, line)
         if call is None:
-            why = why_unknown(event.line.op)
+            why = why_unknown(event.line.op) or "is not torch's, and may talk to other ranks"
             self._found.unknown.append((why, (str(path), event.line.op, source)))
             return
         tensors = tuple(map(self._tensor, call.sent))
