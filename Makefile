@@ -28,7 +28,7 @@ WORKERS ?= 2
 OPINFO_DTYPES := float64 bfloat16 int64 bool complex64 float16 int32
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-torch test-sample test-radar release-check models gpu check docs wheel release fuzz mutants opinfo zoo odd changes sweep bench sanitize format clean
+.PHONY: help setup demo test test-long test-torch test-sample test-radar release-check models gpu check docs wheel release fuzz mutants opinfo zoo odd changes sweep bench sanitize disorders format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +113,9 @@ fuzz: setup ## made-up programs in four ways, for SECONDS=60 from SEED=0 on; or 
 
 mutants: setup ## 500 made-up programs, each broken in many places: what the verifier finds (5 minutes)
 	$(BIN)/python -W ignore -m tests.fuzz.mutation
+
+disorders: setup ## 60 made-up programs of several ranks, each disordered: what verify_ranks finds (2 minutes)
+	$(BIN)/python -W ignore -m tests.distributed.disorders
 
 opinfo: setup ## torch's own samples of its ops and modules, gradients too, against stock Inductor (hours; goes on where it was)
 	$(BIN)/python -m tools.opinfo --write

@@ -38,6 +38,7 @@ ON_PROGRAMS: dict[str, Callable[[Any], object]] = {
     "plan": wir.planning.plan,
     "verify": wir.verify,
     "diagnose": wir.diagnose,
+    "verify_ranks": lambda given: wir.verify_ranks([given]),
     "print_program": wir.print_program,
     "diff": lambda given: wir.diff(given, PROGRAM),
     "diff, the second": lambda given: wir.diff(PROGRAM, given),
@@ -69,6 +70,12 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[WrapperIRError], str]] = {
         UnknownEmitterError,
         r"MyEmitter\(\)\.emit",
     ),
+    "one program for those of ranks": (
+        lambda: wir.verify_ranks(PROGRAM),  # type: ignore[arg-type]
+        OptionValueError,
+        "one program for each rank",
+    ),
+    "no ranks": (lambda: wir.verify_ranks([]), OptionValueError, "one program for each rank"),
     "a number for a strategy": (
         lambda: wir.plan_memory(wir.parse(TEXT.replace("planned", "logical")), 3),  # type: ignore[arg-type]
         OptionError,

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from wrapper_ir.verify import VerificationError as VerificationError
     from wrapper_ir.verify import diagnose as diagnose
     from wrapper_ir.verify import verify as verify
+    from wrapper_ir.verify.ranks import verify_ranks as verify_ranks
 
 __version__ = "0.1.0"
 
@@ -108,6 +109,7 @@ _DEFINED_IN = {
     "runtime.kept": ("keep_malloc_memory",),
     "text": ("load", "parse", "print_program"),
     "verify": ("VerificationError", "diagnose", "verify"),
+    "verify.ranks": ("verify_ranks",),
 }
 
 #: Public name -> the module that defines it.

@@ -76,7 +76,7 @@ def test_bash_completes_with_clicks_script(room: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.stdout == "verify\n", done.stderr
+    assert done.stdout == "verify verify-ranks\n", done.stderr
 
 
 def test_nothing_heavy_is_imported(room: Path) -> None:

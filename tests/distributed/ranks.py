@@ -337,20 +337,21 @@ def mesh() -> Any:
 
 def findings(name: str) -> Iterator[tuple[str, str]]:
     """What is wrong with a case, by emitter: nothing, in words."""
-    run, op, emitters = CASES[name]
+    run, _, emitters = CASES[name]
     wanted = tried(run, torch.compile)
     # An emitter has to give the bits of stock Inductor, whose kernels may round as eager does not.
     eager = tried(run, lambda function, **_: function)
     yield "stock", wanted if isinstance(wanted, str) else unlike(wanted, eager, exact=False)
     for emitter in emitters:
-        yield emitter, ours(run, op, emitter, wanted)
+        yield emitter, ours(name, emitter, wanted)
 
 
-def ours(run: Callable[..., Any], op: str, emitter: str, wanted: Any) -> str:
-    """How what we make of a case is unlike what stock Inductor does."""
+def ours(name: str, emitter: str, wanted: Any) -> str:
+    """How what we make of a case is unlike what stock Inductor does. Programs are left behind."""
     import wrapper_ir as wir
     from wrapper_ir.frontends.inductor import statistics
 
+    run, op, _ = CASES[name]
     statistics.reset()
     given = {"emitter": emitter} if run in (captured, exported) else {}
     compiled = partial(torch.compile, backend="wrapper_ir", options={"emitter": emitter})
@@ -358,6 +359,8 @@ def ours(run: Callable[..., Any], op: str, emitter: str, wanted: Any) -> str:
         found = tried(partial(run, **given), compiled)
     if isinstance(found, str):
         return found
+    for number, program in enumerate(programs):
+        program.save(f"{name}-{emitter}-{number}.rank{dist.get_rank()}.wir")
     called = {getattr(line, "op", "") for program in programs for line in program.body}
     if not programs or statistics.fallbacks or (op and f"_c10d_functional::{op}" not in called):
         return f"{len(programs)} programs that call {called}, {statistics.fallbacks} left to stock"

@@ -13,7 +13,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
+import wrapper_ir as wir
 from tests.distributed.ranks import CASES
+from wrapper_ir.interpreter import run_ranks
 
 PROGRAM = Path(__file__).with_name("ranks.py")
 
@@ -74,3 +76,21 @@ def test_ranks_agree_with_stock(ranks: Path, case: str, emitter: str, rank: int)
     found = {(name, who): wrong for name, who, wrong in map(json.loads, lines)}
     assert (case, emitter) in found, (ranks / "said").read_text(encoding="utf-8")[-4000:]
     assert not found[case, emitter]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_programs_of_ranks_fit_together(ranks: Path, case: str) -> None:
+    """What real ranks ran to the end raises no alarm, and runs in one process as well."""
+    for file in sorted(ranks.glob(f"{case}-*.rank0.wir")):
+        files = [file.with_suffix("").with_suffix(f".rank{n}.wir") for n in (0, 1)]
+        programs = [wir.load(each) for each in files]
+        report = wir.verify_ranks(programs)
+        assert report.ok, f"{file.name}: {report}"
+        assert not report.not_shown, f"{file.name}: {report}"
+        if ranks.name == "ranks-cpu" and "-python-" in file.name:
+            runs = [run_ranks(programs, _inputs(programs), seed=seed) for seed in (1, 2)]
+            torch.testing.assert_close(*runs, rtol=0, atol=0, equal_nan=True)
+
+
+def _inputs(programs: list[wir.Program]) -> list[tuple[object, ...]]:
+    return [wir.testing.example_inputs(program) for program in programs]

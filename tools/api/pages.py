@@ -38,7 +38,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "lines": ("Programs and lines", ("lines", "lines.expr")),
     "text": ("Text form", ("text",)),
     "build": ("Builder", ("build",)),
-    "verify": ("Verifier", ("verify",)),
+    "verify": ("Verifier", ("verify", "verify.ranks")),
     "planning": ("Memory planner", ("planning", "planning.offsets")),
     "passes": ("Passes", ("passes",)),
     "diffing": ("Comparing programs", ("diffing",)),

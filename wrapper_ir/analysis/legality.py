@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
+from wrapper_ir.analysis.collectives import begins_work
 from wrapper_ir.analysis.liveness import Life, Liveness
-from wrapper_ir.analysis.ops import PRODUCTS, begins_work, reads_otherwise
+from wrapper_ir.analysis.ops import PRODUCTS, reads_otherwise
 from wrapper_ir.lines import traits
 from wrapper_ir.lines.args import BufferArg, BufferValue, buffers_in
 from wrapper_ir.lines.control import BufferInput, Region, While

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.ops import FIXED_WRITERS, begins_work, escapes_to, waits_for_work
+from wrapper_ir.analysis.collectives import begins_work, waits_for_work, worked_on
+from wrapper_ir.analysis.ops import FIXED_WRITERS, escapes_to
 from wrapper_ir.lines import USUAL, BufferInput, BufferValue, Place, effects, regions_of, traits
 from wrapper_ir.lines.base import Role, Runs, Trait
 from wrapper_ir.lines.program import Beside
@@ -220,7 +221,7 @@ class Liveness:
         """Extend lives that asynchronous work reads until the line that waits for it."""
         if begins_work(line):
             work = _Work(position, tuple(life for name in found.reads for life in self.of(name)))
-            for life in dict.fromkeys(life for name in found.written for life in self.of(name)):
+            for life in dict.fromkeys(life for n in worked_on(line, found) for life in self.of(n)):
                 self._work.setdefault(life, []).append(work)
         elif waits_for_work(line):
             # A wait may cover all tensors of an op or just one, so the last wait counts.

@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import Final
 
 import wrapper_ir.lines as ir
+from wrapper_ir.analysis.collectives import NAMESPACES
 from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.traits import calls_op, op_of
 
@@ -52,33 +53,8 @@ Or the other way round. Such a tensor has a flag; its memory holds other values 
 #: numbers.
 _KNOWN: Final = ("aten::", "prims::", "quantized::", "mkldnn::", "mkl::")
 
-#: The namespace of functional collectives, and all namespaces of collectives.
-_FUNCTIONAL: Final = "_c10d_functional::"
-_COLLECTIVES: Final = (_FUNCTIONAL, "c10d::", "c10d_functional::")
-
 #: Namespaces of ops whose meta functions come with torch.
-_TORCHS: Final = (*_KNOWN, *_COLLECTIVES, "_quantized::", "onednn::", "inductor::", "rngprims::")
-
-_STARTERS: Final = tuple(
-    _FUNCTIONAL + name
-    for name in (
-        "all_gather_into_tensor",
-        "all_reduce",
-        "all_to_all_single",
-        "batch_p2p_ops",
-        "broadcast",
-        "irecv",
-        "isend",
-        "reduce_scatter_tensor",
-    )
-)
-"""Name prefixes of ops that start work, in place or not, single or coalesced."""
-
-_STRIDELESS: Final = (f"{_FUNCTIONAL}all_reduce_", f"{_FUNCTIONAL}broadcast_")
-"""Ops that take the memory of their argument as one piece, whatever its strides are."""
-
-WAIT: Final = f"{_FUNCTIONAL}wait_tensor"
-"""The op that waits for work on a tensor, and the name prefix of all ops that wait."""
+_TORCHS: Final = (*_KNOWN, *NAMESPACES, "_quantized::", "onednn::", "inductor::", "rngprims::")
 
 _DROPOUT: Final = "dropout_p"
 """The parameter of attention ops with the dropout probability."""
@@ -164,30 +140,6 @@ def reads_otherwise(line: ir.AnyLine) -> bool:
     They conjugate or negate it, or no longer do. Views of them have to be taken of them.
     """
     return op_of(line) in _LAZY
-
-
-# Collectives start work that runs asynchronously until it is waited for. Until then it reads the
-# op's arguments and writes its results and in-place arguments. Schemas do not say so.
-
-
-def begins_work(line: ir.AnyLine) -> bool:
-    """Return whether a line starts work that goes on after it."""
-    return op_of(line).startswith(_STARTERS)
-
-
-def ignores_strides(line: ir.AnyLine) -> bool:
-    """Return whether a line works on the memory of what it writes as one piece."""
-    return op_of(line) in _STRIDELESS
-
-
-def waits_for_work(line: ir.AnyLine) -> bool:
-    """Return whether a line waits for the work on its arguments."""
-    return op_of(line).startswith(WAIT)
-
-
-def is_collective(line: ir.AnyLine) -> bool:
-    """Return whether work on a line's arguments may go on after it returns."""
-    return op_of(line).startswith(_COLLECTIVES)
 
 
 # Random numbers.

@@ -25,6 +25,7 @@ COMMANDS = {
     "capture": ("rendering:capture", "Make a program of a model, which Inductor schedules"),
     "print": ("looking:show", "Print a program in its normal form"),
     "verify": ("looking:verify", "Check programs, and show every fault of each"),
+    "verify-ranks": ("ranks:verify_ranks", "Tell whether the programs of all ranks fit together"),
     "upgrade": ("looking:upgrade", "Rewrite programs of older versions of the text form"),
     "lower": ("plan:lower", "Run the passes that devices and a target name"),
     "plan": ("plan:plan", "Plan a program's memory, and report on the plan"),

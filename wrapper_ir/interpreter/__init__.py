@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from wrapper_ir.interpreter import memory
 from wrapper_ir.interpreter.memory import *
+from wrapper_ir.interpreter.ranks import DeadlockError, run_ranks
 from wrapper_ir.interpreter.run import folded_values, interpret
 
-__all__ = ["folded_values", "interpret"]
+__all__ = ["DeadlockError", "folded_values", "interpret", "run_ranks"]
 __all__ += memory.__all__

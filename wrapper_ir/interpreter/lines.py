@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from typing_extensions import override
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.ops import WAIT, begins_work
+from wrapper_ir.analysis.collectives import WAIT, begins_work
 from wrapper_ir.devices import named
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter import memory as mem
@@ -28,6 +28,19 @@ _KEPT_DEAD = 16
 """Number of ended storages to watch for writes. Each is examined after every call."""
 
 
+class Peers(Protocol):
+    """Other ranks in this process, which take turns with this one."""
+
+    def before(self, path: ir.Path, line: ir.AnyLine) -> None:
+        """Let others go on before a line."""
+
+    def takes(self, line: ir.ExternKernel) -> bool:
+        """Return whether a line talks to other ranks."""
+
+    def talk(self, line: ir.ExternKernel) -> None:
+        """Run such a line."""
+
+
 class LineRunner(ir.LineVisitor[None]):
     """Runner of all lines except those that hold regions."""
 
@@ -35,6 +48,7 @@ class LineRunner(ir.LineVisitor[None]):
         self.program = program
         self.frame = Frame(program, {})
         self.path = ir.Path()
+        self.peers: Peers | None = None
         self.storages: list[mem.Storage] = []
         self._kernels = kernels
 
@@ -45,6 +59,8 @@ class LineRunner(ir.LineVisitor[None]):
         for index, line in enumerate(region.body):
             self.path = path = parent.then(name, index)
             try:
+                if self.peers is not None:
+                    self.peers.before(path, line)
                 self._look(line)
                 self.visit(line)
             except WrapperIRError as error:
@@ -87,7 +103,7 @@ class LineRunner(ir.LineVisitor[None]):
         self._allocate(line).is_pool = True
 
     def _allocate(self, line: ir.Allocate | ir.AllocatePool) -> mem.Storage:
-        if line.memory is ir.MemoryKind.SYMMETRIC:
+        if line.memory is ir.MemoryKind.SYMMETRIC and self.peers is None:
             raise UnsupportedError(what="memory that peers address", where="the interpreter")
         layout, allocator = self.program.layout(line.out), None
         if own := own_memory(line, layout):
@@ -175,6 +191,9 @@ class LineRunner(ir.LineVisitor[None]):
 
     @override
     def visit_extern_kernel(self, line: ir.ExternKernel) -> None:
+        if self.peers is not None and self.peers.takes(line):
+            self.peers.talk(line)
+            return
         args = [value_of(self.frame, arg) for arg in line.args]
         kwargs = {name: value_of(self.frame, arg) for name, arg in line.kwargs}
         passed = [*line.args, *(arg for _, arg in line.kwargs)]

@@ -269,20 +269,26 @@ def interpret(
             ``path`` and ``origin`` name the line.
     """
     as_program(program, "wir.interpret")
+    check_runnable(program, inputs, verify=verify)
+    interpreter = Interpreter(program, calls.called_kernels(program))
+    before = mem.pattern.set(unwritten)
+    try:
+        return run(interpreter, program, inputs)
+    finally:
+        mem.pattern.reset(before)
+
+
+def check_runnable(program: ir.Program, inputs: Sequence[Any], *, verify: bool) -> None:
+    """Refuse to run a program that is wrong, or with too few inputs, or whose ops differ here."""
     if verify:
         verify_program(program)
     if len(inputs) != len(program.inputs):
         raise InputCountError(expected=len(program.inputs), got=len(inputs))
     refuse_differences(program, registered_op)
-    interpreter = Interpreter(program, calls.called_kernels(program))
-    before = mem.pattern.set(unwritten)
-    try:
-        return _run(interpreter, program, inputs)
-    finally:
-        mem.pattern.reset(before)
 
 
-def _run(interpreter: Interpreter, program: ir.Program, inputs: Sequence[Any]) -> tuple[Any, ...]:
+def run(interpreter: Interpreter, program: ir.Program, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Run a program whose inputs are as many as they should be."""
     with torch.no_grad(), no_autocast():
         frame = interpreter.frame = Frame(program, _constants(program), _objects(program, inputs))
         _take_inputs(program, frame, inputs)
@@ -325,7 +331,7 @@ def folded_values(program: ir.Program) -> dict[str, Any]:
         return {}
     folding = folding.replace(data={name: program.data[source] for name, source in sources})
     interpreter = Interpreter(folding, calls.called_kernels(folding))
-    return dict(zip(program.folded, _run(interpreter, folding, ()), strict=True))
+    return dict(zip(program.folded, run(interpreter, folding, ()), strict=True))
 
 
 def _objects(program: ir.Program, inputs: Sequence[Any]) -> dict[str, Any]:

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from wrapper_ir.analysis.collectives import is_collective
 from wrapper_ir.analysis.kept import can_keep
 from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
-from wrapper_ir.analysis.ops import is_collective
 from wrapper_ir.lines import Device, Dim, MemoryKind, Place, Program, Region, effects, regions_of
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.traits import allocates_one

@@ -1,4 +1,4 @@
-"""Calls of library ops whose arguments overlap, or that touch memory of a running collective.
+"""Calls of library ops whose arguments overlap.
 
 The result of an op that reads ``%x`` while it writes ``%x`` depends on the order of its loops. A
 schema declares where that is intended: arguments of one alias set, such as ``Tensor(a)`` and
@@ -14,26 +14,24 @@ for its arguments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from wrapper_ir.analysis.ops import begins_work, ignores_strides, waits_for_work
 from wrapper_ir.analysis.proof import Facts, end_of, sizes_of
-from wrapper_ir.lines import AnyLine, Arg, Dim, Effects, ExternKernel, Layout, SchemaArg, effects
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import dim
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import shown
-from wrapper_ir.verify.state import Buffer, Frame, Kind, Place, State, Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from wrapper_ir.lines import Arg, Dim, ExternKernel, Layout, SchemaArg
     from wrapper_ir.verify.lifetimes import Lifetimes
+    from wrapper_ir.verify.state import Buffer, State
 
 #: Namespaces of ops that come with torch, whose schemas do not declare allowed overlaps.
-_OF_TORCH: Final = frozenset("""
+OF_TORCH: Final = frozenset("""
     _c10d_functional _c10d_functional_autograd _dtensor _inductor_test _quantized _test aten c10d
     c10d_functional debugprims fsdp higher_order inductor mkl mkldnn onednn prepacked prim prims
     profiler quantized rngprims sparse streams symm_mem torch_attn wrapper_ir xpu
@@ -76,7 +74,7 @@ class Overlaps:
         if not any(declared.type.writes for declared, _ in bound):
             return
         namespace = line.op.partition("::")[0]
-        if namespace in _OF_TORCH and namespace != "aten":
+        if namespace in OF_TORCH and namespace != "aten":
             return
         passed = list(self._passed(bound))
         read = [each for each in passed if not each.declared.type.writes]
@@ -194,94 +192,3 @@ class _Search:
             if self.reaches(goal - step * times, at + 1):
                 return True
         return False
-
-
-# Collectives, which run asynchronously until the program waits for them.
-#
-# A functional collective starts work and returns. The contents of its results, and of arguments
-# that it updates in place, are undefined until they or views of them are passed to ``wait_tensor``.
-# Until then it may still read its other arguments. These may be read and freed (the op holds
-# references), but not written or reused.
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Work:
-    """Work that an op has started, and the storages that it reads."""
-
-    op: str
-    read: tuple[Storage, ...]
-
-
-class Collectives:
-    """Checks of storages that a collective is still using."""
-
-    def __init__(self, state: State, lifetimes: Lifetimes) -> None:
-        self.state = state
-        self.lifetimes = lifetimes
-        self._writing: dict[Storage, _Work] = {}
-        self._reading: dict[Storage, set[_Work]] = {}
-
-    def check(self, line: AnyLine, found: Effects) -> None:
-        """Check that a line does not touch storage in use, or record that it waits."""
-        if not self._writing:
-            return
-        waits = waits_for_work(line)
-        for name in dict.fromkeys((*found.reads, *found.writes, *found.takes)):
-            for storage in self.lifetimes.storages(name):
-                work = self._writing.get(storage)
-                if work is not None:
-                    if not waits:
-                        self._report(name, work)
-                    self._end(storage, work)
-        for name in dict.fromkeys((*found.writes, *found.takes)):
-            for storage in self.lifetimes.storages(name):
-                for work in self._reading.pop(storage, ()):
-                    self._report(name, work)
-
-    def check_result(self, name: str, place: Place) -> None:
-        """Check that a result is not in use by a collective."""
-        for storage in self.lifetimes.storages(name):
-            work = self._writing.get(storage)
-            if work is not None:
-                self._report(name, work, place)
-
-    def check_end(self, frame: Frame) -> None:
-        """Check that a collective that a region started uses no parameter when the region ends."""
-        place = Place(frame, None, "results[0]" if frame.region.results else "results")
-        in_use = [*self._writing.items()]
-        in_use += [(storage, work) for storage, each in self._reading.items() for work in each]
-        for storage, work in in_use:
-            if storage.first.kind is Kind.PARAM and storage.place.frame is frame:
-                self._report(storage.owner, work, place)
-
-    def start(self, line: ExternKernel) -> None:
-        """Record the storages that a collective uses. Its results are already defined."""
-        if begins_work(line):
-            self._check_gaps(line)
-            found = effects(line)
-            written = [each for name in found.written for each in self.lifetimes.storages(name)]
-            given = [each for name in found.reads for each in self.lifetimes.storages(name)]
-            work = _Work(line.op, tuple(each for each in given if each not in written))
-            self._writing.update(dict.fromkeys(written, work))
-            for storage in work.read:
-                self._reading.setdefault(storage, set()).add(work)
-
-    def _check_gaps(self, line: ExternKernel) -> None:
-        """Check that memory that an op takes as one piece has no gaps."""
-        if not ignores_strides(line):
-            return
-        for name in effects(line).writes:
-            buffer = self.lifetimes.buffers.get(name)
-            layout = buffer.layout if buffer else None
-            facts = self.state.facts
-            if layout and facts.exceeds(layout.extent, layout.numel, sizes_of(layout)):
-                self.state.report(rules.GAPS, name=name, op=shown(line.op))
-
-    def _end(self, storage: Storage, work: _Work) -> None:
-        """Remove work that was waited for. One wait may cover all results of an op."""
-        del self._writing[storage]
-        for each in work.read:
-            self._reading.get(each, set()).discard(work)
-
-    def _report(self, name: str, work: _Work, place: Place | None = None) -> None:
-        self.state.report(rules.NOT_WAITED_FOR, place=place, name=name, op=shown(work.op))

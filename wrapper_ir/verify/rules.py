@@ -526,8 +526,8 @@ SHARED_ARGUMENT = _rule(
 )
 NOT_WAITED_FOR = _rule(
     "WIR1090 not-waited-for",
-    "before `wait_tensor`, buffers that a collective writes are not used or returned, and buffers "
-    "that it reads are not written",
+    "before `wait_tensor`, buffers that a collective writes are not used, returned or left to the "
+    "caller, and buffers that it reads are not written",
     "%{name} is used while {op} may still be using it",
     "call _c10d_functional::wait_tensor on it first",
 )

@@ -15,11 +15,12 @@ from wrapper_ir.lines.visitor import LINES_ARE_CLOSED
 from wrapper_ir.text.words import MAX_DEPTH
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import Calls, Kernels
+from wrapper_ir.verify.collectives import Collectives, Event
 from wrapper_ir.verify.control import Control
 from wrapper_ir.verify.diagnostics import Diagnostic
 from wrapper_ir.verify.externs import Externs, Objects
 from wrapper_ir.verify.lifetimes import Lifetimes
-from wrapper_ir.verify.overlaps import Collectives, Overlaps
+from wrapper_ir.verify.overlaps import Overlaps
 from wrapper_ir.verify.pools import Pools
 from wrapper_ir.verify.state import Frame, Kind, Place, State, Storages
 from wrapper_ir.verify.streams import Streams
@@ -34,10 +35,12 @@ class Verdict(NamedTuple):
     """The diagnostics of a program in the order of its text, and the storage it may not keep.
 
     The latter is named by the allocations of its body, whether these are marked as kept or not.
+    ``schedule`` is what it says to other ranks.
     """
 
     found: tuple[Diagnostic, ...]
     not_to_keep: frozenset[str] = frozenset()
+    schedule: tuple[Event, ...] = ()
 
 
 def check_program(program: ir.Program) -> Verdict:
@@ -53,7 +56,8 @@ def check_program(program: ir.Program) -> Verdict:
     if program.folding is not None:
         inner = check_program(program.folding).found
         found += tuple(replace(each, path=ir.Path((*ir.FOLDING, *each.path))) for each in inner)
-    return Verdict(found, frozenset(verifier.lifetimes.not_to_keep))
+    not_to_keep = frozenset(verifier.lifetimes.not_to_keep)
+    return Verdict(found, not_to_keep, tuple(verifier.collectives.schedule))
 
 
 def _wrong_type(found: Misfit) -> Diagnostic:
@@ -142,8 +146,7 @@ class _Verifier(ir.PartialLineVisitor[None]):
                 self.symbols.need(free_symbols(value.value), place)
                 self.symbols.check_kinds(value.value, place)
             leaving.append(storages)
-        if frame is not self.state.root:
-            self.collectives.check_end(frame)
+        self.collectives.check_end(frame)
         return leaving
 
     def line(self, line: ir.AnyLine) -> None:

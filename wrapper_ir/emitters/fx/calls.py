@@ -11,7 +11,8 @@ from torch import fx
 from typing_extensions import override
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.ops import PRODUCTS, begins_work, reads_otherwise
+from wrapper_ir.analysis.collectives import begins_work
+from wrapper_ir.analysis.ops import PRODUCTS, reads_otherwise
 from wrapper_ir.emitters.fx.kernels import KernelForm
 from wrapper_ir.emitters.fx.library import op_named, pack
 from wrapper_ir.emitters.fx.region import Bound, RegionBase, Storage, torch_dtype
