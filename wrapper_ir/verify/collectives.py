@@ -19,6 +19,7 @@ from wrapper_ir.analysis.collectives import (
 )
 from wrapper_ir.analysis.proof import sizes_of
 from wrapper_ir.lines import AnyLine, Effects, ExternKernel, effects
+from wrapper_ir.lines.traits import calls_op
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.calls import shown
 from wrapper_ir.verify.lifetimes import Lifetimes
@@ -76,7 +77,7 @@ class Collectives:
             for storage in self.lifetimes.storages(name):
                 for work in self._reading.pop(storage, ()):
                     self._report(name, work)
-        if waits and isinstance(line, ExternKernel):
+        if waits and calls_op(line):
             self.schedule.append(Event(line, self.state.here(), tuple(ended)))
 
     def check_result(self, name: str, place: Place) -> None:

@@ -144,7 +144,10 @@ class _Walk:
             if isinstance(item, ir.BufferInput):
                 node = places[position] if is_all else None
                 self._put(item.name, _State(node, 0, is_filled=True))
-        attributes = {str(node.target): node for node in self.graph.find_nodes(op="get_attr")}
+        attributes = {
+            str(node.target): self.versions.root(node)
+            for node in self.graph.find_nodes(op="get_attr")
+        }
         for name, constant in self.program.constants.items():
             self._put(name, _State(attributes.get(constant.qualified_name), 0, is_filled=True))
 
@@ -196,8 +199,9 @@ class _Walk:
             state = _State() if old is None else replace(old)
             state.made_for |= nodes
             self._put(name, state)
-        if isinstance(line, ir.Allocate):
-            self._put(line.out, _State(made_for=frozenset(nodes), is_filled=line.zeroed))
+        if ir.traits.allocates_one(line):
+            is_filled = self._is_empty(line.out) or line.zeroed
+            self._put(line.out, _State(made_for=frozenset(nodes), is_filled=is_filled))
         elif ir.regions_of(line):
             self._forget(found, frozenset())
 
@@ -224,7 +228,7 @@ class _Walk:
 
     def _check_positions(self, line: ir.AnyLine, nodes: set[Node]) -> None:
         """Check that an op gets what its node takes, each at its position."""
-        if not isinstance(line, ir.ExternKernel):
+        if not ir.traits.calls_op(line):
             return
         name = line.op.partition(".")[0]
         calling = [node for node in nodes if op_name(node) == name]
@@ -254,10 +258,15 @@ class _Walk:
             self._not_shown(line, f"the contents of %{name} are not known")
         elif last < state.version:
             self._report(line, rules.READ_TOO_LATE, name=name, node=writers[last].name)
-        elif state.version < first:
+        elif max(self._done(writers, nodes), default=0) < first and state.version < first:
             self._report(line, rules.READ_TOO_EARLY, name=name, node=writers[first - 1].name)
         elif any(at < state.version for node, at in wanted.items() if node not in self.computed):
             self._not_shown(line, f"it may read %{name} after {writers[first].name}")
+
+    @staticmethod
+    def _done(writers: list[Node], nodes: set[Node]) -> list[int]:
+        """Return the versions that some nodes leave."""
+        return [at + 1 for at, each in enumerate(writers) if each in nodes]
 
     def _writers(self, state: _State) -> list[Node]:
         """Return the nodes that write to what a storage stands for, in order."""
@@ -275,7 +284,7 @@ class _Walk:
             if state is None:
                 continue
             writers = self._writers(state)
-            done = [at + 1 for at, each in enumerate(writers) if each in nodes]
+            done = self._done(writers, nodes)
             value = self.versions.nodes.get(held.get(name, "").partition("[")[0])
             root = self.versions.root(value)
             is_whole = self._is_whole(name)
@@ -295,6 +304,9 @@ class _Walk:
                 state.root, state.version = root, self.versions.after(value, root)
             elif state.root is not None:
                 state.root = state.version = None
+
+    def _is_empty(self, name: str) -> bool:
+        return 0 in self.program.buffers[name].size
 
     def _is_whole(self, name: str) -> bool:
         """Return whether a name stands for all elements of its storage."""

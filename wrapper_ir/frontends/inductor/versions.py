@@ -38,11 +38,17 @@ class Versions:
         #: Roots that functions of higher-order ops get, and may write to, and their results, which
         #: may be operands.
         self.unknown: set[Node] = set()
+        attributes: dict[Any, Node] = {}
         for position, node in enumerate(graph.nodes):
             self.nodes[node.name], self._at[node] = node, position
-            self._roots[node] = self._root_of(node)
+            if node.op == "get_attr":  # each use of an attribute may have a node of its own
+                attributes.setdefault(node.target, node)
+            root = attributes[node.target] if node.op == "get_attr" else self._root_of(node)
+            self._roots[node] = root
             if any(map(calls_functions, (node, *node.all_input_nodes[:1]))):
                 self.unknown.add(self._roots[node])
+            if self._copies_nothing(node):
+                continue
             for target in dict.fromkeys(map(self.root, written_by(node))):
                 if target is not None and isinstance(node.target, OpOverload):
                     self.writers[target].append(node)
@@ -91,6 +97,14 @@ class Versions:
             return self._roots[first]
         return node
 
+    def _copies_nothing(self, node: Node) -> bool:
+        """Return whether a node copies memory to itself, because an op has written it already."""
+        if node.target is not torch.ops.aten.copy_.default:
+            return False
+        to, source = node.args[:2]
+        is_one = self.root(to) is not None and self.root(to) is self.root(source)
+        return is_one and _place(to) == _place(source)
+
     @staticmethod
     def _is_view(node: Node) -> bool:
         target = node.target
@@ -127,3 +141,8 @@ def op_name(node: Node) -> str:
 def is_uninitialized(node: Node) -> bool:
     """Return whether a node makes memory with whatever is in it."""
     return "empty" in op_name(node)
+
+
+def _place(node: Any) -> tuple[Any, ...]:
+    value = node.meta["val"]
+    return (value.dtype, *value.shape, *value.stride(), value.storage_offset())
