@@ -1,4 +1,7 @@
-"""No call of any model of the zoo differs from eager execution by more than rounding."""
+"""No call of any model of the zoo differs from eager execution by more than rounding.
+
+Nor is a program of one anything but what its graph says.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +49,9 @@ def test_training(case: Case) -> None:
 def check(programs: Any, inputs: list[Any]) -> None:
     assert programs
     for program, graph, given in zip(programs, programs.graphs, inputs, strict=True):
+        validation = wir.validate(program, graph)
+        assert validation.ok, str(validation)
+        assert len(validation.not_shown) <= 0.05 * validation.lines, str(validation)
         found = bisect(program, given, b="eager", graph=graph)
         assert not found, str(found)
         least = min(2, len(list(calls_of(program))))

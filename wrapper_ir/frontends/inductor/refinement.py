@@ -258,15 +258,18 @@ class _Walk:
             self._not_shown(line, f"the contents of %{name} are not known")
         elif last < state.version:
             self._report(line, rules.READ_TOO_LATE, name=name, node=writers[last].name)
-        elif max(self._done(writers, nodes), default=0) < first and state.version < first:
+        elif max(self._done(root, nodes), default=0) < first and state.version < first:
             self._report(line, rules.READ_TOO_EARLY, name=name, node=writers[first - 1].name)
         elif any(at < state.version for node, at in wanted.items() if node not in self.computed):
             self._not_shown(line, f"it may read %{name} after {writers[first].name}")
 
-    @staticmethod
-    def _done(writers: list[Node], nodes: set[Node]) -> list[int]:
-        """Return the versions that some nodes leave."""
-        return [at + 1 for at, each in enumerate(writers) if each in nodes]
+    def _done(self, root: Node | None, nodes: set[Node]) -> list[int]:
+        """Return the versions of a root that some nodes make."""
+        if root is None or root in self.versions.unknown:
+            return []
+        known = self.versions
+        ends = ((known.before(each, root), known.after(each, root)) for each in nodes)
+        return [after for before, after in ends if after > before]
 
     def _writers(self, state: _State) -> list[Node]:
         """Return the nodes that write to what a storage stands for, in order."""
@@ -284,7 +287,7 @@ class _Walk:
             if state is None:
                 continue
             writers = self._writers(state)
-            done = self._done(writers, nodes)
+            done = self._done(state.root, nodes)
             value = self.versions.nodes.get(held.get(name, "").partition("[")[0])
             root = self.versions.root(value)
             is_whole = self._is_whole(name)

@@ -61,12 +61,13 @@ class Versions:
 
     def before(self, node: Node, root: Node) -> int:
         """Return the version of a root that a node finds."""
-        writers = [self._at[each] for each in self.writers.get(root, ())]
-        return bisect.bisect_left(writers, self._at[node])
+        writers = self.writers.get(root, ())
+        return bisect.bisect_left(writers, self._at[node], key=self._at.__getitem__)
 
     def after(self, node: Node, root: Node) -> int:
         """Return the version of a root that a node leaves."""
-        return self.before(node, root) + (node in self.writers.get(root, ()))
+        found, writers = self.before(node, root), self.writers.get(root, ())
+        return found + (found < len(writers) and writers[found] is node)
 
     def takes(self, node: Node) -> Iterator[Node]:
         """Yield the roots of what a node takes, and its own."""
