@@ -1,9 +1,9 @@
 """The Inductor front end: Inductor schedules and writes kernels; the wrapper around them is ours.
 
 ``install`` routes every compilation in a block through us, ``record`` collects the programs that
-are made, ``explain_call`` tells where the time of a call goes, and ``capture`` makes one program
-from a model. All of them use the slots in which
-Inductor registers backends for a device; see ``registration``.
+are made, ``explain_call`` tells where the time of a call goes, ``capture`` makes one program of a
+model, and ``jit`` those that its calls need. All of them use the slots in which Inductor registers
+backends for a device; see ``registration``.
 
 Round an export and ahead-of-time compilation there are five modules:
 
@@ -13,8 +13,8 @@ Round an export and ahead-of-time compilation there are five modules:
 - ``dropped_facts`` keeps what Inductor drops on the way, and gives it back to the program.
 - ``output_code`` makes the module text that Inductor expects, stores in caches and executes.
 
-``capture`` and ``explain_call`` are imported on first use (PEP 562): ``torch.compile`` needs
-neither.
+``capture``, ``explain_call`` and ``jit`` are imported on first use (PEP 562): ``torch.compile``
+needs none of them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from wrapper_ir.frontends.inductor.errors import (
     CaptureError,
     InstallOrderError,
+    JitError,
     NothingCalledError,
     UnsupportedConfigError,
     UnsupportedDeviceError,
@@ -46,15 +47,19 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.capture_model import capture
     from wrapper_ir.frontends.inductor.explain import CallReport, GraphTime, Guard, explain_call
     from wrapper_ir.frontends.inductor.export_guards import FixedSizeWarning, LostSizesWarning
+    from wrapper_ir.frontends.inductor.jitted import EagerCallWarning, Jitted, jit
 
 __all__ = [
     "CallReport",
     "CaptureError",
+    "EagerCallWarning",
     "FixedSizeWarning",
     "GraphTime",
     "Guard",
     "InstallOrderError",
     "Installation",
+    "JitError",
+    "Jitted",
     "LostSizesWarning",
     "NothingCalledError",
     "OpByOpWarning",
@@ -69,6 +74,7 @@ __all__ = [
     "capture",
     "explain_call",
     "install",
+    "jit",
     "record",
     "statistics",
     "uninstall",
@@ -79,5 +85,6 @@ if not TYPE_CHECKING:
         ".capture_model": ("capture",),
         ".explain": ("CallReport", "GraphTime", "Guard", "explain_call"),
         ".export_guards": ("FixedSizeWarning", "LostSizesWarning"),
+        ".jitted": ("EagerCallWarning", "Jitted", "jit"),
     }
     __getattr__ = names_of(__name__, _places)

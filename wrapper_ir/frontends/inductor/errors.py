@@ -97,3 +97,14 @@ class NothingCalledError(WrapperIRError, ValueError):
     code = "WIR3008"
     template = "the call of {what} ran no graph that wrapper_ir compiled"
     default_hint = "compile it with torch.compile(..., backend='wrapper_ir')"
+
+
+class JitError(WrapperIRError):
+    """A call of a function of ``wir.jit`` would run op by op, which ``fallback=False`` forbids.
+
+    Fields: ``name`` is the function's, ``reason`` says why.
+    """
+
+    code = "WIR3009"
+    template = "a call of '{name}' cannot run a program: {reason}"
+    default_hint = "without fallback=False such calls run op by op"
