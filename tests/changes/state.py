@@ -122,6 +122,7 @@ class Trial:
             for model in (self.model, self.eager):
                 model.zero_grad()  # what was summed up in another type is known less well
                 model.to(value)
+            self.model.load_state_dict(self.eager.state_dict())  # likewise
         self.setting = replace(self.setting, **{name: value})
         return f"{name} = {value}"
 

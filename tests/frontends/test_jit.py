@@ -9,6 +9,7 @@ import pickle
 import threading
 import warnings
 import weakref
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -673,3 +674,38 @@ def test_options_are_checked_at_once() -> None:
         wir.jit(nn.ReLU(), max_programs=0)
     with pytest.raises(wir.WrapperIRError, match="emitter"):
         wir.jit(nn.ReLU(), target="nothing")
+
+
+class Distributed(nn.Module):
+    """Reads a tensor of an object of torch, whose attributes are tensors and caches."""
+
+    def __init__(self, mean: Tensor) -> None:
+        super().__init__()
+        self.normal = torch.distributions.Normal(mean, torch.ones(3), validate_args=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.normal.loc) / self.normal.scale
+
+
+def test_tensors_of_torchs_objects_are_found() -> None:
+    mean = torch.zeros(3, requires_grad=True)
+    model = Distributed(mean)
+    f, x = wir.jit(model, fallback=False), torch.randn(3)
+    f(x).sum().backward()
+    assert mean.grad is not None
+    with torch.no_grad():
+        same(model(x), f(x))
+        model.normal.loc = torch.ones(3)
+        same(model(x), f(x))
+
+
+def test_a_tensor_that_is_not_found_is_refused() -> None:
+    hidden = deque([torch.ones(3, requires_grad=True)])
+    f, x = wir.jit(lambda x: x * hidden[0]), torch.randn(3)
+    with pytest.warns(EagerCallWarning, match="uses a tensor that is in no module"):
+        f(x).sum().backward()
+    assert hidden[0].grad is not None
+    with torch.no_grad():
+        f(x)
+        hidden[0] = torch.zeros(3)
+        assert f(x).eq(0).all()

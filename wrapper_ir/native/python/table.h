@@ -73,12 +73,9 @@ class Kept {
     if (!results) {
       *refused = refuses_call();
       if (*refused) --calls;
-      return nullptr;
     }
-    for (const std::size_t i : changed_) {
-      const at::Tensor& tensor = state_.tensor(i);
-      if (passed_.empty() && !tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
-    }
+    if (!*refused) bump_versions();
+    if (!results) return nullptr;
     const auto row_of_results = pybind11::reinterpret_steal<Object>(
         PySequence_Fast(results.ptr(), "a program returns a sequence"));
     if (!row_of_results) return nullptr;
@@ -140,6 +137,14 @@ class Kept {
       tensors.push_back(std::move(all[i]));
     }
     return true;
+  }
+
+  // Tell autograd which buffers were written to. Those that are passed are torch's to tell of.
+  void bump_versions() const {
+    for (std::size_t i = 0; passed_.empty() && i < changed_.size(); ++i) {
+      const at::Tensor& tensor = state_.tensor(changed_[i]);
+      if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+    }
   }
 
   // True if the program writes to memory that an argument shares with the model, or with another

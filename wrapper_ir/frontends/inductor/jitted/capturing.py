@@ -20,6 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.export import Dim
 from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 
 from wrapper_ir.analysis.liveness import mutated_inputs, storages_of
 from wrapper_ir.api import emitted
@@ -71,12 +72,17 @@ _READING: Final = frozenset(
 
 
 class _Watch(TorchFunctionMode):
-    """Refuses, while a model is traced, what a program would not do at each call."""
+    """Refuses, while a model is traced, what a program would not do at each call.
 
-    def __init__(self, *, has_grad: bool) -> None:
+    Args:
+        known: The ``id`` of each tensor, not traced, that code may use.
+    """
+
+    def __init__(self, known: frozenset[int]) -> None:
         super().__init__()
         self.problem = ""
-        self.has_grad = has_grad
+        self.has_grad = torch.is_grad_enabled()
+        self._known = known
 
     def __torch_function__(
         self,
@@ -93,8 +99,12 @@ class _Watch(TorchFunctionMode):
             self.refuse(f"it uses Tensor.{name}")
         if name == "_set_grad_enabled" and args[0] and not self.has_grad:
             self.refuse("it turns gradients on")
-        if name in _READING and args and type(args[0]) in (Tensor, nn.Parameter):
+        leaves = pytree.tree_leaves((args, kwargs))
+        real = [each for each in leaves if type(each) in (Tensor, nn.Parameter)]
+        if real and name in _READING:
             self.refuse(f"it computes with {name}() of a tensor that is no argument, no buffer")
+        if any(id(each) not in self._known for each in real):
+            self.refuse("it uses a tensor that is in no module, attribute, global or container")
         return func(*args, **(kwargs or {}))
 
     def refuse(self, problem: str) -> None:
@@ -111,7 +121,8 @@ class Trace:
     """A call of a model while it is traced, with other tensors as arguments."""
 
     def __init__(self, function: Any, call: Call, reached: Reached, *, records: bool) -> None:
-        self.watch = _Watch(has_grad=torch.is_grad_enabled())
+        known = frozenset(() if records else map(id, reached.tensors))
+        self.watch = _Watch(known)
         self.results: list[Node] = []
         self._function, self._call, self._reached = function, call, reached
         self._records = records
@@ -239,6 +250,8 @@ def make(
     ):
         for category in (FixedSizeWarning, LostSizesWarning):
             warnings.simplefilter("ignore", category)
+        # Gradients are not recorded in these calls.
+        warnings.filterwarnings("ignore", "A model attribute .* requires gradient")
         try:
             program = capture(module, examples, dynamic_shapes=shapes, freeze=False)
         except Exception as error:

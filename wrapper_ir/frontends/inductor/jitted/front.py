@@ -158,8 +158,10 @@ class Jitted(Generic[P, R]):
         reached = reach(self.__wrapped__)
         for each in reached.tensors:
             refuse_odd(each, "a tensor that it reads")
-        made, reason, dynamic = self._made(call, reached)
-        reached.restore()
+        try:
+            made, reason, dynamic = self._made(call, reached)
+        finally:
+            reached.restore()
         entry = self._entry(call, reached, made)
         if entry.difference(*args, **kwargs):
             self._hopeless.append(outline)

@@ -12,7 +12,7 @@ import contextlib
 import dis
 import functools
 import sys
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -84,7 +84,6 @@ class Reached:
         tensors: All tensors.
         modules: All modules, the outer before the inner ones.
         problems: Why calls cannot be tested soundly.
-        places: How often each tensor was come by, by its ``id``.
     """
 
     items: list[Items] = field(default_factory=list)
@@ -92,7 +91,6 @@ class Reached:
     tensors: list[Tensor] = field(default_factory=list)
     modules: list[nn.Module] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    places: Counter[int] = field(default_factory=Counter)
 
     def now(self) -> list[Any]:
         """Return the contents of all dicts, classes, lists and sets."""
@@ -132,24 +130,14 @@ class Reached:
         finally:
             self.restore()
 
-    def fixed(self) -> set[int]:
-        """Return the ``id`` of each tensor that ``holding`` would not replace everywhere."""
-        held = [each.found.values() for each in self.items if isinstance(each.owner, dict)]
-        rows = [
-            kept if isinstance(owner, list) else (kept,)
-            for owner, *_, kept in self.watched
-            if isinstance(owner, list) or hasattr(owner, "cell_contents")
-        ]
-        counts = Counter(id(each) for row in (*held, *rows) for each in row)
-        return {key for key, count in self.places.items() if count != counts[key]}
-
     def restore(self) -> None:
         """Give dicts, lists, sets and cells the contents that they had."""
         for each in self.items:
             each.restore()
         for owner, *_, kept in self.watched:
             if isinstance(owner, list):
-                owner[:] = kept
+                if not _is_same(tuple(owner), kept, is_free=False):
+                    owner[:] = kept
             elif isinstance(owner, set):
                 owner.clear()
                 owner.update(kept)
@@ -176,6 +164,9 @@ _HOOKS: Final = (
 
 #: Keys that the dict of each module has.
 _OF_MODULES: Final = frozenset(nn.Module().__dict__)
+
+#: Those whose contents a call reads.
+_READ: Final = frozenset(("_parameters", "_buffers", "_modules", *_HOOKS))
 
 _OF_CLASSES: Final = frozenset(
     (
@@ -260,8 +251,6 @@ class _Walk:
         self._todo.append(root)
         while self._todo:
             value = self._todo.popleft()
-            if isinstance(value, Tensor):
-                self.found.places[id(value)] += 1
             if id(value) in self._seen or is_unchanging(value):
                 continue
             self._seen[id(value)] = value
@@ -375,7 +364,8 @@ class _Walk:
         if bases[0] is not nn.Module:  # torch's code reads what its class needs
             items = Items(module.__dict__, dict(module.__dict__), is_whole=True, is_torchs=True)
             self.found.items.append(items)
-            self._todo += module.__dict__.values()
+            unread = _OF_MODULES - _READ
+            self._todo += (value for key, value in items.found.items() if key not in unread)
         else:
             self._take_attributes(module, module.__dict__, _OF_MODULES)
         self._take_class(type(module))
@@ -383,9 +373,13 @@ class _Walk:
     def _enter_object(self, value: object) -> None:
         self._todo.append(getattr(value, "__dict__", {}).get("__wrapped__"))
         root = type(value).__module__.partition(".")[0]
+        mapping = getattr(value, "__dict__", None)
+        if root == "torch" and type(mapping) is dict:  # of which some are caches
+            held = {k: each for k, each in mapping.items() if isinstance(each, (Tensor, nn.Module))}
+            self.found.items.append(Items(mapping, held))
+            self._todo += held.values()
         if root in ("torch", "numpy", "wrapper_ir", "builtins"):
             return
-        mapping = getattr(value, "__dict__", None)
         if type(mapping) is dict:
             self._take_attributes(value, mapping)
         for kind in type(value).__mro__:
@@ -433,7 +427,8 @@ class _Walk:
 
     def _take_item(self, items: Items, key: str, value: Any) -> None:
         items.found[key] = value
-        self._todo.append(value)
+        if key not in _OF_MODULES or key in _READ:
+            self._todo.append(value)
 
     def _when(self, name: str, act: Callable[[], None]) -> None:
         """Act once code names an attribute."""

@@ -60,8 +60,6 @@ def make_recorded(function: Any, call: Call, reached: Reached, target: Target) -
         OddCallError: The programs would not do what the model does.
     """
     own = reached.tensors
-    if any(each.requires_grad for each in own if id(each) in reached.fixed()):
-        raise OddCallError("a tensor with gradients is in a tuple, a set, a class or a slot")
     module = _Recorded(Trace(function, call, reached, records=True), reached)
     settings = Settings.from_options(
         {"emitter": target.name, "build": "wait", "on_unsupported": "raise", **target.options}
